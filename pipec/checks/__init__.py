@@ -4,7 +4,7 @@ Each check reports every independent mistake it finds. A check module holds one 
 put its messages into the catalogue.
 """
 
-from pipec.checks.grid import grids, scheduling, semaphores
+from pipec.checks.grid import blocks, grids, scheduling, semaphores
 from pipec.checks.memory import global_order, registers, resources
 from pipec.checks.stages import linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
@@ -44,3 +44,4 @@ def check_plan(plan: Plan, sink: Sink) -> None:
     stated_counts.check(plan, sink)
     registers.check(plan, sink)
     global_order.check(plan, sink)
+    blocks.check(plan.kernel, sink)

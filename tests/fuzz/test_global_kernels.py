@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from fuzz.global_kernels import Case, draw, start
+from fuzz.global_kernels import Case, draw, draw_grid, start
 
 import pipec
 from pipec.runtime.launcher import LaunchOptions
@@ -35,3 +35,37 @@ def test_accepted_kernels_compute_what_their_steps_say(seed: int) -> None:
     case = draw(random.Random(seed))
     found = outcome(case, seed)
     assert found == "right" or set(found.split()) <= REFUSALS, f"{found}\n{case.source()}"
+
+
+@pytest.mark.sample(0.5)
+@pytest.mark.parametrize("seed", range(CASES))
+def test_blocks_that_meet_are_refused(seed: int) -> None:
+    """And only those."""
+    case = draw_grid(random.Random(seed))
+    found = outcome(case, seed)
+    if case.blocks_meet():
+        assert "E0618" in found, f"{found}\n{case.source()}"
+    else:
+        assert found in ("right", "E0615"), f"{found}\n{case.source()}"
+
+
+# A role stores 8 rows of x at a time to 16 rows of y, and comes round to the same rows again.
+ROUND = """
+kernel k(x: tensor[f32, M, 64], y: tensor[f32, 16, 64]):
+    grid(1)
+    role all(warps=2):
+LINES
+"""
+COMES_ROUND = {
+    "nested loops": "for r in range(M // 16):\n    for i in range(2):\n        store(y[i * 8, 0], load(x[r * 16 + i * 8, 0], 8, 64))",
+    "carried": "j = 0\nfor i in range(M // 8):\n    store(y[j, 0], load(x[i * 8, 0], 8, 64))\n    j = (j + 8) % 16",
+    "clamped": "for i in range(M // 8):\n    store(y[min(i * 8, 8), 0], load(x[min(i, 1) * 8 + max(i - 1, 0) * 8, 0], 8, 64))",
+}
+
+
+@pytest.mark.parametrize("lines", COMES_ROUND.values(), ids=COMES_ROUND)
+def test_stores_to_the_same_place_take_effect_in_order(lines: str) -> None:
+    text = ROUND.replace("LINES", "".join(f"        {line}\n" for line in lines.split("\n")))
+    x, y = np.arange(48 * 64, dtype=np.float32).reshape(48, 64), np.zeros((16, 64), np.float32)
+    pipec.compile(text)["k"](x, y, device="sim", options=LaunchOptions(simulation=Options(timing="late")))
+    assert np.array_equal(y[8:], x[40:])

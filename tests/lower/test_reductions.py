@@ -89,7 +89,9 @@ def test_rows_that_are_not_aligned(dtype: str) -> None:
 
 def test_what_is_only_added_to_counts_at_the_launch() -> None:
     added, overwritten = (
-        pipec.compile(SOURCE.replace("STORE", store).replace("[T,", "[f32,"))["k"].interface.arguments[1]
-        for store in (STORES["tma"].replace("OP", "add"), "store(y[0, 0], s.x)")
+        pipec.compile(SOURCE.replace("STORE", store).replace("[T,", "[f32,").replace("16), B)", "16))").replace("block.z", "0"))[
+            "k"
+        ].interface.arguments[1]
+        for store in (STORES["tma"].replace("OP", "add"), "store(y[block.x * 128, block.y * 16], s.x)")
     )
     assert added.accumulated and not overwritten.accumulated

@@ -16,7 +16,7 @@ RING = """kernel k(x: tensor[f32, M, 32], y: tensor[f32, M, 32], ix: tensor[i32,
 {consumed}
 """
 FILL = "with ring.produce() as s:\n    write(s.x, fill(1.0, f32, 64, 32))"
-TAKE = "with ring.consume() as s:\n    store.direct(y[0, 0], s.x)"
+TAKE = "with ring.consume() as s:\n    store.direct(y[block.x * 64, 0], s.x)"
 
 
 def judged(produced: str, consumed: str, grid: str = "grid(1)", scope: str = "") -> Compilation:

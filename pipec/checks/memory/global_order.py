@@ -14,6 +14,7 @@ from pipec.diag.message import Message, Sink
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import Access, collect, may_meet
 from pipec.kir.global_memory.order import Clash, order
+from pipec.kir.global_memory.overlaps import between_roles
 from pipec.kir.global_memory.places import Place, apart_in_other_iterations, renamed
 from pipec.kir.plan.types import Plan
 from pipec.kir.values.reader import Loop
@@ -54,6 +55,11 @@ def check(plan: Plan, sink: Sink) -> None:
                     if not _ordered(sides, (row.role.name, first), (other.role.name, second)):
                         told.add(names)
                         sink.report(_unordered(row.role.name, first, other.role.name, second))
+    # Stores whose places cannot be compared are taken for different tiles, unless they meet where they were tried.
+    found = between_roles(plan.kernel, rows) if not told else None
+    if found is not None:
+        (role, use), (partner, second_use) = found.first, found.second
+        sink.report(_unordered(role.name, use.access, partner.name, second_use.access))
 
 
 def _clash(clash: Clash) -> Message:
@@ -173,6 +179,15 @@ class _Role:
         exits = [number for number, one in enumerate(self.role.blocks) if isinstance(one.terminator, ir.Exit)]
         return all(self.summary.dominates(inner, end) for end in exits)
 
+    def told_after(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
+        """Whether the signal of the same iteration speaks for the access, which may come before the stage is obtained."""
+        if self.held(access, side, obtained, handle):
+            return True
+        at, loops = (access.block, access.site), self.loops(obtained[0])
+        if access.handle is not None or not loops or self.loops(access.block) != loops or not self.dominates(at, obtained):
+            return False
+        return bool(self.kinds(side) & _SPEAKING) and self.speaks(side)
+
     def held(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
         """Whether the access comes after the stage was obtained and before the signal for it, which speaks for it."""
         at = access.block, access.site
@@ -252,7 +267,7 @@ def _by_iteration(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
         if len(filled) != 1 or len(awaited) != 1:
             continue
         (start, acquire), (wait, _) = filled[0], awaited[0]
-        if not role.held(one[1], (pipeline, "producer"), start, acquire.handle):
+        if not role.told_after(one[1], (pipeline, "producer"), start, acquire.handle):
             continue
         if partner.dominates(wait, (other[1].block, other[1].site)) and _same_iterations(
             role, start, one[1], partner, wait, other[1]

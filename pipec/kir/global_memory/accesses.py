@@ -24,12 +24,13 @@ BULK: Final[tree.Engine] = "bulk"
 COPIES: Final[tree.Engine] = "copies"
 
 
-@record
+@record(eq=False)
 class Access:
     """One operation's use of a tensor. `site` is its number in the block, or that after the last for the block's condition.
 
-    `handle`: the stage on whose full barrier a copy into shared memory completes. `reduce`: it adds to, or takes the larger of, what is
-    there, in any order. `elementwise`: each thread reads exactly the elements that it then computes.
+    `where`: the slice of which `place` is the place. `handle`: the stage on whose full barrier a copy into shared memory completes.
+    `reduce`: it adds to, or takes the larger of, what is there, in any order. `elementwise`: each thread reads exactly the elements that
+    it then computes.
     """
 
     tensor: str
@@ -38,6 +39,7 @@ class Access:
     writes: bool
     engine: tree.Engine
     place: Place
+    where: tree.TensorSlice
     span: Span
     operation: tree.Operation | None
     handle: tree.Handle | None = None
@@ -94,17 +96,30 @@ def _of_operation(
             buffer, source = operation.destination.buffer, operation.source
             place = place_of(source, _tile_extent(source, buffer.rows, buffer.columns, buffer), values)
             yield Access(
-                source.tensor.name, block, site, False, engine, place, operation.span, operation, operation.destination.handle
+                source.tensor.name,
+                block,
+                site,
+                False,
+                engine,
+                place,
+                source,
+                operation.span,
+                operation,
+                operation.destination.handle,
             )
         case tree.TmaStore():
             buffer, target = operation.source.buffer, operation.destination
             place = place_of(target, _tile_extent(target, buffer.rows, buffer.columns, buffer), values)
-            yield Access(target.tensor.name, block, site, True, BULK, place, operation.span, operation, reduce=operation.reduce)
+            yield Access(
+                target.tensor.name, block, site, True, BULK, place, target, operation.span, operation, reduce=operation.reduce
+            )
         case tree.Store():
             target, tile = operation.destination, operation.placed
             place = place_of(target, _tile_extent(target, tile.rows, tile.columns, None), values)
             engine = BULK if operation.path == "tma" else THREADS
-            yield Access(target.tensor.name, block, site, True, engine, place, operation.span, operation, reduce=operation.reduce)
+            yield Access(
+                target.tensor.name, block, site, True, engine, place, target, operation.span, operation, reduce=operation.reduce
+            )
         case _:
             pass
     for operand in operands(operation):
@@ -126,7 +141,9 @@ def _reads(
             case _:
                 continue
         place = place_of(source, extent, values)
-        yield Access(source.tensor.name, block, site, False, THREADS, place, node.span, operation, elementwise=node in own)
+        yield Access(
+            source.tensor.name, block, site, False, THREADS, place, source, node.span, operation, elementwise=node in own
+        )
 
 
 def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> set[tree.Expression]:

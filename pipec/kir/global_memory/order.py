@@ -5,7 +5,7 @@ In front of an access that may meet one of them the role is ordered: bulk stores
 run a block, the role is ordered before the branch that leads there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, may_meet, own_elements
@@ -39,13 +39,14 @@ class Ordering:
 NOTHING = Ordering(frozenset(), frozenset(), False, False, ())
 
 
-def order(row: RoleAccesses) -> Ordering:
-    return _Walk(row).ordering() if any(access.writes for access in row.accesses) else NOTHING
+def order(row: RoleAccesses, again: Collection[tuple[Access, Access]] = ()) -> Ordering:
+    """`again`: pairs of stores that are known to overlap, where the terms of their places do not tell."""
+    return _Walk(row, again).ordering() if any(access.writes for access in row.accesses) else NOTHING
 
 
 class _Walk:
-    def __init__(self, row: RoleAccesses) -> None:
-        self._role, self._accesses = row.role, row.accesses
+    def __init__(self, row: RoleAccesses, again: Collection[tuple[Access, Access]]) -> None:
+        self._role, self._accesses, self._again = row.role, row.accesses, again
         self._at: dict[tuple[int, int], list[int]] = {}
         for number, access in enumerate(row.accesses):
             self._at.setdefault((access.block, access.site), []).append(number)
@@ -157,6 +158,8 @@ class _Walk:
     def _meet(self, one: tuple[int, frozenset[int]], second: int) -> bool:
         first, crossed = one
         a, b = self._accesses[first], self._accesses[second]
+        if (a, b) in self._again:
+            return True
         common = [index for index in self._around[b.block] if index in self._around[a.block]]
         outermost = next((place for place, index in enumerate(common) if index in crossed), None)
         if outermost is None:

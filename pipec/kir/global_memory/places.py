@@ -132,6 +132,32 @@ def _steps_over(
     return abs(sum(mine.values()) * step) - abs(apart_now) >= max(m, n)
 
 
+def apart_by_blocks(one: Place, other: Place, name: str, names: Collection[str]) -> bool:
+    """Whether the tiles of two blocks have no element in common that differ in the hardware value `name`; of all `names` none but this one
+    counts along some axis, where the tile goes on by its extent at least from one block to the next."""
+    for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True):
+        (mine, rest), (theirs, other_rest) = _of_block(a, name), _of_block(b, name)
+        if m is None or n is None or mine != theirs or not (_is_followed(a) and _is_followed(b)):
+            continue
+        if any(_names_in(term) & set(names) for term in (rest, other_rest)):
+            continue
+        between = _between(rest, other_rest, {**one.ranges, **other.ranges}, _loops_in(rest) | _loops_in(other_rest))
+        if between is not None and abs(mine) - max(map(abs, between)) >= max(m, n):
+            return True
+    return False
+
+
+def _of_block(term: Term, name: str) -> tuple[int, Term]:
+    """The factor of a hardware value, and the term without it."""
+    found = [(atom, factor) for atom, factor in term.parts if atom.operator is Operator.SPECIAL and atom.operands[0] == name]
+    factor = found[0][1] if found else 0
+    return factor, term - as_term(found[0][0]) * factor if found else term
+
+
+def _names_in(term: Term) -> set[str]:
+    return {str(atom.operands[0]) for atom in leaves(term) if atom.operator is Operator.SPECIAL}
+
+
 def overlap_by_numbers(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
     """Whether the distances of the tiles are known as numbers along every axis, and are not enough to keep them apart."""
     found = list(_distances(one, other, crossed))

@@ -2,6 +2,7 @@
 
 from pipec.kir.global_memory.accesses import collect
 from pipec.kir.global_memory.order import hands_over, order
+from pipec.kir.global_memory.overlaps import stores_again
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.types import GlobalOrder
 
@@ -9,11 +10,11 @@ from pipec.kir.plan.types import GlobalOrder
 def plan_global(kernel: Kernel) -> dict[str, GlobalOrder]:
     """Only of roles that touch what the kernel writes, and touches in another place as well."""
     rows = collect(kernel)
-    handed = hands_over(rows)
+    handed, again = hands_over(rows), stores_again(kernel, rows)
     found: dict[str, GlobalOrder] = {}
     for row in rows:
-        own = order(row)
         name = row.role.name
+        own = order(row, again.get(name, ()))
         waits, fences = handed.get(name, (False, False))
         found[name] = GlobalOrder(own.before, own.at_end, own.waits, own.fences, name in handed, waits, fences)
     return found

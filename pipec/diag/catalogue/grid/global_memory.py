@@ -87,6 +87,30 @@ class UnorderedRoles(Message):
     first: Span
 
 
+class UnorderedBlocks(Message):
+    """The blocks of a grid run in any order and at the same time. Elements that one block stores may not be touched by another, unless
+    both store with the same `reduce`, or take turns (`with semaphore(...)`) around their accesses.
+
+    pipec runs the coordinates of the first blocks at a few sizes, and reports a tensor whose tiles overlap in all of them. The usual
+    causes are a coordinate that leaves out `block.y`, a tile that is larger than the step from block to block, and a load of a
+    neighbour's tile from a tensor that the kernel updates in place.
+    """
+
+    code = "E0618"
+    title = "blocks {block} and {other} {does} the same elements of `{tensor}`"
+    labels = (primary("at", "{what} here"), secondary("second", "stored here by the other block"))
+    note = "blocks run at the same time, in any order: {consequence}"
+    help = "let the coordinates differ by a whole tile from block to block, store with `reduce`, or take turns with `semaphore`"
+    tensor: str
+    block: str
+    other: str
+    does: str
+    what: str
+    consequence: str
+    at: Span
+    second: Span | None
+
+
 class ReadsWhatItStores(Message):
     """All threads of the role compute a statement element by element, and store each result at once. If the statement loads other
     elements of the tensor that it stores to, another thread may already have stored them. Each thread may load exactly the elements

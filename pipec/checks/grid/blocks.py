@@ -1,0 +1,37 @@
+"""What blocks do at sizes that were tried: accesses that meet in two of them (E0618), stores in front of their tensor (E0725)."""
+
+from pipec.diag.catalogue.grid import global_memory
+from pipec.diag.catalogue.tiles import copies
+from pipec.diag.message import Message, Sink
+from pipec.kir.global_memory.accesses import collect
+from pipec.kir.global_memory.overlaps import Met, between_blocks, in_front
+from pipec.kir.ir import Kernel
+from pipec.sema import tree
+
+
+def check(kernel: Kernel, sink: Sink) -> None:
+    rows = collect(kernel)
+    for access, axis in in_front(kernel, rows).items():
+        coordinate = access.where.coordinates[axis]
+        if not isinstance(coordinate, tree.Constant):  # the check of copies tells of those
+            sink.report(copies.StoreBefore(tensor=access.tensor, at=coordinate.span))
+    for met in between_blocks(kernel, rows):
+        sink.report(_meeting(met))
+
+
+def _meeting(met: Met) -> Message:
+    """About the two uses of a tensor in different blocks, the load first."""
+    uses = [(use.access, block) for (_, use), block in zip((met.first, met.second), met.blocks, strict=True)]
+    uses.sort(key=lambda row: row[0].writes)
+    (one, here), (other, there) = uses
+    both = one.writes and other.writes
+    return global_memory.UnorderedBlocks(
+        tensor=one.tensor,
+        block=str(here),
+        other=str(there),
+        does="both store" if both else "load and store",
+        what="stored" if both else "loaded",
+        consequence="either of the two may be the last" if both else "the load may find old values, new ones, or some of both",
+        at=one.span,
+        second=None if other.span == one.span else other.span,
+    )

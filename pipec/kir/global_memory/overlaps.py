@@ -1,0 +1,315 @@
+"""Accesses that meet at sizes that were tried, and that nothing orders.
+
+Places that cannot be compared as terms are compared as numbers: every role that touches what the kernel writes is run at a few sizes, in
+the first blocks of the grid. What is found happens in some launch; that nothing is found proves nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
+
+from pipec.interface import MULTIPROCESSORS
+from pipec.isa.dtypes import DType
+from pipec.isa.specials import AXES
+from pipec.kir.global_memory.accesses import BULK, Access, RoleAccesses, commute
+from pipec.kir.global_memory.clocks import Clocks, Stamped
+from pipec.kir.global_memory.places import Place, apart, apart_by_blocks
+from pipec.kir.global_memory.runs import Box, Passed, Run, Scalars, Touch, Unknown
+from pipec.kir.ir import Kernel, Role
+from pipec.record import record
+from pipec.sema import tree
+from pipec.verify.conditions import met
+
+Position = tuple[int, int, int]
+
+# By dimension and by scalar parameter. Tensors that TMA reaches have rows of 16 bytes; packed elements come by 128.
+_SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
+_PACKED_ROW = 128
+_MULTIPROCESSORS = 3
+# Between blocks a fault must show in all of them, lest a relation of sizes is missed that only the caller knows.
+_MOST_SIZES = 2
+_MOST_TOUCHES = 160  # of one tensor in one launch
+
+
+@record
+class Launch:
+    """`sizes`: of dimensions and integer parameters. `blocks`: the blocks that are run, each with its hardware values."""
+
+    sizes: Mapping[str, int]
+    blocks: Mapping[Position, Mapping[str, int]]
+
+
+@record
+class Met:
+    """Two uses of a tensor that overlap and that nothing orders, in these blocks at these sizes."""
+
+    first: tuple[Role, Touch]
+    second: tuple[Role, Touch]
+    blocks: tuple[Position, Position]
+    sizes: Mapping[str, int]
+
+
+# --------------------------------------------------------------------------------------------------------------- launches
+
+
+def launches(kernel: Kernel) -> Iterator[Launch]:
+    """With more than one block, and such as the kernel's `assume` admits."""
+    names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
+    rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
+    for size, count in _SIZES:
+        sizes = {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
+        sizes |= {one.name: count for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer}
+        if not all(met(one.formula, sizes) for one in kernel.assumptions):
+            continue
+        try:
+            grid = tuple(map(Scalars({**sizes, MULTIPROCESSORS: _MULTIPROCESSORS}).value, kernel.grid))
+        except Unknown:
+            continue
+        if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
+            yield Launch(sizes, dict(_blocks(kernel, sizes, grid)))
+
+
+def _blocks(kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...]) -> Iterator[tuple[Position, Mapping[str, int]]]:
+    """Along each axis the first and last CTA of the first cluster, and the first of the next."""
+    shape = kernel.cluster.shape
+    places = [sorted({at for at in (0, width - 1, width) if at < extent}) for extent, width in zip(grid, shape, strict=True)]
+    for z, y, x in product(*reversed(places)):
+        known = dict(sizes)
+        place = []
+        for axis, at, extent, width in zip(AXES, (x, y, z), grid, shape, strict=True):
+            known |= {f"block.{axis}": at, f"grid.{axis}": extent, f"cta.{axis}": at % width}
+            known |= {f"cluster.{axis}": at // width, f"clusters.{axis}": extent // width}
+            place.append(at % width)
+        known["cta.rank"] = kernel.cluster.rank((place[0], place[1], place[2]))
+        yield (x, y, z), known
+
+
+class Cells:
+    """Which of some boxes may overlap: space is cut into cells as large as the largest box."""
+
+    def __init__(self, boxes: list[Box]) -> None:
+        width = [max(last - first for first, last in axis) for axis in zip(*boxes, strict=True)]
+        self._cells = [
+            list(product(*(range(first // size, (last - 1) // size + 1) for (first, last), size in zip(box, width, strict=True))))
+            for box in boxes
+        ]
+        self._numbers: dict[tuple[int, ...], list[int]] = {}
+        for number, cells in enumerate(self._cells):
+            for cell in cells:
+                self._numbers.setdefault(cell, []).append(number)
+
+    def before(self, number: int) -> list[int]:
+        """The boxes with smaller numbers, in their order."""
+        return sorted({one for cell in self._cells[number] for one in self._numbers[cell] if one < number})
+
+
+# ---------------------------------------------------------------------------------------------------------- between blocks
+
+
+def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> list[Met]:
+    """The first overlap of each tensor, if there is one in every launch that was tried."""
+    suspects = set(_not_apart(kernel, rows))
+    found: list[dict[str, Met]] = []
+    for launch in launches(kernel) if suspects else ():
+        if len(found) < _MOST_SIZES and len(launch.blocks) > 1:
+            found.append(dict(_met(kernel, rows, launch, suspects)))
+            suspects &= found[-1].keys()
+    return [found[0][tensor] for tensor in sorted(suspects)] if len(found) == _MOST_SIZES else []
+
+
+def _inside(touch: Touch) -> bool:
+    """Whether anything of it lies in the tensor."""
+    return all(first < last for first, last in touch.box)
+
+
+def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int]:
+    """Stores by TMA that begin in front of their tensor in every launch that was tried, with the axis."""
+    suspects = [
+        one
+        for row in rows
+        for one in row.accesses
+        if _is_bulk_store(one) and any(corner.least < 0 for corner in one.place.corner)
+    ]
+    found: list[dict[Access, int]] = []
+    for launch in islice(launches(kernel), _MOST_SIZES) if suspects else ():
+        touches = (event for row in rows for known in launch.blocks.values() for event in Run(row, known).events())
+        found.append(
+            {
+                one.access: one.before
+                for one in touches
+                if isinstance(one, Touch) and one.before is not None and one.access in suspects
+            }
+        )
+    return {access: axis for access, axis in found[0].items() if all(access in one for one in found)} if found else {}
+
+
+def _is_bulk_store(access: Access) -> bool:
+    return access.writes and access.engine == BULK
+
+
+def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
+    """The tensors of which blocks are not seen to have tiles of their own."""
+    uses: dict[str, dict[object, Access]] = {}
+    for access in (one for row in rows for one in row.accesses):
+        alike = access.place.corner, access.place.extent, access.writes, access.reduce
+        uses.setdefault(access.tensor, {}).setdefault(alike, access)
+    for tensor, all_of in uses.items():
+        stores = [one for one in all_of.values() if one.writes]
+        if any(
+            not commute(one, other) and not _own(kernel, one.place, other.place) for one in stores for other in all_of.values()
+        ):
+            yield tensor
+
+
+def _own(kernel: Kernel, one: Place, other: Place) -> bool:
+    """Whether every block has tiles of its own, along each axis of the grid that may have several."""
+    axes = [axis for axis, extent in zip(AXES, kernel.grid, strict=True) if kernel.launch.term(extent).largest > 1]
+    return all(apart_by_blocks(one, other, f"block.{axis}", {f"block.{name}" for name in axes}) for axis in axes)
+
+
+@record(eq=False)
+class _Use:
+    role: Role
+    block: Position
+    touch: Touch
+    passed: tuple[Passed, ...]
+
+
+def _met(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[tuple[str, Met]]:
+    uses: dict[str, list[_Use]] = {tensor: [] for tensor in suspects}
+    for block, known in launch.blocks.items():
+        for row in rows:
+            if row.role.leader and known["cta.rank"] % 2:
+                continue
+            events = list(Run(row, known).events())
+            passed = tuple(event for event in events if isinstance(event, Passed))
+            for event in events:
+                if (
+                    isinstance(event, Touch)
+                    and _inside(event)
+                    and len(uses.get(event.access.tensor, (None,) * _MOST_TOUCHES)) < _MOST_TOUCHES
+                ):
+                    uses[event.access.tensor].append(_Use(row.role, block, event, passed))
+    turns = _turns(kernel)
+    for tensor, all_of in uses.items():
+        cells = Cells([one.touch.box for one in all_of])
+        earlier = ((all_of[place], use) for number, use in enumerate(all_of) for place in cells.before(number))
+        pairs = ((one, use) for one, use in earlier if one.block != use.block)
+        found = next((pair for pair in pairs if _race(kernel, *pair, turns)), None)
+        if found is not None:
+            first, second = found
+            blocks = first.block, second.block
+            yield tensor, Met((first.role, first.touch), (second.role, second.touch), blocks, launch.sizes)
+
+
+def _turns(kernel: Kernel) -> frozenset[str] | None:
+    """The roles that take turns; None where they do so in several ways, whose order among each other is not followed."""
+    found = [
+        role.name for role in kernel.roles for block in role.blocks for one in block.operations if isinstance(one, tree.AwaitTurn)
+    ]
+    return frozenset(found) if len(found) < 2 else None
+
+
+def _race(kernel: Kernel, one: _Use, other: _Use, turns: frozenset[str] | None) -> bool:
+    if not _clash(one.touch, other.touch) or turns is None:
+        return False
+    if turns and not {one.role.name, other.role.name} <= turns:
+        return False  # a hand-over may pass on what a turn has ordered
+    if _earlier(one, other) or _earlier(other, one):
+        return False
+    shape = kernel.cluster.shape
+    near = all(at // width == there // width for at, there, width in zip(one.block, other.block, shape, strict=True))
+    # CTAs of one cluster can wait for each other, but not where all of them do the same at the same point.
+    return not near or (one.touch.access is other.touch.access and one.touch.step == other.touch.step)
+
+
+def _clash(one: Touch, other: Touch) -> bool:
+    if not (one.access.writes or other.access.writes) or commute(one.access, other.access):
+        return False
+    return all(first < end and start < last for (first, last), (start, end) in zip(one.box, other.box, strict=True))
+
+
+def _earlier(one: _Use, other: _Use) -> bool:
+    """Whether the one is done before its block passes on a turn, and the other after its block has waited for a later one."""
+    return any(
+        passed.step >= one.touch.step and passed.turn[0] == place and passed.turn[1] < turn
+        for passed in one.passed
+        for place, turn in other.touch.held
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ in one block
+
+
+def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, frozenset[tuple[Access, Access]]]:
+    """By role the pairs of its stores that overlap at some sizes, the earlier one first."""
+    found: dict[str, set[tuple[Access, Access]]] = {}
+    several = [row for row in rows if _stores(row)]
+    for launch in islice(launches(kernel), _MOST_SIZES) if several else ():
+        known = next(iter(launch.blocks.values()))
+        for row in several:
+            stores: dict[str, list[Touch]] = {}
+            for one in Run(row, known).events():
+                if isinstance(one, Touch) and one.access.writes and _inside(one):
+                    stores.setdefault(one.access.tensor, []).append(one)
+            for touches in stores.values():
+                found.setdefault(row.role.name, set()).update(_again(touches))
+    return {name: frozenset(pairs) for name, pairs in found.items()}
+
+
+def _again(touches: list[Touch]) -> Iterator[tuple[Access, Access]]:
+    cells = Cells([one.box for one in touches])
+    for number, second in enumerate(touches):
+        # Where the role is ordered for the last of them, it is for those before.
+        last = next((place for place in reversed(cells.before(number)) if _clash(touches[place], second)), None)
+        if last is not None:
+            yield touches[last].access, second.access
+
+
+def _stores(row: RoleAccesses) -> bool:
+    """Whether a role may store twice: it has two stores to one tensor, or one in a loop."""
+    stores = [one for one in row.accesses if one.writes]
+    looped = {number for loop in row.role.loops for number in loop.blocks}
+    return len({one.tensor for one in stores}) < len(stores) or any(one.block in looped for one in stores)
+
+
+def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
+    """Two roles of a block that use the same elements, and no hand-over between the two, in some launch that was tried."""
+    suspects = {
+        one.tensor
+        for number, row in enumerate(rows)
+        for other in rows[number + 1 :]
+        for one in row.accesses
+        for second in other.accesses
+        if one.tensor == second.tensor and (one.writes or second.writes) and not commute(one, second)
+        if not apart(one.place, second.place)
+    }
+    if not suspects or kernel.cluster.size > 1:  # the CTAs of a cluster hand over, too
+        return None
+    return next(
+        (found for launch in islice(launches(kernel), _MOST_SIZES) for found in _unordered(kernel, rows, launch, suspects)), None
+    )
+
+
+def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[Met]:
+    block, known = next(iter(launch.blocks.items()))
+    touching = {row.role.name: row for row in rows}
+    runs = [Run(touching.get(role.name, RoleAccesses(role, ())), known) for role in kernel.roles]
+    clocks = Clocks([list(run.events()) for run in runs])
+    if not all(run.ended for run in runs) or not clocks.ended:
+        return  # who waits for whom is not known to the end
+    for tensor in sorted(suspects):
+        uses = [(role, one) for role, one in clocks.touches if one.touch.access.tensor == tensor and _inside(one.touch)]
+        uses = uses[:_MOST_TOUCHES]
+        cells = Cells([one.touch.box for _, one in uses])
+        for number, (role, second) in enumerate(uses):
+            for other, first in (uses[place] for place in cells.before(number)):
+                if other != role and _apart_in_time(other, first, role, second):
+                    yield Met(
+                        (kernel.roles[other], first.touch), (kernel.roles[role], second.touch), (block, block), launch.sizes
+                    )
+
+
+def _apart_in_time(role: int, one: Stamped, partner: int, other: Stamped) -> bool:
+    if not _clash(one.touch, other.touch):
+        return False
+    return other.clock[role] < one.touch.step and one.clock[partner] < other.touch.step

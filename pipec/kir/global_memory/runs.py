@@ -1,0 +1,240 @@
+"""What a role does at chosen sizes, in one block: its scalars are computed, and each use of global memory is noted as a box of elements.
+
+A run shows what happens, not what may happen: two boxes that overlap are a fault of some launch. Values that only a launch has (what
+memory holds) are not known, and a run ends at a branch that asks for one; what it has noted by then happens all the same.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from pipec.arithmetic import MEANINGS
+from pipec.isa.dtypes import DType
+from pipec.kir import ir
+from pipec.kir.global_memory.accesses import Access, RoleAccesses
+from pipec.record import record
+from pipec.sema import tree
+from pipec.sema.types import TileType
+from pipec.terms import machine
+from pipec.vocabulary import Side
+
+MOST_STEPS = 4_000  # operations of one run
+_MOST_TOUCHES = 48  # of one run
+_MOST_WORK = 40_000  # expressions of one run
+_DEEPEST = 150
+_NO_TILE = -1  # the answer of a scheduler that has no tile left
+
+Box = tuple[tuple[int, int], ...]  # by axis the first element, and the one after the last
+Turn = tuple[tuple[int, ...], int]  # the counter's place, the turn
+
+
+class Unknown(Exception):
+    """A value that a run does not know."""
+
+
+@record(eq=False)
+class Touch:
+    """`step`: how many operations the role had done. `held`: the turns that the role had waited for by then. `before`: the axis along
+    which it begins in front of the tensor."""
+
+    access: Access
+    box: Box
+    step: int
+    held: frozenset[Turn]
+    before: int | None = None
+
+
+@record(eq=False)
+class HandOver:
+    """The role waits for (`waits`) or signals its stage `use` of a side; a drain waits for all uses below."""
+
+    pipeline: tree.Pipeline
+    side: Side
+    waits: bool
+    use: int
+    step: int
+
+
+@record(eq=False)
+class Passed:
+    turn: Turn
+    step: int
+
+
+Event = Touch | HandOver | Passed
+
+
+class Scalars:
+    """The whole numbers of a role, as far as a launch decides them. `launch`: sizes, scalar parameters and hardware values by name."""
+
+    def __init__(self, launch: Mapping[str, int]) -> None:
+        self._launch = launch
+        self.variables: dict[tree.Variable, int] = {}
+        self._work, self._depth = 0, 0
+
+    def named(self, name: str) -> int:
+        return known(self._launch.get(name))
+
+    def value(self, expression: tree.Expression) -> int:
+        if not isinstance(expression.type, DType) or expression.type.is_float:
+            raise Unknown  # no coordinate comes from one
+        # Helpers that use their argument twice make a tree of expressions that is exponentially larger than the text.
+        self._work += 1
+        self._depth += 1
+        try:
+            value = known(self._computed(expression) if self._work < _MOST_WORK and self._depth < _DEEPEST else None)
+        finally:
+            self._depth -= 1
+        least, largest = machine.range_of(expression.type)
+        # What wraps around is another value on the machine; no run is about that.
+        return value if least <= value <= largest else known(None)
+
+    def _computed(self, expression: tree.Expression) -> int:
+        match expression:
+            case tree.Constant(value=value):
+                return int(value)
+            case tree.ReadVariable(variable=variable):
+                return known(self.variables.get(variable))
+            case tree.ReadDimension(name=name) | tree.Special(name=name):
+                return self.named(name)
+            case tree.ReadParameter(parameter=parameter):
+                return self.named(parameter.name)
+            case tree.ReadResponse():
+                return _NO_TILE
+            case tree.Unary(operator=operator, operand=operand):
+                value = self.value(operand)
+                return -value if operator == "-" else int(not value) if operator == "not" else ~value
+            case tree.Binary(operator=operator, left=left, right=right):
+                return self._binary(operator, self.value(left), self.value(right))
+            case tree.Convert(operand=operand):
+                return self.value(operand)
+            case tree.Select():
+                return self.value(expression.when_true if self.value(expression.condition) else expression.when_false)
+            case tree.Call(function=function, arguments=arguments) if function in MEANINGS:
+                values = [self.value(argument) for argument in arguments]
+                return self._binary(function, *values) if len(values) == 2 else known(None)
+            case _:
+                raise Unknown
+
+    def _binary(self, operator: str, left: int, right: int) -> int:
+        if (operator in ("//", "%", "ceildiv") and right == 0) or (operator in ("<<", ">>") and not 0 <= right < 32):
+            raise Unknown
+        return int(MEANINGS[operator](left, right))
+
+
+def known(value: int | None) -> int:
+    if value is None:
+        raise Unknown
+    return value
+
+
+class Run(Scalars):
+    """One role in one block."""
+
+    def __init__(self, row: RoleAccesses, launch: Mapping[str, int]) -> None:
+        super().__init__(launch)
+        self._role = row.role
+        self._at: dict[tuple[int, int], list[Access]] = {}
+        for access in row.accesses:
+            self._at.setdefault((access.block, access.site), []).append(access)
+        self._uses: dict[tuple[tree.Pipeline, Side], int] = {}
+        self._of_handle: dict[tree.Handle, int] = {}
+        self._held: frozenset[Turn] = frozenset()
+        self._turn: Turn | None = None
+        self._step = 0
+        self.ended = False  # the role came to its end
+
+    def events(self) -> Iterator[Event]:
+        number, touches = 0, 0
+        while True:
+            block = self._role.blocks[number]
+            for site, operation in enumerate(block.operations):
+                self._step += 1
+                for event in (*self._touches(number, site), *self._does(operation)):
+                    touches += isinstance(event, Touch)
+                    yield event
+            yield from self._touches(number, len(block.operations))
+            self._step += 1
+            self.ended = isinstance(block.terminator, ir.Exit)
+            following = self._following(block.terminator)
+            if following is None or self._step > MOST_STEPS or touches > _MOST_TOUCHES:
+                return
+            number = following
+
+    def _following(self, terminator: ir.Terminator) -> int | None:
+        match terminator:
+            case ir.Jump(target):
+                return target
+            case ir.ElectBranch(then):
+                return then  # the elected thread does what there is to do
+            case ir.Branch(condition, then, otherwise):
+                try:
+                    return then if self.value(condition) else otherwise
+                except Unknown:
+                    return None
+            case ir.Exit():
+                return None
+
+    def _does(self, operation: tree.Operation) -> Iterator[Event]:
+        match operation:
+            case tree.Assign(variable, value) if not isinstance(variable.type, TileType):
+                try:
+                    self.variables[variable] = self.value(value)
+                except Unknown:
+                    self.variables.pop(variable, None)
+            case tree.Peek(ready=ready):
+                self.variables.pop(ready, None)
+            case tree.Acquire(handle=handle):
+                if operation.first:
+                    side = handle.pipeline, handle.side
+                    self._of_handle[handle] = self._uses.get(side, 0)
+                    self._uses[side] = self._of_handle[handle] + 1
+                yield self._hand_over(handle, waits=True)
+            case tree.Signal(handle=handle) | tree.Release(handle=handle):
+                yield self._hand_over(handle, waits=False)
+            case tree.Drain(pipeline=pipeline):
+                # As much as the use after the last stage that was filled would wait for.
+                last = self._uses.get((pipeline, "producer"), 0) - 1
+                yield HandOver(pipeline, "producer", True, last + pipeline.stages, self._step)
+            case tree.AwaitTurn():
+                self._turn = self._taken(operation)
+                self._held |= {self._turn} if self._turn else frozenset()
+            case tree.PassTurn() if self._turn is not None:
+                yield Passed(self._turn, self._step)
+            case _:
+                pass
+
+    def _hand_over(self, handle: tree.Handle, *, waits: bool) -> HandOver:
+        return HandOver(handle.pipeline, handle.side, waits, self._of_handle.get(handle, 0), self._step)
+
+    def _taken(self, operation: tree.AwaitTurn) -> Turn | None:
+        try:
+            return tuple(map(self.value, operation.counter.coordinates)), self.value(operation.turn)
+        except Unknown:
+            return None
+
+    # ------------------------------------------------------------------------------------------------------------- boxes
+
+    def _touches(self, block: int, site: int) -> Iterator[Touch]:
+        for access in self._at.get((block, site), ()):
+            try:
+                corner = [self.value(coordinate) for coordinate in access.where.coordinates]
+                box = self._box(access, corner)
+            except Unknown:
+                continue
+            before = next((axis for axis, first in enumerate(corner) if first < 0), None)
+            if before is not None or all(first < last for first, last in box):
+                yield Touch(access, box, self._step, self._held, before)
+
+    def _box(self, access: Access, corner: list[int]) -> Box:
+        """What lies in the tensor: copies and stores leave out the rest."""
+        sizes = [self.named(size) if isinstance(size, str) else size for size in access.where.tensor.shape]
+        return tuple(
+            (max(0, first), min(first + extent, size))
+            for first, extent, size in zip(corner, self._extent(access), sizes, strict=True)
+        )
+
+    def _extent(self, access: Access) -> tuple[int, ...]:
+        extent = [known(one) for one in access.place.extent]
+        operation = access.operation
+        if access.writes and isinstance(operation, tree.Store) and operation.rows is not None:
+            extent[-2] = min(extent[-2], self.value(operation.rows))
+        return tuple(extent)
