@@ -88,17 +88,20 @@ def _device_of(text: str, name: str | None) -> Device:
 _BLOCKS = "blocks"  # the size that says how many a launch has
 
 
-def _given(network: Network, shapes: Mapping[str, str]) -> tuple[dict[str, int], int | None]:
-    """Values of what decides how often loops run, and the number of blocks. Raises Unclear."""
+def _given(network: Network, shapes: Mapping[str, str]) -> tuple[dict[str, int], tuple[int, int, int] | None]:
+    """Values of what decides how often loops run, and the number of blocks along each axis. Raises Unclear."""
     names = names_of(network)
     given: dict[str, int] = {}
-    blocks = None
+    blocks: tuple[int, int, int] | None = None
     for name, value in shapes.items():
+        if name == _BLOCKS and (several := re.fullmatch(r"([1-9]\d{0,6})x([1-9]\d{0,6})(?:x([1-9]\d{0,6}))?", value, re.ASCII)):
+            blocks = int(several[1]), int(several[2]), int(several[3] or 1)
+            continue
         if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS):
             raise Unclear(0, f"`{name}={value[:20]}` is no size")
         parameter = parameter_of(name, names, network.name)
         if name == _BLOCKS and int(value):
-            blocks = int(value)
+            blocks = int(value), 1, 1
         elif parameter is not None:
             given[parameter] = int(value)
         elif name != _BLOCKS:
@@ -140,7 +143,7 @@ _OF_PTX = (
     "how much of what is loaded comes from memory: the bound that memory sets is left out",
     "how often loops run that touch no barrier: they count once",
 )
-_BLOCKS_DIFFER = "how much less than the first block others do: rate and bytes are as if all did as much"
+_BLOCKS_DIFFER = "how much less than the first block others do: time, rate and bytes are as if all did as much"
 
 
 def _unknown_of_ptx(one: PtxPrediction) -> tuple[str, ...]:

@@ -135,6 +135,20 @@ def test_its_timeline(tmp_path: Path, capsys: Capture) -> None:
     capsys.readouterr()
 
 
+def test_blocks_of_unlike_length(tmp_path: Path, capsys: Capture) -> None:
+    """With a mask half of the keys are seen, on average; the grid says which block sees how many."""
+    seconds = {}
+    for masked in (True, False):
+        state = compile_source(read_source(str(ROOT / "examples" / "attention_sm90.pipe")), Options(None, {"CAUSAL": masked}))
+        path = tmp_path / "k.ptx"
+        path.write_text(state.ptx or "", encoding="utf-8")
+        assert main(["predict", str(path), "--shape", "T=4096", "blocks=22x64", "--format", "json"]) == 0
+        (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+        assert kernel["blocks"] == 22 * 64 and not any("less than the first block" in one for one in kernel["unknown"])
+        seconds[masked] = kernel["seconds"]
+    assert 0.45 < seconds[True] / seconds[False] < 0.65
+
+
 REFUSED = {
     "gemm": (["--shape", "X=1"], "nothing in it depends on `X`, but on `gemm_dim_K`"),
     "gemm_direct": ([], "depends on `gemm_direct_dim_K`: give `--shape gemm_direct_dim_K=...`"),

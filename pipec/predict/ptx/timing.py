@@ -87,49 +87,86 @@ def names_of(network: Network) -> list[str]:
 
 
 def _differ(network: Network) -> bool:
-    """Whether a loop or branch depends on a block's number."""
-    conditions = (
-        state.action.condition for process in network.processes for state in process.states if isinstance(state.action, Test)
-    )
-    return any(
-        symbol.name.partition(".")[0] in ("%ctaid", "%clusterid") for condition in conditions for symbol in symbols_in(condition)
-    )
+    """Whether how a block goes on depends on its number."""
+    found: set[Symbol] = set()
+    for process in network.processes:
+        for state in process.states:
+            match state.action:
+                case Test(condition=condition, yes=yes, no=no):
+                    found |= symbols_in(condition)
+                    edges = [yes, no]
+                case Wait(edge=edge) | Arrive(edge=edge):
+                    edges = [edge]
+                case _:
+                    edges = []
+            found.update(*(symbols_of(value) for edge in edges for _, value in edge.values if value is not None))
+    return any(symbol.name.partition(".")[0] in ("%ctaid", "%clusterid") for symbol in found)
 
 
 def predict_ptx(
-    network: Network, text: str, device: Device, given: Mapping[str, int], blocks: int | None, clock: float | None
+    network: Network,
+    text: str,
+    device: Device,
+    given: Mapping[str, int],
+    blocks: int | tuple[int, int, int] | None,
+    clock: float | None,
 ) -> PtxPrediction:
-    """`given`: values of `names_of`; `blocks`: of the launch, one on each multiprocessor if None. Raises Unclear."""
+    """`given`: values of `names_of`; `blocks`: of the launch, along x if one number, one on each multiprocessor if None. Raises Unclear."""
     threads = sum(process.threads for process in network.processes if 0 in process.ranks)
     count = device.machine.multiprocessors
-    blocks = count if blocks is None else blocks
+    grid = blocks if isinstance(blocks, tuple) else (count if blocks is None else blocks, 1, 1)
+    launched = prod(grid)
     last = max((at + _BARRIER_BYTES for ring in network.rings if ring.kind == "mbarrier" for at in ring.instances), default=0)
     code = Code(text, network.name, threads)
     by_registers = REGISTERS // max(1, threads * code.registers)
     held = max(1, min(SHARED_BYTES // (last + BLOCK_BYTES), 2048 // max(1, threads), by_registers))
     size = prod(code.cluster)
     places = device.machine.at_a_time(size)
-    each = min(held, ceil(blocks / places))
+    each = min(held, ceil(launched / places))
     taking_over = answered(network, code.cluster)
-    running = blocks if taking_over is None else min(blocks, places * each)
-    one = _Multiprocessor(taking_over or network, code, device, given, each, min(1.0, blocks / count), blocks, running)
-    cycles = one.run() * ceil(running / (places * each))
-    if not one.moved and not one.flops:
+    running = launched if taking_over is None else min(launched, places * each)
+    clusters, at_once = max(1, launched // size), max(1, running // size)
+    several = taking_over is None and running > places * each and _differ(network)
+    firsts = _all_over(grid, code.cluster) if several else [0]
+    busy_part = min(1.0, launched / count)
+    runs = [
+        _Multiprocessor(taking_over or network, code, device, given, each, busy_part, grid, running, first) for first in firsts
+    ]
+    ends = [run.run() for run in runs]
+    waves = running / (places * each)
+    longest = runs[ends.index(max(ends))]
+    if min(ends) > _EVEN * max(ends):
+        cycles = max(ends) * ceil(waves)
+    else:  # blocks follow each other without waiting for the longest, and at the end some places idle
+        cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE))
+    moved, flops = sum(run.moved for run in runs), sum(run.flops for run in runs)
+    if not moved and not flops:
         raise Unclear(
             0, "no barrier of it carries copies or products: its threads take the time, and what they compute is not followed"
         )
     clock = clock or device.clock
-    clusters, at_once = max(1, blocks // size), max(1, running // size)
     # Of all that is launched, the part that was followed: blocks, or the tiles that these took over.
-    followed = each if taking_over is None else sum(ceil((clusters - number) / at_once) for number in range(each))
+    followed = each * len(runs) if taking_over is None else sum(ceil((clusters - number) / at_once) for number in range(each))
     part = followed / clusters
-    bounds = {"multiprocessors": cycles / clock, "power": one.flops / part / device.machine.flops}
+    bounds = {"multiprocessors": cycles / clock, "power": flops / part / device.machine.flops}
     seconds = device.launch + max(bounds.values())
-    busy = {name: found / each / size for name, found in one.busy.items()}
+    busy = {name: found / each / size for name, found in longest.busy.items()}
     return PtxPrediction(
-        network.name, device, clock, given, blocks, each, cycles, seconds, bounds, busy, one.moved / part / blocks,
-        one.flops / part / blocks, tuple(one.stretches), taking_over is None and _differ(network),
+        network.name, device, clock, given, launched, each, cycles, seconds, bounds, busy, moved / part / launched,
+        flops / part / launched, tuple(longest.stretches), taking_over is None and not several and _differ(network),
     )  # fmt: skip
+
+
+def _all_over(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> list[int]:
+    """Numbers of clusters, one from each quarter of each axis."""
+    x, y, z = (max(1, blocks // extent) for blocks, extent in zip(grid, cluster, strict=True))
+    at = ((extent * (2 * quarter + 1) // 8 for extent, quarter in zip((x, y, z), each, strict=True)) for each in _QUARTERS)
+    return [here + x * (row + y * layer) for here, row, layer in at]
+
+
+_QUARTERS = ((0, 1, 2), (1, 3, 0), (2, 0, 3), (3, 2, 1))
+_EVEN = 0.99
+_IDLE = 0.5  # of an average block's time
 
 
 class _Phase:
@@ -173,10 +210,11 @@ class _Multiprocessor:
         given: Mapping[str, int],
         held: int,
         busy: float,
-        blocks: int,
+        grid: tuple[int, int, int],
         running: int,
+        first: int,
     ) -> None:
-        """`running`: of the launch's `blocks`, those that ever start."""
+        """`running`: of the launch's blocks, those that ever start; `first`: the number of the first cluster that is followed."""
         self._network, self._code, self._device = network, code, device
         self._farther = device.memory + device.loaded * busy
         self._rate = device.loaded_rate / busy if busy else inf
@@ -189,7 +227,7 @@ class _Multiprocessor:
         self.moved = self.flops = 0.0
         self.stretches: list[Stretch] = []
         self._running = [
-            _Running(process, block, self._numbers(given, block, process.ranks[0], blocks, running), groups)
+            _Running(process, block, self._numbers(given, first + block, process.ranks[0], grid, running), groups)
             for block in range(held)
             for process in network.processes
             for groups in (_groups(process),)
@@ -201,19 +239,22 @@ class _Multiprocessor:
         self._queue: list[tuple[float, int, _Running]] = []
         self._turn = 0
 
-    def _numbers(self, given: Mapping[str, int], block: int, rank: int, blocks: int, running: int) -> dict[Symbol, int]:
-        """Of a CTA of the `block`-th cluster along x."""
+    def _numbers(
+        self, given: Mapping[str, int], number: int, rank: int, grid: tuple[int, int, int], running: int
+    ) -> dict[Symbol, int]:
+        """Of a CTA of the cluster with this number."""
         found: dict[str, int] = {}
         place = rank
-        for axis, extent in zip("xyz", self._code.cluster, strict=True):
+        for axis, extent, blocks in zip("xyz", self._code.cluster, grid, strict=True):
             here, place = place % extent, place // extent
-            number, count = (block, max(1, blocks // prod(self._code.cluster))) if axis == "x" else (0, 1)
+            count = max(1, blocks // extent)
+            at, number = number % count, number // count
             found |= {f"%cluster_ctaid.{axis}": here, f"%cluster_nctaid.{axis}": extent}
-            found |= {f"%clusterid.{axis}": number, f"%nclusterid.{axis}": count}
-            found |= {f"%ctaid.{axis}": number * extent + here, f"%nctaid.{axis}": count * extent}
+            found |= {f"%clusterid.{axis}": at, f"%nclusterid.{axis}": count}
+            found |= {f"%ctaid.{axis}": at * extent + here, f"%nctaid.{axis}": count * extent}
         size = prod(self._code.cluster)
         found |= {"%cluster_ctarank": rank, "%cluster_nctarank": size, **given}
-        found |= {AT_ONCE.name: max(1, running // size), LAUNCHED.name: max(1, blocks // size)}
+        found |= {AT_ONCE.name: max(1, running // size), LAUNCHED.name: max(1, prod(grid) // size)}
         return {Symbol(name): number for name, number in found.items()}
 
     def run(self) -> float:
