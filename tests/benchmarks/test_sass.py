@@ -132,6 +132,7 @@ _MOST = {
     "gemm_2cta": (30, 23),
     "gemm_grouped": (29, 22),
     "gemm_mxfp8": (35, 28),
+    "gemm_mxfp8_2cta": (40, 30),
     "gemm_nvfp4": (45, 29),
     "gemm_nvfp4_2cta": (59, 29),
     "gemm_blockwise_fp8": (39, 23),
