@@ -125,12 +125,42 @@ class Reading:
         self.rings = self._barriers(inits, base)
         flow = Flow(graph)
         check_loops(flow)
-        self.ctas = []
-        for rank, counts in enumerate(inits):
-            self.ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0] + base] for ring in self.rings)))
+        self.ctas = self._walks(flow, inits, base)
+        self.around.rounds = self._rounds()
+        if self.around.rounds:
+            self.hints.clear()
+            self.ctas = self._walks(flow, inits, base)
         check_tensor_memory(flow, self.around, [[one.walk.held for one in cta.classes] for cta in self.ctas])
         check_given_up(flow)
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
+
+    def _walks(self, flow: Flow, inits: list[dict[int, int]], base: int) -> list[Cta]:
+        return [
+            Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0] + base] for ring in self.rings))
+            for rank, counts in enumerate(inits)
+        ]
+
+    def _rounds(self) -> dict[int, int]:
+        """How often all who arrive at a ring do so in each phase, where none of them waits for it or for its other side, and one arrival of
+        each is not enough. To what use an arrival belongs is for the checker to judge; this is only a way to count them."""
+        if len(self.ctas) > 1:
+            return {}
+        counts: dict[int, list[set[int]]] = {}
+        alone = set(range(len(self.rings)))
+        for one in self.ctas[0].classes:
+            mine: dict[int, set[int]] = {}
+            for act in [node.act for node in one.walk.nodes if node.act is not None and not node.act.waits and node.act.count]:
+                if isinstance(act.ring, int):
+                    mine.setdefault(act.ring, set()).add(act.count)
+            for ring, found in mine.items():
+                counts.setdefault(ring, []).append(found)
+                alone -= set() if one.machine.signalled(ring) and len(found) == 1 else {ring}
+        found_ = {}
+        for ring in alone & counts.keys():
+            times, rest = divmod(self.rings[ring].count, sum(map(sum, counts[ring])))
+            if times > 1 and not rest:
+                found_[ring] = times
+        return found_
 
     def again(self, ptx: str) -> Network:
         """The network of a text; what was found before is taken where the text differs in nothing but the conditions of launches, which

@@ -91,7 +91,7 @@ class Events(Registers):
             return [self._arrive_remote(one, one.operands[at], base, amount, env)]
         expects = "expect_tx" in one.parts
         count = 0 if one.parts[1] == "expect_tx" else threads * (1 if expects or amount is None else amount)
-        use = self._use(one, self._spot(one, one.operands[at], env), env, count)
+        use = self._use(one, self._spot(one, one.operands[at], env), env, count, announces=expects)
         announced = threads * (amount or 0) if expects else 0
         self._tells(one, use, taking, arrives=count > 0, announces=announced > 0)
         return [replace(use, count=count, expects=announced, part=self._part(taking, env))]

@@ -6,7 +6,7 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Instruction, address
 from pipec.verify.reader.values.operands import Operands
-from pipec.verify.reader.values.surroundings import CTA_BITS, OFFSET, Act, Env, Spot
+from pipec.verify.reader.values.surroundings import ANNOUNCED, CTA_BITS, FILLED, OFFSET, Act, Env, Spot
 from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Symbol
 
@@ -95,7 +95,7 @@ class Places(Operands):
             raise Unreadable(one.line, "the stage is not a fixed number of stages away from the last one")
         return apart
 
-    def _use(self, one: Instruction, spot: Spot, env: Env, arrivals: int) -> Act:
+    def _use(self, one: Instruction, spot: Spot, env: Env, arrivals: int, *, announces: bool = False) -> Act:
         """Which use of a ring an arrival belongs to. After a wait for the other side: the use that it made free, or an earlier one."""
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         stage: Value = spot.stage if spot.cursor is None else Table(spot.cursor, spot.stage)  # type: ignore[arg-type, assignment]
@@ -114,6 +114,20 @@ class Places(Operands):
             # What the class waited for last on this barrier lies so many uses behind its cursor, and this is the next one.
             lag = self.lags.get(ring, 0) if ("position", ring) in env else 0
             return Act(False, ring, ring, ahead - lag, 0, ring, targets=((spot.rank, 1),))
+        announced = env.pop((ANNOUNCED, ring), 0) if arrivals else env.get((ANNOUNCED, ring), 0)
+        if announces and not arrivals and not ahead:
+            env[(ANNOUNCED, ring)] = announced = 1
+        if announced and not arrivals:
+            # Bytes that are announced before the arrival, and copies behind them, are of the use that the arrival will be of.
+            return Act(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
+        rounds = self.around.rounds.get(ring, 1)
+        if arrivals and rounds > 1:
+            # The next use only behind the last of them.
+            before = env.get((FILLED, ring), 0)
+            if not isinstance(before, int) or before and ahead:
+                raise Unreadable(one.line, "arrivals of one phase that are not one after the other are not understood")
+            env[(FILLED, ring)] = (before + 1) % rounds
+            return Act(False, ring, ring, ahead, ahead + (before + 1 == rounds), ring, targets=((spot.rank, 1),))
         if arrivals:
             return Act(False, ring, ring, ahead, ahead + 1, ring, targets=((spot.rank, 1),))
         return Act(False, ring, ring, -1 if ahead == stages - 1 else ahead, 0, ring, targets=((spot.rank, 1),))

@@ -26,6 +26,8 @@ ASKED = (
     "asked",
 )  # at a branch: its condition for those that are in a section, where the predicate differs from thread to thread
 HELD = ("held",)  # columns of tensor memory asked for and not given back, times the lanes that did so
+ANNOUNCED = "announced"  # keys (ANNOUNCED, ring): whether bytes of the next use have been announced
+FILLED = "filled"  # keys (FILLED, ring): how many arrivals the use has that the class counts by itself
 RESIDUE = "residue"  # keys (RESIDUE, symbol, modulus): what is left of a counter of turns when it is divided
 LOADED, VOTED = "loaded at ", "voted at "  # in the name of a symbol
 CTA_BITS = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
@@ -113,6 +115,7 @@ class Surroundings:
     unwritten: Callable[[str], bool]
     # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
+    rounds: dict[int, int] = field(default_factory=dict)  # arrivals of each class in a phase, by ring, where more than one
     counted: set[int] = field(default_factory=set)  # named barriers that are used with a number of threads
     loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
     # Columns of tensor memory asked for: by rank, then by line and warp.
