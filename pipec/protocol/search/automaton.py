@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from pipec.protocol.comparisons import Condition
+from pipec.protocol.comparisons import Condition, substituted
 from pipec.protocol.deduction import assume
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.premises import Premises
@@ -41,8 +41,9 @@ class Search:
         self.known.need(self.known.base, start.required, frozenset(), None)
         self.runs = Runs(self.program, self.places, self.when, self.spent, (first, start.values), start.target)
         self._sample(frozenset())
-        begin = self._through(start, self.known.base, None)
-        self._enter(begin, self.known.base)
+        having = self.known.base.copy()
+        begin = self._through(start, having, None)
+        self._enter(begin, having)
         self._queue(begin.target)
         while self.work:
             # A visit may take long where many rows hang together; so the budget is asked before each.
@@ -105,6 +106,8 @@ class Search:
             if outcome is None:
                 return way
             passed.add(key)
+            # It follows already, but is rounded to whole numbers: of that more may follow.
+            assume(having, substituted(self.places.condition(place.situation, outcome), way.values))
             way = self.places.passing(way, outcome)
             self.known.need(having, way.required, key[1], source)
 

@@ -149,6 +149,8 @@ class _Case:
                 # No node is needed where the other outcome cannot be: then everybody goes this way, for all sizes.
                 known = substituted(condition if outcome else negate(condition), way.values)
                 at.need(process, way.having.entails(known), "a step past a test whose outcome is not known")
+                # Implied, but rounded to whole numbers: of that more may follow, as it does of the facts of a node.
+                way.having = way.having.extended([known])
                 return yes if outcome else no
             case Wait(use=use):
                 stages, number = self.network.rings[use.ring].stages, at.use(process, use)
