@@ -69,3 +69,26 @@ def test_stores_to_the_same_place_take_effect_in_order(lines: str) -> None:
     x, y = np.arange(48 * 64, dtype=np.float32).reshape(48, 64), np.zeros((16, 64), np.float32)
     pipec.compile(text)["k"](x, y, device="sim", options=LaunchOptions(simulation=Options(timing="late")))
     assert np.array_equal(y[8:], x[40:])
+
+
+SHARED = """
+kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    grid(GRID)
+    role all(warps=1):
+        LINE
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "line", "codes"),
+    [
+        ("4", "store(y[block.x * 8, 0], load(x[0, 0], 16, 64), rows=8)", []),
+        ("4", "store(y[block.x * 8, 0], load(x[0, 0], 16, 64), rows=9)", ["E0618"]),
+        ("4", "if not (block.x > 0):\n            store(y[0, 0], load(x[0, 0], 16, 64))", []),
+        ("4", "if not (block.x > 1):\n            store(y[0, 0], load(x[0, 0], 16, 64))", ["E0618"]),
+        ("8)\n    cluster(2", "store(y[cluster.x * 32 + cta.x * 16, 0], load(x[0, 0], 16, 64))", []),
+        ("8)\n    cluster(2", "store(y[cluster.x * 16 + cta.x * 16, 0], load(x[0, 0], 16, 64))", ["E0618"]),
+    ],
+)
+def test_what_a_block_stores(grid: str, line: str, codes: list[str]) -> None:
+    assert [one.code for one in pipec.check(SHARED.replace("GRID", grid).replace("LINE", line))] == codes
