@@ -4,6 +4,9 @@ The nodes inside a block are the operations of `pipec.sema.tree`; expressions st
 role run it (its `Participation`), a loop keeps its bounds, so that later passes need not rediscover either.
 """
 
+from collections.abc import Iterator
+from typing import TypeVar
+
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Launch
 from pipec.record import record
@@ -153,3 +156,31 @@ def successors(terminator: Terminator) -> tuple[int, ...]:
             return (terminator.then, terminator.otherwise)
         case Exit():
             return ()
+
+
+_Kind = TypeVar("_Kind", bound=Operation)
+
+
+def run_once(role: Role, kind: type[_Kind]) -> Iterator[_Kind]:
+    """The operations of a kind that every thread which comes to the role's end has done once: no branch leads around them, no loop
+    repeats them."""
+    exits = {number for number, block in enumerate(role.blocks) if not successors(block.terminator)}
+    for number, block in enumerate(role.blocks):
+        found = [operation for operation in block.operations if isinstance(operation, kind)]
+        if found and not exits & _reached(role, 0, without=number) - {number} and number not in _behind(role, number):
+            yield from found
+
+
+def _behind(role: Role, number: int) -> set[int]:
+    return set().union(*(_reached(role, one) for one in successors(role.blocks[number].terminator)))
+
+
+def _reached(role: Role, start: int, without: int | None = None) -> set[int]:
+    """The blocks that can be come to from one, itself included, not through `without`."""
+    seen, stack = set[int](), [start]
+    while stack:
+        number = stack.pop()
+        if number != without and number not in seen:
+            seen.add(number)
+            stack += successors(role.blocks[number].terminator)
+    return seen

@@ -236,3 +236,31 @@ def test_scalars_are_read_as_the_source_means_them(value: int, kind: str) -> Non
     assert state.ptx is not None
     facts = [fact for fact in read(state.ptx).facts if "peeled_scalar_n" in str(fact)]
     assert facts and all(holds(fact, {"peeled_scalar_n": value}) for fact in facts)
+
+
+_TURNS = """
+kernel total[S: int = 3](x: tensor[f32, M, 64], y: tensor[f32, M, 64], c: tensor[i32, {size}]):
+    grid(ceildiv(M, 64), S)
+    role add(warps=4):
+        total = registers(fill(0.0, f32, 64, 64))
+        for i in range(2):
+            total = total + 0.5 * load(x[block.x * 64, 0], 64, 64)
+        with semaphore(c[{place}], block.y, S):
+            store(y[block.x * 64, 0], total, reduce="add")
+"""
+
+
+@pytest.mark.parametrize(("size", "place", "blocks", "fits"), [
+    ("2", "block.x", 2, True), ("2", "block.x", 3, False), ("C", "block.x", 4, True), ("C", "block.x", 5, False),
+    ("C", "block.x + 1", 3, True), ("C", "block.x + 1", 4, False), ("C", "C - 1 - block.x", 4, True), ("C", "C - 1 - block.x", 5, False),
+])  # fmt: skip
+def test_a_launch_whose_counters_lie_outside_their_tensor_is_refused(size: str, place: str, blocks: int, fits: bool) -> None:
+    kernel = pipec.compile(_TURNS.format(size=size, place=place))["total"]
+    x, y = np.ones((64 * blocks, 64), np.float32), np.zeros((64 * blocks, 64), np.float32)
+    counters = np.zeros(2 if size == "2" else 4, np.int32)
+    if not fits:
+        with pytest.raises(ArgumentError, match="the kernel needs"):
+            kernel(x, y, counters, device="sim")
+        return
+    kernel(x, y, counters, device="sim")
+    assert (y == 3).all() and not counters.any()

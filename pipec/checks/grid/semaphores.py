@@ -1,10 +1,9 @@
 """Blocks that take turns by a counter in global memory (E061x)."""
 
-from collections.abc import Iterator
-
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
+from pipec.kir.global_memory.counters import places
 from pipec.kir.values.analysis import Values
 from pipec.sema import tree
 from pipec.terms.term import Atom, Operator, atom_of
@@ -17,11 +16,36 @@ _COMMON_FAMILIES = ("grid", "clusters")
 
 
 def check(kernel: ir.Kernel, sink: Sink) -> None:
+    _within(kernel, sink)
+    _as_many_as_blocks(kernel, sink)
+
+
+def _within(kernel: ir.Kernel, sink: Sink) -> None:
+    """Counters lie in their tensors. What only the launch knows is checked there."""
+    for place in places(kernel):
+        known = [form.constant for form in place.within() if not form.terms]
+        if min(known, default=0) >= 0:
+            continue
+        counter = place.operation.counter
+        outside = place.first if place.first.constant < 0 else place.last
+        sink.report(
+            messages.CounterOutside(
+                tensor=counter.tensor.name,
+                place=outside.constant,
+                size=counter.tensor.shape[place.axis],
+                at=counter.coordinates[place.axis].span,
+                declared=counter.tensor.span,
+            )
+        )
+
+
+def _as_many_as_blocks(kernel: ir.Kernel, sink: Sink) -> None:
     """Where every block along an axis of the grid takes a turn, there are as many turns as blocks."""
     for role in kernel.roles:
-        for operation in _on_every_path(role):
-            axis = _axis(operation, role.values) if isinstance(operation, tree.AwaitTurn) else None
-            if axis is None or not isinstance(operation, tree.AwaitTurn):
+        # Behind a branch or in a loop a turn is taken by some blocks, or several times: their number says nothing about the grid.
+        for operation in ir.run_once(role, tree.AwaitTurn):
+            axis = _axis(operation, role.values)
+            if axis is None:
                 continue
             blocks, turns = kernel.grid[_AXES.index(axis)], operation.turns
             known, stated = kernel.launch.term(blocks).number, role.values.of(turns).number
@@ -33,19 +57,6 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
                         axis=axis.removeprefix("block."), blocks=known, turns=stated, at=operation.span, grid=blocks.span
                     )
                 )
-
-
-def _on_every_path(role: ir.Role) -> Iterator[tree.Operation]:
-    """The operations of the blocks that nothing branches around."""
-    number = 0
-    while True:
-        yield from role.blocks[number].operations
-        after = ir.successors(role.blocks[number].terminator)
-        # Behind a branch or in a loop a turn is taken by some blocks, or several times, and
-        # the number of turns says nothing about the grid.
-        if len(after) != 1 or after[0] <= number:
-            return
-        number = after[0]
 
 
 def _axis(operation: tree.AwaitTurn, values: Values) -> str | None:

@@ -17,6 +17,7 @@ from pipec.interface import (
     TensorMapParameter,
 )
 from pipec.kir.clusters import Line, line
+from pipec.kir.global_memory.counters import counters_in_range
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.memory import MOST_BOX_ELEMENTS, SharedPlan
 from pipec.kir.plan.roles import expressions, operations
@@ -181,7 +182,7 @@ def plan_interface(
         barriers=barriers,
         source=kernel.span.source.name,
         programmatic_launch=kernel.programmatic is not None,
-        conditions=tuple(condition_data(one.formula) for one in kernel.assumptions),
+        conditions=tuple(map(condition_data, (*(one.formula for one in kernel.assumptions), *counters_in_range(kernel)))),
     )
 
 

@@ -48,6 +48,22 @@ class NoSuchTurn(Message):
     at: Span
 
 
+class CounterOutside(Message):
+    """A semaphore's counter is an element of its tensor. It is read and written by address, and nothing clips what lies outside, as it
+    clips tiles. Where the place or the size is known at the launch only, the launch is refused if a counter lies outside."""
+
+    code = "E0619"
+    title = "a counter lies outside `{tensor}`"
+    labels = (primary("at", "index {place} in a dimension of size {size}"), secondary("declared", "declared here"))
+    note = "the block waits for what other memory happens to hold, and writes its turns over it"
+    help = "give `{tensor}` an element for each counter"
+    tensor: str
+    place: int
+    size: int | str
+    at: Span
+    declared: Span
+
+
 class TurnsOfGrid(Message):
     """`with semaphore(counter[...], block.z, turns):` is taken by every block along z, so there are as many turns as the grid has
     blocks along z. With fewer turns, blocks beyond the last one wait for a number that the counter never reaches; with more, the
