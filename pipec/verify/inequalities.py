@@ -111,7 +111,7 @@ class Inequalities:
     def _pivot(self, coefficients: dict[int, int]) -> int | None:
         """The variable that is solved for: none that is part of another one if possible, whose text would grow with each replacement."""
         found = [variable for variable in sorted(coefficients, key=self._solves_late) if abs(coefficients[variable]) == 1]
-        inside = frozenset[Symbol]().union(*(parts_of(self._atoms[variable]) for variable in coefficients))
+        inside = frozenset[Atom]().union(*(_occurring(self._atoms[variable]) for variable in coefficients))
         return next((variable for variable in found if self._atoms[variable] not in inside), found[0] if found else None)
 
     def _solves_late(self, variable: int) -> tuple[int, int]:
@@ -208,6 +208,12 @@ def _cheapest(rows: Iterable[tuple[tuple[int, int], ...]]) -> int | None:
     if not variables:
         return None
     return min(variables, key=lambda v: (lower.get(v, 0) * upper.get(v, 0) - lower.get(v, 0) - upper.get(v, 0), v))
+
+
+@lru_cache(4096)
+def _occurring(one: Atom) -> frozenset[Atom]:
+    """The values inside of an atom. Factors, which may be quotients, too: of one that is replaced no inequality can be multiplied."""
+    return parts_of(one) | frozenset(one.factors if isinstance(one, Product) else ())
 
 
 @lru_cache(4096)

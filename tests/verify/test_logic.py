@@ -186,6 +186,23 @@ def test_products_of_what_is_not_negative() -> None:
     assert not System([Compare("ge", scale(n, -1)), Compare("ge", scale(m, -1))]).entails(Compare("ge", scale(flat, -1)))
 
 
+def test_a_factor_is_not_replaced_by_its_products() -> None:
+    """In the last turn of the inner loop `turns` is one less than the flat loop's bound: so it is the last one of the outer loop, too."""
+    i, j = atom(Symbol("i")), atom(Symbol("j"))
+    m, n = floor(add(atom(Symbol("x")), Linear(63)), 64), floor(add(atom(Symbol("y")), Linear(127)), 128)
+    left = add(add(m, i, -1), Linear(-1))  # turns of the outer loop
+    premises = [
+        Compare("ge", left),
+        Compare("ge", i),
+        Compare("ge", j),
+        Compare("ge", add(add(n, j, -1), Linear(-1))),
+        Compare("eq", add(add(add(terms.product(n, m), terms.product(n, i), -1), j, -1), Linear(-1))),
+    ]
+    known = System(premises).extended([Compare("ge", add(add(j, n, -1), Linear(1)))])
+    assert known.entails(Compare("eq", left))
+    assert not System(premises[:-1]).entails(Compare("eq", left))
+
+
 def test_what_the_machine_multiplies_is_the_product_only_in_range() -> None:
     n, m = atom(Symbol("n")), atom(Symbol("m"))
     low, wide = atom(Apply("mul.lo.s32", (n, m))), atom(Apply("mul.lo.s64", (n, m)))
