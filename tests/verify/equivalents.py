@@ -13,13 +13,17 @@ from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Unreadable, Wait, edges_of
 from pipec.verify.network import Test as Branch
+from pipec.verify.reader.processes.tidy import mentioned, renamed
 from pipec.verify.reader.read import read
+from pipec.verify.reader.values.surroundings import LOADED, VOTED
+from pipec.verify.terms import Symbol, atom, substituted, symbols_in
 from tests.verify.mutations import Mutant
 
 Outcome = Literal["not read", "refused", "accepted"]
-# Of the network read, beside that of the original. "part": but for whether arrivals pass on what other threads have waited for; "alone":
-# another, of threads that wait for nobody but each other.
-Likeness = Literal["the same", "other names", "part", "alone", "another"]
+# Of the network read, beside that of the original. "unfolded": but for places that are alike in all that can follow, which are one place
+# or several; "part": but for whether arrivals pass on what other threads have waited for; "alone": another, of threads that wait for
+# nobody but each other.
+Likeness = Literal["the same", "other names", "unfolded", "part", "alone", "another"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Reason:
     behind: str = ""
 
 
+_FOUND = re.compile(rf"({LOADED}|{VOTED})(\d+)")  # in the name of a symbol: what a load or a vote at that line finds
 _MOVES = "removed|twice|moved .*"
 REASONS = (
     Reason(
@@ -58,7 +63,9 @@ REASONS = (
     Reason(r".", "by lane 0 alone", "the same", "no other lane comes there"),
     Reason(r".", "not by lane 0", "the same", "lane 0 does not come there"),
     Reason(r"^@", "predicate left out", "the same", "the predicate always holds there"),
-    Reason(r"mapa", "predicate left out", "another", "the predicate always holds there; two equal places of the loop become one"),
+    Reason(
+        r"mapa", "predicate left out", "unfolded", "the predicate always holds there; two equal places of the loop become one"
+    ),
     Reason(r"mapa", "twice", "the same", "an address is computed twice"),
     Reason(r"mapa", "CTA 0", "the same", "it is CTA 0 anyway"),
     Reason(
@@ -72,6 +79,12 @@ REASONS = (
     ),
     Reason(r"bra", "branch removed", "the same", "what it leads around changes nothing there"),
     Reason(r"bra", "branch removed", "another", "it leads around a wait for a phase that a look found over", behind=r"try_wait"),
+    Reason(
+        r"bar\.warp\.sync",
+        _MOVES,
+        "unfolded",
+        "only threads of one process meet there; one way to a place is by a meeting and another is not, and what follows is the same",
+    ),
     Reason(
         r"bar\.warp\.sync",
         _MOVES,
@@ -134,6 +147,8 @@ def likeness_of(network: Network, other: Network) -> Likeness:
         return "the same"
     if plain(network, names=False) == plain(other, names=False):
         return "other names"
+    if plain(_folded(network)) == plain(_folded(other)):
+        return "unfolded"
     if plain(_whole(network)) == plain(_whole(other)):
         return "part"
     return "alone" if len(network.processes) == len(other.processes) == 1 else "another"
@@ -156,9 +171,45 @@ def _whole(network: Network) -> Network:
     )
 
 
+def _folded(network: Network) -> Network:
+    """With one state in place of all those whose actions are the same and lead to the same, whatever comes then."""
+    return replace(network, processes=tuple(map(_folded_process, _without_lines(network).processes)))
+
+
+def _folded_process(process: Process) -> Process:
+    classes, found = dict.fromkeys(range(len(process.states)), 0), 0
+    while found < len(set(classes.values())):
+        found = len(set(classes.values()))
+        numbers: dict[object, int] = {}
+        alike = [(state.live, _renumbered(state.action, classes)) for state in process.states]
+        classes = {at: numbers.setdefault(one, len(numbers)) for at, one in enumerate(alike)}
+    first = {number: at for at, number in reversed(classes.items())}
+    states = [process.states[first[number]] for number in range(len(first))]
+    states = [replace(state, action=_renumbered(state.action, classes)) for state in states]
+    return replace(process, states=tuple(states), start=classes[process.start])
+
+
+def _without_lines(network: Network) -> Network:
+    """Loads and votes, which have their line in the name of what they find, numbered in the order of the text."""
+    symbols = {symbol for process in network.processes for state in process.states for symbol in (*mentioned(state), *state.live)}
+    symbols |= {symbol for fact in network.facts for symbol in symbols_in(fact)}
+    lines = sorted({int(found[2]) for symbol in symbols if (found := _FOUND.search(symbol.name))})
+
+    def name(old: str) -> str:
+        return _FOUND.sub(lambda found: f"{found[1]}{lines.index(int(found[2]))}", old)
+
+    forms = {symbol: atom(Symbol(name(symbol.name))) for symbol in symbols if _FOUND.search(symbol.name)}
+    return replace(
+        network,
+        processes=tuple(renamed(process, name) for process in network.processes),
+        facts=tuple(substituted(fact, forms) for fact in network.facts),
+    )
+
+
 def plain(network: Network, names: bool = True) -> Network:
     """Without what says nothing: line numbers, the numbers of states, how many arrivals a barrier takes where nobody arrives or waits; and
     without the names of named barriers, if not asked for."""
+    network = _without_lines(network)
     used = {
         state.action.use.ring
         for process in network.processes

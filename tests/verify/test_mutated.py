@@ -13,10 +13,14 @@ import pytest
 from samples import some
 
 from pipec.protocol.judge import judge
+from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
-from pipec.verify.network import Network
+from pipec.verify.network import Arrive, Edge, End, Network, Process, Ring, State, Use
+from pipec.verify.network import Test as Branch
 from pipec.verify.reader.read import read
+from pipec.verify.reader.values.surroundings import VOTED
+from pipec.verify.terms import Compare, Symbol, atom
 from tests.verify.equivalents import REASONS, judged, likeness_of, reason_for
 from tests.verify.mutations import kernel_text, mutants
 
@@ -92,3 +96,31 @@ def test_likeness_looks_at_what_is_done() -> None:
     others = [network for mutant in mutants(text) if mutant.change == "twice" and (network := judged(mutant, certificate)[1])]
     likenesses = [likeness_of(network, original) for network in others]
     assert likenesses.count("another") > 5 and likenesses.count("the same") > 3
+
+
+def _choice(first: int, then: tuple[int, int], *facts: Symbol) -> Network:
+    """A vote, and an arrival on each way (how many) before the end."""
+    vote = Compare("ne", atom(Symbol(f"0:{VOTED}{first} of 0")))
+    arrivals = [State(9, Arrive(Use(0, 0, 0), Edge(3), count)) for count in then]
+    states = (State(first, Branch(vote, Edge(1), Edge(2))), *arrivals, State(10, End()))
+    process = Process("main", 32, (0,), (0,), 1, states)
+    return Network("k", (Ring("mbarrier", (0,), 1),), (process,), (vote, *(Compare("ge", atom(one)) for one in facts)))
+
+
+def test_likeness_forgets_the_line_of_a_vote_but_not_which_it_is() -> None:
+    assert likeness_of(_choice(5, (1, 2)), _choice(6, (1, 2))) == "the same"
+    other = Symbol(f"0:{VOTED}7 of 0")
+    assert likeness_of(_choice(5, (1, 2), other), _choice(6, (1, 2), other)) == "the same"
+    assert likeness_of(_choice(5, (1, 2), other), _choice(8, (1, 2), other)) != "the same"
+
+
+def test_likeness_takes_places_for_one_that_do_the_same() -> None:
+    both, other = _choice(5, (1, 1)), _choice(5, (1, 2))
+    process = both.processes[0]
+    vote, *rest = process.states
+    assert isinstance(vote.action, Branch)
+    joined = replace(process, states=(replace(vote, action=replace(vote.action, no=Edge(1))), *rest))
+    # With two processes: one alone is never "another".
+    one = replace(both, processes=(joined, joined))
+    assert likeness_of(replace(both, processes=(process, process)), one) == "unfolded"
+    assert likeness_of(replace(both, processes=(*other.processes, process)), one) == "another"
