@@ -6,7 +6,7 @@ from pipec.verify.checker.progress import ends
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, End, Process, State, Use
 from pipec.verify.network import Test as Branch
-from pipec.verify.terms import Compare, Linear, Symbol, add, atom
+from pipec.verify.terms import Apply, Choose, Compare, Linear, Symbol, add, atom, floor
 
 K, N, STEP = Symbol("0:k"), atom(Symbol("n")), atom(Symbol("step"))
 MORE = Compare("ge", add(add(N, atom(K), -1), Linear(-1)))  # k < n
@@ -56,3 +56,24 @@ def test_two_copies_of_a_test(tested: bool) -> None:
 def test_an_inner_loop_that_does_not_end() -> None:
     inner = Branch(OTHER, Edge(1), moved(0, Linear(1)))
     assert not ends(process(Branch(MORE, Edge(1), Edge(2)), inner, End()), System())
+
+
+@pytest.mark.parametrize(
+    ("least", "by", "bounded"),
+    [(0, 1, True), (0, 0, False), (-1, 1, False)],
+    ids=["each answer", "the same answer", "nothing more goes on"],
+)
+def test_a_cluster_asks_the_scheduler_for_more(least: int, by: int, bounded: bool) -> None:
+    """The tile is the block's number divided by the cluster's size, or of -1, where there is nothing more."""
+    answer = atom(Apply("answer 0", (atom(K),)))
+    more = Compare("ne", atom(Apply("is_canceled", (answer,))))
+    tile = floor(atom(Choose(more, atom(Apply("get_first_ctaid::x.ctaid", (answer,))), Linear(-1))), 2)
+    loop = Branch(Compare("ge", add(tile, Linear(-least))), Edge(1), Edge(2))
+    assert ends(process(loop, signal(moved(0, Linear(by))), End()), System()) is bounded
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_a_quotient_is_bounded_where_what_is_divided_is(up: bool) -> None:
+    left = add(N, atom(K), -1)
+    more = Compare("ge", add(floor(left, 4), Linear(-1)))
+    assert ends(process(Branch(more, Edge(1), Edge(2)), signal(moved(0, Linear(1 if up else -1))), End()), System()) is up

@@ -16,6 +16,7 @@ from pipec.verify.terms import (
     Both,
     Choose,
     Compare,
+    Floor,
     Formula,
     Linear,
     Symbol,
@@ -109,6 +110,10 @@ def _bounds(condition: Formula) -> Iterator[Linear]:
     match condition:
         case Compare("ge", Linear(constant, ((Choose(inner, _, Linear(other, ())), 1),))) if constant + other < 0:
             yield from _bounds(inner)
+        case Compare("ge", Linear(constant, ((Floor(form, divisor), 1),)) as quotient):
+            yield quotient
+            # It is at least a whole number where what is divided is at least so many times the divisor.
+            yield from _bounds(Compare("ge", add(form, Linear(divisor * constant))))
         case Compare("ne", Linear(0, ((Apply("is_canceled", (Linear(0, ((Apply(answer, (position,)), 1),)),)), 1),))):
             # Each answer of the scheduler is asked for once, and all but finitely many say that there is nothing more.
             if answer.startswith("answer ") and len(position.terms) == 1 and position.terms[0][1] == 1:
