@@ -100,7 +100,8 @@ class Places(Operands):
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         stage: Value = spot.stage if spot.cursor is None else Table(spot.cursor, spot.stage)  # type: ignore[arg-type, assignment]
         for driver in (self.around.barriers.other[ring], spot.cursor):
-            if driver is None or self.signalled(driver):
+            # What a class waits for on the ring itself makes nothing free there.
+            if driver is None or driver == ring or self.signalled(driver):
                 continue
             self.relied.add(driver)
             self._rings.setdefault(one.number, set()).add(driver)
