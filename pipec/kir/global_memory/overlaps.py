@@ -28,6 +28,7 @@ _MULTIPROCESSORS = 3
 # Between blocks a fault must show in all of them, lest a relation of sizes is missed that only the caller knows.
 _MOST_SIZES = 2
 _MOST_TOUCHES = 160  # of one tensor in one launch
+_MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
 
 
 @record
@@ -148,22 +149,23 @@ def _is_bulk_store(access: Access) -> bool:
 
 def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
     """The tensors of which blocks are not seen to have tiles of their own."""
+    axes = [f"block.{axis}" for axis, extent in zip(AXES, kernel.grid, strict=True) if kernel.launch.term(extent).largest > 1]
     uses: dict[str, dict[object, Access]] = {}
     for access in (one for row in rows for one in row.accesses):
         alike = access.place.corner, access.place.extent, access.writes, access.reduce
         uses.setdefault(access.tensor, {}).setdefault(alike, access)
     for tensor, all_of in uses.items():
         stores = [one for one in all_of.values() if one.writes]
-        if any(
-            not commute(one, other) and not _own(kernel, one.place, other.place) for one in stores for other in all_of.values()
+        # A run of the roles costs no more than to compare so many.
+        if len(stores) * len(all_of) > _MOST_PAIRS or any(
+            not commute(one, other) and not _own(axes, one.place, other.place) for one in stores for other in all_of.values()
         ):
             yield tensor
 
 
-def _own(kernel: Kernel, one: Place, other: Place) -> bool:
-    """Whether every block has tiles of its own, along each axis of the grid that may have several."""
-    axes = [axis for axis, extent in zip(AXES, kernel.grid, strict=True) if kernel.launch.term(extent).largest > 1]
-    return all(apart_by_blocks(one, other, f"block.{axis}", {f"block.{name}" for name in axes}) for axis in axes)
+def _own(axes: list[str], one: Place, other: Place) -> bool:
+    """Whether every block has tiles of its own along each of the axes, those of the grid that may have several blocks."""
+    return all(apart_by_blocks(one, other, axis, set(axes)) for axis in axes)
 
 
 @record(eq=False)

@@ -49,8 +49,8 @@ class NoSuchTurn(Message):
 
 
 class CounterOutside(Message):
-    """A semaphore's counter is an element of its tensor. It is read and written by address, and nothing clips what lies outside, as it
-    clips tiles. Where the place or the size is known at the launch only, the launch is refused if a counter lies outside."""
+    """A semaphore's counter is an element of its tensor. It is read and written by address: unlike a tile, it is not clipped at the
+    tensor's edge. Where its index or the size is known only at the launch, the launch is refused if a counter lies outside."""
 
     code = "E0619"
     title = "a counter lies outside `{tensor}`"
