@@ -2,7 +2,15 @@
 
 from pipec.reference.bounded import Bounded, Precision, bounded
 from pipec.reference.compare import Comparison, compare, poisoned, rounded
-from pipec.reference.lines import ReferenceProblem, apply_given, dtypes_of, expected_values, reference_lines, shape_sets
+from pipec.reference.lines import (
+    ReferenceProblem,
+    apply_given,
+    dtypes_of,
+    expected_values,
+    given_lines,
+    reference_lines,
+    shape_sets,
+)
 from pipec.reference.precision import half_unit, precision_of
 from pipec.reference.trial import Trial, trial_of
 
@@ -17,6 +25,7 @@ __all__ = [
     "compare",
     "dtypes_of",
     "expected_values",
+    "given_lines",
     "half_unit",
     "poisoned",
     "precision_of",

@@ -53,6 +53,11 @@ def reference_lines(document: str) -> list[str]:
     return _lines(document, "numpy:")
 
 
+def given_lines(document: str) -> list[str]:
+    """The `given:` lines of a docstring, without the word."""
+    return _lines(document, "given:")
+
+
 def _lines(document: str, word: str) -> list[str]:
     return [line.strip().removeprefix(word).strip() for line in document.splitlines() if line.strip().startswith(word)]
 
@@ -76,14 +81,15 @@ def apply_given(document: str, arguments: Mapping[str, Any], sizes: Mapping[str,
     """
     evaluator = _Evaluator({name: bounded(size) for name, size in sizes.items()}, Precision())
     filled = set()
-    for line in _lines(document, "given:"):
+    for line in given_lines(document):
         target, value = evaluator.assignment(line)
         if not isinstance(arguments.get(target), np.ndarray):
             raise ReferenceProblem(f"there is no tensor `{target}`")
         try:
             arguments[target][...] = value.value
-        except (TypeError, ValueError) as error:
-            raise ReferenceProblem(str(error)) from None
+        except (TypeError, ValueError):
+            shapes = f"of shape {np.shape(value.value)}, and `{target}` is of shape {arguments[target].shape}"
+            raise ReferenceProblem(f"the value given for `{target}` is {shapes}") from None
         filled.add(target)
     return frozenset(filled)
 

@@ -85,6 +85,12 @@ FORMS = (
     _statement("`assert`", r"assert\b", _NO_EXCEPTIONS, _STATIC),
     _statement("`{word}`", r"(?P<word>try|except|finally|raise)\b", _NO_EXCEPTIONS, _STATIC),
     _statement(
+        "file docstrings",
+        r"^[\"'].*",
+        "a docstring belongs to a kernel: `pipec run` reads its `numpy:`, `shapes:`, `given:` and `arch:` lines there",
+        "begin each line with `#`, or move the text to the start of the kernel's body",
+    ),
+    _statement(
         "`del`",
         r"del\s+\w.*",
         "a variable ends with its block, and its registers are free after its last use",

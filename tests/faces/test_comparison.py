@@ -72,3 +72,11 @@ def test_elements_never_written(dtype: str, number: str, tmp_path: Path, capsys:
     assert judged(tmp_path, value=value, reference=f"y = 0 * x + {number}", dtype=dtype, grid="ceildiv(M, BM) - 1") == 1
     err = capsys.readouterr().err
     assert "error[E1020]" in err and "2,048 of 2,048 elements are never written" in err
+
+
+def test_a_given_value_of_another_shape_is_named(tmp_path: Path, capsys: Capture) -> None:
+    assert judged(tmp_path, value=LOADED, reference="y = x\n    given: x = offsets(1, 2)") == 1
+    said = capsys.readouterr().err
+    assert "error[E1005]" in said
+    assert "the value given for `x` is of shape (3,), and `x` is of shape" in said
+    assert "it reads `x = offsets(1, 2); y = x`" in said

@@ -21,7 +21,7 @@ from pipec.driver import Compilation
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
 from pipec.kir.plan.types import Plan
 from pipec.record import fields_of
-from pipec.reference import Comparison, ReferenceProblem, Trial, reference_lines, trial_of
+from pipec.reference import Comparison, ReferenceProblem, Trial, given_lines, reference_lines, trial_of
 from pipec.runtime.errors import ArgumentError, HangError, RuntimeFault
 from pipec.source import Source, Span
 
@@ -106,8 +106,8 @@ def _trial(plan: Plan, values: Mapping[str, float], seed: int) -> Trial:
         with _refusals(values):
             return trial_of(plan, values, seed)
     except ReferenceProblem as problem:
-        lines = reference_lines(plan.kernel.document)
-        text = "; ".join(lines) or "its `given:` line"
+        document = plan.kernel.document
+        text = "; ".join((*given_lines(document), *reference_lines(document)))
         raise Failure(messages.BadReference(kernel=plan.kernel.name, problem=str(problem), text=text)) from None
 
 
