@@ -37,18 +37,20 @@ _MOST = 12  # products that are looked at
 
 
 def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tuple[Formula, ...]]:
-    """The network with products of sizes that are not negative multiplied exactly, and the conditions under which the machine does so."""
+    """The network with products and sums of sizes as whole numbers, and the conditions under which the machine computes these."""
     conditions: dict[Formula, None] = {}
 
     def of_atom(one: Atom) -> Linear:
         match one:
             case Apply("mul.lo.s32" | "mul.lo.u32" | "s32" | "u32" as function, arguments) if _of_sizes(one, registers):
                 wide = _widened(atom(one))
-                if function.startswith("mul") or wide != arguments[0]:
-                    conditions[Compare("ge", add(Linear(RANGES[function[-3:]][1]), wide, -1))] = None
-                    made = [*map(of_form, arguments)]
-                    return product(*made) if len(made) == 2 else made[0]
-                return atom(one)
+                least, most = RANGES[function[-3:]]
+                conditions[Compare("ge", add(Linear(most), wide, -1))] = None
+                if len(arguments) == 1:
+                    # What is added up may also be too small.
+                    conditions[Compare("ge", add(wide, Linear(-least)))] = None
+                made = [*map(of_form, arguments)]
+                return product(*made) if len(made) == 2 else made[0]
             case Floor(form, divisor):
                 return floor(of_form(form), divisor)
             case Choose(condition, yes, no):

@@ -2,8 +2,10 @@
 
 import pytest
 
-from pipec.driver import Options, compile_source
+from pipec.driver import Compilation, Options, compile_source
 from pipec.source import Source
+from pipec.verify.conditions import met
+from pipec.verify.data import formula_of
 
 FRAME = """
 kernel k(n: i32, m: i32):
@@ -19,14 +21,18 @@ TURNS = "for i in range(n):\n    if CONDITION:\n        STAGE"
 TILES = "for t in range(block.x, m, BOUND):\n    STAGE"
 
 
-def outcome(producer: str, consumer: str, grid: str = "1") -> str:
+def compiled(producer: str, consumer: str, grid: str = "1") -> Compilation:
     text = FRAME.replace("GRID", grid)
     for side, body, stage in (
         ("PRODUCER", producer, "p.producer_signal_and_step()"),
         ("CONSUMER", consumer, "p.consumer_signal_and_step()"),
     ):
         text = text.replace(side, "\n".join(f"        {line}" for line in body.replace("STAGE", stage).split("\n")))
-    return compile_source(Source("k.pipe", text), Options("sm_100a", allow_undecided=True)).protocol["k"].outcome
+    return compile_source(Source("k.pipe", text), Options("sm_100a", allow_undecided=True))
+
+
+def outcome(producer: str, consumer: str, grid: str = "1") -> str:
+    return compiled(producer, consumer, grid).protocol["k"].outcome
 
 
 BOUNDS = [
@@ -34,6 +40,14 @@ BOUNDS = [
     ("-(-n // 4)", "ceildiv(n, 4)"),
     ("n // 3", "(n + 3) // 3 - 1"),
     ("n // 7 * 7 + n % 7", "n"),
+    # Compilers make these of masks, bit fields and unsigned shifts.
+    ("2 * n // 8", "n // 4"),
+    ("(n + n) // 2", "n"),
+    ("2 * ceildiv(n, 2) // 2", "(n + 1) // 2"),
+    ("n // 2 + n % 2", "ceildiv(n, 2)"),
+    ("ceildiv(n, 2) // 2", "(n + 1) // 4"),
+    # The first product leaves the 32 bits at sizes that are launched.
+    ("n * 100000 // 50000", "2 * n"),
 ]
 CONDITIONS = [("i % 3 == 1", "(i + 2) % 3 == 0"), ("i // 3 * 3 == i", "i % 3 < 1")]
 
@@ -42,6 +56,22 @@ CONDITIONS = [("i % 3 == 1", "(i + 2) % 3 == 0"), ("i // 3 * 3 == i", "i % 3 < 1
 def test_bounds(one: str, other: str) -> None:
     assert outcome(LOOP.replace("BOUND", one), LOOP.replace("BOUND", other)) == "proved"
     assert outcome(LOOP.replace("BOUND", one), LOOP.replace("BOUND", f"({other}) + 1")) == "refuted"
+
+
+def test_a_bound_under_a_condition() -> None:
+    """Where n is known to be positive compilers divide it as an unsigned number."""
+    under = "if n >= 2:\n    for i in range(BOUND):\n        STAGE"
+    whole = under.replace("BOUND", "n // 2 + n % 2")
+    assert outcome(whole, under.replace("BOUND", "ceildiv(n, 2)")) == "proved"
+    assert outcome(whole, under.replace("BOUND", "n // 2")) != "proved"
+
+
+def test_the_launch_keeps_a_sum_within_32_bits() -> None:
+    """The sum is of 64 bits there; where it wraps the roles do not agree."""
+    state = compiled(LOOP.replace("BOUND", "n * 100000 // 50000"), LOOP.replace("BOUND", "2 * n"))
+    conditions = [formula_of(one) for one in state.plans[0].interface.conditions]
+    assert [n for n in (0, 21474, 21475, 42950, 2**31 - 1) if all(met(one, {"n": n, "m": 0}) for one in conditions)] == [0, 21474]
+    assert "100000 * n <= 2147483647" in state.protocol["k"].sentence
 
 
 @pytest.mark.parametrize(("one", "other"), CONDITIONS)

@@ -101,6 +101,41 @@ def test_a_bit_field_is_known(start: int, length: int) -> None:
         assert "Apply" not in repr(form) and wrapped(known, 32) == wrapped(number, 32), (x, form)
 
 
+@pytest.mark.parametrize(("start", "length"), [(0, 8), (4, 3), (31, 1), (0, 32), (24, 8), (5, 0), (2, 29), (0, 31), (1, 30)])
+def test_a_signed_bit_field_is_known(start: int, length: int) -> None:
+    """Compilers make one of `n * 2 // 8`: the bits below the sign, which is copied."""
+    for x in (*EDGES, *(random.Random(start).randrange(-(2**31), 2**31) for _ in range(50))):
+        form, number = follow([("bfe.s32", ("0", start, length))], x)
+        field = (x % 2**32 >> start) % 2**length
+        assert wrapped(number, 32) == (field - 2**length if length and field >> length - 1 else field)
+        known = form if isinstance(form, int) else evaluate(form, {X: x})  # type: ignore[arg-type]
+        assert "bfe" not in repr(form) and known == wrapped(number, 32), (x, form)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_parts_are_shifted_exactly(seed: int) -> None:
+    """Masks, bit fields and shifts of sums whose parts have something in common with the divisor, or are larger."""
+    draw = random.Random(seed)
+    steps: list[tuple[str, object]] = [("shr.s32", ("0", draw.randrange(1, 4)))]
+    for number in range(1, 5):
+        one, other = draw.choice(("0", str(number))), str(number)
+        opcode, operands = draw.choice(
+            (
+                ("mul.lo.s32", (one, draw.randrange(-9, 10))),
+                ("add.s32", (one, other)),
+                ("sub.s32", (other, one)),
+                ("and.b32", (one, -(1 << draw.randrange(1, 5)))),
+                ("shr.s32", (one, draw.randrange(1, 5))),
+                ("bfe.s32", (one, draw.randrange(3), draw.randrange(20, 29))),
+            )
+        )
+        steps.append((opcode, operands))
+    for x in (*EDGES, *(draw.randrange(-(2**31), 2**31) for _ in range(40))):
+        form, number = follow(steps, x)
+        known = form if isinstance(form, int) else evaluate(form, {X: x})  # type: ignore[arg-type]
+        assert wrapped(known, 32) == wrapped(number, 32), (steps, x)
+
+
 def test_results_of_unknown_functions_have_the_range_of_their_type() -> None:
     assert {kind: RESULTS[kind] for kind in RESULTS if kind in RANGES} == {
         kind: RANGES[kind] for kind in RESULTS if kind in RANGES

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipec.protocol.aligned import Aligned, Alignment
 from pipec.protocol.lazily import Lazy
-from pipec.protocol.products import candidates
+from pipec.protocol.products import candidates, exact
 from pipec.protocol.program import registers_of
 from pipec.protocol.schedule import Schedule
 from pipec.protocol.structure import orders
@@ -16,7 +16,7 @@ from pipec.verify.network import Network
 @record
 class Attempt:
     """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
-    told apart from the others. `products`: of counters and sizes are values of their own."""
+    told apart from the others. `products`: of counters and sizes are values of their own, and sizes are added and multiplied exactly."""
 
     schedule: Schedule[Any]
     share: int
@@ -33,7 +33,8 @@ def attempts(network: Network) -> Iterator[Attempt]:
         yield Attempt(Aligned(network, consumers, alignment), 75)
     # Consumers first keeps rings nearly empty, and so there are few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), 90)
-    if candidates(network, registers_of(network)):
+    registers = registers_of(network)
+    if candidates(network, registers) or exact(network, registers)[1]:
         yield Attempt(Lazy(network, consumers), 50, products=True)
     if not alignment.whole:
         yield Attempt(Aligned(network, consumers, alignment), 75)

@@ -261,10 +261,11 @@ class Arithmetic:
         turn = high - low + 1
         if least < low - turn or most > high + turn or not _exact(form):
             return None
+        # What is added is chosen, not the sum: quotients of it by powers of two, and what they leave, are then those of the form.
         if least < low:
-            form = choose(Compare("ge", add(form, Linear(-low))), form, add(form, Linear(turn)))
+            form = add(form, choose(Compare("ge", add(form, Linear(-low))), Linear(0), Linear(1)), turn)
         if most > high:
-            form = choose(Compare("ge", add(Linear(high), form, -1)), form, add(form, Linear(-turn)))
+            form = add(form, choose(Compare("ge", add(Linear(high), form, -1)), Linear(0), Linear(1)), -turn)
         return form
 
     def bounds(self, form: Linear, *, usual: bool = False) -> tuple[float, float]:

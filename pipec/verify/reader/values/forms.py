@@ -225,7 +225,7 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
                 low, high = RANGES[f"{'su'[not op.signed]}{op.width}"]
                 within = (-(-low * divisor // factor), ((high + 1) * divisor - 1) // factor)
                 return _part(how, _parted(inner, factor), factor, op.width + by.constant, within)
-    return floor(read, 1 << by.constant)
+    return _shifted(read, by.constant)
 
 
 def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
@@ -254,6 +254,18 @@ def _and(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return _masked(left, right.constant) or _opaque(how, op, [left, right])
 
 
+def _shifted(form: Linear, by: int) -> Linear:
+    """`floor(form / 2^by)`, in one of the ways to write it: what all parts have in common with the divisor is divided out, and whole
+    multiples of it out of each part. Compilers write `n - n // 2` as `(3 * n & -2) - (2 * n & -4)` with halves."""
+    common = gcd(1 << by, *(times for _, times in form.terms))
+    divisor = (1 << by) // common
+    if common == 1 and all(abs(times) < divisor for _, times in form.terms):
+        return floor(form, divisor)
+    form = Linear(form.constant // common, tuple((one, times // common) for one, times in form.terms))
+    whole = Linear(0, tuple((one, times // divisor if times > 0 else -(-times // divisor)) for one, times in form.terms))
+    return add(whole, floor(add(form, whole, -divisor), divisor))
+
+
 def _masked(form: Linear, mask: int) -> Linear | None:
     """`form & mask`: what lies between two powers of two, for each row of ones in the mask; None where these are many."""
     if mask < 0:
@@ -265,15 +277,20 @@ def _masked(form: Linear, mask: int) -> Linear | None:
             return made
         low = mask & -mask
         high = (mask + low) & -(mask + low)
-        made = add(add(made, scale(floor(form, low), low)), scale(floor(form, high), high), -1)
+        lower, upper = (scale(_shifted(form, bit.bit_length() - 1), bit) for bit in (low, high))
+        made = add(add(made, lower), upper, -1)
         mask &= -high
     return None if mask else made
 
 
 def _bfe(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     start, length = forms[1].constant & 255, forms[2].constant & 255
-    if forms[1].terms or forms[2].terms or op.signed or start + length > op.width:
+    if forms[1].terms or forms[2].terms or start + length > op.width:
         return _opaque(how, op, forms)
+    if op.signed and length:
+        # A shift to the left end and an arithmetic one back: compilers make `n * 2 // 8` one bit field.
+        shifted = scale(forms[0], 1 << (op.width - start - length))
+        return _shifted(how.read(shifted, op), op.width - length)
     return add(floor(forms[0], 1 << start), floor(forms[0], 1 << (start + length)), -(1 << length))
 
 
