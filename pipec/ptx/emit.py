@@ -10,7 +10,9 @@ from pipec.kir.plan.types import Plan
 from pipec.ptx.normalise import normalise
 from pipec.source import Source
 
-_OPTIMISATION = 3
+# Of the code generator. Its third level also searches for redundant loads and partly redundant values (GVN): a tenth of its time, and
+# in no example a shorter loop.
+_OPTIMISATION = 2
 
 
 @cache
