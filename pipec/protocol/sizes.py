@@ -140,7 +140,14 @@ class Sizes:
             bare = len(symbols) == 1 and form == atom(symbols[0])
             low = max([-row[0] for row in self.variables.known if row[1] == ((numbers[0], 1),)], default=0)
             start = max(0, low)
-            values = [start + n for n in self.counts if self._launched(form, start + n, facts)]
+            # A difference of sizes is of either sign, and a launch may have one of them alone.
+            sides = (1,) if bare or low >= 0 else (1, -1)
+            values = [
+                start + n * side
+                for n in self.counts
+                for side in sides[: 1 + (n > 0)]
+                if self._launched(form, start + n * side, facts)
+            ]
             choices = [({numbers[0]: value}, {symbols[0]: value} if bare else {}) for value in values]
             return _Family(tuple(choices) or (({}, {}),))
         steps = dict.fromkeys(symbols, 1)

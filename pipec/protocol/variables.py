@@ -232,7 +232,7 @@ class Variables:
                 else:
                     high = min(high, form.constant // -coefficient)
                 between[symbol] = low, high
-            elif all(each in self.number for each, _ in form.terms):
+            elif all(each in self.number for each, _ in form.terms) or self.groups.get(_normal(form.terms)[0], -1) >= 0:
                 rows.append(self.row(form))
         for variable in self.sizes:
             low, high = _range(self.forms[variable], between)

@@ -8,7 +8,7 @@ from pipec.verify.conditions import met
 from pipec.verify.data import formula_of
 
 FRAME = """
-kernel k(n: i32, m: i32):
+kernel k(n: i32, m: i32, y: tensor[f32, M, N]):
     grid(GRID)
     p = ProducerConsumerPipeline(stages=2)
     role a(warps=1) produces p:
@@ -87,3 +87,34 @@ def test_places_in_the_grid() -> None:
     nowhere = "if block.y + block.z + block.x == 0:\n    STAGE"
     assert outcome(nowhere, "STAGE") == "proved"
     assert outcome(nowhere, "STAGE", "2") == "refuted"
+
+
+# A block's share of tiles: in strides of the grid, and counted; and conditions that hold in every block of the grid.
+TILE = "for t in range(block.x, m, grid.x):\n    STAGE"
+SHARES = [
+    ("64", "ceildiv(m - block.x, grid.x)", "ceildiv(m - block.x, 65)"),
+    ("7", "ceildiv(m - block.x, grid.x)", "ceildiv(m - block.x, grid.x) + block.x // 6"),
+    ("132", "(m - block.x + grid.x - 1) // grid.x", "(m - block.x + grid.x) // grid.x"),
+]
+EVERYWHERE = [
+    ("M", "block.x < M", "block.x + 1 < M"),
+    ("N, M", "block.y < M", "block.x < M"),
+    ("ceildiv(M, 128)", "block.x * 128 < M", "block.x * 128 + 1 < M"),
+    ("2 * M", "block.x // 2 < M", "block.x < M"),
+]
+
+
+@pytest.mark.parametrize(("grid", "right", "wrong"), SHARES)
+def test_shares_of_blocks(grid: str, right: str, wrong: str) -> None:
+    """The launch is asked about the sizes, and not about where a block stands."""
+    state = compiled(TILE, LOOP.replace("BOUND", right), grid)
+    assert state.protocol["k"].outcome == "proved"
+    assert "block" not in state.protocol["k"].sentence
+    assert outcome(TILE, LOOP.replace("BOUND", wrong), grid) != "proved"
+
+
+@pytest.mark.parametrize(("grid", "right", "wrong"), EVERYWHERE)
+def test_conditions_that_hold_in_every_block(grid: str, right: str, wrong: str) -> None:
+    body = f"if {right}:\n    {LOOP.replace('BOUND', 'n').replace(chr(10), chr(10) + '    ')}"
+    assert outcome(body, LOOP.replace("BOUND", "n"), grid) == "proved"
+    assert outcome(body.replace(right, wrong), LOOP.replace("BOUND", "n"), grid) == "refuted"

@@ -11,7 +11,7 @@ from pipec.verify.reader.processes.walk import Node, Walk, Way
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import Act
-from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in
+from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in, symbols_of
 
 
 @mutable
@@ -270,6 +270,15 @@ class Assembly:
             above = name.replace("%cta", "%ncta").replace("%cluster", "%ncluster")
             if above != name and above in names:
                 made.append(Compare("ge", add(add(atom(Symbol(above)), Linear(-1)), atom(Symbol(name)), -1)))
+        for axis, extent in zip("xyz", self.interface.launch, strict=True):
+            # (In a cluster the place of a block is that of its cluster, and its rank.)
+            if (
+                f"%ctaid.{axis}" in names
+                and extent is not None
+                and extent.terms
+                and {one.name for one in symbols_of(extent)} <= names
+            ):
+                made.append(Compare("ge", add(add(extent, Linear(-1)), atom(Symbol(f"%ctaid.{axis}")), -1)))
         return tuple(made)
 
 

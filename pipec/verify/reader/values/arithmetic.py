@@ -250,10 +250,15 @@ class Arithmetic:
 
     def _usually(self, form: Linear, low: int, high: int) -> bool:
         """Whether only sizes leave the range that nobody launches: that they do not is then for the launch to see to."""
-        if not all(symbol.name in self.checked for symbol in symbols_of(form)) or not _exact(form):
+        names = {symbol.name for symbol in symbols_of(form)}
+        # (Where a block stands no launch can ask about; but about sizes with which the form is small enough wherever it stands.)
+        if names <= self.ranges.keys() - self.checked or not all(map(self._asked, names)) or not _exact(form):
             return False
         least, most = self.bounds(form, usual=True)
         return least >= low and most <= high
+
+    def _asked(self, name: str) -> bool:
+        return name in self.checked or name.startswith(("%ctaid.", "%clusterid."))
 
     def _turned(self, form: Linear, low: int, high: int) -> Linear | None:
         """The number in the range that is equal modulo its width, where at most one turn is missing."""
@@ -292,7 +297,7 @@ class Arithmetic:
         match one:
             case Symbol(name):
                 low, high = self.ranges.get(name, anything)
-                return (max(low, -_USUAL), min(high, _USUAL)) if usual else (low, high)
+                return (max(low, -_USUAL), min(high, _USUAL)) if usual and name in self.checked else (low, high)
             case Floor(form, divisor):
                 low, high = self.bounds(form, usual=usual)
                 return (low if low == -inf else low // divisor, high if high == inf else high // divisor)

@@ -31,8 +31,8 @@ from pipec.verify.terms import (
 
 
 def merged(form: Linear, may_be_negative: Callable[[Linear], bool]) -> Linear:
-    """The same form, without a choice if that can be. Only of sizes and counters: what follows of a block's place in the grid would be
-    conditions that no launch can check, and of what is found in memory nothing follows. Roles that compute these alike find the like."""
+    """The same form, without a choice if that can be. Not of what is found in memory, of which nothing follows: roles that compute these
+    alike find the like."""
     if not any(isinstance(one, Choose) for one, _ in form.terms) or not _plain(form):
         return form
     condition = _asked(form)
@@ -106,8 +106,8 @@ def _plain(form: Linear) -> bool:
 
 def _plain_atom(one: Atom) -> bool:
     match one:
-        case Symbol(name):
-            return name[0] != "%"
+        case Symbol():
+            return True
         case Floor(form, _):
             return _plain(form)
         case Choose(condition, yes, no):
