@@ -16,7 +16,7 @@ from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.launch import Prediction, prediction
 from pipec.predict.ptx.code import Unclear
 from pipec.predict.ptx.timing import FORMS, PtxPrediction, names_of, parameter_of, predict_ptx
-from pipec.predict.sensitivity import Variation, stages_parameter, variations
+from pipec.predict.sensitivity import WORTH, Variation, tried, variations
 from pipec.source import Source
 from pipec.verify.network import Network, Unreadable
 from pipec.verify.reader.read import read
@@ -39,8 +39,8 @@ def predict(state: Compilation, options: argparse.Namespace) -> int:
     return 0
 
 
-def _finding(state: Compilation, one: Prediction, loop: MainLoop) -> Finding:
-    return finding(loop, stages_parameter(state, one.kernel, loop.pipeline))
+def _finding(state: Compilation, one: Prediction, loop: MainLoop, others: tuple[Variation, ...]) -> Finding:
+    return finding(loop, tried(state, one.kernel, loop, others))
 
 
 def predict_ptx_file(options: argparse.Namespace) -> int:
@@ -203,13 +203,20 @@ def as_data(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
                 "gain": found.gain,
             }
             for loop in one.loops
-            for found in (_finding(state, one, loop),)
+            for found in (_finding(state, one, loop, others),)
         ],
         "shares": one.shares,
         "memory_bytes": one.memory_bytes,
         "l2_bytes": one.l2_bytes,
         "sensitivity": [
-            {"parameter": other.parameter, "value": other.value, "seconds": other.seconds, "gain": other.gain} for other in others
+            {
+                "parameter": other.parameter,
+                "value": other.value,
+                "seconds": other.seconds,
+                "gain": other.gain,
+                "followed": other.followed,
+            }
+            for other in others
         ],
         "assumed": [f"{span.source.name}:{span.line}" for span in one.assumed],
         "unknown": list(one.device.unknown),
@@ -238,20 +245,26 @@ def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
         lines.append(f"  epilogue     {one.hidden_epilogue:.0%} of it while products run")
     for loop in one.loops:
         lines.append(f"  main loop    `{loop.role}` over `{loop.pipeline.name}`: {loop.period:,.0f} cycles a stage")
-        lines.append(f"               {_finding(state, one, loop).sentence}")
+        lines.append(f"               {_finding(state, one, loop, others).sentence}")
     shares = ", ".join(f"{name} {share:.0%}" for name, share in one.shares.items() if share >= _SMALL)
     lines.append(f"  path         critical: {shares}")
-    if others:
-        lines.append(f"  would help   {_helping(others)}")
+    lines += _helping(others)
     lines += [f"  assumed      the branch in line {span.line} is taken" for span in one.assumed]
     lines += [f"  not known    {what}" for what in one.device.unknown]
     return "\n".join(lines)
 
 
-def _helping(others: tuple[Variation, ...]) -> str:
-    better = [f"{one.parameter}={one.value} ({one.gain:+.0%})" for one in others if one.gain >= _SMALL]
-    return ", ".join(better[:_TOLD]) if better else "no parameter, moved by one step"
+def _helping(others: tuple[Variation, ...]) -> list[str]:
+    """What was followed and came true, and what of the rest promises more, which the checks have not seen."""
+    sure = [one for one in others if one.followed and one.gain >= WORTH]
+    most = max((one.gain for one in sure), default=WORTH)
+    maybe = [one for one in others if not one.followed and one.gain > most]
+    lines = [f"  would help   {', '.join(f'{one.parameter}={one.value} ({one.gain:+.0%})' for one in sure)}"] if sure else []
+    if maybe:
+        said = ", ".join(f"{one.parameter}={one.value} (about {one.gain:+.0%})" for one in maybe[:_TOLD])
+        lines.append(f"  might help   {said}; estimated, not checked")
+    return lines if lines or not others else ["  would help   no parameter, moved by one step"]
 
 
-_TOLD = 4
+_TOLD = 3
 _SMALL = 0.01  # shares below it are not told

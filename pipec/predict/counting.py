@@ -218,8 +218,7 @@ class _Count:
         # CTAs of a cluster go on side by side behind the tensor's end.
         span = tile.rows * self._in_cluster(starts[-2] if len(starts) > 1 else None)
         inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
-        known = [np.broadcast_to(start, self._together) for start in starts if start is not None]
-        distinct = len(np.unique(np.stack(known), axis=1).T) / self._together if known else 1.0
+        distinct = self._distinct(starts)
         stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
         crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
         row_bytes = tile.columns * tile.dtype.bits // 8
@@ -230,8 +229,7 @@ class _Count:
         tile, tensor = node.type, node.source.tensor
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
         starts = [self.value(coordinate) for coordinate in node.source.coordinates]
-        known = [np.broadcast_to(start, self._together) for start in starts if start is not None]
-        distinct = len(np.unique(np.stack(known), axis=1).T) / self._together if known else 1.0
+        distinct = self._distinct(starts)
         rows, columns = extents[-2] if len(extents) > 1 else 1, extents[-1]
         # Nothing is read outside the tensor.
         inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
@@ -239,6 +237,11 @@ class _Count:
         return Load(
             tensor.name, "", tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 0.0
         )
+
+    def _distinct(self, starts: list[Values | None]) -> float:
+        """Of the tiles at these places, one for each block, the part that are not the same."""
+        known = [np.broadcast_to(start, self._together).tolist() for start in starts if start is not None]
+        return len({*zip(*known, strict=True)}) / self._together if known else 1.0
 
     def _in_cluster(self, start: Values | None) -> int:
         """How many tiles lie side by side that the CTAs of one cluster load."""

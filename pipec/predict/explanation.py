@@ -14,9 +14,20 @@ _WORK = "work "
 
 
 @record
+class Tried:
+    """Another number of stages, with which the launch was followed: the `setting` that says so (None where there is no room for more),
+    cycles a stage of the loop then (None where it is too short to have a pace), and how much faster the launch is, as a part."""
+
+    setting: str | None
+    period: float | None
+    gain: float
+
+
+@record
 class Finding:
     """`bound`: "products", "copies", "l2", "issue", "work", "schedulers" or "stages". `enough`: the fewest stages with which the next bound
-    is met; None where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes, as a part."""
+    is met; None where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes, as a part: at
+    most, where nobody has tried."""
 
     bound: str
     sentence: str
@@ -24,8 +35,8 @@ class Finding:
     gain: float
 
 
-def finding(loop: MainLoop, parameter: str | None = None) -> Finding:
-    """What sets the pace of the loop. `parameter`: that of the kernel which says how many stages there are."""
+def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
+    """What sets the pace of the loop. `tried`: how it goes with enough stages, or with as many as there is room for."""
     ring, stages, period = loop.pipeline.name, loop.pipeline.stages, loop.period
     engines = _engines(loop)
     engine, most = max(engines.items(), key=lambda item: item[1])
@@ -39,12 +50,23 @@ def finding(loop: MainLoop, parameter: str | None = None) -> Finding:
     trip = period * stages  # what a stage needs from its load to the next one, if that is what everybody waits for
     enough = max(stages + 1, ceil(trip / most)) if most else stages + 1
     gain = period / most - 1 if most else 0.0
+    cover = "covers" if stages == 1 else "cover"
     sentence = (
-        f"{_way(loop)} over `{ring}`: {_counted(stages, 'stage')} cover {stages * most:,.0f} of {trip:,.0f} cycles of latency"
+        f"{_way(loop)} over `{ring}`: {_counted(stages, 'stage')} {cover} {stages * most:,.0f} of {trip:,.0f} cycles of latency"
     )
-    if gain > _WORTH:
-        sentence += f"; {parameter}={enough} would do ({gain:+.0%})" if parameter else f"; {enough} would do ({gain:+.0%})"
-    return Finding("stages", sentence, enough, gain)
+    if gain <= _WORTH:
+        return Finding("stages", sentence, enough, gain)
+    if tried is None:
+        return Finding("stages", f"{sentence}; {enough} would do (at most {gain:+.0%})", enough, gain)
+    if tried.setting is None:
+        return Finding("stages", f"{sentence}; {enough} would do, but there is no room for more in shared memory", enough, 0.0)
+    if tried.gain < _WORTH:
+        launch = "no faster" if tried.gain > -_WORTH else f"slower ({tried.gain:+.0%})"
+        return Finding("stages", f"{sentence}; with {tried.setting} the launch would be {launch}", enough, 0.0)
+    faster = period / tried.period - 1 if tried.period else gain
+    does = "would do" if faster > _MOSTLY * gain else "would help"
+    gained = f"{faster:+.0%}, the launch {tried.gain:+.0%}" if faster > _WORTH else f"the launch {tried.gain:+.0%}"
+    return Finding("stages", f"{sentence}; {tried.setting} {does} ({gained})", enough, faster)
 
 
 def _engines(loop: MainLoop) -> dict[str, float]:

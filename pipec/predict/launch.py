@@ -116,13 +116,13 @@ def prediction(
     *,
     alone: bool = False,
 ) -> Prediction:
-    """Of one kernel of a compilation that has its plans; `alone` without saying what it is worth. Raises Failure."""
+    """Of one kernel of a compilation that has its plans; `alone` without what it is worth and what happens when. Raises Failure."""
     assert state.trees is not None and state.plans is not None
     kernel, plan = next(pair for pair in zip(state.trees, state.plans, strict=True) if pair[0].name == name)
     known = sizes_of(plan.interface, {dimension: str(size) for dimension, size in sizes.items()})
     try:
         on = _device(name, state.arch, device)
-        return Launch(kernel, plan, known, on, clock).predict() if alone else between(kernel, plan, known, on, clock)
+        return Launch(kernel, plan, known, on, clock).predict(drawn=False) if alone else between(kernel, plan, known, on, clock)
     except Unpredictable as unknown:
         raise Failure(messages.NotPredictable(kernel=name, what=unknown.what, at=unknown.at)) from None
 
@@ -170,15 +170,17 @@ class Launch:
         # With cluster launch control a block takes over the tiles of those that then never start.
         self.running = min(self.blocks, places) if schedule is not None and schedule.mode == "clc" else self.blocks
 
-    def predict(self) -> Prediction:
+    def predict(self, *, drawn: bool = True) -> Prediction:
+        """`drawn`: with the stretches of a timeline, and what they say of the epilogue."""
         first, waves = self._waves()
+        stretches = first.stretches() if drawn else ()
         cycles = sum(wave.cycles for wave in waves)
         bounds = bounds_of(self.work, self.device, waves, self.clock)
         seconds = self.device.launch + together(bounds, waves, self.clock)
         traffic = dram_bytes(self.work, self.device)
         return Prediction(
             self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, seconds, bounds, self.work, first.loops,
-            first.shares, traffic, (0.0, 0.0), _hidden(first.stretches(), first.tiles), first.stretches(), tuple(first.assumed),
+            first.shares, traffic, (0.0, 0.0), _hidden(stretches, first.tiles), stretches, tuple(first.assumed),
         )  # fmt: skip
 
     def _waves(self) -> tuple[Followed, list[Wave]]:

@@ -104,7 +104,7 @@ def test_text_and_method_agree(capsys: Capture) -> None:
     assert main(["predict", str(EXAMPLES / "gemm.pipe"), "--shape", "M=4096", "N=4096", "K=4096"]) == 0
     said = capsys.readouterr().out
     found = pipec.compile(EXAMPLES / "gemm.pipe")["gemm"].predict(M=4096, N=4096, K=4096)
-    assert f"{found.seconds * 1e6:,.1f} us" in said and finding(found.loops[0], "STAGES").sentence in said
+    assert f"{found.seconds * 1e6:,.1f} us" in said and finding(found.loops[0]).sentence in said
 
 
 def test_the_words_are_those_of_the_source(capsys: Capture) -> None:
@@ -113,7 +113,7 @@ def test_the_words_are_those_of_the_source(capsys: Capture) -> None:
     assert main(["predict", str(EXAMPLES / "gemm.pipe"), *tile, "--shape", "M=128", "N=128", "K=65536"]) == 0
     said = capsys.readouterr().out
     assert "`load` -> `mma` -> `load` over `input`: 2 stages cover" in said and "would do (+" in said and "STAGES=" in said
-    assert "would help   STAGES=3 (+" in said or "would help   BK=64 (+" in said
+    assert "would help   STAGES=" in said
     tile = ["-D", "BM=64", "-D", "BN=16", "-D", "BK=128", "-D", "STAGES=8"]
     assert main(["predict", str(EXAMPLES / "gemm.pipe"), *tile, "--shape", "M=64", "N=16", "K=65536"]) == 0
     assert "one thread of `load`: 4 TMA instructions of 56 cycles a stage" in capsys.readouterr().out

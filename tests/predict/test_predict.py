@@ -1,6 +1,7 @@
 """Predictions against closed forms and against published measurements."""
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -93,7 +94,7 @@ def test_threads_that_set_the_pace_are_named() -> None:
     """Not the stages of the ring, which would not help."""
     shared = example("attention", {"D": 128}, H=16, S=4096, T=4096)
     alone = example("attention_sm90", {"D": 64}, H=16, S=4096, T=4096)
-    said = [finding(one.loops[0], "STAGES") for one in (shared, alone)]
+    said = [finding(one.loops[0]) for one in (shared, alone)]
     assert [one.bound for one in said] == ["schedulers", "work"] and all(one.enough is None for one in said)
     assert "`correction`, `softmax_one` and `softmax_two`, which share the schedulers" in said[0].sentence
     assert "`attend` do one after the other" in said[1].sentence
@@ -128,7 +129,7 @@ def test_blocks_that_share_a_multiprocessor_share_its_engines() -> None:
 
 def test_more_stages_are_never_slower() -> None:
     times = [predicted(MAIN_LOOP, {"BM": 64, "BN": 64, "BK": 64, "STAGES": s}, M=64, N=64, K=8192).cycles for s in range(2, 9)]
-    assert times == sorted(times, reverse=True)
+    assert all(more <= less * (1 + 1e-9) for less, more in pairwise(times))
 
 
 # ------------------------------------------------------------------------------------------------------------ measurements

@@ -34,6 +34,7 @@ class Engines:
         self.busy: dict[str, float] = defaultdict(float)
         self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
         self.loaded: dict[tree.Operation, int] = defaultdict(int)  # how often, by the first block
+        self.blocks: list[Block] = []
 
 
 class Block:

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import NamedTuple
 
 from pipec.interface import MULTIPROCESSORS
@@ -20,8 +21,8 @@ from pipec.predict.workload import Workload
 from pipec.record import record
 from pipec.sema import tree
 
-_LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
-_STEADY = 48  # iterations after which a loop has its pace
+_LONGEST = 48  # iterations that are followed; longer loops are continued from their last ones
+_STEADY = 16  # iterations after which a loop has its pace, if its rings have gone round by then
 _FEW_TILES = 2  # after which tiles follow each other at their pace
 
 
@@ -75,8 +76,8 @@ class Followed:
             few, more = self._follow(sizes, most).cycles, self._follow(sizes, most + 1).cycles
             return more + (more - few) * (tiles - most - 1)
         short = {**sizes, shorter.dimension: shorter.few}
-        before, longer = self._follow(short, most), self._follow({**sizes, shorter.dimension: shorter.more}, most)
-        after = self._follow(short, most + 1)
+        before, after = self._follow(short, most), self._follow(short, most + 1)
+        longer = self._follow({**sizes, shorter.dimension: shorter.more}, most)  # the last one, whose loops are looked at
         if shorter.trips is not None:
             pace = _pace(before, longer)
             tile = after.cycles - before.cycles - pace * (after.trips - before.trips)
@@ -202,8 +203,11 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
     dimension = max(names, key=lambda name: launch.sizes[name])
     size = launch.sizes[dimension]
     unit = 1
-    while unit * trips < (_STEADY if most is None else _STEADY // 2) * size:
+    while unit * trips < size:
         unit *= 2
+    # Stages differ by when they were filled first, so that a pace is one of whole laps.
+    lap = max(pipeline.stages for pipeline in launch.kernel.pipelines)
+    unit *= lap * ceil(_STEADY / lap)
     few = size % unit + unit
     if few + unit >= size:
         return None

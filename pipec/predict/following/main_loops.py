@@ -1,6 +1,7 @@
 """Main loops of a block that has been followed: the pace of each ring whose stages are loaded and multiplied."""
 
 from collections.abc import Iterator, Mapping
+from statistics import median
 
 from pipec.predict.following.block import Block
 from pipec.predict.following.events import Event, Step, steps
@@ -48,11 +49,28 @@ def main_loops(block: Block) -> Iterator[MainLoop]:
         stages = pipeline.stages
         if (role, pipeline) not in multiplied or pipeline not in loaded or len(marks) < 2 * stages + 2:
             continue
-        end = marks[-1 - stages] if len(marks) > 3 * stages + 2 else marks[-1]
-        laps = max(1, (len(marks) // 2) // stages)
-        count = min(laps * stages, marks.index(end))
-        since = marks[marks.index(end) - count]
-        yield _main_loop(block, role, loaded[pipeline], pipeline, end, since, count)
+        first, last = _steady(marks, stages)
+        yield _main_loop(block, role, loaded[pipeline], pipeline, marks[last], marks[first], last - first)
+
+
+def _steady(marks: list[Event], stages: int) -> tuple[int, int]:
+    """Places between which the loop keeps the pace that it has most of the time: whole laps of the ring, the latest ones. What comes
+    between two tiles, as an epilogue by the same role, is not part of a loop, nor is the end, when nothing is loaded any more."""
+    end = len(marks) - 1 - (stages if len(marks) > 3 * stages + 2 else 0)
+    begin = len(marks) // 3
+    lap = median(marks[at + stages].time - marks[at].time for at in range(min(begin, end - stages), end - stages + 1))
+    laps = max(1, (end - begin) // (2 * stages))
+    while laps > 1:
+        width = laps * stages
+        for last in range(end, max(begin, width) + width - 1, -1):
+            if abs(marks[last].time - marks[last - width].time - laps * lap) <= _EVEN * laps * lap:
+                return last - width, last
+        laps = laps // 2
+    last = min(range(end, max(stages, begin) - 1, -1), key=lambda at: abs(marks[at].time - marks[at - stages].time - lap))
+    return last - stages, last
+
+
+_EVEN = 0.005
 
 
 def _main_loop(block: Block, role: str, loader: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:

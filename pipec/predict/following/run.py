@@ -26,7 +26,6 @@ class Multiprocessor(Engines):
 
     def __init__(self, device: Device, conditions: Conditions) -> None:
         super().__init__(device, conditions)
-        self.blocks: list[Block] = []
         self._roles: list[Role] = []
 
     def add(self, kernel: tree.Kernel, plan: Plan, values: Values, granted: Sequence[int], most_tiles: int | None) -> None:
