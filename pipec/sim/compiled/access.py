@@ -300,17 +300,31 @@ def _mark(state: int, record: int, pc: int, place: int, addresses: int, mask: in
     return remember(state, record, place, addresses, mask)
 
 
-def _move(record: int, addresses: int, mask: int, values: int, size: int, count: int, writes: int) -> int:
-    data = i64[record + blocks.DATA_HERE] - i64[record + blocks.FIRST_HERE]
+def _differs(there: int, here: int, size: int) -> int:
+    if size == 4:
+        return i32[there] != i32[here]
+    if size == 2:
+        return u16[there] != u16[here]
+    if size == 8:
+        return i64[there] != i64[here]
+    return u8[there] != u8[here]
+
+
+def _move(state: int, record: int, addresses: int, mask: int, values: int, size: int, count: int, writes: int) -> int:
+    data, changed = i64[record + blocks.DATA_HERE] - i64[record + blocks.FIRST_HERE], 0
     for lane in range(blocks.LANES):
         if u8[mask + lane] != 0:
             there = data + i64[addresses + 8 * lane]
             for element in range(count):
                 here = values + size * (blocks.LANES * element + lane)
                 if writes:
+                    changed = changed | _differs(there + size * element, here, size)
                     _copy(there + size * element, here, size)
                 else:
                     _copy(here, there + size * element, size)
+    # The scheduler tells spinning from working by stores that change something.
+    if changed:
+        i64[state + blocks.PROGRESS] += 1
     return 0
 
 
@@ -348,9 +362,6 @@ def access(state: int, pc: int, place: int, addresses: int, mask: int, values: i
         return 1
     if i64[state + blocks.WATCHED] != 0 and _mark(state, record, pc, place, addresses, mask, total, writes) != 0:
         return 1
-    if writes:
-        # The scheduler tells spinning from working by stores.
-        i64[state + blocks.PROGRESS] += count
-        if space == blocks.SHARED:
-            _written(state, record, addresses, mask, total)
-    return _move(record, addresses, mask, values, size, count, writes)
+    if writes and space == blocks.SHARED:
+        _written(state, record, addresses, mask, total)
+    return _move(state, record, addresses, mask, values, size, count, writes)

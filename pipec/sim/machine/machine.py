@@ -96,8 +96,8 @@ class PendingClusters:
 
 
 class Machine:
-    """`progress` counts effects, so that spinning can be told from working; `clock_reads` counts looks at a clock, so
-    that waiting for a time can be told from waiting for ever."""
+    """`progress` counts effects, so that spinning can be told from working, and `meetings` those of them that are only arrivals at
+    barriers; `clock_reads` counts looks at a clock, so that waiting for a time can be told from waiting for ever."""
 
     image: Image  # of the kernel, once it is loaded
 
@@ -108,7 +108,7 @@ class Machine:
         self.set_going: set[int] = set()  # the instructions that set asynchronous operations going
         self.failed: set[tuple[int, int, int, int]] = set()  # tests of mbarriers that the schedule has let fail
         self.outside: list[Bytes] = []  # the caller's memory that can be written
-        self.progress = 0
+        self.progress = self.meetings = 0
         self.clock_reads = 0
         self.now = 0
         self.warp_instructions = 0

@@ -75,8 +75,15 @@ def _arrive(
         raise SimulationError("undefined", f"barrier {identity}: thread count {expected} is not a multiple of 32")
     barrier = warp.cta.named[identity]
     barrier.arrive(_participants(warp), expected, warp.thread, hears)
-    warp.cta.machine.progress += 1
+    _met(warp)
     return barrier, expected
+
+
+def _met(warp: Warp) -> None:
+    machine = warp.cta.machine
+    machine.progress += 1
+    machine.meetings += 1
+    warp.meetings += 1
 
 
 _REDUCTIONS: dict[str, Callable[[Iterable[bool]], int]] = {"popc": sum, "and": all, "or": any}
@@ -130,7 +137,7 @@ def cluster_arrive(d: Decoder) -> Execute:
         warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
         cluster.barrier_arrived += _participants(warp)
         cluster.barrier_gathers = merged(cluster.barrier_gathers, warp.thread.tell(not relaxed, "cluster"))
-        cluster.machine.progress += 1
+        _met(warp)
         cluster.settle_barrier()
 
     return execute

@@ -88,8 +88,10 @@ class Places:
         self.warp.cta.store(self.warp, self.space, self.addresses[chosen], values[chosen], self.size)
 
     def change(self, change: Change) -> LaneValues:
-        """Replaces what stands there; returns what stood there before each access."""
+        """Replaces what stands there; returns what stood there before each access. One that leaves everything as it is (an addition of
+        zero is how Triton's programs load what others signal) has no effect either."""
         values, in_global = self.load(), _in_global_memory(self.space, self.addresses)
+        before = values.copy()
         found = np.empty(self.of.size, values.dtype)
         for accesses in self.turns():
             places = self.of[accesses]
@@ -98,7 +100,10 @@ class Places:
                 chosen = in_global[places] == flush
                 if chosen.any():
                     values[places[chosen]] = change(old[chosen], accesses[chosen], flush)
-        self.store(values)
+        if (values == before).all():
+            self.warp.polls += 1
+        else:
+            self.store(values)
         return found
 
     def swap(self, expected: LaneValues, replacements: LaneValues) -> LaneValues:

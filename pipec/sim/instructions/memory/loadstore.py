@@ -195,7 +195,6 @@ def store(d: Decoder) -> Execute:
             elements = np.stack(values, 1) if count > 1 else values[0].reshape(-1, 1)
             # Lanes that store to one address: the last one's value stays, where PTX leaves it open.
             if cta.store_words(where, addresses, elements, by, same):
-                cta.machine.progress += count
                 return
         if count > 1:
             check_vector(warp, addresses, size * count)

@@ -91,9 +91,10 @@ def store_matrix(d: Decoder) -> Execute:
             # Warps that hold copies of a matrix store the same.
             same = functools.partial(_stored, cta.shared, offsets, rows)
             cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16, same)
-        if not cta.shared.store_words(offsets, rows, None, None):  # element by element it shows what is wrong
-            cta.shared.store((offsets[:, None] + _INSIDE).reshape(-1), rows.reshape(-1), 2)
-        cta.machine.progress += 1
+        changed = cta.shared.store_words(offsets, rows, None, None)
+        if changed is None:  # element by element it shows what is wrong
+            changed = cta.shared.store((offsets[:, None] + _INSIDE).reshape(-1), rows.reshape(-1), 2)
+        cta.machine.progress += changed
 
     return execute
 

@@ -16,7 +16,7 @@ from ..races.detector import Races, Same
 from ..races.ledger import Access
 from ..races.shadow import Shadow
 from ..races.thread import Thread
-from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, views_of
+from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, replaced, views_of
 
 
 @dataclass
@@ -175,15 +175,17 @@ class GlobalMemory:
         by: Thread | None = None,
         span: int = 0,
         same: Same | None = None,
-    ) -> None:
+    ) -> bool:
+        """Returns whether any value changed."""
         if not addresses.size:
-            return
+            return False
         check_alignment(addresses, size, "store to global memory")
         allocation, addresses = self._one_allocation(addresses, size, "store")
         if allocation is None:
-            for i in range(addresses.size):
-                self.store(addresses[i : i + 1], values[i : i + 1], size, by, span, same)
-            return
+            # All of them, whatever the first ones changed.
+            return (
+                sum(self.store(addresses[i : i + 1], values[i : i + 1], size, by, span, same) for i in range(addresses.size)) > 0
+            )
         if not allocation.writable:
             raise SimulationError("out_of_bounds", f"store to {allocation.name}, which was passed as read-only")
         offsets = addresses - allocation.base
@@ -191,7 +193,7 @@ class GlobalMemory:
         if by is not None and allocation.shadow is not None and self.races is not None:
             known = same or (lambda: bool((allocation.views[size][index] == values).all()))
             self.races.store(by, allocation.shadow, offsets // span if span else index, span or size, known)
-        allocation.views[size][index] = values
+        return replaced(allocation.views[size], index, values)
 
     def load_words(self, addresses: Addresses, dtype: np.dtype[Any], count: int, by: Thread | None) -> LaneValues | None:
         """As for shared memory."""
@@ -205,20 +207,19 @@ class GlobalMemory:
         words: LaneValues = allocation.views[unit][offsets[:, None] // unit + STEPS[size // unit]]
         return words.view(dtype)
 
-    def store_words(self, addresses: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool:
+    def store_words(self, addresses: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool | None:
         """As for shared memory."""
         size = elements.itemsize * elements.shape[1]
         unit = min(8, size)
         allocation, offsets = self._holder(addresses, size)
         if allocation is None or not allocation.writable:
-            return False
+            return None
         words = elements.view(BY_SIZE[unit])
         index, view = offsets[:, None] // unit + STEPS[size // unit], allocation.views[unit]
         if by is not None and allocation.shadow is not None and self.races is not None:
             known = same or (lambda: bool((view[index] == words).all()))
             self.races.store(by, allocation.shadow, offsets // size, size, known)
-        view[index] = words
-        return True
+        return replaced(view, index, words)
 
     def _holder(self, addresses: Addresses, size: int) -> tuple[Allocation | None, Addresses]:
         """The allocation that holds all these pieces of `size` bytes, aligned as they must be, and their offsets in it; None where

@@ -70,6 +70,13 @@ def check_alignment(addresses: Addresses, size: int, what: str) -> None:
         raise SimulationError("misaligned", f"{what} of {size} bytes at 0x{bad:x}, which is not a multiple of {size}")
 
 
+def replaced(view: LaneValues, index: Addresses, values: LaneValues) -> bool:
+    """Stores, and tells whether that changed anything: who stores what is there already still spins."""
+    changed = bool((view[index] != values).any())
+    view[index] = values
+    return changed
+
+
 class FlatMemory:
     """A zero-based byte array: parameters, constants, local memory of one warp."""
 
@@ -176,24 +183,23 @@ class SharedMemory:
             self.races.load(by, self.shadow, offsets // size, size)
         return self.views[unit][index].view(dtype)
 
-    def store_words(self, offsets: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool:
-        """Stores [offsets, count] elements as `load_words` loads them; whether it did."""
+    def store_words(self, offsets: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool | None:
+        """Stores [offsets, count] elements as `load_words` loads them; whether that changed any, None where it did not store."""
         size = elements.itemsize * elements.shape[1]
         unit = min(8, size)
         index = self._words(offsets, unit, size)
         if index is None:
-            return False
+            return None
         words = elements.view(BY_SIZE[unit])
         states = self.state_views[unit]
         state = states[index]
         if (state & _ANY_BARRIER[unit]).any():
-            return False
+            return None
         if by is not None and self.races is not None:
             known = same or (lambda: bool((self.views[unit][index] == words).all()))
             self.races.store(by, self.shadow, offsets // size, size, known)
         states[index] = state | _ALL_WRITTEN[unit]
-        self.views[unit][index] = words
-        return True
+        return replaced(self.views[unit], index, words)
 
     def _words(self, offsets: Addresses, unit: int, size: int) -> Addresses | None:
         """The numbers of the words of `unit` bytes of accesses to `size` bytes, [offsets, words]; None where they are misaligned or
@@ -228,8 +234,9 @@ class SharedMemory:
         by: Thread | None = None,
         span: int = 0,
         same: Same | None = None,
-    ) -> None:
-        """A generic-proxy store; `by`, `span` as in `load`. `same`: whether all that is stored is there already."""
+    ) -> bool:
+        """A generic-proxy store; `by`, `span` as in `load`. `same`: whether all that is stored is there already. Returns whether any
+        value changed."""
         self.check(offsets, size, "store")
         index = offsets // size
         states = self.state_views[size]
@@ -244,7 +251,7 @@ class SharedMemory:
             known = same or (lambda: bool((self.views[size][index] == values).all()))
             self.races.store(by, self.shadow, offsets // span if span else index, span or size, known)
         states[index] = state | _ALL_WRITTEN[size]
-        self.views[size][index] = values
+        return replaced(self.views[size], index, values)
 
     def async_read(self, offsets: Addresses, what: str, require_written: bool = True) -> LaneValues:
         """Bytes at `offsets` as the async proxy sees them."""

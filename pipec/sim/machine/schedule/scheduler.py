@@ -64,7 +64,7 @@ class Scheduler:
         machine, events = self.machine, self.events
         self.patience: dict[int, int] = {}
         self.spin_progress, self.spin_rounds = -1, 0
-        self.spin_polls: dict[Warp, int] = {}
+        self.spin_polls: dict[Warp, tuple[int, int]] = {}
         self.dozing: dict[Warp, int] = {}
         self.clusters = [self.start()]
         self.warps = self.clusters[0].warps
@@ -169,20 +169,23 @@ class Scheduler:
 
     def _limit_spinning(self, warps: list[Warp]) -> None:
         """Warps that poll memory while nothing changes wait for a cluster that has not started. Raises SimulationError where
-        none can."""
-        if self.machine.progress != self.spin_progress or self.events.pending:
-            self.spin_progress, self.spin_rounds = self.machine.progress, 0
+        none can. Barriers of a CTA change nothing: often one warp polls, and the others wait for what it has found."""
+        changes = self.machine.progress - self.machine.meetings
+        if changes != self.spin_progress or self.events.pending:
+            self.spin_progress, self.spin_rounds = changes, 0
             return
         self.spin_rounds += 1
         if self.spin_rounds % START_ROUNDS == 0 and self._start_delayed():
             self.spin_rounds = 0
             return
         if self.spin_rounds == 1:
-            self.spin_polls = {warp: warp.polls for warp in warps}
+            self.spin_polls = {warp: (warp.polls, warp.meetings) for warp in warps}
         if self.spin_rounds % START_ROUNDS:
             return
         running = [warp for warp in warps if any(_runs_or_sleeps(fragment) for fragment in warp.fragments)]
-        if running and all(warp.polls > self.spin_polls.get(warp, warp.polls) for warp in running):
+        polling = {warp.cta for warp in warps if warp in self.spin_polls and warp.polls > self.spin_polls[warp][0]}
+        spinning = [warp for warp in running if warp.cta in polling and self.spin_polls.get(warp) != (warp.polls, warp.meetings)]
+        if running and len(spinning) == len(running):
             if self._start_others():
                 self.spin_rounds = 0
             elif self.spin_rounds * len(running) >= SPIN_ROUNDS:

@@ -96,17 +96,16 @@ class AddressSpaces:
         same: Same | None = None,
     ) -> None:
         """`by` and `span` as in `load`; `same`: whether all that the instruction stores is there already."""
-        self.machine.progress += 1
         if space == "global":
-            self.machine.memory.store(addresses, values, size, by, span, same)
+            self.machine.progress += self.machine.memory.store(addresses, values, size, by, span, same)
         elif space == "shared":
-            self.shared.store(self.own_offset(addresses), values, size, by, span, same)
+            self.machine.progress += self.shared.store(self.own_offset(addresses), values, size, by, span, same)
         elif space == "generic":
             for one, part, chosen in self._by_window(addresses):
                 self.store(warp, one, part, values[chosen], size, by, span, same)
         elif space == "cluster":
             for owner, offsets, chosen in self._by_owner(addresses):
-                owner.shared.store(offsets, values[chosen], size, by, span, same)
+                self.machine.progress += owner.shared.store(offsets, values[chosen], size, by, span, same)
         else:
             self._flat(warp, space).store(self._flat_address(warp, space, addresses, size), values, size)
 
@@ -122,9 +121,13 @@ class AddressSpaces:
 
     def store_words(self, space: Space, addresses: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool:
         """The same for a store; whether it was one."""
+        changed = None
         if space == "global":
-            return self.machine.memory.store_words(addresses, elements, by, same)
-        return space == "shared" and self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), elements, by, same)
+            changed = self.machine.memory.store_words(addresses, elements, by, same)
+        elif space == "shared":
+            changed = self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), elements, by, same)
+        self.machine.progress += bool(changed)
+        return changed is not None
 
     def holds(self, space: Space, addresses: Addresses, values: Sequence[LaneValues]) -> bool:
         """Whether these elements, each list of them behind the one before, are in memory already."""
@@ -151,10 +154,12 @@ class AddressSpaces:
         elif space == "global":
             for allocation, offsets in self.machine.memory.by_allocation(addresses):
                 if allocation.shadow is not None:
-                    self.machine.races.strong(warp.watched, allocation.shadow, offsets, size, use)
+                    self.machine.races.strong(
+                        warp.watched, allocation.shadow, _inside(offsets, size, allocation.data.size), size, use
+                    )
         elif space in ("shared", "cluster"):
             for owner, offsets, _ in self._by_owner(addresses):
-                self.machine.races.strong(warp.watched, owner.shared.shadow, offsets, size, use)
+                self.machine.races.strong(warp.watched, owner.shared.shadow, _inside(offsets, size, owner.shared.size), size, use)
 
     def _flat(self, warp: Accessing, space: Space) -> FlatMemory:
         if space == "param":
@@ -217,3 +222,8 @@ def _joined(count: int, parts: list[tuple[LaneValues, Chosen]]) -> LaneValues:
     for part, chosen in parts:
         whole[chosen] = part
     return whole
+
+
+def _inside(offsets: Addresses, size: int, end: int) -> Addresses:
+    """What an access that is going to be refused leaves marks on: nothing beyond the memory."""
+    return offsets[(offsets >= 0) & (offsets + size <= end)]

@@ -340,7 +340,6 @@ class Cluster:
             self.barrier_arrived = 0
             self.barrier_phase += 1
             self.barrier_tells, self.barrier_gathers = self.barrier_gathers, UNKNOWING
-            self.machine.progress += 1
             for fragment in self.barrier_waiting:
                 fragment.wait = None
             self.barrier_waiting.clear()

@@ -112,7 +112,7 @@ Outcome = None | int | Wait | Diverge | Scatter | Exit
 
 
 class Divergence:
-    """The lanes that are `live`, in fragments. `polls` counts looks at memory that led to nothing."""
+    """The lanes that are `live`, in fragments. `polls` counts looks at memory that led to nothing, `meetings` arrivals at barriers."""
 
     def __init__(self, live: LaneMask) -> None:
         self.live = live
@@ -120,7 +120,7 @@ class Divergence:
         self.live_count = self.fragments[0].count
         self.joins: list[Join] = []
         self.turn = 0
-        self.polls = 0
+        self.polls = self.meetings = 0
 
     @property
     def alive(self) -> bool:

@@ -1,0 +1,31 @@
+"""Each program is right and quiet, and says what is wrong with one mistake in it, in one run."""
+
+import numpy as np
+import pytest
+
+import pipec.triton
+from pipec.sim import SimulationError
+
+from . import gathers, gluon_copies, gluon_products, products, reductions, synchronisation
+from .programs import PROGRAMS, off_by
+
+assert gathers and gluon_copies and gluon_products and products and reductions and synchronisation  # they register their programs
+CASES = [(name, fault) for name, program in PROGRAMS.items() for fault in ("", *program.faults)]
+
+
+@pytest.mark.sample(0.15)
+@pytest.mark.parametrize(("name", "fault"), CASES, ids=[f"{name}: {fault or 'right'}" for name, fault in CASES])
+def test_programs(name: str, fault: str) -> None:
+    program = PROGRAMS[name]
+    pipec.triton.install(program.arch)
+    try:
+        if fault:
+            with np.errstate(all="ignore"), pytest.raises(SimulationError) as caught:
+                program.run(fault)
+            assert caught.value.kind in program.faults[fault]
+            return
+        for found, exact, tolerance in program.run(""):
+            assert off_by(found, exact) <= tolerance
+        assert {finding.check for finding in pipec.triton.findings()} <= program.allowed
+    finally:
+        pipec.triton.uninstall()
