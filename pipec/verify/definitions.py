@@ -1,8 +1,9 @@
 """What is known of atoms that are no symbols: quotients, choices, functions, products.
 
-`d * floor(f / d) <= f <= d * floor(f / d) + d - 1`; a choice between two numbers lies between them; equal arguments give equal values of a
-function. Of products only this is known: two numbers that are not negative have a product that is not, which is said of inequalities whose
-products are made of values that already occur; and what the machine multiplies is the product where that is in the range of its type.
+`d * floor(f / d) <= f <= d * floor(f / d) + d - 1`; a quotient of a quotient is one quotient; a choice between two numbers lies between
+them; equal arguments give equal values of a function. Of products only this is known: two numbers that are not negative have a product
+that is not, which is said of inequalities whose products are made of values that already occur; and what the machine multiplies is the
+product where that is in the range of its type.
 """
 
 from collections.abc import Iterable, Iterator
@@ -73,6 +74,9 @@ class Definitions(Inequalities):
                 rest = add(form, atom(one), -divisor)
                 self.assume(Compare("ge", rest))
                 self.assume(Compare("ge", add(Linear(divisor - 1), rest, -1)))
+                for other in self._atoms[: self._defined - 1]:
+                    if isinstance(other, Floor):
+                        self._divided_again(one, other)
             case Choose(_, Linear(yes, ()), Linear(no, ())):
                 # Often all that is asked of it; else the two cases would have to be told apart.
                 self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
@@ -86,6 +90,19 @@ class Definitions(Inequalities):
                     self._wrapping.append(one)
             case _:
                 pass
+
+    def _divided_again(self, one: Floor, other: Floor) -> None:
+        """`floor((f + d * g) / (d * n))` is `floor((floor(f / d) + g) / n)`: whole numbers throughout, where what is known of each through
+        `f` alone leaves a part of a quotient open."""
+        coarse, fine = (one, other) if one.divisor > other.divisor else (other, one)
+        times, rest = divmod(coarse.divisor, fine.divisor)
+        apart = add(coarse.form, fine.form, -1)
+        if rest or times == 1 or apart.constant % fine.divisor or any(number % fine.divisor for _, number in apart.terms):
+            return
+        whole = Linear(apart.constant // fine.divisor, tuple((each, number // fine.divisor) for each, number in apart.terms))
+        left = add(add(atom(fine), whole), atom(coarse), -times)
+        self.assume(Compare("ge", left))
+        self.assume(Compare("ge", add(Linear(times - 1), left, -1)))
 
     def _reaches(self, form: Linear, least: int) -> bool:
         """Whether the form is at least so much, for what is at hand of it, or of each of its values."""

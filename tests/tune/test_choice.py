@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from samples import some
 
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
@@ -76,3 +77,16 @@ def test_a_kernel_of_sizes_unknown_to_the_caller_can_be_ranked(gemm: Choices) ->
 
 def test_fewer_multiprocessors_may_want_another_tile(gemm: Choices) -> None:
     assert gemm.ranked(sizes(1024, 1024, 1024), 16)[0].candidate != gemm.ranked(sizes(1024, 1024, 1024), 132)[0].candidate
+
+
+TUNED = [path for path in sorted(EXAMPLE.parent.glob("*.pipe")) if "\n    tune " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", TUNED, ids=lambda path: path.stem)
+def test_whatever_the_checks_let_pass_is_proved(path: Path) -> None:
+    """The proof comes after the choice, so that a candidate that is not decided would fail the call that it was chosen for."""
+    found = choices(read_source(str(path)).text)
+    for candidate in some(f"candidates of {path.stem}", found.candidates, 3 / len(found.candidates)):
+        if not found.refusal(candidate):
+            state = compile_source(found.source, Options(None, candidate.constants), until="prove")
+            assert not state.diagnostics, (str(candidate), [str(one) for one in state.diagnostics])

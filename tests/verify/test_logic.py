@@ -232,3 +232,18 @@ def test_what_remains_is_a_difference_of_quotients() -> None:
         for at in ({one.name: draw for one in SYMBOLS} for draw in range(-20, 20)):
             twice = terms.choose(Compare("eq", rest), Linear(5), Linear(-2))
             assert value(twice, at) == (5 if value(rest, at) == 0 else -2)
+
+
+@pytest.mark.parametrize("apart", [0, 1, -3])
+@pytest.mark.parametrize(("divisor", "times"), [(128, 8), (6, 5)])
+def test_a_quotient_of_a_quotient_leaves_whole_parts(divisor: int, times: int, apart: int) -> None:
+    """Were each known through x alone, the finer quotient could reach a part of a whole further."""
+    x = atom(Symbol("x"))
+    fine, coarse = floor(add(x, Linear(127)), divisor), floor(add(x, Linear(127 + divisor * apart)), divisor * times)
+    left = add(add(fine, Linear(apart)), coarse, -times)
+    assert System([Compare("ge", add(left, Linear(-times)))]).impossible()
+    assert System([Compare("ge", add(Linear(-1), left, -1))]).impossible()
+    assert not System([Compare("eq", add(left, Linear(1 - times)))]).impossible()
+    assert not System([Compare("eq", left)]).impossible()
+    further = floor(add(x, Linear(127 + divisor * apart + divisor - 1)), divisor * times)
+    assert not System([Compare("eq", add(add(fine, Linear(apart + 1)), further, -times))]).impossible()
