@@ -219,7 +219,7 @@ def as_data(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
             for other in others
         ],
         "assumed": [f"{span.source.name}:{span.line}" for span in one.assumed],
-        "unknown": list(one.device.unknown),
+        "unknown": list(one.unknown),
     }
 
 
@@ -250,7 +250,7 @@ def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
     lines.append(f"  path         critical: {shares}")
     lines += _helping(others)
     lines += [f"  assumed      the branch in line {span.line} is taken" for span in one.assumed]
-    lines += [f"  not known    {what}" for what in one.device.unknown]
+    lines += [f"  not known    {what}" for what in one.unknown]
     return "\n".join(lines)
 
 

@@ -223,6 +223,9 @@ class _Count:
         crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
+        if tile.dtype.is_scale:  # whole chunks, which lie in memory one after the other
+            lines = tile_bytes(tile.rows, tile.columns, tile.dtype.bits) // ROW_BYTES
+            return Load(source.tensor.name, owner, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, 0.0)
         return Load(source.tensor.name, owner, tile.rows, row_bytes, 0.0, 0.0, shared, inside, distinct, crooked)
 
     def _read(self, node: tree.ReadTensor) -> Load:

@@ -80,8 +80,17 @@ class Prediction:
         return (self.waves - 1e-9) % 1.0 if self.waves > 1 else self.waves
 
     @property
+    def unknown(self) -> tuple[str, ...]:
+        """What no table says."""
+        scaled = any(one.instructions.scale_bytes for role in self.work.roles for one in role.products)
+        return (*self.device.unknown, *((_SCALES,) if scaled else ()))
+
+    @property
     def waves(self) -> float:
         return self.blocks / (self.held * self.device.machine.multiprocessors)
+
+
+_SCALES = "what copies of scale factors into tensor memory take: as much as shared memory needs to give the bytes is assumed"
 
 
 def _hidden(stretches: tuple[Stretch, ...], tiles: int) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipec.arithmetic import MEANINGS
+from pipec.isa.scaling import CHUNK_BYTES
 from pipec.isa.targets import WARP
 from pipec.kir.plan.scales import reads_packed
 from pipec.kir.plan.types import TmaPlan
@@ -25,7 +26,7 @@ SCHEDULERS = 4  # of a multiprocessor, each issues one instruction a cycle
 
 @record
 class Transfer:
-    """One TMA operation of a CTA: instructions, rows that the engine walks, bytes that arrive through it."""
+    """One TMA operation of a CTA: instructions, rows of up to 128 bytes that the engine walks, bytes that arrive through it."""
 
     instructions: int
     rows: int
@@ -35,9 +36,11 @@ class Transfer:
 @cache
 def transfer(operation: tree.TmaLoad | tree.TmaStore, plan: TmaPlan) -> Transfer:
     tile = operation.destination.buffer if isinstance(operation, tree.TmaLoad) else operation.source.buffer
-    panels = plan.layout.panels
-    rows = plan.box_rows * plan.row_boxes * panels
-    return Transfer(plan.row_boxes * panels, rows, rows * tile.columns * tile.dtype.bits // 8 // panels)
+    boxes = plan.row_boxes * plan.layout.panels
+    rows = boxes * plan.box_rows
+    if tile.dtype.is_scale:  # chunks, each of which is a row of the box
+        return Transfer(boxes, rows * (CHUNK_BYTES // LINE), rows * CHUNK_BYTES)
+    return Transfer(boxes, rows, rows * tile.columns * tile.dtype.bits // 8 // plan.layout.panels)
 
 
 @record

@@ -15,8 +15,10 @@ from pipec.predict.closed import estimate
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES
 from pipec.predict.launch import Launch
+from pipec.predict.work import transfer
 from pipec.predict.workload import Workload
 from pipec.record import replace
+from pipec.sema import tree
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 H200 = DEVICES["h200"]
@@ -52,6 +54,25 @@ def test_the_closed_form_says_what_the_events_say(example: str, seed: int) -> No
     device = BY_ARCH[state.arch]
     events = Launch(state.trees[0], state.plans[0], sizes, device, None).predict()
     assert estimate(events.work, device).seconds == pytest.approx(events.seconds, rel=0.16), (constants, sizes)
+
+
+@pytest.mark.parametrize("example", ["gemm_mxfp8", "gemm_mxfp8_2cta", "gemm_mxfp4", "gemm_nvfp4", "gemm_nvfp4_2cta"])
+@pytest.mark.parametrize("size", [1024, 4096])
+def test_chunks_of_scale_factors_are_few_rows_to_both(example: str, size: int) -> None:
+    """512 bytes of factors for 128 rows of a tile are four rows to the copy engine, not 128, and all of them lie in the tensor."""
+    chunks = {"M_CHUNKS": size // 128, "N_CHUNKS": size // 128, "K_CHUNKS": size // (64 if "nv" in example else 128)}
+    state = compile_source(read_source(str(EXAMPLES / f"{example}.pipe")), Options(), "plan")
+    assert state.trees is not None and state.plans is not None
+    found = Launch(state.trees[0], state.plans[0], {"M": size, "N": size, "K": size, **chunks}, DEVICES["b200"], None).predict()
+    assert estimate(found.work, DEVICES["b200"]).seconds == pytest.approx(found.seconds, rel=0.05)
+    assert any("scale factors" in what for what in found.unknown)
+    factors = next(load for load in found.work.loads if load.tensor == "sfa")
+    operations = (one for one in state.plans[0].tma if isinstance(one, tree.TmaLoad))
+    operation = next(one for one in operations if one.source.tensor.name == "sfa")
+    plan = state.plans[0].tma[operation]
+    copy = transfer(operation, plan)
+    assert (copy.rows, copy.bytes) == (factors.rows, factors.bytes) and factors.inside == 1.0
+    assert copy.bytes == 512 * plan.box_rows * plan.row_boxes * plan.layout.panels
 
 
 # ---------------------------------------------------------------------------------------------------------------- records
