@@ -25,6 +25,13 @@ def constant(role: RoleContext, value: int) -> Value:
         return role.builder.add(_another_zero(role), value)
 
 
+def in_turn(role: RoleContext, value: int, registers: int) -> Value:
+    """Likewise, in one of so many registers, where more would be needed: the assembler moves it from there to its place."""
+    found = role.constants.setdefault(value, [])
+    found.append(constant(role, value) if len(found) < registers else found[len(found) % registers])
+    return found[-1]
+
+
 def own(role: RoleContext, value: Value) -> Value:
     """A value, which may have been computed late, in a register of its own."""
     if not hides(role) or role.zeros >= _MOST:

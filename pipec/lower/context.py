@@ -104,6 +104,10 @@ class RoleContext:
     peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # what each peek found
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
+    # Where it lies, computed at the acquire: in front of the loop that multiplies into it.
+    targets: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
+    # Where the factors of B begin in tensor memory, by word: see pipec.lower.tensor_cores.scaled_mma.
+    scale_columns: dict[tree.Mma, tuple[Value, ...]] = field(default_factory=dict)
     masks: dict[tuple[tree.Pipeline, Side], Value] = field(default_factory=dict)  # the CTAs that hear a side's signals
     policies: dict[CachePolicy, Value] = field(default_factory=dict)
     staging_turn: Slot | None = None
@@ -116,6 +120,9 @@ class RoleContext:
     bases: dict[int, Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
     # Coordinates of copies, by copy, axis and what is added for a box: see pipec.lower.tiles.tma.
     coordinates: dict[tuple[tree.TmaLoad, int, int], Value] = field(default_factory=dict)
+    constants: dict[int, list[Value]] = field(
+        default_factory=dict
+    )  # the registers that uses of a constant took in turn, likewise
     maps: dict[str, Value] = field(default_factory=dict)  # addresses of tensor maps, likewise
     columns: dict[int, Value] = field(default_factory=dict)  # of tensor memory, likewise
     zeros: int = 0  # that were made for it
@@ -152,8 +159,8 @@ class RoleContext:
         """The operands of a copy that tell the L2 how long to keep the lines: a policy, and whether there is one."""
         return (integer(0, "i64"), FALSE) if cache is None else (self.policies[cache], TRUE)
 
-    def stage(self, handle: tree.Handle) -> Value:
-        return self.stages[handle].read()
+    def stage(self, handle: tree.Handle, *, by_threads: bool = False) -> Value:
+        return self.cursors[handle.pipeline, handle.side].kept(self.stages[handle], by_threads=by_threads)
 
     def reconverge(self) -> None:
         """After code that lanes of a warp left at different times, before anything that wants them together."""

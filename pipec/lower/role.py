@@ -19,6 +19,7 @@ from pipec.lower.synchronisation import (
 from pipec.lower.table import LOWERINGS, check_complete, lowers
 from pipec.lower.tensor_cores import (
     mma,  # noqa: F401
+    scaled_mma,
     wgmma,
 )
 from pipec.lower.tiles import (
@@ -76,6 +77,8 @@ def _enter_loop(role: RoleContext, number: int) -> None:
                 for operation in role.plan.role.blocks[inner].operations:
                     if isinstance(operation, tree.TmaLoad):
                         tma.keep_coordinates(role, operation, invariants.expressions)
+                    if isinstance(operation, tree.Mma) and operation.scale_b_row in invariants.expressions:
+                        scaled_mma.keep_columns(role, operation)
 
 
 def _leave_loops(role: RoleContext, number: int) -> None:
@@ -109,8 +112,10 @@ def _declare(role: RoleContext) -> None:
             case tree.Mma(accumulator):
                 key = accumulator.handle, accumulator.buffer
                 if key not in role.written:
-                    hint = f"{role.prefix}.{accumulator.handle.label}.written"
-                    role.written[key] = role.builder.variable("i1", hint)
+                    hint = f"{role.prefix}.{accumulator.handle.label}"
+                    role.written[key] = role.builder.variable("i1", f"{hint}.written")
+                    if accumulator.buffer.count > 1:
+                        role.targets[key] = role.builder.variable("i32", f"{hint}.target")
             case tree.ClearAccumulator(accumulator):
                 wgmma.declare(role, accumulator)
             case tree.RegisterMma():

@@ -93,6 +93,7 @@ class Builder:
         self._counts: dict[str, int] = {}
         self._held: dict[str, Value] = {}  # what the slots are known to hold at this point of the block
         self.pairs: dict[tuple[Value, Value], Value] = {}  # two values, as this block has them in one (pipec.lower.emit.packed)
+        self.words: dict[Value, tuple[Value, int]] = {}  # numbers in the highest bits of a word: see `top`
         self._prelude: list[str] = []  # what `early` has collected
         self._start: int | None = None  # where it goes
         self._deferred: Actions | None = None
@@ -240,8 +241,19 @@ class Builder:
         if isinstance(right, int):
             if right == 1:
                 return left
+            word, shift = self.words.get(left, (left, 0))
+            power = right.bit_length() - 1
+            if right > 0 and right == 1 << power and power <= shift:
+                return self.bits("lshr", word, shift - power)
             right = integer(right, left.type)
         return self.binary("mul", left, right)
+
+    def top(self, word: Value, shift: int) -> Value:
+        """The number in the bits of a word from `shift` on, whose other bits are 0: a multiple of it may then be one shift as well."""
+        number = self.bits("lshr", word, shift)
+        if not number.name.isdigit():
+            self.words[number] = word, shift
+        return number
 
     def bits(self, operation: str, left: Value, right: int) -> Value:
         """and, or, xor, shl, lshr, ashr, urem, udiv with a constant."""

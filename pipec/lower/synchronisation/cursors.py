@@ -35,6 +35,10 @@ class Cursor:
         return self.stages > 1 and self.stages & (self.stages - 1) == 0
 
     @property
+    def _shift(self) -> int:
+        return _TOP + 2 - self.stages.bit_length()
+
+    @property
     def _phase_bit(self) -> int:
         return -1 << _TOP if self._wraps else 1
 
@@ -44,8 +48,22 @@ class Cursor:
         stage = integer(0) if self.stage is None else self.stage.read()
         if not self._wraps:
             return stage, phase
-        bits = self.stages.bit_length() - 1
-        return builder.bits("lshr", stage, _TOP + 1 - bits), builder.bits("lshr", phase, _TOP)
+        return builder.top(stage, self._shift), builder.bits("lshr", phase, _TOP)
+
+    def keep(self, stage: Value, slot: Slot) -> None:
+        """Writes a stage that `read` gave, as `kept` finds it."""
+        if not self._wraps:
+            slot.write(stage)
+        elif stage in self.builder.words:
+            slot.write(self.builder.words[stage][0])
+        else:  # known while compiling
+            slot.write(self.builder.bits("shl", stage, self._shift))
+
+    def kept(self, slot: Slot, *, by_threads: bool) -> Value:
+        """`by_threads`: it becomes a part of the address of each thread's elements. One number serves them all better than shifts do."""
+        if not self._wraps:
+            return slot.read()
+        return self.builder.bits("lshr", slot.read(), self._shift) if by_threads else self.builder.top(slot.read(), self._shift)
 
     def step(self) -> None:
         builder, phase = self.builder, self.phase.read()

@@ -110,7 +110,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     _meet(role, handle)
     if handle not in role.stages:
         role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
-    role.stages[handle].write(stage)
+    role.cursors[pipeline, handle.side].keep(stage, role.stages[handle])
     if pipeline.sub_stages(OTHER_SIDE[handle.side]) > 1:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
         # Barriers of all sub-stages of a stage are in the same phase, so one parity serves every later wait for it.
@@ -120,9 +120,11 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     if pipeline in role.plan.tensor_stages:
         builder.call("tcgen05.fence.after")
     # The accumulator may hold an earlier tile: until an MMA of this stage has run, the first one overwrites.
-    for (written, _), slot in role.written.items():
+    for (written, accumulator), slot in role.written.items():
         if written is handle:
             slot.write(FALSE)
+            if (target := role.targets.get((handle, accumulator))) is not None:
+                target.write(accumulator_address(role, accumulator, stage))
     kinds = _kinds(role, handle)
     if handle.side == "producer" and "tma" in kinds:
         _expect_bytes(role, handle, stage)
@@ -323,10 +325,12 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
 def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) -> Value:
     """The tensor-memory address of a stage's first column, in lane 0."""
     plan = role.kernel.plan
-    address = bases.tensor(role, plan.columns[buffer])
     if buffer.count == 1:
-        return address
-    return role.builder.add(address, role.builder.multiply(stage, plan.column_stride[buffer]))
+        return bases.tensor(role, plan.columns[buffer])
+    base = role.kernel.tensor_base
+    assert base is not None
+    first = role.builder.add(base, plan.columns[buffer])
+    return role.builder.add(first, role.builder.multiply(stage, plan.column_stride[buffer]))
 
 
 def tensor_address(role: RoleContext, reference: tree.BufferRef, column: Value) -> Value:
@@ -345,11 +349,13 @@ def lane_quarter(role: RoleContext) -> Value:
     return role.builder.bits("shl", quarter, 21)
 
 
-def shared_tile(role: RoleContext, reference: tree.BufferRef) -> Value:
-    """The shared address (i32) of the tile a reference names."""
+def shared_tile(role: RoleContext, reference: tree.BufferRef, *, by_threads: bool = False) -> Value:
+    """The shared address (i32) of the tile a reference names; `by_threads`: to which each thread adds the place of its elements."""
     plan = role.kernel.plan
     buffer = reference.buffer
     base = bases.shared(role, plan.buffer_offsets[buffer])
     if buffer.count == 1:
         return base
-    return role.builder.add(role.builder.multiply(role.stage(reference.handle), plan.buffer_strides[buffer]), base)
+    return role.builder.add(
+        role.builder.multiply(role.stage(reference.handle, by_threads=by_threads), plan.buffer_strides[buffer]), base
+    )

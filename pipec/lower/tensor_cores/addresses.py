@@ -10,8 +10,13 @@ from pipec.sema import tree
 _LOW = (1 << 32) - 1
 
 
-def descriptors(role: RoleContext, operand: tree.BufferRef, constant: int, steps: tuple[int, ...]) -> list[Value]:
-    """One for each step, so many bytes behind the tile's first: the address field counts 16."""
+def descriptors(
+    role: RoleContext, operand: tree.BufferRef, constant: int, steps: tuple[int, ...], registers: int | None = None
+) -> list[Value]:
+    """One for each step, so many bytes behind the tile's first: the address field counts 16.
+
+    `registers`: that hold the upper half, which all have in common; one for each descriptor if it is left out.
+    """
     builder = role.builder
     if not bases.hides(role):
         start = start_descriptor(builder, shared_tile(role, operand), constant)
@@ -19,7 +24,7 @@ def descriptors(role: RoleContext, operand: tree.BufferRef, constant: int, steps
     lower = _lower(role, operand, constant)
     found = []
     for step in steps:
-        upper = bases.constant(role, constant >> 32)
+        upper = bases.constant(role, constant >> 32) if registers is None else bases.in_turn(role, constant >> 32, registers)
         halves = builder.vector([builder.add(lower, step >> 4), upper])
         found.append(builder.emit("i64", f"bitcast {halves} to i64"))
     return found

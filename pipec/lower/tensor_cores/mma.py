@@ -30,7 +30,9 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
             issue = _plain(role, operation)
         else:
             issue = scaled(role, operation, kind, first_row, _tail(role))
-        target = builder.tensor_pointer(accumulator_address(role, d.buffer, role.stage(d.handle)))
+        at = role.targets.get((d.handle, d.buffer))
+        place = accumulator_address(role, d.buffer, role.stage(d.handle)) if at is None else at.read()
+        target = builder.tensor_pointer(place)
         packed = reads_packed(operation)
         firsts = _tensor_operand(role, a) if a.buffer.space == "tensor" else _descriptors(role, a, packed)
         for step, (first, second) in enumerate(zip(firsts, _descriptors(role, b, packed), strict=True)):

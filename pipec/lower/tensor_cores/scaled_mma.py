@@ -7,9 +7,14 @@ from pipec.kir.plan.scales import chunks
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import Value
+from pipec.lower.scalars import scalar
 from pipec.lower.tensor_cores.addresses import descriptors
 from pipec.lower.tensor_cores.descriptors import CHUNK_DESCRIPTOR, scaled_instruction_descriptor
 from pipec.sema import tree
+
+# For the upper halves of the descriptors of all copies. With one for each of the 12 copies of a pair's factors, the assembler runs out of
+# registers for a warp, and moves whole descriptors: 79 instructions in place of 60 (docs/blackwell.md).
+_COPY_REGISTERS = 6
 
 # Issues MMA number `step`: (accumulator, first operand, second operand, accumulate, step).
 Issue = Callable[[Value, Value, Value, Value, int], None]
@@ -21,7 +26,8 @@ def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: 
     for scale in operation.scales:
         _copy(role, scale)
     shapes: dict[int, Value] = {}  # by place: MMAs that take theirs from the same place have one register for it
-    skipped = None if first_row is None else builder.bits("lshr", first_row, ROWS_PER_COLUMN.bit_length() - 1)
+    factors_a, factors_b = operation.scales
+    kept = role.scale_columns.get(operation) or _columns_from_row(role, operation, first_row)
 
     def issue(target: Value, a: Value, b: Value, accumulate: Value, step: int) -> None:
         # A word holds the factors of four blocks along K (hardware.md 3.7). An MMA that
@@ -29,18 +35,35 @@ def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: 
         word, place = divmod(step * kind.scales, CHUNK_SCALES)
         if place not in shapes:
             shapes[place] = bases.constant(role, scaled_instruction_descriptor(operation, kind, place, plan.cta_group))
-        a_scales, b_scales = (_column(role, scale, word * chunks(scale.buffer)[0]) for scale in operation.scales)
-        if skipped is not None:
-            b_scales = builder.binary("add", b_scales, skipped)
+        a_scales = _column(role, factors_a, word)
+        b_scales = kept[word] if kept else _column(role, factors_b, word)
         scales = [builder.tensor_pointer(address) for address in (a_scales, b_scales)]
         builder.call(kind.instruction, target, a, b, shapes[place], accumulate, *scales, *tail)
 
     return issue
 
 
-def _column(role: RoleContext, scale: tree.BufferRef, chunk: int) -> Value:
-    """The tensor-memory address of a chunk of the factors."""
-    return bases.tensor(role, role.kernel.plan.columns[scale.buffer] + chunk * CHUNK_COLUMNS)
+def keep_columns(role: RoleContext, operation: tree.Mma) -> None:
+    """Where the factors of B begin, in front of a loop in which their first row stays the same."""
+    assert operation.scale_b_row is not None
+    role.scale_columns[operation] = _columns_from_row(role, operation, scalar(role, operation.scale_b_row))
+
+
+def _column(role: RoleContext, scale: tree.BufferRef, word: int) -> Value:
+    """The tensor-memory address of the factors of 4 blocks along K."""
+    return bases.tensor(role, role.kernel.plan.columns[scale.buffer] + word * chunks(scale.buffer)[0] * CHUNK_COLUMNS)
+
+
+def _columns_from_row(role: RoleContext, operation: tree.Mma, row: Value | None) -> tuple[Value, ...]:
+    """Likewise, of all words, from a row of B on that is known at run time."""
+    builder, base, scale = role.builder, role.kernel.tensor_base, operation.scale_b
+    if row is None:
+        return ()
+    assert base is not None and scale is not None
+    along_rows, along_k = chunks(scale.buffer)
+    skipped = builder.bits("lshr", row, ROWS_PER_COLUMN.bit_length() - 1)
+    first = builder.binary("add", builder.add(base, role.kernel.plan.columns[scale.buffer]), skipped)
+    return tuple(builder.add(first, word * along_rows * CHUNK_COLUMNS) for word in range(along_k))
 
 
 def _copy(role: RoleContext, scale: tree.BufferRef) -> None:
@@ -50,7 +73,7 @@ def _copy(role: RoleContext, scale: tree.BufferRef) -> None:
     along_rows, along_k = chunks(scale.buffer)
     places = [(row, word) for row in range(along_rows) for word in range(along_k)]
     steps = tuple((row * along_k + word) * CHUNK_BYTES for row, word in places)
-    for (row, word), chunk in zip(places, descriptors(role, scale, CHUNK_DESCRIPTOR, steps), strict=True):
+    for (row, word), chunk in zip(places, descriptors(role, scale, CHUNK_DESCRIPTOR, steps, _COPY_REGISTERS), strict=True):
         column = role.kernel.plan.columns[scale.buffer] + (word * along_rows + row) * CHUNK_COLUMNS
         # The instruction adds a constant by itself.
         target = role.builder.tensor_pointer(role.builder.add(base, column))

@@ -143,7 +143,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     reader.prepare(value)
     rows = _rows(role, reader, value, plan.row_maps[operation])
     panel_columns = layout.span_bytes // value.type.dtype.bytes
-    tile = shared_tile(role, operation.destination)
+    tile = shared_tile(role, operation.destination, by_threads=True)
     for panel in range(layout.panels):
         start = role.builder.add(tile, panel * layout.panel_bytes)
         _write_panel(role, reader, value, rows, layout, start, panel * panel_columns, panel_columns)

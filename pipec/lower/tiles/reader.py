@@ -238,7 +238,7 @@ class TileReader:
         if source.transposed:  # a tile of one row, as a column
             row, column = integer(0), chunk.row.index
         layout = self.role.kernel.plan.layouts[source.buffer]
-        tile, pointer = shared_tile(self.role, source), self.builder.shared_pointer
+        tile, pointer = shared_tile(self.role, source, by_threads=True), self.builder.shared_pointer
         if source.cta is not None:
             mapped = self.builder.call("mapa", pointer(tile), self.scalars[node][-1])
             tile, pointer = self.builder.cast("ptrtoint", mapped, "i32"), self.builder.cluster_pointer

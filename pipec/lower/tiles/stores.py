@@ -157,7 +157,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     share = panel_share(row_map, value_type, panel_columns)
     reader = TileReader(role)
     reader.prepare(operation.value)
-    tile = shared_tile(role, operation.destination)
+    tile = shared_tile(role, operation.destination, by_threads=True)
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
         row = reader.row(with_parts(row_map, share), block, number)
         reader.prepare_row(operation.value, row)

@@ -71,7 +71,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     panel_columns = layout.span_bytes // dtype.bytes
     reader = TileReader(role)
     row = _row(role, reader, operation, value)
-    tile = shared_tile(role, operation.destination)
+    tile = shared_tile(role, operation.destination, by_threads=True)
     for chunks in batches(reader, value, row, value.type.columns, written_out=row.map.in_registers):
         words = [_words(reader, value, chunk) for chunk in chunks]
         with _where(role, row.working):
