@@ -55,6 +55,7 @@ class Compilation:
     trees: list[tree.Kernel] | None = None
     kernels: list[ir.Kernel] | None = None
     protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> what is known of its freedom from deadlock
+    assumed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # kernel name -> what its checks take for granted
     certificates: dict[str, Proof] = field(default_factory=dict)  # of the kernels that are proved, for the PTX without a watchdog
     plans: list[Plan] | None = None
     llvm: str | None = None
@@ -150,7 +151,7 @@ def _limits(state: Compilation) -> None:
 
     assert state.plans is not None
     for plan in state.plans:
-        check_plan(plan, state.sink)
+        state.assumed[plan.kernel.name] = check_plan(plan, state.sink)
 
 
 def _lower(state: Compilation) -> None:

@@ -191,7 +191,9 @@ class Program(Mapping[str, CompiledKernel]):
         self.ptx: str = compilation.ptx
         self.arch = compilation.arch
         self.report: Mapping[str, KernelReport] = {
-            plan.kernel.name: report_of(plan, compilation.protocol[plan.kernel.name]) for plan in compilation.plans
+            name: report_of(plan, compilation.protocol[name], compilation.assumed.get(name, ()))
+            for plan in compilation.plans
+            for name in (plan.kernel.name,)
         }
         self._watched: dict[float, Program] = {}
         self._kernels = {plan.kernel.name: self._compiled(plan) for plan in compilation.plans}

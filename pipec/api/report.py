@@ -13,7 +13,7 @@ from pipec.sema import tree
 @record
 class KernelReport:
     """Sizes in bytes; `tensor_columns` of 512; sentences: `proofs` of what the checker of proofs confirmed on the PTX, `checked` of what
-    other checks found on the source, for every launch;
+    other checks found on the source, for every launch, and `assumed` of what they take for granted there;
     `undecided` says what was looked for and neither proved nor refuted; `tiles` how a tile scheduler shares its tiles out."""
 
     name: str
@@ -26,12 +26,13 @@ class KernelReport:
     barriers: tuple[BarrierRange, ...]
     proofs: tuple[str, ...]
     checked: tuple[str, ...]
+    assumed: tuple[str, ...]
     undecided: tuple[str, ...]
     tiles: str | None = None
 
 
-def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
-    """`protocol` is what the protocol check found."""
+def report_of(plan: Plan, protocol: Verdict, assumed: tuple[str, ...] = ()) -> KernelReport:
+    """`protocol` is what the protocol check found; `assumed` what other checks take for granted."""
     proved = protocol.outcome == "proved"
     interface = plan.interface
     return KernelReport(
@@ -45,6 +46,7 @@ def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
         interface.barriers,
         (protocol.sentence,) if proved else (),
         () if protocol.outcome == "unchecked" else tuple(_checked(plan)),
+        assumed,
         () if proved else (protocol.sentence,),
         _tiles(plan.kernel.schedule),
     )
@@ -52,7 +54,8 @@ def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
 
 def statements(report: KernelReport) -> Iterator[tuple[str, str]]:
     """What is known of a kernel: each sentence with the word for how."""
-    for word, sentences in (("checked", report.checked), ("proved", report.proofs), ("open", report.undecided)):
+    known = (("checked", report.checked), ("assumed", report.assumed), ("proved", report.proofs), ("open", report.undecided))
+    for word, sentences in known:
         yield from ((word, sentence) for sentence in sentences)
 
 

@@ -5,12 +5,13 @@ put its messages into the catalogue.
 """
 
 from pipec.checks.grid import blocks, grids, scheduling, semaphores
-from pipec.checks.memory import global_order, registers, resources
+from pipec.checks.memory import assumed, global_order, registers, resources
 from pipec.checks.stages import linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
 from pipec.checks.tiles import accumulators, aliases, copies, lifetime, mma, shapes, tensor_tiles
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
+from pipec.kir.global_memory import accesses
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.types import Plan
 
@@ -38,10 +39,12 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     copies.check_proxies(summary, sink)
 
 
-def check_plan(plan: Plan, sink: Sink) -> None:
-    """What only a whole plan can tell; the kernel has passed `check_kernel`."""
+def check_plan(plan: Plan, sink: Sink) -> tuple[str, ...]:
+    """What only a whole plan can tell; the kernel has passed `check_kernel`. Sentences about what is taken for granted."""
     resources.check(plan, sink)
     stated_counts.check(plan, sink)
     registers.check(plan, sink)
-    global_order.check(plan, sink)
-    blocks.check(plan.kernel, sink)
+    rows = accesses.collect(plan.kernel)
+    partners = global_order.check(plan, rows, sink)
+    shared = blocks.check(plan.kernel, rows, sink)
+    return tuple(assumed.sentences(plan.kernel, rows, shared, partners))

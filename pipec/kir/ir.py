@@ -161,26 +161,47 @@ def successors(terminator: Terminator) -> tuple[int, ...]:
 _Kind = TypeVar("_Kind", bound=Operation)
 
 
-def run_once(role: Role, kind: type[_Kind]) -> Iterator[_Kind]:
+def run_once(role: Role, kind: type[_Kind], *, elected: bool = False) -> Iterator[_Kind]:
     """The operations of a kind that every thread which comes to the role's end has done once: no branch leads around them, no loop
-    repeats them."""
-    exits = {number for number, block in enumerate(role.blocks) if not successors(block.terminator)}
+    repeats them. `elected`: or the elected thread has."""
+    ways = [_elected(block.terminator) if elected else successors(block.terminator) for block in role.blocks]
+    exits = {number for number, targets in enumerate(ways) if not targets}
     for number, block in enumerate(role.blocks):
         found = [operation for operation in block.operations if isinstance(operation, kind)]
-        if found and not exits & _reached(role, 0, without=number) - {number} and number not in _behind(role, number):
+        if found and not exits & _reached(ways, 0, without=number) - {number} and number not in _behind(ways, number):
             yield from found
 
 
-def _behind(role: Role, number: int) -> set[int]:
-    return set().union(*(_reached(role, one) for one in successors(role.blocks[number].terminator)))
+def joins(role: Role, number: int) -> tuple[int, frozenset[int]] | None:
+    """Where the ways that part at the end of a block meet again, and the blocks in between; None where they end the role."""
+    ways = [successors(block.terminator) for block in role.blocks]
+    exits = {one for one, targets in enumerate(ways) if not targets}
+    here = number
+    seen: set[int] = set()
+    while ways[here] and here not in seen:
+        seen.add(here)
+        # Any way to the end passes the place where they meet.
+        here = next((one for one in ways[here] if one not in seen and _reached(ways, one) & exits), here)
+        between = set().union(*(_reached(ways, one, without=here) for one in ways[number]))
+        if here != number and not exits & between - {here}:
+            return here, frozenset(between)
+    return None
 
 
-def _reached(role: Role, start: int, without: int | None = None) -> set[int]:
+def _elected(terminator: Terminator) -> tuple[int, ...]:
+    return (terminator.then,) if isinstance(terminator, ElectBranch) else successors(terminator)
+
+
+def _behind(ways: list[tuple[int, ...]], number: int) -> set[int]:
+    return set().union(*(_reached(ways, one) for one in ways[number]))
+
+
+def _reached(ways: list[tuple[int, ...]], start: int, without: int | None = None) -> set[int]:
     """The blocks that can be come to from one, itself included, not through `without`."""
     seen, stack = set[int](), [start]
     while stack:
         number = stack.pop()
         if number != without and number not in seen:
             seen.add(number)
-            stack += successors(role.blocks[number].terminator)
+            stack += ways[number]
     return seen

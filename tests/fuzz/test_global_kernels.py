@@ -88,7 +88,98 @@ kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
         ("4", "if not (block.x > 1):\n            store(y[0, 0], load(x[0, 0], 16, 64))", ["E0618"]),
         ("8)\n    cluster(2", "store(y[cluster.x * 32 + cta.x * 16, 0], load(x[0, 0], 16, 64))", []),
         ("8)\n    cluster(2", "store(y[cluster.x * 16 + cta.x * 16, 0], load(x[0, 0], 16, 64))", ["E0618"]),
+        (
+            "8",
+            "for t in range(block.x, ceildiv(M, 16), 8):\n            store(y[t * 16, 0], load(x[0, 0], 16, 64))",
+            [],
+        ),
+        (
+            "8",
+            "for t in range(block.x, ceildiv(M, 16), 7):\n            store(y[t * 16, 0], load(x[0, 0], 16, 64))",
+            ["E0618"],
+        ),
+        ("2", "for i in range(64):\n            store(y[block.x * 512 + i * 8, 0], load(x[0, 0], 8, 64))", []),
+        ("2", "for i in range(64):\n            store(y[block.x * 504 + i * 8, 0], load(x[0, 0], 8, 64))", ["E0618"]),
+        ("2", "if load(x[0, 0]) > 0.0:\n            y_ = 0\n        store(y[block.x * 8, 0], load(x[0, 0], 8, 64))", []),
+        ("2", "if load(x[0, 0]) > 0.0:\n            y_ = 0\n        store(y[block.x * 7, 0], load(x[0, 0], 8, 64))", ["E0618"]),
     ],
 )
 def test_what_a_block_stores(grid: str, line: str, codes: list[str]) -> None:
     assert [one.code for one in pipec.check(SHARED.replace("GRID", grid).replace("LINE", line))] == codes
+
+
+FAR = """
+kernel k(x: tensor[f32, 8, 64], y: tensor[f32, ROWS, 64]):
+    grid(GRID)
+    role all(warps=1):
+        store(y[8 * (PLACE), 0], load(x[0, 0], 8, 64))
+"""
+PLACES = (
+    "b * {a} % {m}",
+    "(b + {a}) % {m}",
+    "b // {a} * {a} + b % {m}",
+    "b % {m} * {a} + b // {m}",
+    "min(b, {m})",
+    "max(b, {a})",
+    "{grid} - 1 - b",
+    "b if b < {m} else b - {a}",
+)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_few_blocks_all_are_compared(seed: int) -> None:
+    """However far from each other those stand that store the same."""
+    chance = random.Random(seed)
+    grid, rows = chance.randint(2, 100), chance.choice((20, 64, 2000))
+    place = chance.choice(PLACES).format(a=chance.randint(1, 9), m=chance.randint(2, grid + 4), grid=grid)
+    found = [eval(place, {"b": block, "min": min, "max": max}) for block in range(grid)]
+    inside = [one for one in found if 0 <= one < rows]
+    text = FAR.replace("ROWS", str(8 * rows)).replace("GRID", str(grid)).replace("PLACE", place.replace("b", "block.x"))
+    codes = {one.code for one in pipec.check(text)} - {"E0725"}  # some start in front
+    assert codes == ({"E0618"} if len(set(inside)) < len(inside) else set()), text
+
+
+TAKEN = """
+kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64], c: tensor[i32, 8], at: tensor[i32, 8], n: i32, m: i32):
+    grid(2)
+    role all(warps=2):
+        LINE
+"""
+SAID = [
+    ("store(y[block.x * 32, 0], load(x[0, 0], 32, 64))", [], ""),
+    (
+        "for t in range(block.x, M // 32, 2):\n            store(y[t * 32, 0], load(x[0, 0], 32, 64))",
+        ["y: what one block stores no other touches"],
+        "",
+    ),
+    (
+        "for t in range(M // 64):\n            store.direct(y[t // n * 64 + block.x * 32, 0], load(x[0, 0], 32, 64))",
+        ["y: what one block stores no other touches", "y: role `all` stores different elements each time"],
+        "",
+    ),
+    (
+        "if block.x == 0:\n            store(y[n, 0], load(x[0, 0], 8, 64))",
+        ["y: what one block stores no other touches", "stores: `y[n, 0]` starts at no negative coordinate"],
+        "",
+    ),
+    ("store(y[n + block.x * 8, 0], load(x[0, 0], 8, 64))", [], " with n >= 0"),
+    ("store(y[M - n - block.x * 8, 0], load(x[0, 0], 8, 64))", [], " with M + 8 >= 8 * (grid.x) + n and n + 2147483647 >= M"),
+    ("store.direct(y[n + block.x * 8, 0], load(x[0, 0], 8, 64))", [], ""),  # the threads leave out what lies in front
+    (
+        "store(y[load(at[block.x]), 0], load(x[0, 0], 8, 64))",
+        ["y: what one block stores no other touches", "stores: `y[load(at[block.x]), 0]` starts at no negative coordinate"],
+        "",
+    ),
+    (
+        "with semaphore(c[n * m], block.x, 2):\n            store(y[0, 0], load(x[0, 0], 8, 64))",
+        ["y: what one block stores no other touches but in another turn", "counters: `c[n * m]` lies inside its tensor"],
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "assumed", "condition"), SAID)
+def test_what_is_taken_for_granted_is_said(line: str, assumed: list[str], condition: str) -> None:
+    report = pipec.compile(TAKEN.replace("LINE", line)).report["k"]
+    assert list(report.assumed) == assumed
+    assert f"for all sizes{condition}" in report.proofs[0]

@@ -3,20 +3,22 @@
 from pipec.diag.catalogue.grid import global_memory
 from pipec.diag.catalogue.tiles import copies
 from pipec.diag.message import Message, Sink
-from pipec.kir.global_memory.accesses import collect
+from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.global_memory.overlaps import Met, between_blocks, in_front
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
 
 
-def check(kernel: Kernel, sink: Sink) -> None:
-    rows = collect(kernel)
+def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> frozenset[str]:
+    """Tensors of which it is not shown that no block touches what another one stores."""
     for access, axis in in_front(kernel, rows).items():
         coordinate = access.where.coordinates[axis]
         if not isinstance(coordinate, tree.Constant):  # the check of copies tells of those
             sink.report(copies.StoreBefore(tensor=access.tensor, at=coordinate.span))
-    for met in between_blocks(kernel, rows):
+    found = between_blocks(kernel, rows)
+    for met in found.met:
         sink.report(_meeting(met))
+    return found.unsure
 
 
 def _meeting(met: Met) -> Message:

@@ -7,12 +7,13 @@ by turns, through a pipeline of one stage that both hold around their accesses, 
 
 from collections.abc import Iterator, Mapping
 
+from pipec.checks.memory.assumed import Partners
 from pipec.checks.summary import RoleSummary
 from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
-from pipec.kir.global_memory.accesses import Access, collect, may_meet
+from pipec.kir.global_memory.accesses import Access, RoleAccesses, may_meet, taken_for_apart
 from pipec.kir.global_memory.order import Clash, order
 from pipec.kir.global_memory.overlaps import between_roles
 from pipec.kir.global_memory.places import Place, apart_in_other_iterations, renamed
@@ -31,18 +32,19 @@ _Half = tuple[tree.Pipeline, Side]  # one side of a pipeline
 _SPEAKING = frozenset(("threads", "met", "warps", "read"))
 
 
-def check(plan: Plan, sink: Sink) -> None:
-    rows = collect(plan.kernel)
+def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partners]:
+    """Roles that are taken to store different elements of a tensor, though nothing shows it."""
     for row in rows:
         for clash in order(row).clashes:
             sink.report(_clash(clash))
     if len(rows) < 2:
-        return
+        return []
     summary = {one.role.name: one for one in collect_summary(plan.kernel).roles}
     sides = {row.role.name: _Role(summary[row.role.name], plan) for row in rows}
     for one in plan.kernel.roles:
         sides.setdefault(one.name, _Role(summary[one.name], plan))
-    told: set[tuple[str, str, str]] = set()
+    told: set[Partners] = set()
+    taken: dict[Partners, None] = {}
     for number, row in enumerate(rows):
         for other in rows[number + 1 :]:
             for first in row.accesses:
@@ -50,9 +52,14 @@ def check(plan: Plan, sink: Sink) -> None:
                     names = row.role.name, other.role.name, first.tensor
                     # One pair of roles and one tensor is one question, answered by one
                     # hand-over, however many accesses there are.
-                    if names in told or not may_meet(first, second):
+                    unsure = taken_for_apart(first, second)
+                    if names in (taken if unsure else told) or not (unsure or may_meet(first, second)):
                         continue
-                    if not _ordered(sides, (row.role.name, first), (other.role.name, second)):
+                    if _ordered(sides, (row.role.name, first), (other.role.name, second)):
+                        continue
+                    if unsure:
+                        taken[names] = None
+                    else:
                         told.add(names)
                         sink.report(_unordered(row.role.name, first, other.role.name, second))
     # Stores whose places cannot be compared are taken for different tiles, unless they meet where they were tried.
@@ -60,6 +67,7 @@ def check(plan: Plan, sink: Sink) -> None:
     if found is not None:
         (role, use), (partner, second_use) = found.first, found.second
         sink.report(_unordered(role.name, use.access, partner.name, second_use.access))
+    return list(taken)
 
 
 def _clash(clash: Clash) -> Message:

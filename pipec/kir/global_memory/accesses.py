@@ -183,14 +183,25 @@ def may_meet(one: Access, other: Access, loops: Mapping[Loop, int | None] | None
     Stores whose places cannot be compared are taken for different tiles, as those of a block that stores one tile after the other are;
     a load and a store must be shown to be apart. `followed` says whether all of the loops are counted.
     """
+    if _shown_apart(one, other, loops, followed):
+        return False
+    return not (one.writes and other.writes) or overlap_by_numbers(one.place, other.place, loops or {})
+
+
+def taken_for_apart(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
+    """Whether two stores are different tiles for `may_meet`, though nothing shows that."""
+    if not (one.writes and other.writes) or _shown_apart(one, other, loops, followed):
+        return False
+    return not overlap_by_numbers(one.place, other.place, loops or {})
+
+
+def _shown_apart(one: Access, other: Access, loops: Mapping[Loop, int | None] | None, followed: bool) -> bool:
+    """Whether the order of two accesses cannot matter."""
     if one.tensor != other.tensor or not (one.writes or other.writes) or commute(one, other):
-        return False
-    crossed = loops or {}
-    if apart(one.place, other.place, crossed):
-        return False
-    if loops is not None and followed and apart_in_other_iterations(one.place, other.place, loops):
-        return False
-    return not (one.writes and other.writes) or overlap_by_numbers(one.place, other.place, crossed)
+        return True
+    if apart(one.place, other.place, loops or {}):
+        return True
+    return loops is not None and followed and apart_in_other_iterations(one.place, other.place, loops)
 
 
 def own_elements(read: Access, write: Access) -> bool:

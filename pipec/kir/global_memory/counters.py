@@ -6,14 +6,11 @@ some other memory, whose value no block may ever change to the turn that is wait
 
 from collections.abc import Iterator
 
+from pipec.kir.global_memory.ends import ends
 from pipec.kir.ir import Kernel, run_once
 from pipec.record import record
 from pipec.sema import tree
-from pipec.terms.term import Atom, Operator, Term
-from pipec.verify.conditions import GRID
 from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, decided, number
-
-_BLOCKS = dict(zip(("block.x", "block.y", "block.z"), GRID, strict=True))
 
 
 @record
@@ -43,32 +40,16 @@ def places(kernel: Kernel) -> Iterator[Place]:
         for operation in run_once(role, tree.AwaitTurn):
             counter = operation.counter
             for axis, (coordinate, extent) in enumerate(zip(counter.coordinates, counter.tensor.shape, strict=True)):
-                ends = _ends(role.values.of(coordinate))
-                if ends is not None:
+                found = ends(role.values.of(coordinate))
+                if found is not None:
                     size = number(extent) if isinstance(extent, int) else atom(Symbol(extent))
-                    yield Place(operation, axis, *ends, size)
+                    yield Place(operation, axis, *found, size)
 
 
-def _ends(place: Term) -> tuple[Linear, Linear] | None:
-    first = last = number(place.constant)
-    for part, factor in place.parts:
-        ends = _range(part)
-        if ends is None:
-            return None
-        low, high = ends if factor > 0 else reversed(ends)
-        first, last = add(first, low, factor), add(last, high, factor)
-    return first, last
-
-
-def _range(part: Atom) -> tuple[Linear, Linear] | None:
-    about = part.operands[0] if part.operands else None
-    match part.operator, about:
-        case Operator.SPECIAL, str() if about in _BLOCKS:
-            return number(0), add(atom(Symbol(_BLOCKS[about])), number(-1))
-        case Operator.DIMENSION, str():
-            here = atom(Symbol(about))
-        case Operator.PARAMETER, tree.ScalarParameter():
-            here = atom(Symbol(about.name))
-        case _:
-            return None
-    return here, here
+def unplaced(kernel: Kernel) -> Iterator[tree.AwaitTurn]:
+    """The other ones, of which it is not checked that they lie in their tensor."""
+    known = [(place.operation, place.axis) for place in places(kernel)]
+    for role in kernel.roles:
+        for operation in (one for block in role.blocks for one in block.operations if isinstance(one, tree.AwaitTurn)):
+            if not all((operation, axis) in known for axis in range(len(operation.counter.coordinates))):
+                yield operation

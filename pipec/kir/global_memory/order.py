@@ -8,7 +8,15 @@ run a block, the role is ordered before the branch that leads there.
 from collections.abc import Collection, Iterator
 
 from pipec.kir import ir
-from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, may_meet, own_elements
+from pipec.kir.global_memory.accesses import (
+    BULK,
+    THREADS,
+    Access,
+    RoleAccesses,
+    may_meet,
+    own_elements,
+    taken_for_apart,
+)
 from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
@@ -27,13 +35,15 @@ class Clash:
 
 @record
 class Ordering:
-    """`before`: operations before which the role is ordered; `at_end`: blocks at whose end, before the branch."""
+    """`before`: operations before which the role is ordered; `at_end`: blocks at whose end, before the branch. `taken`: the tensors of
+    which the role is taken to store different elements each time, where nothing shows it."""
 
     before: frozenset[tree.Operation]
     at_end: frozenset[int]
     waits: bool  # for bulk stores of the role
     fences: bool  # between the proxies
     clashes: tuple[Clash, ...]
+    taken: frozenset[str] = frozenset()
 
 
 NOTHING = Ordering(frozenset(), frozenset(), False, False, ())
@@ -57,6 +67,7 @@ class _Walk:
         self._before: set[tree.Operation] = set()
         self._at_end: set[int] = set()
         self._clashes: dict[tuple[int, int], Clash] = {}
+        self._taken: set[str] = set()
 
     def ordering(self) -> Ordering:
         for numbers in self._at.values():
@@ -78,6 +89,7 @@ class _Walk:
             waits=ordered and any(access.writes and access.engine == BULK for access in self._accesses),
             fences=ordered and any(access.engine != THREADS for access in self._accesses),
             clashes=tuple(self._clashes.values()),
+            taken=frozenset(self._taken),
         )
 
     def _crossing(self, number: int, target: int, pending: _Pending) -> _Pending:
@@ -163,10 +175,17 @@ class _Walk:
         common = [index for index in self._around[b.block] if index in self._around[a.block]]
         outermost = next((place for place, index in enumerate(common) if index in crossed), None)
         if outermost is None:
+            if taken_for_apart(a, b):
+                self._taken.add(a.tensor)
             return may_meet(a, b)
         loops = [self._role.loops[index] for index in common[outermost:]]
         steps = {loop.statement: loop.step for loop in loops if loop.variable is not None}
-        return may_meet(a, b, steps, followed=len(steps) == len(loops)) or (first == second and self._repeats(first, loops))
+        followed = len(steps) == len(loops)
+        if may_meet(a, b, steps, followed=followed) or (first == second and self._repeats(first, loops)):
+            return True
+        if taken_for_apart(a, b, steps, followed=followed):
+            self._taken.add(a.tensor)
+        return False
 
     def _repeats(self, number: int, loops: list[ir.Loop]) -> bool:
         """Whether a store goes to the same place again, whatever that place is: nothing that its coordinates read changes in the loops."""

@@ -10,10 +10,11 @@ from itertools import islice, product
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
-from pipec.kir.global_memory.accesses import BULK, Access, RoleAccesses, commute
+from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.places import Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Box, Passed, Run, Scalars, Touch, Unknown
+from pipec.kir.global_memory.starts import may_be_in_front
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree
@@ -23,11 +24,15 @@ Position = tuple[int, int, int]
 
 # By dimension and by scalar parameter. Tensors that TMA reaches have rows of 16 bytes; packed elements come by 128.
 _SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
+_WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to come round to those of another block
 _PACKED_ROW = 128
 _MULTIPROCESSORS = 3
-# Between blocks a fault must show in all of them, lest a relation of sizes is missed that only the caller knows.
+# Between blocks a fault must show at two sizes in a row, lest a relation of sizes is missed that only the caller knows.
 _MOST_SIZES = 2
-_MOST_TOUCHES = 160  # of one tensor in one launch
+_MOST_BLOCKS = 128  # of one launch
+_CORNERS = 27  # of its blocks, at most
+_MOST_WORK = 3_000  # expressions, in all of them
+_MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
 
 
@@ -49,14 +54,22 @@ class Met:
     sizes: Mapping[str, int]
 
 
+@record
+class Between:
+    """`unsure`: the tensors of which no two blocks were seen to touch the same elements, while nothing shows that they do not."""
+
+    met: list[Met]
+    unsure: frozenset[str]
+
+
 # --------------------------------------------------------------------------------------------------------------- launches
 
 
-def launches(kernel: Kernel) -> Iterator[Launch]:
-    """With more than one block, and such as the kernel's `assume` admits."""
+def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = _SIZES) -> Iterator[Launch]:
+    """Such as the kernel's `assume` admits."""
     names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
     rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
-    for size, count in _SIZES:
+    for size, count in tried:
         sizes = {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
         sizes |= {one.name: count for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer}
         if not all(met(one.formula, sizes) for one in kernel.assumptions):
@@ -70,10 +83,14 @@ def launches(kernel: Kernel) -> Iterator[Launch]:
 
 
 def _blocks(kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...]) -> Iterator[tuple[Position, Mapping[str, int]]]:
-    """Along each axis the first and last CTA of the first cluster, and the first of the next."""
+    """The corners of the grid and of its first cluster, then the first blocks along each axis."""
     shape = kernel.cluster.shape
-    places = [sorted({at for at in (0, width - 1, width) if at < extent}) for extent, width in zip(grid, shape, strict=True)]
-    for z, y, x in product(*reversed(places)):
+    axes = sum(extent > 1 for extent in grid)
+    each = round(_MOST_BLOCKS ** (1 / axes)) if axes else 1
+    corners = [{0, width - 1, width, extent - 1} for extent, width in zip(grid, shape, strict=True)]
+    places = [sorted(at for at in one if at < extent) for one, extent in zip(corners, grid, strict=True)]
+    more = [range(min(extent, each)) for extent in grid]
+    for x, y, z in dict.fromkeys((x, y, z) for some in (places, more) for z, y, x in product(*reversed(some))):
         known = dict(sizes)
         place = []
         for axis, at, extent, width in zip(AXES, (x, y, z), grid, shape, strict=True):
@@ -106,15 +123,19 @@ class Cells:
 # ---------------------------------------------------------------------------------------------------------- between blocks
 
 
-def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> list[Met]:
-    """The first overlap of each tensor, if there is one in every launch that was tried."""
-    suspects = set(_not_apart(kernel, rows))
-    found: list[dict[str, Met]] = []
-    for launch in launches(kernel) if suspects else ():
-        if len(found) < _MOST_SIZES and len(launch.blocks) > 1:
-            found.append(dict(_met(kernel, rows, launch, suspects)))
-            suspects &= found[-1].keys()
-    return [found[0][tensor] for tensor in sorted(suspects)] if len(found) == _MOST_SIZES else []
+def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
+    """The first overlap of each tensor, if there is one at two sizes in a row."""
+    suspects = frozenset(_not_apart(kernel, rows))
+    found: dict[str, Met] = {}
+    for tried in (_SIZES, _WHOLE_TILES) if suspects else ():
+        several = [launch for launch in launches(kernel, tried) if len(launch.blocks) > 1][:_MOST_SIZES]
+        met: dict[str, Met] = {}
+        left = suspects - found.keys()
+        for launch in several if len(several) == _MOST_SIZES else ():
+            met = dict(_met(kernel, rows, launch, left)) | met
+            left &= met.keys()
+        found |= {tensor: met[tensor] for tensor in left & met.keys()}
+    return Between([found[tensor] for tensor in sorted(found)], suspects - found.keys())
 
 
 def _inside(touch: Touch) -> bool:
@@ -124,15 +145,12 @@ def _inside(touch: Touch) -> bool:
 
 def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int]:
     """Stores by TMA that begin in front of their tensor in every launch that was tried, with the axis."""
-    suspects = [
-        one
-        for row in rows
-        for one in row.accesses
-        if _is_bulk_store(one) and any(corner.least < 0 for corner in one.place.corner)
-    ]
+    suspects = {access for _, access, _ in may_be_in_front(rows)}
     found: list[dict[Access, int]] = []
     for launch in islice(launches(kernel), _MOST_SIZES) if suspects else ():
-        touches = (event for row in rows for known in launch.blocks.values() for event in Run(row, known).events())
+        touches = (
+            event for row in rows for known in islice(launch.blocks.values(), _CORNERS) for event in Run(row, known).events()
+        )
         found.append(
             {
                 one.access: one.before
@@ -141,10 +159,6 @@ def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int
             }
         )
     return {access: axis for access, axis in found[0].items() if all(access in one for one in found)} if found else {}
-
-
-def _is_bulk_store(access: Access) -> bool:
-    return access.writes and access.engine == BULK
 
 
 def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
@@ -176,13 +190,16 @@ class _Use:
     passed: tuple[Passed, ...]
 
 
-def _met(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[tuple[str, Met]]:
+def _met(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: frozenset[str]) -> Iterator[tuple[str, Met]]:
     uses: dict[str, list[_Use]] = {tensor: [] for tensor in suspects}
+    work = 0
     for block, known in launch.blocks.items():
         for row in rows:
-            if row.role.leader and known["cta.rank"] % 2:
+            if row.role.leader and known["cta.rank"] % 2 or work > _MOST_WORK:
                 continue
-            events = list(Run(row, known).events())
+            run = Run(row, known)
+            events = list(run.events())
+            work += run.work
             passed = tuple(event for event in events if isinstance(event, Passed))
             for event in events:
                 if (

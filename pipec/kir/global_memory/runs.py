@@ -1,7 +1,7 @@
 """What a role does at chosen sizes, in one block: its scalars are computed, and each use of global memory is noted as a box of elements.
 
 A run shows what happens, not what may happen: two boxes that overlap are a fault of some launch. Values that only a launch has (what
-memory holds) are not known, and a run ends at a branch that asks for one; what it has noted by then happens all the same.
+memory holds) are not known: what a branch that asks for one decides is left out, and what comes behind it happens all the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from pipec.terms import machine
 from pipec.vocabulary import Side
 
 MOST_STEPS = 4_000  # operations of one run
-_MOST_TOUCHES = 48  # of one run
+_MOST_TOUCHES = 96  # of one run
 _MOST_WORK = 40_000  # expressions of one run
 _DEEPEST = 150
 _NO_TILE = -1  # the answer of a scheduler that has no tile left
@@ -68,7 +68,7 @@ class Scalars:
     def __init__(self, launch: Mapping[str, int]) -> None:
         self._launch = launch
         self.variables: dict[tree.Variable, int] = {}
-        self._work, self._depth = 0, 0
+        self.work, self._depth = 0, 0
 
     def named(self, name: str) -> int:
         return known(self._launch.get(name))
@@ -77,10 +77,10 @@ class Scalars:
         if not isinstance(expression.type, DType) or expression.type.is_float:
             raise Unknown  # no coordinate comes from one
         # Helpers that use their argument twice make a tree of expressions that is exponentially larger than the text.
-        self._work += 1
+        self.work += 1
         self._depth += 1
         try:
-            value = known(self._computed(expression) if self._work < _MOST_WORK and self._depth < _DEEPEST else None)
+            value = known(self._computed(expression) if self.work < _MOST_WORK and self._depth < _DEEPEST else None)
         finally:
             self._depth -= 1
         least, largest = machine.range_of(expression.type)
@@ -140,7 +140,8 @@ class Run(Scalars):
         self._held: frozenset[Turn] = frozenset()
         self._turn: Turn | None = None
         self._step = 0
-        self.ended = False  # the role came to its end
+        self.ended = False  # the role came to its end, and nothing was left out
+        self._left_out = False
 
     def events(self) -> Iterator[Event]:
         number, touches = 0, 0
@@ -153,13 +154,13 @@ class Run(Scalars):
                     yield event
             yield from self._touches(number, len(block.operations))
             self._step += 1
-            self.ended = isinstance(block.terminator, ir.Exit)
-            following = self._following(block.terminator)
+            self.ended = isinstance(block.terminator, ir.Exit) and not self._left_out
+            following = self._following(number, block.terminator)
             if following is None or self._step > MOST_STEPS or touches > _MOST_TOUCHES:
                 return
             number = following
 
-    def _following(self, terminator: ir.Terminator) -> int | None:
+    def _following(self, number: int, terminator: ir.Terminator) -> int | None:
         match terminator:
             case ir.Jump(target):
                 return target
@@ -169,9 +170,24 @@ class Run(Scalars):
                 try:
                     return then if self.value(condition) else otherwise
                 except Unknown:
-                    return None
+                    return self._behind(number)
             case ir.Exit():
                 return None
+
+    def _behind(self, number: int) -> int | None:
+        """Where the role goes on, whichever way it takes from here; what it does until then is not known."""
+        found = ir.joins(self._role, number)
+        if found is None:
+            return None
+        following, between = found
+        skipped = [operation for block in between for operation in self._role.blocks[block].operations]
+        if any(isinstance(operation, tree.AwaitTurn | tree.PassTurn) for operation in skipped):
+            return None
+        for operation in skipped:
+            if isinstance(operation, tree.Assign):
+                self.variables.pop(operation.variable, None)
+        self._left_out = True
+        return following
 
     def _does(self, operation: tree.Operation) -> Iterator[Event]:
         match operation:

@@ -17,7 +17,9 @@ from pipec.interface import (
     TensorMapParameter,
 )
 from pipec.kir.clusters import Line, line
+from pipec.kir.global_memory.accesses import collect
 from pipec.kir.global_memory.counters import counters_in_range
+from pipec.kir.global_memory.starts import starts_in_range
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.memory import MOST_BOX_ELEMENTS, SharedPlan
 from pipec.kir.plan.roles import expressions, operations
@@ -26,6 +28,7 @@ from pipec.kir.plan.types import PANEL_ALIGNMENT, RolePlan, SideSignals, Staging
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Pipeline, TensorParameter
 from pipec.verify.conditions import condition_data
+from pipec.verify.terms import Formula
 from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
 Symbols = dict[tuple[str, str, int], str]
@@ -182,8 +185,13 @@ def plan_interface(
         barriers=barriers,
         source=kernel.span.source.name,
         programmatic_launch=kernel.programmatic is not None,
-        conditions=tuple(map(condition_data, (*(one.formula for one in kernel.assumptions), *counters_in_range(kernel)))),
+        conditions=tuple(map(condition_data, _conditions(kernel))),
     )
+
+
+def _conditions(kernel: Kernel) -> tuple[Formula, ...]:
+    stated = (one.formula for one in kernel.assumptions)
+    return tuple(dict.fromkeys((*stated, *counters_in_range(kernel), *starts_in_range(collect(kernel)))))
 
 
 def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[TensorArgument | ScalarArgument, ...]:

@@ -107,7 +107,7 @@ class UnorderedBlocks(Message):
     """The blocks of a grid run in any order and at the same time. Elements that one block stores may not be touched by another, unless
     both store with the same `reduce`, or take turns (`with semaphore(...)`) around their accesses.
 
-    pipec runs the coordinates of the first blocks at a few sizes, and reports a tensor whose tiles overlap in all of them. The usual
+    pipec runs the coordinates of the first blocks at a few sizes, and reports a tensor whose tiles overlap at two of them. The usual
     causes are a coordinate that leaves out `block.y`, a tile that is larger than the step from block to block, and a load of a
     neighbour's tile from a tensor that the kernel updates in place.
     """

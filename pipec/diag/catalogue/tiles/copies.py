@@ -179,7 +179,8 @@ class CopyStart(Message):
 class StoreBefore(Message):
     """A TMA store starts before the first element of a dimension.
 
-    Loads may start there and read zeros; stores may not. Elements past the end are clipped.
+    Loads may start there and read zeros; stores may not. Elements past the end are clipped. Where sizes, integer parameters and the
+    block's place alone decide it, the launch is refused; what else may be negative is named in the report as assumed.
     """
 
     code = "E0725"

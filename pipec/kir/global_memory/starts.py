@@ -1,0 +1,41 @@
+"""Where the stores of TMA begin: loads may begin in front of their tensor and read zeros there, stores may not (hardware.md 2.4)."""
+
+from collections.abc import Iterator
+
+from pipec.kir.global_memory.accesses import BULK, Access, RoleAccesses
+from pipec.kir.global_memory.ends import ends
+from pipec.kir.ir import Role, run_once
+from pipec.sema import tree
+from pipec.verify.terms import Compare, Formula, Linear, add, decided, number
+
+_LARGEST = (1 << 31) - 1  # a coordinate is an i32
+
+
+def may_be_in_front(rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[Role, Access, int]]:
+    """The stores that may begin at a negative coordinate, with the axis."""
+    for row in rows:
+        for access in row.accesses:
+            if access.writes and access.engine == BULK:
+                yield from ((row.role, access, axis) for axis, corner in enumerate(access.place.corner) if corner.least < 0)
+
+
+def starts_in_range(rows: tuple[RoleAccesses, ...]) -> tuple[Formula, ...]:
+    """What a launch must keep to, of the stores that all blocks come to."""
+    found = (form for role, access, axis in may_be_in_front(rows) for form in _within(role, access, axis) or ())
+    return tuple(dict.fromkeys(decided(Compare("ge", form)) for form in found if form.terms))
+
+
+def unstarted(rows: tuple[RoleAccesses, ...]) -> Iterator[Access]:
+    """The stores of which no launch checks that they begin inside their tensor."""
+    yield from dict.fromkeys(access for role, access, axis in may_be_in_front(rows) if _within(role, access, axis) is None)
+
+
+def _within(role: Role, access: Access, axis: int) -> tuple[Linear, ...] | None:
+    """Numbers that are not negative where no block's coordinate is, if every launch comes to the store."""
+    corner = access.place.corner[axis]
+    found = ends(corner)
+    if found is None or access.operation not in tuple(run_once(role, tree.Operation, elected=True)):
+        return None
+    first, last = found
+    wraps = role.values.of(access.where.coordinates[axis]) != corner
+    return (first, add(number(_LARGEST), last, -1)) if wraps else (first,)
