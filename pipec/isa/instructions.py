@@ -62,7 +62,10 @@ def _barriers() -> list[Instruction]:
         *(Instruction(f"mbarrier.arrive.remote{scope}.if", _remote_arrive(spelling), VOID, (SHARED, I32, I1), spelling, "thread",
                       mbarrier, constraints="r,r,b")
           for scope, spelling in (("", "mbarrier.arrive.shared::cluster.b64"),
-                                  (".cluster", "mbarrier.arrive.release.cluster.shared::cluster.b64"))),
+                                  (".cluster", "mbarrier.arrive.release.cluster.shared::cluster.b64"),
+                                  (".relaxed", "mbarrier.arrive.relaxed.cluster.shared::cluster.b64"))),
+        # In front of relaxed arrivals: one fence releases what each of them would have to release again.
+        Instruction("fence.cluster", "fence.acq_rel.cluster;", VOID, (), "fence.acq_rel.cluster", "thread", "9.7.13.4", constraints=""),
         Instruction("store.remote.if", _REMOTE_STORE, VOID, (SHARED, I32, I32, I1), "st.shared::cluster.b32", "thread", "9.7.9.12",
                     constraints="r,r,r,b"),
         # Waits for what threads of another CTA did before they arrived, too.
@@ -293,13 +296,12 @@ def _conversions() -> list[Instruction]:
 
 
 def _functions() -> list[Instruction]:
-    """Single-precision functions; errors as the PTX ISA states them: ex2 2 ulp, lg2 2^-22, rsqrt 2^-22.9, rcp.approx 1 ulp."""
+    """Single-precision functions; errors as the PTX ISA states them: ex2 2 ulp, lg2 2^-22, rsqrt 2^-22.9, rcp.approx 1 ulp, tanh 2^-11
+    of the value."""
     section = "9.7.3"
-    names = ("ex2.approx", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn")
+    names = ("ex2.approx", "ex2.approx.ftz", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn", "rcp.approx.ftz")
     rows = [intrinsic(name, f"{name}.f", F32, (F32,), f"{name}.f32", "thread", section) for name in names]
-    rows.append(intrinsic("ex2.approx.ftz", "ex2.approx.ftz.f", F32, (F32,), "ex2.approx.ftz.f32", "thread", section))
-    # Its intrinsic exists with .ftz only.
-    rows.append(Instruction("rcp.approx", "rcp.approx.f32 $0, $1;", F32, (F32,), "rcp.approx.f32", "thread", section,
+    rows.append(Instruction("tanh.approx", "tanh.approx.f32 $0, $1;", F32, (F32,), "tanh.approx.f32", "thread", section,
                             constraints="=f,f", pure=True))  # fmt: skip
     return rows
 

@@ -23,6 +23,7 @@ ARITHMETIC = 2.0**-21
 # erf an amount.
 FUNCTION = 2.0**-18
 ERROR_FUNCTION = 2.0**-20
+TANH_APPROX = 2.0**-11  # of the value; PTX ISA 9.7.3.22
 _CHUNK = 32  # terms of a product that are added up at once, to see how large its sums become on the way
 
 
@@ -268,7 +269,9 @@ def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
     numbers = ("abs", "sum", "max", "min", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
     own = (*numbers, "erf", "gelu", "softmax", "causal", "block_scale", "scaled", "grouped", "offsets")
     named = {name: getattr(arithmetic, name) for name in own}
-    return {**rows, **logarithms, "sqrt": arithmetic.monotone(np.sqrt, ARITHMETIC), **named}
+    shares = {"sqrt": (np.sqrt, ARITHMETIC), "tanh_approx": (np.tanh, TANH_APPROX)}
+    own_shares = {name: arithmetic.monotone(*row) for name, row in shares.items()}
+    return {**rows, **logarithms, **own_shares, **named}
 
 
 def _logarithm(arithmetic: Arithmetic, function: Callable[[Any], Any]) -> Callable[[Bounded], Bounded]:

@@ -134,6 +134,20 @@ def test_16_bit_tiles_are_stored_by_matrices() -> None:
     assert "stmatrix" not in ptx(source("store"))
 
 
+def test_a_vector_along_the_columns_is_read_in_pairs_and_once_for_all_rows() -> None:
+    """A thread has 16 of 64 columns, in 2 rows; one by one only where pairs are not aligned, or the tensor ends inside one."""
+    text = ptx(source("vectors"))
+    assert text.count("ld.global.b64") == 8 and text.count("ld.global.b32") == 2 + 16  # 2 of the vector along the rows
+
+
+@pytest.mark.parametrize(("skipped", "columns"), [(1, 64), (0, 47), (1, 9)])
+def test_a_vector_along_the_columns_begins_and_ends_anywhere(skipped: int, columns: int) -> None:
+    given = arguments("vectors", 128, columns, 64)
+    given["bias"] = np.append(np.zeros(skipped, np.float32), given["bias"])[skipped:]
+    run(source("vectors").replace("store(d", "store.direct(d"), given)
+    assert np.array_equal(given["d"], expected("vectors", given))
+
+
 @pytest.mark.parametrize(("columns", "stages", "meetings"), [(64, 2, 2), (128, 2, 2), (192, 2, 2), (256, 2, 2), (256, 4, 8)])
 def test_the_threads_meet_once_for_the_panels_that_the_buffers_hold(columns: int, stages: int, meetings: int) -> None:
     """Before they fill the buffers and after; with four stages of this size only two buffers are left for four panels."""

@@ -121,8 +121,13 @@ def arrive(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
     if reach.local:
         builder.call("mbarrier.arrive", pointer, integer(1))
         return
-    for target, reached in _targets(role, handle, reach):
-        builder.call(f"mbarrier.arrive.remote{_scope(role, handle.pipeline)}.if", pointer, target, reached)
+    scope, targets = _scope(role, handle.pipeline), list(_targets(role, handle, reach))
+    if scope and len(targets) > 1:
+        # A release to the cluster is a fence of all memory, and so many one after the other in each thread.
+        builder.call("fence.cluster")
+        scope = ".relaxed"
+    for target, reached in targets:
+        builder.call(f"mbarrier.arrive.remote{scope}.if", pointer, target, reached)
 
 
 def tell(role: RoleContext, handle: tree.Handle, pointer: Value, word: Value) -> None:

@@ -13,6 +13,7 @@ from pipec.sema import tree
 
 # What a read of a stage's tile gives depends on: the tile, the stage, whether it is transposed, and the node where its columns move.
 _Read = tuple[tree.Buffer, tree.Handle, bool, tree.Expression | None]
+Found = dict[tree.Expression | _Read, list[Value]]
 
 
 @mutable
@@ -48,6 +49,8 @@ class Chunk:
     With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
     of columns of a tile whose last group is not full: some lanes have nothing of that group.
 
+    Chunks of the same columns in other rows of a thread may share their `columns`: what does not depend on the row is read once.
+
     A `part` has some of the elements of its `whole`, the `chosen` ones; the other fields are those of the whole.
     """
 
@@ -57,7 +60,8 @@ class Chunk:
     split: int
     count: int
     register: int | None = None
-    cache: dict[tree.Expression | _Read, list[Value]] = field(default_factory=dict)
+    cache: Found = field(default_factory=dict)
+    columns: Found = field(default_factory=dict)  # what other rows have in the same columns, too
     place: Place | None = None
     others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
     end: int | None = None

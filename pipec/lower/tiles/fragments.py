@@ -19,7 +19,7 @@ from pipec.lower.global_memory import first_rows, global_row, store_element
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.table import lowers
 from pipec.lower.tensor_cores import wgmma
-from pipec.lower.tiles.chunks import Chunk, Place, Row
+from pipec.lower.tiles.chunks import Chunk, Found, Place, Row
 from pipec.lower.tiles.reader import TileReader, fragment_chunk
 from pipec.lower.tiles.staging import staged_panels
 from pipec.lower.tiles.tma import coordinates
@@ -60,9 +60,10 @@ def _chunks(role: RoleContext, rows: list[Row], tile: int, first: int, columns: 
     """This thread's elements of a tile of `tile` columns: of the groups of eight that those from `first` on have a part in."""
     groups = fragment_groups(first, columns)
     for start in range(groups.start, groups.stop, _MOST_GROUPS):
+        part, shared = range(start, min(start + _MOST_GROUPS, groups.stop)), Found()
         for row in rows:
             assert row.fragment is not None
-            yield row, fragment_chunk(role, row, row.fragment, range(start, min(start + _MOST_GROUPS, groups.stop)), tile)
+            yield row, fragment_chunk(role, row, row.fragment, part, tile, shared)
 
 
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:

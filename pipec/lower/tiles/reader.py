@@ -26,8 +26,9 @@ from pipec.lower.scalars import scalar, unary
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.tensor_cores import wgmma
 from pipec.lower.tiles import striped
-from pipec.lower.tiles.chunks import Chunk, Place, Row
+from pipec.lower.tiles.chunks import Chunk, Found, Place, Row
 from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, identity, shuffle
+from pipec.lower.tiles.vectors import Vector, load_vectors
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
@@ -210,16 +211,17 @@ class TileReader:
     def _read_buffer(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
         source, builder = node.source, self.builder
         key = (source.buffer, source.handle, source.transposed, node if children(node) else None)
-        if key in chunk.cache:
-            return chunk.cache[key]
+        cache = chunk.columns if node.type.rows == 1 else chunk.cache
+        if key in cache:
+            return cache[key]
         place = chunk
         if node.first_column is not None:
             first = self.scalars[node][0]
             column, uniform = (builder.binary("add", start, first) for start in (chunk.column, chunk.uniform_column))
             place = replace(chunk, column=column, uniform_column=uniform)
         read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
-        chunk.cache[key] = read(node, place)
-        return chunk.cache[key]
+        cache[key] = read(node, place)
+        return cache[key]
 
     def _read_tensor_memory(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
         role, builder, source, type_ = self.role, self.builder, node.source, node.type
@@ -259,11 +261,25 @@ class TileReader:
         if node.axis == 0:
             origin_row = global_row(self.role, node.source.tensor, origin, None)
             return [load_element(self.role, origin_row, chunk.row.index, dtype)] * chunk.count
-        if node.axis == 1 and chunk.row.map.block_rows > 1 and chunk.place is None:
+        if node.axis == 1 and chunk.place is not None:
+            if node not in chunk.columns:
+                chunk.columns[node] = self._pairs_of_columns(node, origin, chunk)
+            return chunk.columns[node]
+        if node.axis == 1 and chunk.row.map.block_rows > 1:
             return self._shared_columns(node, origin, chunk)
         row = None if node.axis == 1 else chunk.row.index if node.type.rows > 1 else integer(0)
         target = global_row(self.role, node.source.tensor, origin, row)
         return [load_element(self.role, target, chunk.position(self.builder, index), dtype) for index in range(chunk.count)]
+
+    def _pairs_of_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
+        """Two neighbours of each group of eight columns: a vector, where the tile has whole groups."""
+        role, dtype = self.role, node.type.dtype
+        target = global_row(role, node.source.tensor, origin, None)
+        if chunk.end is not None:
+            return [load_element(role, target, chunk.position(self.builder, index), dtype) for index in range(chunk.count)]
+        firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, 2))
+        vectors = [Vector(target, first, 2, dtype, None) for first in firsts]
+        return [value for pair in load_vectors(role, vectors) for value in pair]
 
     def _shared_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
         """Threads with the same columns stand in groups of lanes: each loads one element, a shuffle gives it to the others."""
@@ -347,9 +363,18 @@ class TileReader:
         return convert(self.builder, [result], dtype, node.type.dtype)[0]
 
 
-def fragment_chunk(role: RoleContext, row: Row, place: Place, groups: range, columns: int) -> Chunk:
-    """This thread's columns of some groups of eight of a tile of so many columns."""
+def fragment_chunk(
+    role: RoleContext,
+    row: Row,
+    place: Place,
+    groups: range,
+    columns: int,
+    shared: Found | None = None,
+) -> Chunk:
+    """This thread's columns of some groups of eight of a tile of so many columns. `shared`: Chunk.columns of these groups."""
     first = spread.fragment_column(role.builder, role.lane, groups.start)
     uniform = integer(groups.start * GROUP_COLUMNS)
     end = columns if columns % GROUP_COLUMNS else None
-    return Chunk(row, first, uniform, 0, 2 * len(groups), 2 * groups.start, place=replace(place, groups=groups), end=end)
+    columns_read = {} if shared is None else shared
+    place = replace(place, groups=groups)
+    return Chunk(row, first, uniform, 0, 2 * len(groups), 2 * groups.start, place=place, end=end, columns=columns_read)

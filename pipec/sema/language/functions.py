@@ -75,6 +75,13 @@ _ROWS = (
     ElementFunction("relu", X, "number", "max(x, 0): the relu of a NaN is NaN", lambda np, x: np.maximum(x, 0)),
     ElementFunction("sigmoid", X, "float", "1 / (1 + exp(-x))", lambda np, x: 1 / (1 + np.exp(-x)), monotone=True),
     ElementFunction("tanh", X, "float", "hyperbolic tangent", lambda np, x: np.tanh(x), monotone=True),
+    ElementFunction(
+        "tanh_approx",
+        X,
+        "float",
+        "hyperbolic tangent to within 2 ** -11 of its value: one instruction",
+        lambda np, x: np.tanh(x),
+    ),
     ElementFunction("erf", X, "float", "error function", _erf),
     ElementFunction("gelu", X, "float", "x * (1 + erf(x / sqrt(2))) / 2", _gelu),
 )
