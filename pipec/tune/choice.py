@@ -99,6 +99,10 @@ class Choices:
             self._refusals[candidate] = tuple(self._compiled(candidate, "limits").diagnostics)
         return self._refusals[candidate]
 
+    def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
+        """What was found when the candidate was compiled as a whole; it is not chosen again."""
+        self._refusals[candidate] = tuple(found)
+
     def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
         """Candidates by predicted time, the fastest first; without those whose stages alone are more than a block's shared memory."""
         most = TARGETS[self._compilation.arch].shared_bytes

@@ -7,6 +7,7 @@ fits, the values in the file are taken: there is nothing to be fast on, and ever
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
+from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.record import record
 from pipec.tune.choice import Candidate, Choices
@@ -74,11 +75,22 @@ class Tuned(Generic[Variant]):
         sizes, gpu = self._sizes(shapes), self._gpu_of(arguments, device)
         if sizes is None or gpu is None:
             return None
-        chosen = self.chosen(sizes, gpu).candidate
+        made = self._made(sizes, gpu)
         if len(self._by_shapes) >= _MOST_SHAPES:
             self._by_shapes.clear()
-        self._by_shapes[key] = made = None if chosen == self.choices.file else self.of(chosen)
+        self._by_shapes[key] = made
         return made
+
+    def _made(self, sizes: Mapping[str, int], gpu: Gpu) -> Variant | None:
+        """The first choice that compiles; None: the values in the file, which have."""
+        while (chosen := self.chosen(sizes, gpu).candidate) != self.choices.file:
+            try:
+                return self.of(chosen)
+            except Failure as failure:
+                # The checks let it pass, and the proof, which comes after them, did not: nobody has asked for just these values.
+                self.choices.refuse(chosen, failure.diagnostics)
+                self._by_bucket.clear()
+        return None
 
     def of(self, candidate: Candidate) -> Variant:
         """A candidate's kernel, compiled once. Raises what compiling it raises."""

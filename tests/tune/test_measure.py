@@ -11,6 +11,7 @@ from test_rounds import FakeGpu
 
 import pipec
 from pipec.commands.cli import main
+from pipec.diag.catalogue.commands.run import CannotWrite
 from pipec.diag.message import Failure
 from pipec.tune.choice import Candidate, Choices
 from pipec.tune.measure import NothingRuns, Outcome, best
@@ -135,6 +136,23 @@ def test_what_was_measured_is_taken_from_then_on_also_by_others(scale: Choices) 
     assert another.chosen({"M": 8192, "N": 512}, H200).origin != "measured"
     assert another.chosen(SIZES, Gpu("another", 132)).origin != "measured"
     assert tuned(choices(KERNEL + "\n# changed")).chosen(SIZES, H200).origin != "measured"
+
+
+def test_what_does_not_compile_is_not_chosen_again(scale: Choices) -> None:
+    """The proof comes after the checks by which candidates are chosen."""
+
+    def compiled(candidate: Candidate) -> str:
+        if str(candidate) == "BM=32 BN=64":
+            raise Failure(CannotWrite(name=str(candidate), reason="pretended"))
+        return str(candidate)
+
+    kernel = Tuned(scale, pipec.kernel(KERNEL).interface, compiled, lambda arguments, device: H200)
+    kernel.remember(measured(scale, "BM=32 BN=64").row(kernel.label))
+    assert kernel.chosen(SIZES, H200) == Chosen(scale.candidates[2], "measured") and str(scale.candidates[2]) == "BM=32 BN=64"
+    instead = scale.choose(SIZES, 132)
+    assert kernel.variant(arrays(512, 512), "cuda") == (None if instead == scale.file else str(instead))
+    assert scale.refusal(scale.candidates[2])
+    assert kernel.chosen(SIZES, H200).origin in ("model", "file")
 
 
 def test_one_choice_for_a_shape_and_arguments_that_do_not_fit_are_left_to_the_launcher(scale: Choices) -> None:
