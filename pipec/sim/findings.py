@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,6 +12,8 @@ Severity = Literal["error", "warn", "off"]
 CheckName = Literal["race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", "peer", "lanes", "grid"]
 # After so many different ones a run stops: what follows is a consequence.
 _MOST = 100
+# Of the places of findings that are told together, so many are printed.
+_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ CHECKS: dict[CheckName, Check] = {
     "uninitialised": Check("uninitialised", "shared memory that is read and that nothing has written"),
     "bytes": Check("byte_mismatch", "an mbarrier that ends with bytes announced and not delivered"),
     "leak": Check("leaked_tmem", "tensor memory that is not given back"),
-    "layout": Check("layout", "an MMA that reads a tile in another layout or type than a tensor copy wrote it in"),
+    "layout": Check("layout", "an MMA or a tensor copy that reads a tile in another layout or type than it was written in"),
     "lanes": Check("race", "lanes of one warp that touch one place and do not meet at a bar.warp.sync between", practice="warn"),
     "grid": Check("race", "global memory that is touched before griddepcontrol.wait", documents="off", practice="off"),
     "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run"),
@@ -62,7 +64,10 @@ class Finding:
         return SimulationError(self.kind, self.message, self.ptx_line, self.source, dict(self.details))
 
     def __str__(self) -> str:
-        return str(self.error) + (f" ({self.count} times)" if self.count > 1 else "")
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        others = self.details.get("others", ())
+        shown = ", ".join(f"{old} and {new}" for old, new in others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
+        return f"{self.error}{times}" + (f"; also between PTX lines {shown}" if others else "")
 
 
 class Findings:
@@ -73,6 +78,7 @@ class Findings:
             name: severities.get(name, check.documents if documents else check.practice) for name, check in CHECKS.items()
         }
         self.found: dict[object, Finding] = {}
+        self.told: dict[object, Finding] = {}  # those that are told with another one
 
     def wanted(self, check: CheckName) -> bool:
         return self.severities[check] != "off"
@@ -90,10 +96,20 @@ class Findings:
 
     def again(self, check: CheckName, key: object) -> bool:
         """Counts a finding that is known; false for a new one."""
-        same = self.found.get((check, key))
+        same = self.found.get((check, key)) or self.told.get((check, key))
         if same is not None:
             same.count += 1
         return same is not None
+
+    def with_first(self, check: CheckName, key: object, missing: str, lines: Callable[[], tuple[int, int]]) -> bool:
+        """Tells a finding together with the first one of `check` that misses the same; false if it is that."""
+        first = next((one for one in self.found.values() if one.check == check and one.details.get("missing") == missing), None)
+        if first is None:
+            return False
+        self.told[check, key] = first
+        first.count += 1
+        first.details.setdefault("others", []).append(lines())
+        return True
 
     @property
     def all(self) -> list[Finding]:

@@ -266,37 +266,3 @@ def pair_in_roles(fault):
     )
     pair_kernel[(1, 1)](*maps, K, BM=256, BN=64, BK=64, FAULT=fault, num_ctas=2)
     return [(d, wide(a) @ wide(b).T, 2.0**-9)]
-
-
-@gluon.jit
-def swizzles_kernel(a, b, y, WRITE: gl.constexpr, READ: gl.constexpr, PLAIN: gl.constexpr):
-    """Tiles that threads write, multiplied: what is read in another layout than it was written in is silently wrong."""
-    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
-    rows = gl.arange(0, 128, layout=gl.SliceLayout(1, layout))
-    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
-    sa = gl.allocate_shared_memory(gl.float16, [128, 64], WRITE)
-    sb = gl.allocate_shared_memory(gl.float16, [128, 64], PLAIN)
-    sa.store(gl.load(a + rows[:, None] * 64 + columns[None, :]))
-    sb.store(gl.load(b + rows[:, None] * 64 + columns[None, :]))
-    fence_async_shared()
-    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    mbarrier.init(done, count=1)
-    acc = allocate_tensor_memory(gl.float32, [128, 128], TensorMemoryLayout([128, 128], col_stride=1))
-    read = sa.reinterpret(gl.float16, [128, 64], READ)
-    tcgen05_mma(read, sb.permute((1, 0)), acc, use_acc=False)
-    tcgen05_commit(done)
-    mbarrier.wait(done, 0)
-    out: gl.constexpr = gl.BlockedLayout([1, 4], [1, 32], [4, 1], [1, 0])
-    i = gl.arange(0, 128, layout=gl.SliceLayout(1, out))
-    j = gl.arange(0, 128, layout=gl.SliceLayout(0, out))
-    gl.store(y + i[:, None] * 128 + j[None, :], gl.convert_layout(acc.load(), out))
-
-
-@program()
-def swizzles_by_threads(fault):
-    a, b, y = normal(128, 64, dtype=np.float16), normal(128, 64, dtype=np.float16, scale=2), zeros(128, 128)
-    kinds = {"": 128, "64 bytes": 64, "32 bytes": 32}
-    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
-    other = gl.NVMMASharedLayout(swizzle_byte_width=kinds[fault], element_bitwidth=16, rank=2)
-    swizzles_kernel[(1,)](a, b, y, WRITE=layout, READ=other, PLAIN=layout)
-    return [(y, wide(a) @ wide(b).T, 1e-5)]

@@ -1,15 +1,18 @@
 """Each program is right and quiet, and says what is wrong with one mistake in it, in one run."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 import pipec.triton
 from pipec.sim import SimulationError
 
-from . import gathers, gluon_copies, gluon_products, products, reductions, synchronisation
 from .programs import PROGRAMS, off_by
 
-assert gathers and gluon_copies and gluon_products and products and reductions and synchronisation  # they register their programs
+KINDS = ("gathers", "gluon_copies", "gluon_layouts", "gluon_products", "products", "reductions", "synchronisation")
+for kind in KINDS:
+    import_module(f".{kind}", __package__)  # registers its programs
 CASES = [(name, fault) for name, program in PROGRAMS.items() for fault in ("", *program.faults)]
 
 

@@ -48,6 +48,7 @@ def copy(d: Decoder) -> Execute:
         ends = warp.thread.issue("cp.async")
         access = Access("cp.async", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=ends)
         if warp.watched is not None:
+            warp.watched.lay_out(offsets)
             shadow = cta.shared.shadow
             machine.races.begin(warp.watched, access, shadow, shadow.pieces(offsets // size, size))
             reading = Access("cp.async", warp.thread, access.pc, access.time, False, ends=ends)

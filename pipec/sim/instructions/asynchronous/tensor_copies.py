@@ -156,7 +156,7 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
         offset = int(cta.own_offset(np.array([one(source, warp, lane)]))[0])
         write: Store
         if mode == "tile::scatter4":
-            offsets = tma.smem_offsets(entry, offset, 4)
+            rows = 4
             write = functools.partial(_scatter4, memory, entry, point)
         else:
             tma.check_coordinates(entry, point, storing=True)
@@ -164,11 +164,12 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
             if past:
                 # Rows end at multiples of 16 bytes (measured): the tensor's padding, or the next tensor, is written.
                 machine.warn(f"{what} at {tuple(point)} writes {past} bytes past the tensor's edge in each row")
-            offsets = tma.smem_offsets(entry, offset)
+            rows = None
             write = functools.partial(_store_box, memory, entry, point, reduction)
         # Before it is under way: what it would read later is wrong at this instruction.
+        offsets = tma.smem_offsets(entry, offset, rows)
         cta.shared.check_range(offsets, 1, what)
-        start_store(warp, lane, offsets, write, what, memory)
+        start_store(warp, lane, offsets, write, what, memory, tma.tile_of(entry, offset, rows))
 
     return each_lane(one_lane)
 

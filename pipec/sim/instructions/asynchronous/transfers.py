@@ -158,8 +158,10 @@ def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
     return WatchedMemory.of(warp, access)
 
 
-def start_store(warp: Warp, lane: int, offsets: Addresses, write: Store, what: str, target: WatchedMemory) -> None:
-    """A group-tracked store: sources are read at one moment, the destination is written at a later one."""
+def start_store(
+    warp: Warp, lane: int, offsets: Addresses, write: Store, what: str, target: WatchedMemory, tile: Tile | None = None
+) -> None:
+    """A group-tracked store: sources are read at one moment, the destination is written at a later one. `tile`: as what they are read."""
     cta, thread = warp.cta, warp.thread
     view, operation = AsyncView(cta, what), Operation()
     groups_of(warp, lane, "bulk").open.append(operation)
@@ -168,7 +170,9 @@ def start_store(warp: Warp, lane: int, offsets: Addresses, write: Store, what: s
     ((_, issued),) = target.access.ends or ()
     source = dataclasses.replace(target.access, writes=False, scope=None)
     source.ends = tuple((thread.agent(kind), issued) for kind in _STORING)
-    cta.shared.begin(thread, source, granules(offsets))
+    touched = granules(offsets)
+    cta.shared.begin(thread, source, touched)
+    cta.shared.copied_out(source, touched, tile)
 
     def read() -> None:
         if cta.exited and not cta.machine.practised("bulk stores at exit"):

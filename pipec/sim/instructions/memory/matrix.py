@@ -88,6 +88,7 @@ def store_matrix(d: Decoder) -> Execute:
         values[:, places] = np.stack([value(warp) for value in readers]).view(np.uint16)
         rows = values.reshape(8 * count, 8)
         if warp.watched is not None:
+            warp.watched.lay_out(offsets)
             # Warps that hold copies of a matrix store the same.
             same = functools.partial(_stored, cta.shared, offsets, rows)
             cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16, same)

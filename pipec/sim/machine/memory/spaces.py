@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
-from ...units.layouts import Reading
+from ...units.layouts import Reading, Tile
 from ..races.detector import Races, Same
 from ..races.ledger import Access
 from ..races.shadow import Shadow
@@ -279,6 +279,11 @@ class SharedMemory:
         """An MMA is issued that reads these operands."""
         if self.races is not None:
             self.races.layouts.operands(access, self.shadow, readings)
+
+    def copied_out(self, access: Access, granules: Addresses, tile: Tile | None) -> None:
+        """A tensor copy is issued that reads these granules as a tile."""
+        if self.races is not None and granules.size:
+            self.races.layouts.copied_out(access, self.shadow, granules, tile)
 
     def _filled_by(self, address: int) -> int:
         return int(self.filled_by[address // 16])

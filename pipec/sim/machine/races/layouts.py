@@ -1,13 +1,16 @@
-"""The layout in which a tile was written, and the one in which an MMA reads it."""
+"""The layout in which a tile was written, by a tensor copy or by threads, and the one in which an MMA or a tensor copy reads it."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement
+from ...units.patterns import lane_steps, warp_steps, written_otherwise
+from ...units.swizzle import SwizzleName
 from .ledger import Access, Cells, Ledger
 from .shadow import Shadow, distinct
 
@@ -18,8 +21,8 @@ class Misreading:
 
     writer: Access
     reader: Access
-    reading: Reading
-    tile: Tile
+    reading: Reading | Tile
+    written: str
     why: str
 
 
@@ -30,6 +33,9 @@ class Layouts:
     def __init__(self, sets: Ledger, misread: Callable[[Misreading], None] | None) -> None:
         self.sets, self.misread = sets, misread
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
+        self.fitting: set[tuple[SwizzleName, frozenset[tuple[int, int]]]] = (
+            set()
+        )  # swizzles, and the stores that showed no other one
 
     def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading]) -> None:
         """An MMA reads these operands: of tiles that tensor copies wrote last, the layout must be the same."""
@@ -43,6 +49,7 @@ class Layouts:
             found = shadow.writes[granules * each]
             tiles, marks = self._tiles(found)
             if not tiles:
+                self._by_threads(access, found, reading, reading.descriptor.layout)
                 continue
             # The same operands come back in each round of the ring, and comparing layouts is slow: a verdict is kept for the tiles and
             # where they lie.
@@ -52,7 +59,46 @@ class Layouts:
             verdict = self.judged[key]
             if verdict is not None:
                 writer = next(writer for tile, writer in tiles if tile == verdict[0])
-                self.misread(Misreading(writer, access, reading, *verdict))
+                tile, why = verdict
+                self.misread(Misreading(writer, access, reading, f"wrote {tile}", why))
+
+    def copied_out(self, access: Access, shadow: Shadow, granules: np.ndarray, tile: Tile | None) -> None:
+        """A tensor copy reads what threads have laid out as this tile."""
+        if self.misread is None or tile is None or not shadow.writes.size:
+            return
+        self._by_threads(access, shadow.writes[granules * (GRANULE // shadow.granule)], tile, tile.swizzle)
+
+    def _by_threads(self, access: Access, found: Cells, reading: Reading | Tile, swizzle: SwizzleName) -> None:
+        """What ordinary stores and cp.async wrote has no layout of its own, but their addresses have a pattern."""
+        writers = {
+            (one.thread.index, one.pc): one
+            for number in distinct(found)
+            for one in self.sets.members(number)
+            if one.writes and one.scope is None and one.proxy == "generic"
+        }
+        key = swizzle, frozenset(writers)
+        if not writers or key in self.fitting or self.misread is None:
+            return
+        by_store = defaultdict(list)
+        for (_, pc), writer in writers.items():
+            lanes = writer.thread.laid_out(pc)
+            if lanes is not None:
+                by_store[pc].append((writer.thread.index, lanes))
+        steps = []
+        for stores in by_store.values():
+            for _, lanes in stores:
+                steps += lane_steps(lanes)
+            steps += warp_steps([(warp, lanes[0]) for warp, lanes in sorted(stores)])
+        verdict = written_otherwise(swizzle, steps)
+        if verdict is None:
+            self.fitting.add(key)
+            return
+        name, step = verdict
+        why = f"{step.who} of it store at 0x{step.first:x} and 0x{step.second:x}"
+        writer = next(iter(writers.values()))
+        self.misread(
+            Misreading(writer, access, reading, f"stored as {_called(name)} asks", f"{why}, which differ in one place only then")
+        )
 
     def _tiles(self, found: Cells) -> tuple[list[tuple[Tile, Access]], np.ndarray]:
         """The tiles that stand in some places, and which of them in each."""
@@ -64,3 +110,7 @@ class Layouts:
                 marks[found == number] = len(tiles)
                 tiles.append((writer.tile, writer))
         return tiles, marks
+
+
+def _called(swizzle: SwizzleName) -> str:
+    return "no swizzle" if swizzle == "none" else f"swizzle {swizzle}"

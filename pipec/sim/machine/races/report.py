@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import SimulationError, SourceLocation
 from ...findings import CheckName
+from ...units.layouts import Reading
 from ..image import Image
 from ..machine import Machine
 from ..threads.roles import role_of, who
@@ -42,6 +43,10 @@ class Reporter:
         findings, key = self.machine.findings, (race.old.pc, race.new.pc, race.old.what, race.new.what, race.missing)
         if not findings.wanted(check) or findings.again(check, key):
             return
+        # Compilers that leave out fences leave out all of them: one warning has the lines of the rest.
+        together = check == "fence" and findings.severities[check] == "warn"
+        if together and findings.with_first(check, key, race.missing, lambda: self._lines(race)):
+            return
         old, new = self._side(race.old), self._side(race.new)
         where = "" if race.old.thread.cta == race.new.thread.cta else f" in {race.old.thread.cta}"
         verb = "gave back" if race.old.what == DEALLOCATION else "wrote" if race.old.writes else "read"
@@ -52,6 +57,11 @@ class Reporter:
         message = f"{new['who_did']} {now} {race.shadow.place(race.address)}, and {other}: {gap}"
         details = self._details(race, old, new)
         findings.add(check, key, SimulationError("race", message, new["ptx_line"], new["source"], details))
+
+    def _lines(self, race: Race) -> tuple[int, int]:
+        """Of the PTX, on both sides."""
+        items = [self.image.item(access.pc) for access in (race.old, race.new)]
+        return items[0].line if items[0] else 0, items[1].line if items[1] else 0
 
     def early(self, access: Access) -> None:
         """An access to global memory while the preceding grid may still write it."""
@@ -65,14 +75,16 @@ class Reporter:
         findings.add("grid", key, SimulationError("race", message, side["ptx_line"], side["source"], details))
 
     def misread(self, found: Misreading) -> None:
-        findings, key = (
-            self.machine.findings,
-            (found.writer.pc, found.reader.pc, found.reading.operand, found.reading.descriptor.layout),
+        what = (
+            (found.reading.operand, found.reading.descriptor.layout)
+            if isinstance(found.reading, Reading)
+            else found.reading.swizzle
         )
+        findings, key = self.machine.findings, (found.writer.pc, found.reader.pc, what)
         if findings.again("layout", key):
             return
         new, old = self._side(found.reader), self._side(found.writer)
-        message = f"{new['who_did']} reads {found.reading}, and {old['who_did']} ({old['at']}) wrote {found.tile}: {found.why}"
+        message = f"{new['who_did']} reads {found.reading}, and {old['who_did']} ({old['at']}) {found.written}: {found.why}"
         details = {key: new[key] for key in ("who", "warp", "role")}
         details["other"] = {key: old[key] for key in ("what", "who", "warp", "role", "cta", "ptx_line", "source")}
         findings.add("layout", key, SimulationError("layout", message, new["ptx_line"], new["source"], details))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...compiled import blocks as native
-from ...ptx.types import Addresses
+from ...ptx.types import LANES, Addresses
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Agent, Arrival, Clock, Knowledge, Reach, join, learned, merged
 from .executions import Executions, Lanes
 
@@ -18,6 +18,8 @@ _TIME, _TOUCHED, _MEET, _STAMP = (place // 8 for place in (native.TIME, native.T
 
 # Of one warp that are remembered: a user of a map is not so far behind who made it.
 _MAP_FENCES = 64
+# What remains of an address of shared memory, generic or not, in any CTA of a cluster.
+_OFFSET = (1 << 24) - 1
 
 
 class WarpRows:
@@ -83,6 +85,7 @@ class Thread:
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
         self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
+        self.pieces: dict[int, Addresses] = {}  # by instruction, of stores that are no ordinary ones
         self._published: tuple[Knowledge, int, Knowledge] | None = None
 
     def connect(self, number: int, executed: Executions, peers: list[Thread]) -> None:
@@ -129,6 +132,22 @@ class Thread:
     def executions(self, pc: int) -> list[Addresses]:
         """The addresses of the last executions of an ordinary load or store by lane, the oldest first."""
         return self.executed.of(pc) if self.executed is not None else []
+
+    def lay_out(self, addresses: Addresses) -> None:
+        """What executes stores a piece of a tile at these addresses, one for each lane, and is no ordinary store."""
+        if addresses.size == LANES:
+            self.pieces[self.pc()] = addresses
+
+    def laid_out(self, pc: int) -> list[int] | None:
+        """The offsets in shared memory at which a store put its pieces last, by lane; None where that is not known of all lanes."""
+        addresses = self.pieces.get(pc)
+        if addresses is None:
+            latest = self.executions(pc)
+            addresses = latest[-1] if latest else None
+        if addresses is None or int(addresses.min()) < 0:
+            return None
+        found: list[int] = (addresses & _OFFSET).tolist()
+        return found
 
     # ---- what it comes after
 

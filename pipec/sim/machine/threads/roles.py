@@ -64,10 +64,18 @@ def _reached(successors: Sequence[Sequence[int]], start: int, avoided: int) -> s
 
 
 def _name(image: Image, branch: int, arm: int) -> str:
-    item = image.item(branch)
     labels = [name for (_, name), index in image.function.labels.items() if index == arm]
-    if item is not None and item.root == "brx":
+    if _is_table(image, branch):
         table = list(image.successors[branch])
         return f"partition {table.index(arm)}"
+    # The warps that go past Triton's table of partitions.
+    elsewhere = set().union(*(_only_through(image, branch, other) for other in set(image.successors[branch]) - {arm}))
+    if any(_is_table(image, index) for index in elsewhere):
+        return "default partition"
     first = image.item(arm)
     return labels[0] if labels else f"from PTX line {first.line if first else 0}"
+
+
+def _is_table(image: Image, index: int) -> bool:
+    item = image.item(index)
+    return item is not None and item.root == "brx"

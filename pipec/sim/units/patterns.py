@@ -1,0 +1,85 @@
+"""In which swizzle threads write a tile, as far as the addresses of their lanes show it.
+
+A swizzle is linear in the bits of an address. Threads that lay out a tile change one coordinate with each bit of their number as a rule,
+so that under the swizzle which they write in, each bit of the lane and of the warp changes one bit of the address before the swizzle, and
+under another one it changes two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from .swizzle import SWIZZLES, SwizzleName
+
+_KINDS: tuple[SwizzleName, ...] = ("none", "32B", "64B", "128B")
+_LANE_BITS = 5
+# Swizzles look at these bits of an address and repeat after them. Tiles begin at multiples of that, so that these bits are those of
+# the place in the tile, whatever is carried into the others.
+_PATTERN = 0x3FF
+# So many bits of lanes and warps must speak for a swizzle: a single one may be a coincidence.
+_ENOUGH = 2
+
+
+@dataclass(frozen=True)
+class Step:
+    """Two addresses that differ by one bit of the lane, or of the warp; `who` says which."""
+
+    who: str
+    first: int
+    second: int
+
+    @property
+    def difference(self) -> int:
+        return (self.first ^ self.second) & _PATTERN
+
+
+def lane_steps(addresses: Sequence[int]) -> list[Step]:
+    """Of one store by a whole warp; none where a bit of the lane does not always change the same bits of the address."""
+    steps = [Step(f"lanes 0 and {1 << bit}", addresses[0], addresses[1 << bit]) for bit in range(_LANE_BITS)]
+    for lane, address in enumerate(addresses):
+        expected = addresses[0]
+        for bit, step in enumerate(steps):
+            expected ^= step.difference if lane >> bit & 1 else 0
+        if (address ^ expected) & _PATTERN:
+            return []
+    return steps
+
+
+def warp_steps(addresses: Sequence[tuple[int, int]]) -> list[Step]:
+    """Of (warp, address of its first lane) at one instruction."""
+    by_warp = dict(addresses)
+    return [
+        Step(f"warps {warp} and {warp ^ bit}", address, by_warp[warp ^ bit])
+        for warp, address in addresses
+        for bit in (1, 2, 4)
+        if not warp & bit and warp ^ bit in by_warp
+    ]
+
+
+def written_otherwise(read: SwizzleName, steps: Iterable[Step]) -> tuple[SwizzleName, Step] | None:
+    """Another swizzle that all steps speak for where they speak against `read`, and a step that does; None where nothing is certain."""
+    if read not in _KINDS:
+        return None
+    left, speaking, against = set(_KINDS), set[int](), None
+    for step in steps:
+        kinds = _kinds_of(step.difference)
+        if not kinds or len(kinds) == len(_KINDS):
+            continue
+        left &= kinds
+        speaking.add(step.difference)
+        if against is None and read not in kinds:
+            against = step
+    if against is None or not left or len(speaking) < _ENOUGH:
+        return None
+    return max(left, key=_KINDS.index), against
+
+
+@lru_cache(maxsize=1024)
+def _kinds_of(difference: int) -> frozenset[SwizzleName]:
+    """The swizzles under which these bits of an address are one bit before it."""
+    bits = np.array([difference], np.int64)
+    return frozenset(name for name in _KINDS if int(SWIZZLES[name].apply(bits)[0]).bit_count() == 1)
