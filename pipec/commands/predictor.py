@@ -110,7 +110,7 @@ def _given(network: Network, shapes: Mapping[str, str]) -> tuple[dict[str, int],
     absent = [name for name in names if name not in given and not name.startswith("%")]
     if absent:
         raise Unclear(
-            1, f"how often its loops run depends on {', '.join(f'`{name}`' for name in absent)}: give `--shape {absent[0]}=...`"
+            0, f"how often its loops run depends on {', '.join(f'`{name}`' for name in absent)}: give `--shape {absent[0]}=...`"
         )
     return given, blocks
 

@@ -95,7 +95,7 @@ def test_shapes_of_products() -> None:
         lines = text.split("\n")
         first, *_, last = [at for at, line in enumerate(lines, 1) if re.search(r"tcgen05\.mma|wgmma\.mma_async", line)]
         between = code.between(first - 1, last + 1, frozenset((first - 1, last + 1)), 128)
-        shapes = {(one.instructions.rows, one.instructions.columns) for one in between.products if isinstance(one, Multiply)}
+        shapes = {(one.instructions.rows, one.instructions.columns) for one in between.asked if isinstance(one, Multiply)}
         assert shapes == {shape}
 
 
@@ -112,6 +112,55 @@ def test_every_ptx_has_a_time_or_a_reason(path: Path) -> None:
         except (Unclear, Unreadable):
             continue
         assert found.seconds > 0 and (found.moved or found.flops)
+
+
+SYNCHRONOUS = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 k_a, .param .u32 k_n) .reqntid 128 .maxnreg 128
+{{
+  .reg .pred %p<4>; .reg .b32 %r<80>; .reg .b64 %rd<8>; .reg .f32 %f<80>;
+  .shared .align 1024 .b8 tiles[65536];
+  ld.param.u64 %rd1, [k_a];
+  ld.param.u32 %r1, [k_n];
+  mov.u32 %r2, 0;
+$loop:
+  setp.ge.s32 %p1, %r2, %r1;
+  @%p1 bra $end;
+{loads}
+  bar.sync 0;
+  wgmma.fence.sync.aligned;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{%f0, %f1, %f2, %f3}}, %rd2, %rd3, 1, 1, 1, 0, 0;
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;
+  bar.sync 0;
+  add.s32 %r2, %r2, 1;
+  bra $loop;
+$end:
+  ret;
+}}
+"""
+
+
+def synchronous(loads: str, turns: int) -> PtxPrediction:
+    text = SYNCHRONOUS.format(loads=loads)
+    network = read(text, "k", FORMS)
+    return predict_ptx(network, text, BY_ARCH["sm_90a"], {"k_n": turns}, 132, None)
+
+
+def test_threads_that_load_for_themselves_wait_for_it() -> None:
+    """What threads read into registers, or copy by `cp.async` and wait for, is loaded, too: in each turn of the loop."""
+    none = synchronous("", 64)
+    read_ = synchronous("\n".join(f"  ld.global.v4.b32 {{%r1{at}, %r2{at}, %r3{at}, %r4{at}}}, [%rd1];" for at in range(4)), 64)
+    copied = "\n".join("  cp.async.cg.shared.global [%r9], [%rd1], 16;" for _ in range(4)) + "\n  cp.async.commit_group;"
+    waited = synchronous(copied + "\n  cp.async.wait_group 0;", 64)
+    ahead = synchronous(copied + "\n  cp.async.wait_group 2;", 64)
+    assert none.moved == 0 and read_.moved == waited.moved == ahead.moved
+    assert read_.moved == pytest.approx(64 * 4 * 16 * 128, rel=0.02)  # the way out of the loop counts like a turn
+    latency = BY_ARCH["sm_90a"].load
+    assert read_.cycles > none.cycles + 64 * latency and waited.cycles > none.cycles + 64 * latency
+    assert none.cycles < ahead.cycles < 0.6 * waited.cycles
 
 
 # ------------------------------------------------------------------------------------------------------------------ faces

@@ -5,7 +5,7 @@ constants whatever the thread; bytes of stores; counts of everything else. Loops
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from math import inf
 
@@ -21,6 +21,8 @@ _WIDTH = re.compile(r"\.[a-z]+(\d+)$")
 _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
 _FREE = frozenset(("mov", "bra"))  # in SASS values stay in the registers that loops carry them in; branches issue beside
 _TO_GLOBAL = ("st.global", "red.global")
+_FROM_GLOBAL = ("ld.global", "ld.relaxed.gpu.global", "ld.volatile.global")
+_FETCH = re.compile(r"cp\.async\.c[ag]\.shared")
 _BULK = ("cp.async.bulk", "cp.reduce.async.bulk")
 _NARROW = frozenset(("e4m3", "e5m2", "s8", "u8"))
 _KINDS = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}  # kind -> whether its elements have 8 bits or fewer
@@ -47,20 +49,30 @@ class Multiply:
 
 
 @record
+class Fetch:
+    """Bytes that all threads of the process together copy to shared memory by `cp.async`; waited for by groups."""
+
+    size: float
+
+
+@record
 class Group:
-    """`commit`: the products so far are a group. Otherwise all but the last `pending` groups are waited for."""
+    """`commit`: the products so far, or the `fetches`, are a group. Otherwise all but the last `pending` groups are waited for."""
 
     commit: bool
     pending: int = 0
+    fetches: bool = False
 
 
 @record
 class Stretch:
-    """What one thread does between two places: `products` in their order; `stored` bytes to global memory."""
+    """What one thread does between two places: `asked` for in that order, products and copies; bytes `loaded` from global memory into
+    registers, and `stored` there, by all threads together."""
 
     slots: Slots
+    loaded: float
     stored: float
-    products: tuple[Multiply | Group, ...]
+    asked: tuple[Multiply | Fetch | Group, ...]
 
 
 @record
@@ -136,37 +148,29 @@ class Code:
 
     def between(self, start: int, end: int, places: frozenset[int], threads: int) -> Stretch:
         """Behind line `start` and before `end`, not by way of another of `places`; both sides of a branch count. `threads` go there."""
-        slots, stored, staged, products = Slots(0.0, 0.0), 0.0, 0.0, []
+        slots, loaded, stored, staged = Slots(0.0, 0.0), 0.0, 0.0, 0.0
+        asked: list[Multiply | Fetch | Group] = []
         leaves = False
         for line in self._on_the_way(start, end, places):
             for one in self._parsed[line]:
-                product = self._product(line, one, threads)
-                if product is not None:
-                    products.append(product)
+                request = self._product(line, one, threads) or _fetch(line, one, threads)
+                if request is not None:
+                    asked.append(request)
                     continue
                 operation = one.opcode.partition(".")[0]
                 special = float(operation in _SPECIAL)
                 plain = 1 - special if operation not in _FREE else 0.0
                 slots = Slots(slots.plain + plain, slots.special + special)
+                loaded += _bytes(one.opcode) * threads if one.opcode.startswith(_FROM_GLOBAL) else 0.0
                 stored += _bytes(one.opcode) * threads if one.opcode.startswith(_TO_GLOBAL) else 0.0
                 staged += _bytes(one.opcode) * threads if one.opcode.startswith("st.shared") else 0.0
                 leaves |= one.opcode.startswith(_BULK) and ".global.shared" in one.opcode
         # A bulk store's size stands in its tensor map or a register; what was put into shared memory for it is as much.
-        return Stretch(slots, stored + (staged if leaves else 0.0), tuple(products))
+        return Stretch(slots, loaded, stored + (staged if leaves else 0.0), tuple(asked))
 
     def _on_the_way(self, start: int, end: int, places: frozenset[int]) -> list[int]:
-        def reach(first: Iterator[int], links: dict[int, tuple[int, ...]]) -> set[int]:
-            found: set[int] = set()
-            stack = [line for line in first if line not in places]
-            while stack:
-                line = stack.pop()
-                if line not in found:
-                    found.add(line)
-                    stack += [other for other in links.get(line, ()) if other not in places]
-            return found
-
-        forward = reach(iter(self._next.get(start, ())), self._next)
-        backward = reach(iter(self._before.get(end, ())), self._before)
+        forward = _reached(self._next.get(start, ()), self._next, places)
+        backward = _reached(self._before.get(end, ()), self._before, places)
         return sorted(forward & backward)
 
     @cached_property
@@ -259,7 +263,32 @@ def _folded(operation: str, sources: list[tuple[float, float]]) -> tuple[float, 
             return -inf, inf
 
 
+def _reached(first: Iterable[int], links: Mapping[int, tuple[int, ...]], places: frozenset[int]) -> set[int]:
+    """Lines to which links lead from the first ones without going through a place."""
+    found: set[int] = set()
+    stack = [line for line in first if line not in places]
+    while stack:
+        line = stack.pop()
+        if line not in found:
+            found.add(line)
+            stack += [other for other in links.get(line, ()) if other not in places]
+    return found
+
+
+def _fetch(line: int, one: _Line, threads: int) -> Fetch | Group | None:
+    if one.opcode.startswith("cp.async.commit_group"):
+        return Group(commit=True, fetches=True)
+    if one.opcode.startswith(("cp.async.wait_group", "cp.async.wait_all")):
+        return Group(commit=False, pending=int(one.operands or 0), fetches=True)
+    if _FETCH.match(one.opcode) is None:
+        return None
+    size = one.operands.rsplit("]", 1)[-1].split(",")[1].strip() if "," in one.operands.rsplit("]", 1)[-1] else ""
+    if not size.isdecimal():
+        raise Unclear(line, f"how much `{one.opcode}` copies is worked out at run time")
+    return Fetch(float(int(size) * threads))
+
+
 def _bytes(opcode: str) -> float:
-    """Of one thread's store."""
+    """Of one thread's load or store."""
     vector, width = _VECTOR.search(opcode), _WIDTH.search(opcode)
     return (int(vector[1]) if vector else 1) * (int(width[1]) / 8 if width else 4)

@@ -10,7 +10,7 @@ from pipec.predict.device import Device
 from pipec.predict.following.run import MOST_EVENTS
 from pipec.predict.following.uses import Stretch
 from pipec.predict.ptx.answers import AT_ONCE, LAUNCHED
-from pipec.predict.ptx.code import Code, Group, Multiply, Unclear
+from pipec.predict.ptx.code import Code, Fetch, Group, Multiply, Unclear
 from pipec.predict.ptx.code import Stretch as Between
 from pipec.predict.work import LINE, product_cycles
 from pipec.protocol.sample import evaluate, known_function
@@ -19,6 +19,7 @@ from pipec.verify.network import Arrive, Edge, End, Network, Process, Test, Use,
 from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, symbols_in, symbols_of
 
 _WARPGROUP = 128
+_EARLY = 16  # bytes of a thread: so few of them, a factor or a bias, are asked for before they are needed
 _ALL = -1  # blocks
 
 UNIFORM = {"%ctaid": 0, "%clusterid": 0, "%cluster_ctaid": 0, "%cluster_ctarank": 0}
@@ -53,6 +54,8 @@ class _Running:
         self.cursors = [0] * process.cursors
         self.products = 0.0  # when those issued so far have ended
         self.groups: list[float] = []
+        self.fetched = 0.0  # when what was asked for by `cp.async` so far has come
+        self.fetches: list[float] = []
         self.places = frozenset(state.line for state in process.states)
 
 
@@ -80,6 +83,7 @@ class Multiprocessor:
         self._between: dict[tuple[int, int, int], Between] = {}
         self.busy: dict[str, float] = defaultdict(float)
         self.moved = self.flops = 0.0
+        self.carried = False  # whether a barrier has waited for copies
         self.stretches: list[Stretch] = []
         self._running = [
             _Running(process, block, self._numbers(given, first + block, process.ranks[0], grid, running), groups)
@@ -203,6 +207,7 @@ class Multiprocessor:
         self.busy["copies"] += walking * one.alike
         self.busy["issue"] += issue * one.alike
         self.moved += size * one.alike
+        self.carried = True
         return end + device.load + self._farther + rows * (device.load_row + device.load_line)
 
     def _follow(self, one: _Running, edge: Edge) -> None:
@@ -227,6 +232,11 @@ class Multiprocessor:
         return self._between[key]
 
     def _work(self, one: _Running, between: Between) -> None:
+        if between.loaded:
+            begun, there = one.now, self._fetch(one, between.loaded)
+            if between.loaded > _EARLY * one.threads:
+                one.now = there
+                self._stretch(one, "read", begun, one.now)
         cycles = 0.0
         if one.threads >= _WARPGROUP:  # what one warp issues beside copies and products is part of their figures
             cycles = between.slots.cycles(self._device)
@@ -241,17 +251,31 @@ class Multiprocessor:
             one.now = start + cycles * (self._device.dependent if one.share > 1 else 1.0)
             self.busy["threads"] += cycles * one.alike
             self._stretch(one, "work", begun, one.now)
-        for product in between.products:
-            self._multiply(one, product)
+        for asked in between.asked:
+            match asked:
+                case Multiply():
+                    self._multiply(one, asked)
+                case Fetch(size):
+                    one.fetched = self._fetch(one, size)
+                case Group(commit=True, fetches=fetches):
+                    (one.fetches if fetches else one.groups).append(one.fetched if fetches else one.products)
+                case Group(pending=pending, fetches=fetches):
+                    self._await_groups(one, one.fetches if fetches else one.groups, pending)
 
-    def _multiply(self, one: _Running, product: Multiply | Group) -> None:
-        if isinstance(product, Group):
-            if product.commit:
-                one.groups.append(one.products)
-            elif len(one.groups) > product.pending:
-                one.now = max(one.now, one.groups[-1 - product.pending])
-                del one.groups[: len(one.groups) - product.pending]
-            return
+    def _fetch(self, one: _Running, size: float) -> float:
+        """When bytes have come that threads ask for themselves, through the L2 like those of the copy engine."""
+        moving = size / self._rate
+        end = self._copies[one.rank] = max(one.now, self._copies[one.rank]) + moving
+        self.busy["copies"] += moving * one.alike
+        self.moved += size * one.alike
+        return end + self._device.load + self._farther
+
+    def _await_groups(self, one: _Running, groups: list[float], pending: int) -> None:
+        if len(groups) > pending:
+            one.now = max(one.now, groups[-1 - pending])
+            del groups[: len(groups) - pending]
+
+    def _multiply(self, one: _Running, product: Multiply) -> None:
         cycles, latency = product_cycles(product.instructions, self._device)
         of = product.instructions
         ranks = (one.rank, one.rank ^ 1) if of.group > 1 else (one.rank,)  # a pair's tensor cores work together

@@ -128,7 +128,7 @@ def predict_ptx(
     else:  # blocks follow each other without waiting for the longest, and at the end some places idle
         cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE))
     moved, flops = sum(run.moved for run in runs), sum(run.flops for run in runs)
-    if not moved and not flops:
+    if not any(run.carried for run in runs) and not flops:
         raise Unclear(
             0, "no barrier of it carries copies or products: its threads take the time, and what they compute is not followed"
         )
