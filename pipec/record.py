@@ -145,7 +145,11 @@ def _method(cls: Any, what: str, names: tuple[str, ...], defaults: tuple[object,
 
 def replace(value: Kind, /, **changes: object) -> Kind:
     """A copy with some fields changed."""
-    return type(value)(**fields_of(value) | changes)
+    kind: Any = type(value)
+    if not changes.keys() <= {*kind.__match_args__}:
+        raise TypeError(f"{kind.__name__} has no fields {', '.join(sorted(changes.keys() - {*kind.__match_args__}))}")
+    made: Kind = kind(*[changes[name] if name in changes else getattr(value, name) for name in kind.__match_args__])
+    return made
 
 
 def fields_of(value: Any) -> dict[str, Any]:

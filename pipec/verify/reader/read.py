@@ -265,7 +265,7 @@ class Reading:
                 if found.setdefault(offset, init) is not init:
                     raise Unreadable(init[1], "two threads make the same barrier ready")
         lines = {line for _, line, _ in found.values()}
-        for at, kind in flow.kinds.items():
+        for at, kind in flow.graph.notable.items():
             if kind is Kind.INIT and flow.code[at].line not in lines:
                 raise Unreadable(flow.code[at].line, "a barrier is made ready after threads have met, or never")
         return {offset: count for offset, (count, _, _) in found.items()}

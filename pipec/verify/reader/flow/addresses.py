@@ -34,7 +34,7 @@ def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int]) -> N
         after = _behind(block, before[block.number], variables, alignments)
         for number in block.next:
             known = before.get(number)
-            joined = after if known is None else _joined(known, after)
+            joined = after if known is None or known is after else _joined(known, after)
             if number != EXIT and joined != known:
                 before[number] = joined
                 work.append(number)
@@ -42,6 +42,8 @@ def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int]) -> N
 
 def _behind(block: Block, before: State, variables: State, alignments: Mapping[str, int]) -> State:
     """What registers hold behind a block; there is no entry for numbers."""
+    if not block.steps:
+        return before
     known = {**variables, **before}
     for step in block.steps:
         found = _made(step, known, alignments)
@@ -67,7 +69,7 @@ def _made(step: Step, known: State, alignments: Mapping[str, int]) -> Roots:
         if any(known.get(name) for text in one.operands if text[:1] != "[" for name in registers(text)):
             raise _refused(one)
         return _NONE
-    if not computable(one):
+    if not computable(one.opcode):
         return _NONE
     operands = [known.get(text, _NONE) for text in one.operands[1:]]
     if not any(operands) or step.kind is Kind.OBSERVE:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.text.opcodes import Kind, defines, kind
+from pipec.verify.reader.text.opcodes import Kind, defines, kind_of
 from pipec.verify.reader.text.statements import Instruction, Kernel
 
 EXIT = -1
@@ -50,7 +50,8 @@ class Block(Stretch):
 
 
 class Graph:
-    """All of a kernel's control flow. By instruction: `kinds`, and `place`, its block; by register: `definitions`."""
+    """All of a kernel's control flow. By instruction: `kinds`, and `place`, its block; by register: `definitions`. `notable`: the kinds of
+    what does more than compute or store."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.code = kernel, kernel.code
@@ -59,14 +60,22 @@ class Graph:
             raise Unreadable(kernel.line, "the kernel has no instructions")
         self.reached = reached(self.blocks)
         self.kinds: dict[int, Kind] = {}
-        self.place: dict[int, int] = {}
+        self.place = [0] * len(self.code)
         self.definitions: dict[str, list[int]] = {}
+        known = {opcode: kind_of(opcode) for opcode in {one.opcode for one in self.code}}
         for block in self.blocks:
-            if block.number in self.reached:
-                for at in range(block.first, block.last):
-                    self.place[at], self.kinds[at] = block.number, kind(self.code[at])
-                    for name in self.defined(at):
-                        self.definitions.setdefault(name, []).append(at)
+            if block.number not in self.reached:
+                continue
+            self.place[block.first : block.last] = [block.number] * (block.last - block.first)
+            for at in range(block.first, block.last):
+                one = self.code[at]
+                what = self.kinds[at] = known[one.opcode]
+                for name in defines(one, what):
+                    self.definitions.setdefault(name, []).append(at)
+        self.notable = {at: what for at, what in self.kinds.items() if what is not Kind.COMPUTE and what is not Kind.EFFECT}
+        for at, what in self.notable.items():
+            if what is Kind.UNREAD:
+                raise Unreadable(self.code[at].line, f"{self.code[at].opcode} is not understood")
         self.after = _post_dominators(self.blocks, self.reached)
         self.decides = _control(self.blocks, self.after, self.reached)
 
@@ -82,7 +91,8 @@ class Graph:
 def _blocks(kernel: Kernel) -> list[Stretch]:
     code = kernel.code
     starts = {0, *kernel.labels.values()}
-    starts.update(at + 1 for at, one in enumerate(code) if one.head in ("bra", "ret", "exit", "trap"))
+    ends = {opcode for opcode in {one.opcode for one in code} if opcode.partition(".")[0] in ("bra", "ret", "exit", "trap")}
+    starts.update([at for at, one in enumerate(code, 1) if one.opcode in ends])
     bounds = sorted(at for at in starts if at < len(code))
     number_of = {at: number for number, at in enumerate(bounds)}
     blocks = []
@@ -114,6 +124,27 @@ def reached(blocks: Sequence[Stretch]) -> set[int]:
             seen.add(number)
             work += blocks[number].next
     return seen
+
+
+def leading_to(blocks: Sequence[Stretch], among: set[int], wanted: set[int]) -> set[int]:
+    """The blocks among some that are wanted, or from which one of these is come to."""
+    found, work = set(wanted), [*wanted]
+    before = _before(blocks, among) if work else {}
+    while work:
+        for one in before.get(work.pop(), ()):
+            if one not in found:
+                found.add(one)
+                work.append(one)
+    return found
+
+
+def _before(blocks: Sequence[Stretch], among: set[int]) -> dict[int, list[int]]:
+    """By block: those from which it is come to at once."""
+    before: dict[int, list[int]] = {}
+    for number in among:
+        for after in blocks[number].next:
+            before.setdefault(after, []).append(number)
+    return before
 
 
 def _post_dominators(blocks: Sequence[Stretch], among: set[int]) -> dict[int, int]:
@@ -201,10 +232,7 @@ def _back_edges(blocks: Sequence[Stretch]) -> list[tuple[int, int]]:
 
 def natural_loops(blocks: Sequence[Stretch]) -> dict[int, frozenset[int]]:
     """By first block: of each jump back to it, the blocks from which that is reached without passing its target."""
-    before: dict[int, list[int]] = {}
-    for number in reached(blocks):
-        for after in blocks[number].next:
-            before.setdefault(after, []).append(number)
+    before = _before(blocks, reached(blocks))
     found: dict[int, frozenset[int]] = {}
     for source, target in _back_edges(blocks):
         body, work = {*found.get(target, ()), target}, [source]

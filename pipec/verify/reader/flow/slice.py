@@ -10,7 +10,7 @@ from functools import cached_property
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.addresses import check_addresses
-from pipec.verify.reader.flow.graph import EXIT, Block, Graph, Step, natural_loops, reached
+from pipec.verify.reader.flow.graph import EXIT, Block, Graph, Step, leading_to, natural_loops, reached
 from pipec.verify.reader.flow.sections import Section, members, sections
 from pipec.verify.reader.text.opcodes import EVENTS, MEETINGS, Kind, deciding, defines
 from pipec.verify.reader.text.operations import computable
@@ -103,14 +103,20 @@ class Flow:
                 _poll(block)
 
     def _loops(self, reached: set[int]) -> None:
+        made = {number: _all(self.blocks[number]) for number in reached}
         for first, body in natural_loops(self.blocks).items():
             self.blocks[first].loop = body
         for number in reached:
             for inner in self.blocks[number].loop:
-                for step in self.blocks[inner].steps:
-                    self.blocks[number].carried |= step.defines
+                self.blocks[number].carried |= made[inner]
 
     def _liveness(self, reached: set[int]) -> None:
+        # What is live in front of a block: what it needs, and what is live behind it and not written in it.
+        needed, kept = {number: 0 for number in reached}, {number: -1 for number in reached}
+        for number in reached:
+            for step in reversed(self.blocks[number].steps):
+                needed[number] = live_before(step, needed[number])
+                kept[number] &= -1 if step.instruction.predicate else ~step.defines
         # Backwards in the text is nearly post-order, so few rounds are needed.
         order = sorted(reached, reverse=True)
         changed = True
@@ -118,21 +124,13 @@ class Flow:
             changed = False
             for number in order:
                 block = self.blocks[number]
-                live = self.live_after(block)
-                for step in reversed(block.steps):
-                    live = live_before(step, live)
+                live = needed[number] | self.live_after(block) & kept[number]
                 if live != block.live:
                     block.live, changed = live, True
 
     def _leading_to(self, reached: set[int], wanted: "Question") -> set[int]:
         """The blocks from which such a step can still be come to."""
-        found = {number for number in reached if any(map(wanted, self.blocks[number].steps))}
-        changed = True
-        while changed:
-            more = {number for number in reached - found if not found.isdisjoint(self.blocks[number].next)}
-            found |= more
-            changed = bool(more)
-        return found
+        return leading_to(self.blocks, reached, {number for number in reached if any(map(wanted, self.blocks[number].steps))})
 
     def comes_to(self, wanted: "Question", block: Block, index: int) -> bool:
         """Whether such a step can still be come to from a place."""
@@ -193,7 +191,7 @@ def _sources(one: Instruction, what: Kind, event: bool) -> list[str]:
     if event:
         for operand in deciding(one, what):
             found += registers(operand)
-    if (what is Kind.COMPUTE or what is Kind.MEET_COMPUTE) and computable(one):
+    if (what is Kind.COMPUTE or what is Kind.MEET_COMPUTE) and computable(one.opcode):
         text = one.text
         found += registers(text[text.find("}") + 1 :] if text[:1] == "{" else text.partition(",")[2])
         if one.predicate:

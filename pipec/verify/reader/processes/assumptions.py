@@ -5,13 +5,14 @@ until somebody else has changed it is understood where it is a turn (turns.py).
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
-from pipec.verify.reader.flow.graph import EXIT, Stretch
+from pipec.verify.reader.flow.graph import EXIT, Stretch, leading_to
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.turns import turns
-from pipec.verify.reader.text.opcodes import Kind
+from pipec.verify.reader.text.opcodes import Kind, kind_of
 from pipec.verify.reader.text.operations import wrapped
 from pipec.verify.reader.text.statements import Instruction, integer
 from pipec.verify.reader.values.surroundings import Surroundings
@@ -31,13 +32,14 @@ _MOST_BLOCKS = 300  # of a loop that is looked at
 def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
     """One for each kind of thing, with the lines."""
     lines: dict[AssumptionKind, list[int]] = {}
-    for at, kind in flow.kinds.items():
+    notable = flow.graph.notable
+    for at, kind in notable.items():
         if kind in _BY_KIND:
             lines.setdefault(_BY_KIND[kind], []).append(flow.code[at].line)
     if "reqnctapercluster" not in flow.kernel.directives:
-        lines["cluster"] = [flow.code[at].line for at, kind in flow.kinds.items() if _of_cluster(flow.code[at], kind)]
-    if Kind.GIVE_UP in flow.kinds.values():
-        lines["given up"] = [flow.code[at].line for at, kind in flow.kinds.items() if kind in _LATER]
+        lines["cluster"] = _of_clusters(flow)
+    if Kind.GIVE_UP in notable.values():
+        lines["given up"] = [flow.code[at].line for at, kind in notable.items() if kind in _LATER]
     loops, polls = [], []
     for first, body in flow.graph.loops.items():
         if not _followed(flow, body) and not _counts(flow, first, body):
@@ -58,24 +60,32 @@ _LATER = frozenset({Kind.LOAD, Kind.ANSWER, Kind.COMMIT, Kind.COPIES_ARRIVE})
 _CLUSTER_REGISTERS = re.compile(r"%(?:n?cluster|is_explicit_cluster)")
 
 
-def _of_cluster(one: Instruction, kind: Kind) -> bool:
-    """Whether it does something else where the launch makes clusters of CTAs."""
-    if kind in (Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT) or one.head in ("mapa", "getctarank"):
+def _of_clusters(flow: Flow) -> list[int]:
+    """The lines that do something else where the launch makes clusters of CTAs."""
+    opcodes = {opcode for opcode in {one.opcode for one in flow.code} if _of_cluster(opcode)}
+    asked = _CLUSTER_REGISTERS.search(flow.kernel.body) is not None
+    if not opcodes and not asked:
+        return []
+    found = [
+        one for at in flow.kinds if (one := flow.code[at]).opcode in opcodes or asked and _CLUSTER_REGISTERS.search(one.text)
+    ]
+    return [one.line for one in found]
+
+
+@cache
+def _of_cluster(opcode: str) -> bool:
+    parts = opcode.split(".")
+    if kind_of(opcode) in (Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT) or parts[0] in ("mapa", "getctarank"):
         return True
-    if "multicast::cluster" in one.parts or "cta_group::2" in one.parts:
-        return True
-    return "%" in one.text and _CLUSTER_REGISTERS.search(one.text) is not None
+    return "multicast::cluster" in parts or "cta_group::2" in parts
 
 
 def check_loops(flow: Flow) -> None:
     """Tensor memory is asked for and given back a number of times that is known."""
-    for body in flow.graph.loops.values():
-        for number in body:
-            for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
-                if flow.kinds[at] in (Kind.ALLOCATE, Kind.FREE):
-                    raise Unreadable(
-                        flow.code[at].line, "tensor memory that is asked for or given back in a loop is not understood"
-                    )
+    looped = frozenset[int]().union(*flow.graph.loops.values())
+    for at, kind in flow.graph.notable.items():
+        if kind in (Kind.ALLOCATE, Kind.FREE) and flow.graph.place[at] in looped:
+            raise Unreadable(flow.code[at].line, "tensor memory that is asked for or given back in a loop is not understood")
 
 
 def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterable[Collection[int]]]) -> None:
@@ -91,12 +101,11 @@ def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterabl
             raise Unreadable(line, "a CTA does not give back as much tensor memory as it asks for, on every way")
     if len({tuple(asked) for asked in around.columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
-    asks = _comes_to(flow, frozenset({Kind.ALLOCATE}))
-    for at, after in asks.items():
-        if after and flow.code[at].opcode.startswith("tcgen05.relinquish_alloc_permit"):
-            raise Unreadable(
-                flow.code[at].line, "tensor memory that is asked for after the permit has been given up is not understood"
-            )
+    given_up = [at for at in flow.graph.notable if flow.code[at].opcode.startswith("tcgen05.relinquish_alloc_permit")]
+    if late := _coming_to(flow, given_up, frozenset({Kind.ALLOCATE})):
+        raise Unreadable(
+            flow.code[late[0]].line, "tensor memory that is asked for after the permit has been given up is not understood"
+        )
 
 
 _TOUCHING = frozenset(
@@ -107,18 +116,20 @@ _TOUCHING = frozenset(
 def check_given_up(flow: Flow) -> None:
     """A barrier is given up when nobody touches one any more: all threads have met at `bar.sync 0` as often as the one that gives it up,
     and from none of the places where they may then be does a way lead to an instruction that touches a barrier."""
-    given_up = [at for at, kind in flow.kinds.items() if kind is Kind.GIVE_UP]
+    notable = flow.graph.notable
+    given_up = [at for at, kind in notable.items() if kind is Kind.GIVE_UP]
     if not given_up:
         return
-    if any(flow.code[at].head == "barrier" and "cluster" in flow.code[at].parts for at in flow.kinds):
+    if any(flow.code[at].head == "barrier" and "cluster" in flow.code[at].parts for at in notable):
         raise Unreadable(flow.code[given_up[0]].line, "a barrier of a cluster that is given up is not understood")
-    for at, kind in flow.kinds.items():
+    for at, kind in notable.items():
         named = {Kind.SYNC: 0, Kind.SIGN: 0, Kind.VOTE: 1}.get(kind)
         if named is not None and not _meets(flow, at) and integer(flow.code[at].operands[named]) in (None, 0):
             raise Unreadable(flow.code[at].line, "how often all threads have met when a barrier is given up is not understood")
-    met, touched = _meetings_before(flow), _comes_to(flow, _TOUCHING)
+    met, meetings = _meetings_before(flow), [at for at in notable if _meets(flow, at)]
+    touched = _coming_to(flow, meetings, _TOUCHING)
     for at in given_up:
-        if met[at] in (0, _MANY) or any(_meets(flow, one) and met[one] == met[at] - 1 and touched[one] for one in flow.kinds):
+        if met[at] in (0, _MANY) or any(met[one] == met[at] - 1 for one in touched):
             raise Unreadable(flow.code[at].line, "a barrier is given up while somebody may still touch it")
 
 
@@ -151,23 +162,19 @@ def _meetings_before(flow: Flow) -> dict[int, int]:
     return found
 
 
-def _comes_to(flow: Flow, kinds: frozenset[Kind]) -> dict[int, bool]:
-    """By instruction: whether a way leads on to one of these kinds."""
-    blocks = [block for block in flow.graph.blocks if block.number in flow.graph.reached]
-    has = {block.number: any(flow.kinds[at] in kinds for at in range(block.first, block.last)) for block in blocks}
-    leads = dict.fromkeys(has, False)
-    changed = True
-    while changed:
-        changed = False
-        for block in blocks:
-            if not leads[block.number] and any(has[after] or leads[after] for after in block.next if after != EXIT):
-                leads[block.number] = changed = True
-    found: dict[int, bool] = {}
-    for block in blocks:
-        ahead = leads[block.number]
-        for at in reversed(range(block.first, block.last)):
-            found[at] = ahead
-            ahead = ahead or flow.kinds[at] in kinds
+def _coming_to(flow: Flow, places: Sequence[int], kinds: frozenset[Kind]) -> list[int]:
+    """The instructions among `places` from which a way leads on to one of these kinds."""
+    graph = flow.graph
+    there = [at for at, kind in graph.notable.items() if kind in kinds]
+    if not there or not places:
+        return []
+    has = {graph.place[at] for at in there}
+    leads = leading_to(graph.blocks, graph.reached, has)
+    found = []
+    for at in places:
+        block = graph.blocks[graph.place[at]]
+        if any(at < one < block.last for one in there) or not leads.isdisjoint(block.next):
+            found.append(at)
     return found
 
 

@@ -8,11 +8,26 @@ from pipec.verify.reader.processes.rounds import MOST_TURNS, Rounds, Trail
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import LOADED, MET, RESIDUE, Env, Met
 from pipec.verify.reader.values.tables import Hints, Special, cursor_of, fitted, has_addresses, size_of, union
-from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
-from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
+from pipec.verify.terms import (
+    Both,
+    Compare,
+    Either,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    substitute,
+    substituted,
+    symbols_in,
+    symbols_of,
+)
 
 _MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
 PUBLISHED = ("published",)
+# Values in which symbols may stand.
+OF_SYMBOLS: frozenset[type] = frozenset({Linear, Compare, Both, Either})
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
 # How far a walk has come: nodes found, the node that is followed (-1: the start), barriers made ready.
 Here = tuple[int, int, dict[int, tuple[int, int, tuple[int, ...]]]]
@@ -274,7 +289,7 @@ class Loops(Rounds):
                     env[name] = self.machine.same(table)
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
-        if type(value) is int or isinstance(value, (int, Table, Lanes, Mixed, Peek, Remote)) or value is UNKNOWN:
+        if type(value) not in OF_SYMBOLS:
             return _NO_SYMBOLS
         found = self._symbols.get(value)
         if found is None:

@@ -12,6 +12,8 @@ from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Linear, symbols_of
 
 MOST_TURNS = 8
+# What is moved on by a number that is no multiple of this has not come round after MOST_TURNS turns.
+_COMES_ROUND = (1 << 32) // MOST_TURNS
 _MOST_WOUND = 48  # turns after which the rings of a loop should be where they were
 # Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
 Trail = tuple["Trail", int, Env | int | None] | None
@@ -33,6 +35,8 @@ class Rounds:
         is followed as it is."""
         env, seen = dict(last), [last.get(name)]
         steps = self.machine.needed(self._passed(block, trail), self.flow.bits.get(str(name), 0))
+        if self.machine.moved_by(steps, str(name)) % _COMES_ROUND:
+            return False
         for _ in range(MOST_TURNS):
             env = self.machine.repeat(steps, env)
             if env.get(name) in seen:

@@ -9,7 +9,7 @@ from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises, live_before, shuffles, signals_in_part, touches
-from pipec.verify.reader.processes.loops import PUBLISHED, Again, Here, Path
+from pipec.verify.reader.processes.loops import OF_SYMBOLS, PUBLISHED, Again, Here, Path
 from pipec.verify.reader.processes.parted import Parted
 from pipec.verify.reader.processes.rounds import Trail
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
@@ -203,8 +203,8 @@ class Walk(Parted):
 
     def _finish(self, step: Step, env: Env, path: Path) -> None:
         """What an event leaves in registers."""
-        if step.kind in MEETINGS and env.get(MET, Met.NONE) == Met.NONE and ACTING not in env:
-            env[MET] = Met.LANES
+        if step.kind in MEETINGS:
+            self._meet(env)
         if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.VOTE):
             self._compute(step, env, path)
         elif step.kind is Kind.TRY and not step.spin:
@@ -212,6 +212,12 @@ class Walk(Parted):
         else:
             for name in self._masked(step.defines):
                 env[name] = UNKNOWN
+
+    @staticmethod
+    def _meet(env: Env) -> None:
+        """The lanes of each warp have come as far as each other."""
+        if env.get(MET, Met.NONE) == Met.NONE and ACTING not in env:
+            env[MET] = Met.LANES
 
     def _enter(self, number: int, env: Env, trail: Trail, path: Path) -> Way:
         if number == EXIT:
@@ -244,6 +250,8 @@ class Walk(Parted):
                 step = steps[index]
                 if step.kind is Kind.COMPUTE or step.kind is Kind.OBSERVE and not step.until:
                     self._compute(step, env, path)
+                elif step.kind is Kind.MEET and self.machine.passes(step.instruction):
+                    self._meet(env)
                 elif not isinstance(held := self.machine.guard(step, env), int):
                     return self._place(block, index, GUARD, env, trail, path)
                 elif held and (acts := self.machine.acts(step, env)):
@@ -353,7 +361,8 @@ class Walk(Parted):
     def _node(self, block: Block, index: int, sub: int, env: Env, trail: Trail, acts: list[Act]) -> Node:
         symbols: set[Symbol] = set()
         for value in env.values():
-            symbols |= self._registers_in(value)
+            if type(value) in OF_SYMBOLS:
+                symbols |= self._registers_in(value)
         if index < len(block.steps):
             step = block.steps[index]
             node = Node(block.number, index, sub, step.instruction.line, env, trail)

@@ -7,7 +7,6 @@ contains it is not read.
 from enum import Enum
 from functools import cache
 
-from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.statements import Instruction
 
 
@@ -145,7 +144,7 @@ ROWS: dict[str, Kind] = {
 
 
 @cache
-def _kind(opcode: str) -> Kind:
+def kind_of(opcode: str) -> Kind:
     parts = opcode.split(".")
     if "async" in parts:
         for ending in ("mbarrier::complete_tx::bytes", "bulk_group"):
@@ -159,13 +158,6 @@ def _kind(opcode: str) -> Kind:
         if row in ROWS:
             return ROWS[row]
     return Kind.UNREAD
-
-
-def kind(instruction: Instruction) -> Kind:
-    found = _kind(instruction.opcode)
-    if found is Kind.UNREAD:
-        raise Unreadable(instruction.line, f"{instruction.opcode} is not understood")
-    return found
 
 
 _WITH_STATE = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE, Kind.OBSERVE, Kind.VOTE})

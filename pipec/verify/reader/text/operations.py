@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from pipec.record import record
-from pipec.verify.reader.text.statements import Instruction
 
 _WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
 
 
-@record(remember=True)
+@record(eq=False)
 class Operation:
     """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product."""
 
@@ -52,8 +51,9 @@ def operation(opcode: str) -> Operation | None:
 _FOLLOWED = ("shfl.sync.idx", "ld.global", "ld.param", "ld.shared", "elect", "clusterlaunchcontrol.query_cancel")
 
 
-def computable(one: Instruction) -> bool:
-    return operation(one.opcode) is not None or one.opcode.startswith(_FOLLOWED)
+@cache
+def computable(opcode: str) -> bool:
+    return operation(opcode) is not None or opcode.startswith(_FOLLOWED)
 
 
 def wrapped(value: int, width: int) -> int:

@@ -14,8 +14,11 @@ from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
 
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
-# A line that is one statement: no label (its colon is single), nothing behind it.
-_LINE = re.compile(r"\s*(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)(?:\s+(?![\s:])([^;]*))?;\s*\Z")
+# A line: one statement (no label, whose colon is single, and nothing behind it), or anything else, whole.
+_LINES = re.compile(
+    r"^[\t ]*+(?:@(!?)([%\w$]++)[\t ]++)?([a-z_][\w.]*+(?:::[\w.]++)*+)(?:[\t ]++(?![\s:])([^;\n]*+))?;[\t ]*+$|^(.*)$",
+    re.MULTILINE,
+)
 _LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
 _REGISTER = re.compile(r"[%$A-Za-z_][\w$.]*")
 _READ = re.compile(r"(?!_(?![\w$.]))[%$A-Za-z_][\w$.]*")
@@ -28,8 +31,10 @@ _PARAMETER = re.compile(
 )
 _SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*((?:\[\s*\d*\s*\]\s*)*)")
 _EXTERN = re.compile(r"\.extern\s+\Z")
-_FIRST_REGISTERS = re.compile(r"(?:\s*\.reg[^;{}]*;)*")
-_SCOPE = re.compile(r"[{}]|\.reg\s+(?:\.v[24]\s+)?\.\w+\s+([^;{}]*);")
+# What braces stand around, with no more than two pairs inside of each other: as nearly all kernels are.
+_INNER = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
+_BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
+_REGISTERS = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.\w+\s+(.*)", re.DOTALL)
 _DECLARED = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.[a-z]+(\d*)\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
@@ -95,7 +100,8 @@ class Instruction:
 @mutable
 class Kernel:
     """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables;
-    `alignments`: of what they are multiples. `widths`: of registers in bits, by name or by what stands before their numbers."""
+    `alignments`: of what they are multiples. `widths`: of registers in bits, by name or by what stands before their numbers.
+    `body`: the text between its braces."""
 
     name: str
     line: int
@@ -106,6 +112,7 @@ class Kernel:
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
+    body: str = ""
 
     def is_wider(self, register: str, bits: int) -> bool:
         """Whether the register is declared with more bits: what fills it is then extended as the type of the instruction says."""
@@ -182,33 +189,15 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     shared, alignments = _shared(_outside(text[: entry.start()]) + text[body:end], line)
     kernel = Kernel(entry.group(1), line, parameters, directives, shared, alignments)
     first = text.count("\n", 0, body) + 1
-    _scopes(text[body:end], first)
-    _names(kernel, text[body:end])
-    _statements(kernel, text[body:end], first)
+    kernel.body = text[body:end]
+    _names(kernel)
+    _statements(kernel, first)
     return kernel
 
 
-def _scopes(body: str, line: int) -> None:
-    """Scopes are read as one: no register of one may hide another."""
-    if body.count(".reg") == len(_FIRST_REGISTERS.match(body)[0].split(".reg")) - 1:  # type: ignore[index]
-        return
-    outer: list[set[str]] = [set()]
-    for found in _SCOPE.finditer(body):
-        if found[0] == "{":
-            outer.append(set())
-        elif found[0] == "}":
-            outer.pop()
-        else:
-            names = {name.strip().partition("<")[0] for name in found[1].split(",")}
-            stems = {name.rstrip("0123456789") for name in names}
-            if any((names | stems) & one for one in outer[:-1]):
-                raise Unreadable(line + body.count("\n", 0, found.start()), "a register that hides another is not understood")
-            outer[-1] |= names
-
-
-def _names(kernel: Kernel, body: str) -> None:
+def _names(kernel: Kernel) -> None:
     """Notes how wide registers are. None hides a variable or a parameter."""
-    for found in _DECLARED.finditer(body):
+    for found in _DECLARED.finditer(kernel.body):
         for name in found[2].split(","):
             stem, counted, _ = name.strip().partition("<")
             kernel.widths[stem] = max(int(found[1] or 1), kernel.widths.get(stem, 0))
@@ -218,11 +207,14 @@ def _names(kernel: Kernel, body: str) -> None:
 
 
 def _closing(text: str, at: int) -> int:
+    """Where the brace is closed that is open at a place."""
+    if found := _BODY.match(text, at):
+        return found.end() - 1
     depth = 1
-    for found in re.compile("[{}]").finditer(text, at):
-        depth += 1 if found.group() == "{" else -1
+    for brace in re.compile("[{}]").finditer(text, at):
+        depth += 1 if brace.group() == "{" else -1
         if not depth:
-            return found.start()
+            return brace.start()
     raise Unreadable(text.count("\n") + 1, "the kernel does not end")
 
 
@@ -272,26 +264,27 @@ def _shared(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
 
 @mutable
 class _Scopes:
-    """The braces around the statement being read, by number. `branches`: with those around each."""
+    """The braces around the statement being read, by number. `branches`: with those around each. `declared`: the registers of each."""
 
     around: tuple[int, ...] = (0,)
     count: int = 0
     branches: list[tuple[Instruction, tuple[int, ...]]] = field(default_factory=list)
+    declared: dict[int, set[str]] = field(default_factory=dict)
 
 
-def _statements(kernel: Kernel, body: str, line: int) -> None:
-    scopes, rest = _Scopes(), ""
-    for number, text in enumerate(body.split("\n"), line):
+def _statements(kernel: Kernel, line: int) -> None:
+    scopes, rest, lines = _Scopes(), "", kernel.body.split("\n")
+    for at, (negated, predicate, opcode, operands, text) in enumerate(_LINES.findall(kernel.body)):
         if not rest:
+            if opcode:
+                _add(kernel, scopes, negated, predicate, opcode, operands, line + at)
+                continue
             if not text or text.isspace():
                 continue
-            if found := _LINE.match(text):
-                _add(kernel, scopes, found, number)
-                continue
-        *whole, rest = f"{rest}{text}\n".split(";")
+        *whole, rest = f"{rest}{lines[at]}\n".split(";")
         for statement in whole:
-            _statement(kernel, scopes, statement.rstrip(), number)
-        rest = _begun(kernel, scopes, rest, number)
+            _statement(kernel, scopes, statement.rstrip(), line + at)
+        rest = _begun(kernel, scopes, rest, line + at)
     if rest:
         raise Unreadable(line, "the last statement does not end")
     for branch, around in scopes.branches:
@@ -332,15 +325,26 @@ def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
 def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     text = _begun(kernel, scopes, text, line)
     if not text or text.startswith(_DECLARES):
+        if found := _REGISTERS.match(text):
+            _declare(scopes, found[1], line)
         return
     found = _STATEMENT.match(text)
     if not found:
         raise Unreadable(line, f"the statement {text.split()[0][:60]!r} is not understood")
-    _add(kernel, scopes, found, line)
+    negated, predicate, opcode, operands = found.groups("")
+    _add(kernel, scopes, negated, predicate, opcode, operands, line)
 
 
-def _add(kernel: Kernel, scopes: _Scopes, statement: re.Match[str], line: int) -> None:
-    negated, predicate, opcode, operands = statement.groups("")
+def _declare(scopes: _Scopes, names: str, line: int) -> None:
+    """Scopes are read as one: no register of one may hide another."""
+    mine = {name.strip().partition("<")[0] for name in names.split(",")}
+    stems = {name.rstrip("0123456789") for name in mine}
+    if any((mine | stems) & scopes.declared.get(scope, set()) for scope in scopes.around[:-1]):
+        raise Unreadable(line, "a register that hides another is not understood")
+    scopes.declared.setdefault(scopes.around[-1], set()).update(mine)
+
+
+def _add(kernel: Kernel, scopes: _Scopes, negated: str, predicate: str, opcode: str, operands: str, line: int) -> None:
     kernel.code.append(Instruction(len(kernel.code), line, opcode, predicate or None, negated == "!", operands.strip()))
     if opcode[:3] == "bra" and opcode.partition(".")[0] == "bra":
         scopes.branches.append((kernel.code[-1], scopes.around))

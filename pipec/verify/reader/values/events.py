@@ -253,9 +253,13 @@ class Events(Registers):
         return [Act(True, ("cluster",), ("cluster",), 0, 1)]
 
     def _meet(self, step: Step, env: Env) -> list[Act]:
-        if step.instruction.head in ("bar", "shfl", "elect", "vote", "match", "redux"):
+        if step.instruction.head in _MASKED:
             self._whole_warp(step.instruction, env)
         return self._met_at(step.instruction)
+
+    def passes(self, one: Instruction) -> bool:
+        """Whether the class goes on from a meeting of whole warps without further ado: nearly always."""
+        return not self.partial and one.predicate is None and one.head not in _MASKED
 
     def _met_at(self, one: Instruction) -> list[Act]:
         """The lanes of each warp reconverge: nothing to wait for if the class has all of them. All have to execute the same instruction if
@@ -312,6 +316,7 @@ class Events(Registers):
                 return len(taking) < len(self.threads)
 
 
+_MASKED = frozenset({"bar", "shfl", "elect", "vote", "match", "redux"})  # they name the lanes that meet
 _ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"
 _EVENTS: dict[Kind, Callable[[Events, Step, Env], list[Act]]] = {

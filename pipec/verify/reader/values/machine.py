@@ -2,6 +2,7 @@
 
 from pipec.verify.reader.flow.graph import Block, Step
 from pipec.verify.reader.text.opcodes import COMPUTING, Kind
+from pipec.verify.reader.text.operations import operation
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.events import Events
 from pipec.verify.reader.values.surroundings import Env, Group
@@ -23,6 +24,24 @@ class Machine(Events):
                 if step.defines & names:
                     names |= step.uses
         return [step for step, moves in zip(steps, moving, strict=True) if moves or step.defines & names]
+
+    def moved_by(self, steps: list[Step], name: str) -> int:
+        """By what a turn moves a register on, whatever it holds; 0 where that is not known."""
+        by, register = 0, name
+        for step in reversed(steps):
+            one = step.instruction
+            if step.kind not in COMPUTING or register not in one.first:
+                continue
+            op = operation(one.opcode)
+            if op is None or op.name not in ("mov", "add") or op.to < 32 or one.predicate is not None or len(one.first) > 1:
+                return 0
+            sources = [self._operand(text) for text in one.operands[1:]]
+            constants = [value for is_register, value in sources if not is_register]
+            if len(sources) - len(constants) != 1 or not all(isinstance(value, int) for value in constants):
+                return 0
+            by += sum(constants)  # type: ignore[arg-type]
+            register = next(text for text in one.operands[1:] if self._operand(text)[0])
+        return by if register == name else 0
 
     def repeat(self, steps: list[Step], env: Env) -> Env:
         """Takes the steps of a turn once more."""

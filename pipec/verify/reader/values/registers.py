@@ -23,7 +23,15 @@ class Registers(Places):
             plan = self._plans[one.number] = self._plan(one)
         op, rule, operands = plan
         if op is not None and rule is not None:
-            values = [constant if name is None else env.get(name, UNKNOWN) for name, constant in operands]
+            values, plain = [], op.name not in _DIVIDING
+            for name, constant in operands:
+                value = constant if name is None else env.get(name, UNKNOWN)
+                values.append(value)
+                if type(value) is not int:
+                    plain = False
+            if plain:  # as nearly always
+                env[one.operands[0]] = rule(values)  # type: ignore[arg-type]
+                return
             found = self._applied(op, rule, values, require)
             env[one.operands[0]] = self._wound(found, env, require) if self.winds and isinstance(found, Linear) else found
             return
@@ -81,7 +89,7 @@ class Registers(Places):
         for value in values:
             if type(value) is not int:
                 break
-        else:  # as nearly always
+        else:
             return rule(values)  # type: ignore[arg-type]
         kinds = {type(value) for value in values}
         if Lanes in kinds and not kinds <= _LANES:

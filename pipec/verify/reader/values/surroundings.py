@@ -135,7 +135,7 @@ class Surroundings:
     @cached_property
     def asks(self) -> bool:
         """Whether the kernel asks the scheduler for work at all."""
-        return any(one.opcode.startswith("clusterlaunchcontrol.try_cancel") for one in self.kernel.code)
+        return "clusterlaunchcontrol.try_cancel" in self.kernel.body
 
     @property
     def ranks(self) -> int:
