@@ -91,9 +91,10 @@ def _even(roles: tuple[RoleWork, ...]) -> bool:
 def most_loads(
     kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, grid: tuple[int, int, int], place: int
 ) -> float:
-    """How often the block with this number does what it loads most often."""
+    """How often the block with this number loads or reads what it does most often."""
     counter = _Count(kernel, sizes, multiprocessors, grid, np.array([place]))
-    return max((load.times for role in kernel.roles for load in counter.role(role).loads), default=0.0)
+    roles = map(counter.role, kernel.roles)
+    return max((load.times for role in roles for load in (*role.loads, *role.reads)), default=0.0)
 
 
 def _done(roles: tuple[RoleWork, ...]) -> float:

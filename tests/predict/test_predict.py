@@ -10,9 +10,12 @@ from predict.predictions import example, predicted
 
 from benchmarks.fit_main_loop import errors, fitted, seconds
 from benchmarks.predict import MAIN_LOOP, ladders, main_loops, predicted_main_loop
+from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate
 from pipec.predict.device import DEVICES
 from pipec.predict.explanation import finding
+from pipec.predict.launch import prediction
+from pipec.source import Source
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -46,6 +49,27 @@ def test_long_loops_go_on_at_their_pace(loop: int) -> None:
     short = predicted(MAIN_LOOP, constants, M=128, N=128, K=64 * 100)
     long = predicted(MAIN_LOOP, constants, M=128, N=128, K=64 * loop)
     assert long.cycles - short.cycles == pytest.approx((loop - 100) * short.loops[0].period, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("gemm", {"M": 128, "N": 256, "K": 1 << 20}),
+        ("attention", {"H": 4, "S": 512, "T": 1 << 17}),
+        ("attention_sm90_persistent", {"H": 4, "KEPT": 4, "SEQUENCES": 1, "S": 512, "T": 1 << 17}),
+        ("softmax", {"M": 300, "N": 1 << 17}),
+    ],
+)
+def test_no_loop_is_followed_to_its_end_where_its_pace_is_known(name: str, sizes: dict[str, int]) -> None:
+    """Whether a dimension bounds it or a variable made from one does, and whether copies fill its stages or its threads read."""
+    text = (EXAMPLES / f"{name}.pipe").read_text(encoding="utf-8")
+    state = compile_source(Source("a.pipe", text), Options(), "plan")
+    assert state.trees is not None
+    kernel = state.trees[-1].name if name == "softmax" else name
+    found = prediction(state, kernel, sizes)
+    twice = prediction(state, kernel, {key: size * 2 if size == max(sizes.values()) else size for key, size in sizes.items()})
+    assert len(found.stretches) < 4000 and len(twice.stretches) == len(found.stretches)
+    assert twice.seconds / found.seconds == pytest.approx(2.0, rel=0.05)
 
 
 @pytest.mark.parametrize("example", ["gemm_persistent", "gemm_clc"])

@@ -16,7 +16,7 @@ from pipec.predict.following.main_loops import main_loops
 from pipec.predict.following.run import Multiprocessor
 from pipec.predict.following.uses import Stretch
 from pipec.predict.following.values import Known, Values
-from pipec.predict.tile_loops import goes_over_tiles
+from pipec.predict.tile_loops import goes_over_tiles, operations_in
 from pipec.predict.workload import Workload
 from pipec.record import record
 from pipec.sema import tree
@@ -187,17 +187,10 @@ class _Shorter(NamedTuple):
 
 def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | None:
     """None where all loops can be followed to their end."""
-    trips = max((load.times for load in launch.work.loads), default=0.0) / tiles
+    trips = max((load.times for load in (*launch.work.loads, *launch.work.reads)), default=0.0) / tiles
     if trips * (1 if most is None else most) <= _LONGEST:
         return None
-    names = {
-        node.name
-        for role in launch.kernel.roles
-        for loop in _loops(role.body)
-        if not goes_over_tiles(loop)
-        for node in subexpressions(loop.stop)
-        if isinstance(node, tree.ReadDimension) and launch.sizes.get(node.name, 0) > 1
-    }
+    names = {name for role in launch.kernel.roles for name in _bounding(role) if launch.sizes.get(name, 0) > 1}
     if not names:
         return None
     dimension = max(names, key=lambda name: launch.sizes[name])
@@ -206,7 +199,7 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
     while unit * trips < size:
         unit *= 2
     # Stages differ by when they were filled first, so that a pace is one of whole laps.
-    lap = max(pipeline.stages for pipeline in launch.kernel.pipelines)
+    lap = max((pipeline.stages for pipeline in launch.kernel.pipelines), default=1)
     unit *= lap * ceil(_STEADY / lap)
     few = size % unit + unit
     if few + unit >= size:
@@ -223,6 +216,14 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
 
 
 _LINEAR = 0.05
+
+
+def _bounding(role: tree.Role) -> set[str]:
+    """Dimensions that bound the role's loops, but for those over tiles; also by way of variables."""
+    assigned = {one.variable: one.value for one in operations_in(role.body) if isinstance(one, tree.Assign)}
+    loops = (loop for loop in _loops(role.body) if not goes_over_tiles(loop))
+    nodes = (node for loop in loops for node in subexpressions(loop.stop, assigned))
+    return {node.name for node in nodes if isinstance(node, tree.ReadDimension)}
 
 
 def _loops(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:

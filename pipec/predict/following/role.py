@@ -98,7 +98,7 @@ class Role:
 
     def _operation(self, operation: tree.Operation) -> "Iterator[Use | None]":
         self._await_products(operation)
-        if isinstance(operation, tree.TmaLoad | tree.CopyAsync) and self.block.number == 0:
+        if self.block.number == 0 and (isinstance(operation, tree.TmaLoad | tree.CopyAsync) or tiles_read(operation)):
             self.around.loaded[operation] += 1
         match operation:
             case tree.Assign():
