@@ -10,7 +10,7 @@ from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, atom
 
 RANGES = {"x": (0, 2**31 - 1), "y": (0, 40), "z": (-(2**31), 2**31 - 1), "w": (1, 7)}
-ONE = ("neg.s32", "not.b32", "cvt.u64.u32", "cvt.s64.s32", "cvt.u32.u64")
+ONE = ("neg.s32", "abs.s32", "not.b32", "cvt.u64.u32", "cvt.s64.s32", "cvt.u32.u64")
 TWO = (
     *("add.s32", "sub.s32", "mul.lo.s32", "mul.lo.u32", "mul.wide.u32", "mul.hi.u32", "and.b32", "or.b32", "xor.b32", "min.s32"),
     *("max.s32", "min.u32", "max.u32", "div.s32", "div.u32", "rem.s32", "rem.u32", "shl.b32", "shr.u32", "shr.s32"),

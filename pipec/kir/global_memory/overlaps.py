@@ -18,7 +18,7 @@ from pipec.kir.global_memory.starts import may_be_in_front
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree
-from pipec.verify.conditions import met
+from pipec.verify.conditions import condition_data, met
 
 Position = tuple[int, int, int]
 
@@ -31,6 +31,7 @@ _MULTIPROCESSORS = 3
 _MOST_SIZES = 2
 _MOST_BLOCKS = 128  # of one launch
 _CORNERS = 27  # of its blocks, at most
+_MOST_NEAR = 12
 _MOST_WORK = 3_000  # expressions, in all of them
 _MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
@@ -69,10 +70,15 @@ def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = _SIZES) -> Ite
     """Such as the kernel's `assume` admits."""
     names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
     rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
-    for size, count in tried:
-        sizes = {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
-        sizes |= {one.name: count for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer}
-        if not all(met(one.formula, sizes) for one in kernel.assumptions):
+    scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
+    for base in tried:
+        named = (
+            {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
+            | dict.fromkeys(scalars, count)
+            for size, count in (base, *_near(kernel, base))
+        )
+        sizes = next((one for one in named if all(met(each.formula, one) for each in kernel.assumptions)), None)
+        if sizes is None:
             continue
         try:
             grid = tuple(map(Scalars({**sizes, MULTIPROCESSORS: _MULTIPROCESSORS}).value, kernel.grid))
@@ -80,6 +86,22 @@ def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = _SIZES) -> Ite
             continue
         if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
             yield Launch(sizes, dict(_blocks(kernel, sizes, grid)))
+
+
+def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Others for sizes that the kernel does not admit: at the numbers that it compares sizes with."""
+    size, count = base
+    stated = {number for one in kernel.assumptions for number in _numbers(condition_data(one.formula))}
+    near = sorted({abs(number) + off for number in stated for off in (-1, 0, 1)} - {0, -1})
+    for one in near[:_MOST_NEAR]:
+        yield from ((size, one), (one, count), (one, one))
+
+
+def _numbers(data: object) -> Iterator[int]:
+    if isinstance(data, int):
+        yield data
+    for part in data if isinstance(data, list | tuple) else ():
+        yield from _numbers(part)
 
 
 def _blocks(kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...]) -> Iterator[tuple[Position, Mapping[str, int]]]:

@@ -84,7 +84,7 @@ class Reading:
     def __init__(self, ptx: str, name: str | None, limit: int | None = None) -> None:
         self.ptx = ptx
         self.kernel = kernel_of(ptx, name)
-        self.interface = interface_of(ptx, self.kernel.name)
+        self.interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         block = self.kernel.directives.get("reqntid", ())
         if not block:
             raise Unreadable(self.kernel.line, "the number of threads is not stated (.reqntid)")
@@ -165,7 +165,7 @@ class Reading:
     def again(self, ptx: str) -> Network:
         """The network of a text; what was found before is taken where the text differs in nothing but the conditions of launches, which
         decide nothing but what is known of the sizes."""
-        interface = interface_of(ptx, self.kernel.name)
+        interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
             return read(ptx, self.kernel.name, self.arithmetic.limit)

@@ -271,14 +271,14 @@ class Assembly:
             if above != name and above in names:
                 made.append(Compare("ge", add(add(atom(Symbol(above)), Linear(-1)), atom(Symbol(name)), -1)))
         for axis, extent in zip("xyz", self.interface.launch, strict=True):
+            place, blocks = f"%ctaid.{axis}", f"%nctaid.{axis}"
+            if extent is None or not extent.terms or not {one.name for one in symbols_of(extent)} <= names:
+                continue
             # (In a cluster the place of a block is that of its cluster, and its rank.)
-            if (
-                f"%ctaid.{axis}" in names
-                and extent is not None
-                and extent.terms
-                and {one.name for one in symbols_of(extent)} <= names
-            ):
-                made.append(Compare("ge", add(add(extent, Linear(-1)), atom(Symbol(f"%ctaid.{axis}")), -1)))
+            if place in names:
+                made.append(Compare("ge", add(add(extent, Linear(-1)), atom(Symbol(place)), -1)))
+            if blocks in names:
+                made.append(Compare("eq", add(extent, atom(Symbol(blocks)), -1)))
         return tuple(made)
 
 

@@ -7,6 +7,7 @@ are the stages of one ring. A wrong hint makes a network that is not proved, nev
 import json
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pipec.record import field, record
@@ -113,8 +114,8 @@ def without_interfaces(ptx: str) -> str:
     return _MARKED.sub("", ptx)
 
 
-def interface_of(ptx: str, kernel: str) -> Interface:
-    """The interface of a kernel; an empty one for PTX that pipec did not write."""
+def interface_of(ptx: str, kernel: str, parameters: Mapping[str, str] = MappingProxyType({})) -> Interface:
+    """The interface of a kernel; an empty one for PTX that pipec did not write. `parameters`: their types in the text, by symbol."""
     at = ptx.find(_MARK)
     while at >= 0:
         end = ptx.find("\n", at)
@@ -122,7 +123,7 @@ def interface_of(ptx: str, kernel: str) -> Interface:
         try:
             found = json.loads(line)
             if isinstance(found, dict) and found.get("kernel") == kernel:
-                return _interface(found)
+                return _interface(found, parameters)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Malformed) as error:
             raise Unreadable(ptx.count("\n", 0, at) + 1, "the line that describes the kernel is damaged") from error
         at = ptx.find(_MARK, at + 1)
@@ -152,7 +153,7 @@ def _most(expression: Any) -> float:
 
 
 def _exactly(expression: Any, symbols: dict[str, Symbol]) -> Linear | None:
-    """A launch expression as a form over the sizes; None where it is none."""
+    """A launch expression as a form over sizes and scalars; None where it is none."""
     match expression:
         case int(number):
             return Linear(number)
@@ -166,8 +167,8 @@ def _exactly(expression: Any, symbols: dict[str, Symbol]) -> Linear | None:
 
 
 def _combined(sign: str, left: Linear, right: Linear) -> Linear | None:
-    if sign == "+":
-        return add(left, right)
+    if sign in ("+", "-"):
+        return add(left, right, 1 if sign == "+" else -1)
     if sign == "*" and not (left.terms and right.terms):
         return scale(left, right.constant) if not right.terms else scale(right, left.constant)
     if sign in ("//", "ceildiv") and not right.terms and right.constant > 0:
@@ -175,7 +176,7 @@ def _combined(sign: str, left: Linear, right: Linear) -> Linear | None:
     return None
 
 
-def _interface(found: dict[str, Any]) -> Interface:
+def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interface:
     boxes, sizes, names, scalars = {}, set(), dict[str, str](), dict[str, tuple[str, str]]()
     tensors = {str(row["symbol"]): str(row.get("tensor", "")) for row in found["parameters"]}
     for row in found["parameters"]:
@@ -193,7 +194,13 @@ def _interface(found: dict[str, Any]) -> Interface:
     most = [_most(one) for one in found["grid"]]
     grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
     dimensions = {names[symbol]: Symbol(symbol) for symbol in sizes}
-    launch = tuple(_exactly(one, dimensions) for one in found["grid"])
+    # The symbol of a scalar is its value where the text reads just its bits.
+    values = {
+        name: Symbol(symbol)
+        for name, (symbol, dtype) in scalars.items()
+        if dtype == "i32" and signed_as_declared(dtype, parameters.get(symbol, ""))
+    }
+    launch = tuple(_exactly(one, dimensions | values) for one in found["grid"])
     return Interface(
         boxes,
         frozenset(sizes),

@@ -108,6 +108,11 @@ def _neg(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return scale(forms[0], -1)
 
 
+def _abs(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    form = how.read(forms[0], op)
+    return choose(decided(Compare("ge", form)), form, scale(form, -1))
+
+
 def _not(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return add(Linear(-1), forms[0], -1)
 
@@ -372,6 +377,7 @@ FORMS: dict[str, Rule] = {
     "add": _add,
     "sub": _sub,
     "neg": _neg,
+    "abs": _abs,
     "not": _not,
     "mul": _mul,
     "mad": _mad,
