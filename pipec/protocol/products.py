@@ -5,9 +5,12 @@ loop the product with that loop's bound is a value of its own, of which facts ma
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import permutations
 
 from pipec.protocol.sample import forms_of
 from pipec.record import replace
+from pipec.verify.checker.progress import loops
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Wait, edges_of
 from pipec.verify.terms import (
@@ -135,27 +138,54 @@ def candidates(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, 
 
 
 def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Linear]:
-    edges = [edge for state in process.states for edge in edges_of(state.action)]
-    counters = {symbol for edge in edges for symbol, value in edge.values if value is not None and _steps(value, symbol)}
-    for form in _compared(process):
-        sizes = Linear(0, tuple((one, times) for one, times in form.terms if _of_sizes(one, registers)))
-        inner = symbols_of(form) & registers
-        if not sizes.terms or not inner or inner & symbols_of(sizes):
-            continue
-        factors = [one for one, _ in sizes.terms]
-        # In a fixed order: which product is looked at decides which proof is found.
-        for outer in sorted(counters - inner, key=lambda symbol: symbol.name):
-            for factor in factors:
-                yield product(atom(outer), atom(factor))
+    around = dict(_around([(-1, Edge(process.start)), *_arrows(process)], frozenset()))
+    bounds = [*_bounds(process, registers)]
+    # In a fixed order: which product is looked at decides which proof is found.
+    for inner, factor, tested in bounds:
+        for outer in _named(frozenset().union(*(around.get(one, ()) for one in inner)) if tested else around.keys() - inner):
+            yield product(atom(outer), atom(factor))
+    for (inner, factor, _), (innermost, other, _) in permutations([row for row in bounds if row[2]], 2):
+        # What bounds a loop between the two, and one within that.
+        between = frozenset().union(*(around.get(one, ()) for one in innermost)) & inner
+        for outer in _named(frozenset().union(*(around.get(one, ()) for one in between))):
+            yield product(product(atom(outer), atom(factor)), atom(other))
 
 
-def _compared(process: Process) -> Iterator[Linear]:
-    """What tests compare with 0, and by how much values grow."""
+def _named(symbols: AbstractSet[Symbol]) -> list[Symbol]:
+    return sorted(symbols, key=lambda symbol: symbol.name)
+
+
+def _arrows(process: Process) -> Iterator[tuple[int, Edge]]:
+    for place, state in enumerate(process.states):
+        yield from ((place, edge) for edge in edges_of(state.action))
+
+
+def _around(arrows: list[tuple[int, Edge]], outer: frozenset[Symbol]) -> Iterator[tuple[Symbol, frozenset[Symbol]]]:
+    """The counters of loops, each with those of the loops around its own."""
+    for loop in loops([(place, edge.target) for place, edge in arrows]):
+        inside = [(place, edge) for place, edge in arrows if {place, edge.target} <= loop]
+        begins = {edge.target for place, edge in arrows if edge.target in loop and place not in loop}
+        counters = {symbol for _, edge in inside for symbol, value in edge.values if value is not None and _steps(value, symbol)}
+        # Without the ways to where the loop begins, only the loops inside of it are left.
+        within = [(place, edge) for place, edge in inside if edge.target not in begins] if begins else []
+        deeper = {symbol for symbol, _ in _around(within, frozenset())}
+        # (Two loops that begin at one place are one here: either may be the one around the other.)
+        yield from ((symbol, outer | (counters - deeper - {symbol})) for symbol in counters - deeper)
+        yield from _around(within, outer | (counters - deeper))
+
+
+def _bounds(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[frozenset[Symbol], Atom, bool]]:
+    """Sizes that tests compare registers with (true), or that are added to registers."""
     for state in process.states:
-        if isinstance(state.action, Test):
-            yield from forms_of(state.action.condition)
-        for edge in edges_of(state.action):
-            yield from (value for symbol, value in edge.values if value is not None and len(value.terms) > 1)
+        compared = [*forms_of(state.action.condition)] if isinstance(state.action, Test) else []
+        added = [
+            value for edge in edges_of(state.action) for _, value in edge.values if value is not None and len(value.terms) > 1
+        ]
+        for form, tested in (*((one, True) for one in compared), *((one, False) for one in added)):
+            sizes = [one for one, _ in form.terms if _of_sizes(one, registers)]
+            inner = symbols_of(form) & registers
+            if inner and all(inner.isdisjoint(symbols_of(atom(one))) for one in sizes):
+                yield from ((inner, one, tested) for one in sizes)
 
 
 def _steps(value: Linear, symbol: Symbol) -> bool:

@@ -30,6 +30,7 @@ from pipec.verify.terms import (
     add,
     atom,
     bounds_by_choice,
+    factors_of,
     product,
     substitute,
     symbols_of,
@@ -39,6 +40,7 @@ FormTerms = tuple[tuple[Atom, int], ...]
 _MOST_MULTIPLIED = 24  # rows
 _RENAMED = 30  # what it costs to replace registers in a value, in combinations of rows
 _MOST_SPREAD = 1 << 16
+_LARGE = 1 << 30
 _FAR = 1 << 62  # a bound that says nothing
 
 
@@ -76,6 +78,8 @@ class Variables:
         for form in products:
             for symbol in sorted(symbols_of(form) - registers, key=lambda symbol: symbol.name):
                 self.row(atom(symbol))
+            # By as much the product grows when its counter moves on.
+            self.row(self._of_factors(form))
         self.sizes = tuple(range(len(self.forms)))
         # Registers come after sizes, and are solved for before them.
         self._sizes_only = False
@@ -89,6 +93,18 @@ class Variables:
         self.spread = _spread(network)
         self.known = self._known(network.facts)
         self.choices = [*self._choices()]
+        # (Products stand for themselves only where they are asked for.)
+        self.most_factors = (
+            max((len(each.factors) for each in self.number if isinstance(each, Product)), default=1) if products else 1
+        )
+
+    def _of_factors(self, form: Linear) -> Linear:
+        """The product of the factors that are sizes."""
+        made = Linear(1)
+        for each, _ in form.terms:
+            for factor in each.factors if isinstance(each, Product) else ():
+                made = product(made, atom(factor)) if self.registers.isdisjoint(symbols_of(atom(factor))) else made
+        return made
 
     def _new(self, form: Linear, key: Atom | None = None) -> int:
         self.forms.append(form)
@@ -277,9 +293,13 @@ class Variables:
 
     def multiplied(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Products of rows that are not negative, where they are made of variables that there are."""
-        factors = {self.number.get(factor) for each in self.number if isinstance(each, Product) for factor in each.factors}
-        # The number of pairs is the square of that of rows, and long rows multiply to nothing that is known.
-        near = [row for row in rows if len(row[1]) <= 3 and any(variable in factors for variable, _ in row[1])][:_MOST_MULTIPLIED]
+        factors = {self.number.get(factor) for each in self.number if isinstance(each, Product) for factor in factors_of(each)}
+        # The number of pairs is the square of that of rows, and long rows multiply to nothing that is known; nor does it help to multiply
+        # with what only says that a value fits its type.
+        near = [
+            row for row in rows if len(row[1]) <= 3 and row[0] < _LARGE and any(variable in factors for variable, _ in row[1])
+        ]
+        near = near[:_MOST_MULTIPLIED]
         for left, right in combinations_with_replacement(near, 2):
             if (left, right) not in self._products:
                 made = product(self.form(left), self.form(right))

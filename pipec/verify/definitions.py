@@ -6,6 +6,7 @@ that is not, which is said of inequalities whose products are made of values tha
 product where that is in the range of its type.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
@@ -24,8 +25,10 @@ from pipec.verify.terms import (
     Formula,
     Linear,
     Product,
+    Symbol,
     add,
     atom,
+    factors_of,
     product,
     scale,
     substitute,
@@ -34,6 +37,8 @@ from pipec.verify.terms import (
 _LOOKED_AT = 3  # to see whether an atom has parts to replace
 _RENAMED = 10  # what it costs to replace parts of a value, in combinations of inequalities
 _FAR = 1 << 128  # a bound that says nothing
+_LARGE = 1 << 30  # the constant of what only says that a value fits its type: of its products nothing follows
+_MOST_WITHIN = 2  # products in each other, of which the inner one is known by its factors
 _MOST_OF_A_FACTOR = 4  # values in an inequality that is multiplied with others
 _MOST_MULTIPLIED = 18  # inequalities, the shortest ones
 
@@ -122,8 +127,8 @@ class Definitions(Inequalities):
             low, high = low + times * (least if times > 0 else most), high + times * (most if times > 0 else least)
         return low, high
 
-    def _bounds(self, one: Atom, asked: frozenset[Atom] = frozenset(), *, factor: bool = False) -> tuple[float, float]:
-        """Whole numbers where they are finite, and so exact. `factor`: of a product, whose bounds are being asked for."""
+    def _bounds(self, one: Atom, asked: frozenset[Atom] = frozenset(), *, within: int = 0) -> tuple[float, float]:
+        """Whole numbers where they are finite, and so exact. `within`: of so many products, whose bounds are being asked for."""
         constant, coefficients = self._reduced(self._row(atom(one)))
         low: float = constant
         high: float = constant
@@ -132,8 +137,8 @@ class Definitions(Inequalities):
             from_ = -inf if least is None or least > _FAR else min(-least, _FAR)
             to = inf if most is None or most > _FAR else max(most, -_FAR)
             known = self._atoms[variable]
-            if isinstance(known, Product) and not factor:
-                down, up = _corners([self._bounds(each, asked, factor=True) for each in known.factors])
+            if isinstance(known, Product) and within < _MOST_WITHIN:
+                down, up = _corners([self._bounds(each, asked, within=within + 1) for each in known.factors])
                 from_, to = max(from_, down), min(to, up)
             elif isinstance(known, Floor) and known not in asked and (from_ == -inf or to == inf):
                 # No inequality bounds it by itself; what is divided may be bounded.
@@ -149,15 +154,19 @@ class Definitions(Inequalities):
                 return _divided(self._between(form)[0], divisor)
             case Choose(_, yes, no):
                 return min(self._between(yes)[0], self._between(no)[0])
+            case Product():
+                return self._bounds(factor)[0]
             case _:
                 return -inf
 
     def _multiply(self) -> None:
         """Adds products of inequalities that say something of factors."""
-        factors = {factor for one in self._atoms if isinstance(one, Product) for factor in one.factors}
+        factors = {factor for one in self._atoms if isinstance(one, Product) for factor in factors_of(one)}
         if not factors:
             return
-        for factor in factors:
+        for shared in _shared(one for one in self._atoms if isinstance(one, Product)):
+            self._number(shared)
+        for factor in sorted(factors & self._numbers.keys(), key=self._number):
             least = self._least_of(factor)
             if least > -inf:
                 self.assume(Compare("ge", add(atom(factor), Linear(-int(least)))))
@@ -166,16 +175,18 @@ class Definitions(Inequalities):
             for n, one in enumerate(list(self._atoms))
             if isinstance(one, Product)
         }
-        rows = []
-        for key, constant in self._least.items():
-            if len(key) <= _MOST_OF_A_FACTOR and any(self._atoms[variable] in factors for variable, _ in key):
-                rows.append((constant, key))
-        rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
-        combined[0] += len(rows) ** 2
-        for left, right in combinations_with_replacement(rows, 2):
-            row = self._multiplied(left, right, made_of)
-            if row is not None:
-                self._at_least(row)
+        # What two factors make is a factor of products of three: of it something is known after the first turn.
+        for _ in range(max(map(len, made_of)) - 1):
+            rows = []
+            for key, constant in self._least.items():
+                if constant < _LARGE and len(key) <= _MOST_OF_A_FACTOR and any(self._atoms[one] in factors for one, _ in key):
+                    rows.append((constant, key))
+            rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
+            combined[0] += len(rows) ** 2
+            for left, right in combinations_with_replacement(rows, 2):
+                row = self._multiplied(left, right, made_of)
+                if row is not None:
+                    self._at_least(row)
 
     def _multiplied(self, left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int]) -> Row | None:
         """The product of two inequalities, where it is one of values that occur. `made_of`: factors -> the variable of their product."""
@@ -205,10 +216,20 @@ class Definitions(Inequalities):
             if any(self._numbers.get(part) in self._solved for part in parts):
                 known = {part: self.solved(atom(part)) for part in parts}
                 combined[0] += _RENAMED
-                if _is_product(one) and any(map(_multiplies, known.values())):
+                if _is_product(one) and any(_multiplies(form) for part, form in known.items() if not _machines(part, form)):
                     continue  # products in products would grow with each turn
-                made = substitute(atom(one), known)
-                self.assume(Compare("eq", add(atom(one), made, -1)))
+                self.assume(Compare("eq", add(atom(one), self._remade(one, known), -1)))
+
+    def _remade(self, one: Atom, known: dict[Atom, Linear]) -> Linear:
+        """The atom with what it is made of replaced. A factor is replaced as a whole where it is known so: a quotient that is 0, say."""
+        symbols = {part: form for part, form in known.items() if isinstance(part, Symbol)}
+        if not isinstance(one, Product):
+            return substitute(atom(one), symbols)
+        made = Linear(1)
+        for factor in one.factors:
+            whole = self._numbers.get(factor) in self._solved
+            made = product(made, known[factor] if whole else substitute(atom(factor), symbols))
+        return made
 
     def _congruent(self) -> bool:
         """Sets values of one function equal whose arguments are; whether that was news."""
@@ -225,6 +246,17 @@ class Definitions(Inequalities):
                 self.assume(Compare("eq", add(atom(left), atom(right), -1)))
                 found = True
         return found
+
+
+def _shared(products: Iterable[Product]) -> list[Atom]:
+    """What two of these are made of beside one factor each: `N * K`, by which `M - i` is multiplied in `M * N * K - i * N * K`."""
+    found = Counter(some for one in products for some in factors_of(one) if isinstance(some, Product))
+    return sorted((some for some, times in found.items() if times > 1), key=repr)
+
+
+def _machines(part: Atom, form: Linear) -> bool:
+    """Whether it is what the machine computes, and the one product that this is: it has no more parts than before."""
+    return isinstance(part, Apply) and len(form.terms) == 1 and isinstance(form.terms[0][0], Product) and not form.constant
 
 
 def _divided(bound: float, divisor: int) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd
 
-from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, scale, symbols_of
+from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, symbols_of
 
 _MOST_ROWS = 150  # of inequalities while variables are eliminated
 
@@ -212,11 +212,14 @@ def _cheapest(rows: Iterable[tuple[tuple[int, int], ...]]) -> int | None:
 
 @lru_cache(4096)
 def _occurring(one: Atom) -> frozenset[Atom]:
-    """The values inside of an atom. Factors, which may be quotients, too: of one that is replaced no inequality can be multiplied."""
-    return parts_of(one) | frozenset(one.factors if isinstance(one, Product) else ())
+    """The values inside of an atom. Factors, which may be quotients or products, too: of one that is replaced no inequality can be
+    multiplied."""
+    return parts_of(one) | factors_of(one) if isinstance(one, Product) else parts_of(one)
 
 
 @lru_cache(4096)
-def parts_of(one: Atom) -> frozenset[Symbol]:
-    """The symbols inside of an atom."""
-    return frozenset() if isinstance(one, Symbol) else symbols_of(atom(one))
+def parts_of(one: Atom) -> frozenset[Atom]:
+    """The symbols inside of an atom, and its factors."""
+    if isinstance(one, Symbol):
+        return frozenset()
+    return symbols_of(atom(one)) | frozenset(one.factors if isinstance(one, Product) else ())

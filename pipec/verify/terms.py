@@ -8,6 +8,7 @@ could wrap at 32 bits, the reader states a requirement beside it (see network.Ed
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import combinations
 from math import inf
 from typing import Literal
 
@@ -244,6 +245,12 @@ def _remains(form: Linear) -> Linear | None:
             if add(rest, atom(one), one.divisor) == one.form:
                 return add(floor(add(one.form, Linear(one.divisor - 1)), one.divisor), atom(one), -1)
     return None
+
+
+def factors_of(one: Product) -> frozenset[Atom]:
+    """Of what and what else it may be the product: its factors, and products of some of them."""
+    fewer = {Product(some) for count in range(2, len(one.factors)) for some in combinations(one.factors, count)}
+    return frozenset((*one.factors, *fewer))
 
 
 def decided(comparison: Compare) -> Formula:

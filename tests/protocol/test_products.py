@@ -68,6 +68,39 @@ def test_other_bounds_are_not_proved(outer: str, inner: str, flat: str) -> None:
     assert state.failed or state.protocol["k"].outcome != "proved"
 
 
+DEEP = """kernel k(x: tensor[f32, M, N], y: tensor[f32, K, H]):
+    grid(1)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+{nested}
+    role b(warps=1) consumes p:
+        for t in range({flat}):
+            p.consumer_signal_and_step()
+"""
+
+
+def deep(bounds: tuple[str, ...], flat: str) -> str:
+    nested = [f"{'    ' * depth}for i{depth} in range({bound}):" for depth, bound in enumerate(bounds, 2)]
+    nested.append(f"{'    ' * (2 + len(bounds))}p.producer_signal_and_step()")
+    source = DEEP.format(nested="\n".join(nested), flat=flat)
+    return compile_source(Source("flat.pipe", source), Options("sm_100a", allow_undecided=True)).protocol["k"].outcome
+
+
+@pytest.mark.parametrize(
+    ("bounds", "right", "wrong"),
+    [
+        (("M", "N", "K"), "M * N * K", "M * N * N"),
+        (("M", "N", "K"), "M * (N * K)", "M * (N * K) + K"),
+        (("M", "N", "3"), "3 * M * N", "3 * M * N + M"),
+        (("M // 3", "ceildiv(H, 5)"), "M // 3 * ceildiv(H, 5)", "M // 3 * ceildiv(H, 4)"),
+        (("ceildiv(M, 3)", "H"), "ceildiv(M, 3) * H", "M // 3 * H"),
+    ],
+)
+def test_deeper_loops_and_quotients(bounds: tuple[str, ...], right: str, wrong: str) -> None:
+    assert deep(bounds, right) == "proved"
+    assert deep(bounds, wrong) != "proved"
+
+
 def test_the_proof_needs_its_condition() -> None:
     """Where the product wraps the flat loop is shorter than the nested ones: without the condition the kernel does hang."""
     ptx = compiled("M", "N", "M * N").ptx

@@ -21,7 +21,7 @@ def a_form(draw: random.Random, depth: int = 2) -> Linear:
 
 
 def _an_atom(draw: random.Random, depth: int) -> Linear:
-    kind = draw.randrange(11) if depth else 0
+    kind = draw.randrange(13) if depth else 0
     if kind == 5:
         return floor(a_form(draw, depth - 1), draw.randint(2, 4))
     if kind == 6:
@@ -30,6 +30,10 @@ def _an_atom(draw: random.Random, depth: int) -> Linear:
         return terms.product(a_form(draw, depth - 1), a_form(draw, depth - 1))
     if kind == 9:
         return terms.product(atom(draw.choice(SYMBOLS)), atom(draw.choice(SYMBOLS)))
+    if kind == 11:
+        return terms.product(terms.product(atom(draw.choice(SYMBOLS)), atom(draw.choice(SYMBOLS))), atom(draw.choice(SYMBOLS)))
+    if kind == 12:
+        return terms.product(floor(a_form(draw, 0), draw.randint(2, 4)), atom(draw.choice(SYMBOLS)))
     if kind == 10:
         return atom(Apply(draw.choice(("mul.lo.s8", "mul.lo.u8", "mul.lo.s32")), (a_form(draw, 0), a_form(draw, 0))))
     if kind == 7:

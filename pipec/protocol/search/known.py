@@ -67,7 +67,7 @@ class Known:
             alias = self.variables.renamed(variable, made.solved)
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
-        if self.program.products:
+        for _ in range(self.variables.most_factors - 1):
             for row in list(self.variables.multiplied([(constant, terms) for terms, constant in made.least.items()])):
                 made.at_least(row)
 

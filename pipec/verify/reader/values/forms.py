@@ -127,7 +127,7 @@ def _part(how: Reading, form: Linear, factor: int, power: int, within: tuple[flo
     if 1 < divisor and 0 < over and over * most < 1 << power and over * -least <= 1 << power:
         if least >= 0:
             return floor(form, divisor)
-        return add(_rounded(form, divisor), _negative(form), -1)
+        return add(_rounded(form, divisor), _negative(how, form), -1)
     return floor(scale(form, factor), 1 << power)
 
 
@@ -137,8 +137,10 @@ def _rounded(form: Linear, divisor: int) -> Linear:
     return choose(decided(Compare("ge", form)), floor(form, divisor), downwards)
 
 
-def _negative(form: Linear) -> Linear:
+def _negative(how: Reading, form: Linear) -> Linear:
     """1 where the form is negative."""
+    if how.bounds(form)[0] >= 0:
+        return Linear(0)
     return choose(decided(Compare("ge", form)), Linear(0), Linear(1))
 
 
@@ -158,19 +160,21 @@ def _parted(form: Linear, divisor: int) -> Linear:
     return Linear(form.constant // divisor, tuple((one, times // divisor) for one, times in form.terms))
 
 
-def _sign(form: Linear) -> Linear | None:
+def _sign(how: Reading, form: Linear) -> Linear | None:
     """1 where the form is negative, if it is what a division left (see _part)."""
     match form:
         case Linear(_, ((Floor(), 1),)):
             inner, _ = _divided(form)
-            return _negative(_parted(inner, _common(inner)))
+            return _negative(how, _parted(inner, _common(inner)))
         case Linear(0, ((Choose(), _), (Choose(), _))):
             for one, times in form.terms:
                 if isinstance(one, Choose) and times == 1 and isinstance(one.condition, Compare):
                     inside = one.condition.form
                     quotient = one.yes.terms[0][0] if len(one.yes.terms) == 1 else None
-                    if isinstance(quotient, Floor) and form == add(_rounded(inside, quotient.divisor), _negative(inside), -1):
-                        return _negative(inside)
+                    if isinstance(quotient, Floor) and form == add(
+                        _rounded(inside, quotient.divisor), _negative(how, inside), -1
+                    ):
+                        return _negative(how, inside)
     return None
 
 
@@ -219,7 +223,7 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     by = forms[1]
     if by.terms or not 0 <= by.constant < op.width:
         return _opaque(how, op, forms)
-    if by.constant == op.width - 1 and not op.signed and (sign := _sign(forms[0])) is not None:
+    if by.constant == op.width - 1 and not op.signed and (sign := _sign(how, forms[0])) is not None:
         return sign
     read = how.read(forms[0], op)
     match read:
