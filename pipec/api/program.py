@@ -94,7 +94,9 @@ class CompiledKernel:
         end, and raises pipec.runtime.HangError when it hangs. Raises pipec.runtime.ArgumentError before anything runs when an
         argument does not fit.
         """
-        _check_call(self.name, device, options)
+        # As nearly always there is nothing to check, it is not called.
+        if options is not None or type(device) is not str or len(device) > _LONGEST_DEVICE:
+            _check_call(self.name, device, options)
         # With a watchdog the values in the file are used: the report is about the kernel that the author sees.
         if self.tuned is not None and debug is None:
             # `None` for a name that is missing, of which the launch below says what is wrong.
@@ -160,8 +162,6 @@ class CompiledKernel:
 
 def _check_call(kernel: str, device: object, options: object) -> None:
     """What the launcher relies on: a device is a text, options are a LaunchOptions."""
-    if options is None and type(device) is str and len(device) <= _LONGEST_DEVICE:
-        return  # as nearly always; an import takes a microsecond also when there is nothing to load
     from pipec.runtime import DeviceError, LaunchError, LaunchOptions
 
     if not isinstance(device, str) or len(device) > _LONGEST_DEVICE:

@@ -45,17 +45,20 @@ class Reader:
         try:
             for tensor in self._tensors(arguments):
                 address = tensor.data_ptr()
-                # CUDA tensors alone have plans, so that the number of the device tells it.
-                key += (
-                    tensor.shape,
-                    tensor.stride(),
-                    tensor.dtype,
-                    tensor.get_device(),
-                    tensor.is_neg(),
-                    tensor.requires_grad,
-                    address & low_bits if address else _NO_MEMORY,
-                )
                 addresses.append(address)
+                # CUDA tensors alone have plans, so that the number of the device tells it. A tuple in the key for each: to copy its
+                # elements takes longer than to compare what is nested.
+                key.append(
+                    (
+                        tensor.shape,
+                        tensor.stride(),
+                        tensor.dtype,
+                        tensor.get_device(),
+                        tensor.is_neg(),
+                        tensor.requires_grad,
+                        address & low_bits if address else _NO_MEMORY,
+                    )
+                )
         except UNREADABLE:
             return self._others(arguments)
         if self._numbers is None:

@@ -120,7 +120,8 @@ class Driver:
         status, current = self.api.cuCtxGetCurrent()
         if status:
             self.refuse(status, "cuCtxGetCurrent", kernel, "asking for the current context")
-        return int(current) == self.primary_context(index)
+        # Asked at each launch, when the context has long been retained.
+        return int(current) == (self._contexts.get(index) or self.primary_context(index))
 
     def owner_of(self, address: int) -> int | None:
         """The device whose memory an address lies in; None for memory that CUDA does not know."""
