@@ -205,6 +205,19 @@ def _narrow(m: int) -> Iterator[Tile]:
             yield Tile("gemm_sm90_narrow", {"BM": bm, "BN": bn, "BK": bk, "STAGES": stages, "SPLITS": splits})
 
 
+_FILLED = 0.75  # of the GPU, at least, by tiles that it takes at once
+
+
+def _swapped(shape: Shape) -> Iterator[Tile]:
+    """Tiles of as many rows as M divides into, where all are worked on at once: less is wasted than by multiples of 64."""
+    for bn, parts in product((128, 192), range(1, 9)):
+        bm = -(-shape.m // (8 * parts)) * 8
+        if not (64 <= bm <= 256 and _FILLED <= parts * -(-shape.n // bn) / _TILES_OF_THE_GPU <= 1):
+            continue
+        stages = min(8, (_NARROW_BYTES[0] - 128 * bm) // (128 * (bm + bn)))
+        yield Tile("gemm_sm90_swapped", {"CX": 2 - parts % 2, "BM": bm, "BN": bn, "STAGES": stages})
+
+
 FP8: dict[str, int | str] = {"AB": "e4m3", "BK": 128}
 
 
@@ -217,7 +230,8 @@ def tiles(shape: Shape) -> list[Tile]:
     deep = [Tile(KERNEL, {"BM": 64, "WARPS": 4, "BN": bn, "BK": bk, "STAGES": stages}) for bn, bk, stages in _DEEP]
     few = -(-shape.m // 128) * -(-shape.n // 128) < _TILES_OF_THE_GPU
     narrow = _narrow(shape.m) if shape.m <= _FEW_ROWS else ()
-    return [DEFAULT, *persistent, *deep, *_OTHERS, *((*_SPLIT, *_sums(shape)) if few and shape.k >= 2048 else ()), *narrow]
+    split = (*_SPLIT, *_sums(shape)) if few and shape.k >= 2048 else ()
+    return [DEFAULT, *persistent, *deep, *_OTHERS, *split, *narrow, *_swapped(shape)]
 
 
 def named(text: str) -> list[Shape]:

@@ -121,6 +121,10 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"CX": "1", "CY": "2"},
         {"CY": "2", "BN": "64", "STAGES": "2", "BLOCKS": "4"},
     ),
+    "gemm_sm90_swapped": (
+        {"BM": "56", "BN": "128", "STAGES": "2", "BLOCKS": "4"},
+        {"CX": "1", "CY": "2", "BM": "112", "BN": "64", "AB": "e4m3", "BK": "128"},
+    ),
     "gemm_sm90_persistent": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"},),
     "gemm_mxfp8": (
         {"BN": "64", "A": "e5m2", "B": "e4m3", "MODE": "clc"},
@@ -148,7 +152,8 @@ BOTH_TARGETS = ("elementwise", "gemm_residual")
 _SHARE = 0.3  # of the variants of all examples, in `make test`: the same ones are compiled, assembled and simulated
 
 # Examples whose reference a `numpy:` line cannot say: a test of their own compares them.
-COMPARED_ELSEWHERE = ("attention", "attention_sm90")
+ATTENTION = ("attention", "attention_sm90")
+COMPARED_ELSEWHERE = (*ATTENTION, "attention_sm90_decode_split")
 
 
 @dataclass(frozen=True)

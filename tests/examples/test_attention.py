@@ -8,14 +8,14 @@ sum to 1, or 2**-8 V where the largest of them need not be 1, which is rounded t
 import ml_dtypes
 import numpy as np
 import pytest
-from examples.catalogue import COMPARED_ELSEWHERE, EXAMPLES, Case, cases, compiled
+from examples.catalogue import ATTENTION, EXAMPLES, Case, cases, compiled
 from samples import volume
 
 from pipec.reference import compare, expected_values, precision_of, reference_lines, shape_sets
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 
-CASES = [case for case in cases() if case.path.stem in COMPARED_ELSEWHERE]
+CASES = [case for case in cases() if case.path.stem in ATTENTION]
 # One block of keys and one query; two blocks of queries; more blocks of keys than stages; fewer keys than a block.
 SHAPES = [(1, 1, 1), (1, 300, 64), (2, 130, 330), (1, 257, 63)]
 

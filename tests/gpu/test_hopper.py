@@ -97,6 +97,7 @@ APPROXIMATE = {
     "rsqrt": ("rsqrt(abs(t) + 1.0)", lambda t, c, r: 1 / np.sqrt(np.abs(t) + 1)),
     "sigmoid": ("sigmoid(t)", lambda t, c, r: 1 / (1 + np.exp(-t))),
     "tanh": ("tanh(t)", lambda t, c, r: np.tanh(t)),
+    "tanh_approx": ("tanh_approx(t)", lambda t, c, r: np.tanh(t)),
     "division": ("t / (abs(c) + 1.0)", lambda t, c, r: t / (np.abs(c) + 1)),
     "gelu": ("gelu(t)", lambda t, c, r: np.vectorize(lambda z: z * 0.5 * (1 + __import__("math").erf(z / 2**0.5)))(t)),
 }

@@ -22,6 +22,7 @@ from lower.register_kernels import (
 
 import pipec
 from examples import test_attention as attention
+from examples import test_attention_decode as decode
 from pipec.kir.plan.types import Plan
 from pipec.reference import apply_given, expected_values, reference_lines, trial_of
 from pipec.runtime import launch, random_arguments
@@ -32,7 +33,13 @@ HERE = [case for case in cases() if read(case).arch == "sm_90a"]
 CASES = [case for case in HERE if case.path.stem not in COMPARED_ELSEWHERE]
 RUNS = [run for case in CASES for run in runs(case)]
 # Their results are no integers.
-_INEXACT = ("gemm_residual", "attention_sm90_decode", "attention_sm90_persistent", "attention_sm90_backward")
+_INEXACT = (
+    "gemm_residual",
+    "gemm_sm90_bias_gelu",
+    "attention_sm90_decode",
+    "attention_sm90_persistent",
+    "attention_sm90_backward",
+)
 _MOST = 3  # the largest integer drawn
 
 
@@ -103,6 +110,11 @@ def test_operand_a_in_registers(name: str, constants: dict[str, object]) -> None
     given = operand_arguments(constants, 136, 64 if name == "from_the_product" else 200, 5)
     kernel(**given, device="cuda")
     assert np.array_equal(given["d"], operand_expected(name, constants, given))
+
+
+@pytest.mark.parametrize("sizes", [*decode.SIZES.values(), (128, 16, 4, 8192)], ids=str)
+def test_parts_of_attention_add_up(sizes: tuple[int, int, int, int]) -> None:
+    decode.check(*sizes, device="cuda")
 
 
 @pytest.mark.parametrize("shape", [(2, 256, 128), (3, 1000, 1000), (1, 72, 2050), (2, 4096, 4096)], ids=str)
