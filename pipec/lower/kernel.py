@@ -227,20 +227,23 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
     kernel.at(row.role.span)
     end = builder.label(f"{row.role.name}.end")
     role = RoleContext(kernel, row)
-    if row.role.leader:
-        here = builder.label(f"{row.role.name}.leader")
-        builder.branch(clusters.leads(role), here, end)
-        builder.place(here)
+    alone = row.single_thread and not row.whole_warp
+    if row.role.leader and not alone:
+        _only_in_leader(role, end)
     # Asked before the role runs: `elect` needs all lanes, and the same one has to speak every time.
     elected = builder.extract(builder.call("elect", FULL_WARP), 1, "i1")
     if row.whole_warp:
         role.leader = elected
-    elif row.single_thread:
+    elif alone:
         body = builder.label(f"{row.role.name}.elected")
         # A role whose operations all take one thread is run by that thread alone: the
         # others would wait at every barrier for nothing.
         builder.branch(elected, body, end)
         builder.place(body)
+        # In this order: the assembler knows that one thread runs what follows an election, and keeps addresses in registers of the warp.
+        # Where a branch on the rank comes first it does not (attention in pairs: 305 instructions in place of 170).
+        if row.role.leader:
+            _only_in_leader(role, end)
     else:
         role.lane = builder.call("lane")
         role.role_thread = builder.add(kernel.thread, -row.first_warp * 32)
@@ -254,6 +257,13 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
     builder.place(end)
     builder.call("barrier.warp", FULL_WARP)
     builder.jump(join)
+
+
+def _only_in_leader(role: RoleContext, end: str) -> None:
+    builder = role.builder
+    here = builder.label(f"{role.prefix}.leader")
+    builder.branch(clusters.leads(role), here, end)
+    builder.place(here)
 
 
 def _teardown(kernel: KernelContext) -> None:

@@ -71,7 +71,14 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BM": "256", "BN": "64", "STAGES": "1"},
         {"WARPS": "4", "BN": "24", "BK": "16", "STAGES": "2", "OUT": "f32"},
     ),
-    "attention": ({"D": "128"}, {"CAUSAL": "true"}, {"D": "128", "CAUSAL": "true"}),
+    "attention": (
+        {"D": "128"},
+        {"CAUSAL": "true"},
+        {"D": "128", "CAUSAL": "true"},
+        {"CTAS": "2"},
+        {"CAUSAL": "true", "CTAS": "2"},
+        {"D": "128", "CAUSAL": "true", "CTAS": "2"},
+    ),
     "attention_sm90": (
         {"D": "128"},
         {"CAUSAL": "true"},

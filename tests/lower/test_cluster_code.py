@@ -227,6 +227,16 @@ def test_one_thread_of_each_cta_releases_them_to_the_leader() -> None:
     assert {pipeline.name: row.count for (pipeline, side), row in plans[0].signals.items() if side == "producer"}["left"] == 2
 
 
+def test_tensor_memory_is_handed_to_the_leader_without_a_fence_of_all_memory() -> None:
+    """Threads of both CTAs write the probabilities, which the leader's MMAs read: fences of tcgen05 order them, not the signal."""
+    ptx = pipec.compile(EXAMPLES / "attention.pipe", constants={"CTAS": 2}).ptx
+    assert "mbarrier.arrive.shared::cluster" in ptx
+    assert "mbarrier.arrive.release.cluster" not in ptx and "acquire.cluster" not in ptx
+    # In each role that writes or reads them: the fence stands in front of the signal, and behind the wait.
+    for writer in ptx.split("tcgen05.wait::st.sync.aligned;")[1:]:
+        assert "tcgen05.fence::before_thread_sync" in writer.partition("mbarrier.arrive")[0]
+
+
 def test_ctas_meet_before_they_allocate_together_and_publish_nothing_by_it() -> None:
     """A pair's allocation needs both CTAs launched; a releasing arrival would cost every thread a fence of all memory. It is paid
     once, at the end: no CTA may end while a signal is on its way to it."""

@@ -14,7 +14,7 @@ from pipec.kir.plan.grids import plan_grids
 from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
-from pipec.kir.plan.proxies import plan_proxies, plan_tensor_stages
+from pipec.kir.plan.proxies import plan_proxies, plan_tensor_only, plan_tensor_stages
 from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan.types import (
@@ -78,6 +78,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         register_groups=groups,
         launch_registers=launch_registers,
         sharing=shared_by,
+        tensor_only=plan_tensor_only(kernel, orders),
         cta_group=max((pipeline.cta_group for pipeline in kernel.pipelines), default=1),
         signals=signals,
         expected_bytes=expected,

@@ -5,8 +5,11 @@ A tile that TMA or an MMA touches in no role, such as a factor for each row that
 the fence waits for all memory accesses of a warp.
 """
 
+from collections.abc import Mapping
+
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan.roles import expressions, operations
+from pipec.kir.plan.types import GlobalOrder
 from pipec.sema import tree
 from pipec.vocabulary import UseKind
 
@@ -36,6 +39,15 @@ def plan_tensor_stages(kernel: Kernel) -> frozenset[tree.Pipeline]:
         for tile in (*_of_threads(role), *(use.tile for operation in operations(role) for use in operation.effects.uses))
         if tile.buffer.space == "tensor"
     )
+
+
+def plan_tensor_only(kernel: Kernel, orders: Mapping[str, GlobalOrder]) -> frozenset[tree.Pipeline]:
+    """Those whose signals say nothing of memory that threads access as such, shared or global. Tensor memory is ordered by tcgen05 fences
+    around a signal, for both CTAs of a pair and however far the signal itself orders memory (hardware.md 3.8)."""
+    if any(row.hand_over for row in orders.values()):
+        return frozenset()
+    shared = (tile.handle.pipeline for role in kernel.roles for tile in _of_threads(role) if tile.buffer.space == "shared")
+    return plan_tensor_stages(kernel).difference(shared)
 
 
 def _of_threads(role: Role) -> list[tree.BufferRef]:

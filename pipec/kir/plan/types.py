@@ -260,6 +260,7 @@ class Plan:
     register_groups: tuple[RegisterGroup, ...]  # empty when no role states a budget, or all the same
     launch_registers: int | None  # per thread, where budgets ask for a fixed number
     sharing: dict[Pipeline, Sharing]  # how the CTAs of the cluster share it
+    tensor_only: frozenset[Pipeline]  # hand over nothing but tensor memory
     cta_group: int  # CTAs that one MMA works on
     signals: dict[tuple[Pipeline, Side], SideSignals]  # side: "producer" completes full, "consumer" completes empty
     expected_bytes: dict[Handle, int]  # bytes that TMA loads complete in one use of a producer's handle

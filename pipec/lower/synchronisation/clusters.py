@@ -34,13 +34,15 @@ def try_wait(role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity:
 
 
 def _scope(role: RoleContext, pipeline: tree.Pipeline) -> str:
-    """Whether somebody reads what threads of other CTAs wrote: then signals order memory across the cluster. Tiles that TMA brings and
-    MMAs read are ordered by the barrier itself, in every CTA."""
+    """Whether somebody reads what threads of other CTAs wrote: then signals order memory across the cluster, at the cost of a fence of all
+    memory. Tiles that TMA brings and MMAs read are ordered by the barrier itself, in every CTA, and tensor memory by tcgen05 fences."""
     plan = role.kernel.plan
     told = any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in plan.zero_fills.values())
     sharing = plan.sharing[pipeline]
     filled = (kind for how in plan.signals[pipeline, "producer"].how.values() for kind in how)
-    written = not sharing.producer.local and any(kind in _WRITTEN_BY_THREADS for kind in filled)
+    written = (
+        not sharing.producer.local and any(kind in _WRITTEN_BY_THREADS for kind in filled) and pipeline not in plan.tensor_only
+    )
     return ".cluster" if pipeline.scope == "cluster" or written or (told and not sharing.local) else ""
 
 
@@ -66,8 +68,8 @@ def others_ask(role: RoleContext, pipeline: tree.Pipeline) -> Value | None:
     return role.builder.compare("ne", rank(role), integer(0))
 
 
-def leaders_barrier(role: RoleContext, pointer: Value) -> Value:
-    """The barrier at the same place in the leader of this CTA's pair, for a TMA load of the pair."""
+def in_leader(role: RoleContext, pointer: Value) -> Value:
+    """The same place in the leader of this CTA's pair."""
     address = role.builder.cast("ptrtoint", pointer, "i32")
     return role.builder.shared_pointer(role.builder.bits("and", address, _OWN_BARRIER_OF_LEADER - (1 << 32)))
 

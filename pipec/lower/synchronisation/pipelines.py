@@ -49,6 +49,17 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value
     return pointer if offset == own else builder.offset_pointer(pointer, integer(offset - own))
 
 
+def leaders_barrier(role: RoleContext, handle: tree.Handle) -> Value:
+    """The barrier at the same place in the leader of this CTA's pair, for a TMA load of the pair."""
+    builder, pipeline = role.builder, handle.pipeline
+    if not bases.hides(role) or pipeline.stages == 1:
+        return clusters.in_leader(role, barrier(role, pipeline, handle.side, role.stage(handle)))
+    own = bases.shared_pointer(role, role.kernel.plan.barrier_offsets[pipeline, handle.side])
+    with builder.early():
+        first = clusters.in_leader(role, own)
+    return builder.offset_pointer(first, builder.multiply(role.stage(handle), pipeline.sub_stages(handle.side) * BARRIER_BYTES))
+
+
 def wait(
     role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, ready: Value | None = None
 ) -> None:

@@ -9,7 +9,7 @@ from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import FALSE, TRUE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import clusters
-from pipec.lower.synchronisation.pipelines import barrier, shared_tile
+from pipec.lower.synchronisation.pipelines import barrier, leaders_barrier, shared_tile
 from pipec.lower.table import lowers
 from pipec.sema import tree
 
@@ -42,7 +42,7 @@ def _load_into_cluster(
     in_pair = clusters.reach_of(role, pipeline, "producer").to == LEADER
     # The bytes of both CTAs are counted where the MMA waits for them, in the leader.
     if in_pair:
-        full = clusters.leaders_barrier(role, full)
+        full = leaders_barrier(role, operation.destination.handle)
     mask, first = integer(0, "i16"), integer(0)
     if row.line is not None:
         mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
