@@ -34,10 +34,11 @@ class ScalarArgument:
 
 @dataclass(frozen=True)
 class ArrayArgument:
-    """A pointer to element 0 of `array` (any strides); the kernel works on the caller's memory."""
+    """A pointer to element 0 of `array` (any strides); the kernel works on the caller's memory. `name`: what reports call it."""
 
     array: np.ndarray
     writable: bool = True
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class TensorMapArgument:
     map: TensorMap | Im2colMap
     array: np.ndarray
     writable: bool = True
+    name: str = ""
 
     @classmethod
     def of(
@@ -142,6 +144,8 @@ class Placement:
         holders = [(index, holder) for index, argument in enumerate(arguments) for holder in _holders(argument)]
         holders += [(len(arguments) + number, _further(number, array)) for number, array in enumerate(further)]
         spans = sorted(_Span(*byte_span(holder.array), holder.writable, index) for index, holder in holders)
+        # A struct has several: its number says which it is.
+        names = {index: f"`{one.name}`" for index, one in holders if one.name}
         self.memory = memory
         merged: list[_Span] = []
         for span in spans:
@@ -152,6 +156,7 @@ class Placement:
         for low, high, writable, index in sorted(merged, key=lambda span: span.argument):
             data = np.frombuffer(memoryview((ctypes.c_uint8 * (high - low)).from_address(low)), np.uint8)
             what = f"argument {index}" if index < len(arguments) else f"allocation {index - len(arguments)}"
+            what = names.get(index) or what
             memory.answer_at(low, high, memory.add(data, writable, what).base)
 
     def address(self, array: np.ndarray) -> int:

@@ -39,27 +39,28 @@ class Parameters:
         self._kept: list[Any] = []  # scratch memory has no other owner, and the memory above is known by its address alone
         self._descriptors = iter(descriptors) if descriptors else None
 
-    def of(self, kind: Any, value: Any) -> Iterator[Argument]:
+    def of(self, kind: Any, value: Any, name: str = "") -> Iterator[Argument]:
+        """`name`: of the kernel's parameter."""
         if isinstance(kind, tuple):
-            for inner, part in zip(kind, value, strict=True):
-                yield from self.of(inner, part)
+            for number, (inner, part) in enumerate(zip(kind, value, strict=True)):
+                yield from self.of(inner, part, f"{name}[{number}]")
         elif kind == "constexpr":
             pass
         elif kind.startswith("tensordesc"):
-            yield from self._descriptor(value)
+            yield from self._descriptor(value, name)
         elif kind.startswith("*"):
-            yield self.pointer(value)
+            yield self.pointer(value, name)
         else:
             yield _scalar(kind, value)
 
-    def pointer(self, value: Any) -> Argument:
+    def pointer(self, value: Any, name: str = "") -> Argument:
         """To a tensor, wherever in its allocation it begins; a number is an address, as Triton takes it."""
         if value is None or isinstance(value, int):
             return ScalarArgument(struct.pack("<Q", value or 0))
         size = value.numel() if callable(getattr(value, "numel", None)) else 1
         if size == 0:
             return ScalarArgument(struct.pack("<Q", value.data_ptr()))
-        return ArrayArgument(self._first_byte(value))
+        return ArrayArgument(self._first_byte(value), name=name)
 
     def _first_byte(self, value: Any) -> np.ndarray[Any, Any]:
         memory = memory_of(value)
@@ -67,16 +68,16 @@ class Parameters:
         self.memory.append(memory)
         return memory[value.data_ptr() - memory.ctypes.data :][:1]
 
-    def _descriptor(self, value: Any) -> Iterator[Argument]:
+    def _descriptor(self, value: Any, name: str) -> Iterator[Argument]:
         shape, strides = [int(size) for size in value.shape], [int(stride) for stride in value.strides]
         if self._descriptors is None:
-            yield self.pointer(value.base)
+            yield self.pointer(value.base, name)
             yield from (_scalar("i64", number) for number in (*shape, *strides))
             yield from (_scalar("i1", flag) for flag in (value.padding == "nan", value.round_f32_to_tf32))
         else:
             meta = next(self._descriptors)
             make = _im2col_map if meta.get("is_im2col") else _tiled_map
-            yield TensorMapArgument(make(value, meta, shape, strides), self._first_byte(value.base))
+            yield TensorMapArgument(make(value, meta, shape, strides), self._first_byte(value.base), name=name)
         yield from (_scalar("i32", size) for size in shape)
         yield from (_scalar("i64", stride) for stride in strides)
 
@@ -119,7 +120,7 @@ class Launcher:
     """What Triton makes of a compiled kernel, and calls for each launch."""
 
     def __init__(self, source: Any, metadata: Any) -> None:
-        self._signature = tuple(source.signature.values())
+        self._signature = dict(source.signature)
         self._metadata = metadata
 
     def __call__(
@@ -142,7 +143,8 @@ class Launcher:
     def _run(self, grid: tuple[int, int, int], stream: Any, function: Any, arguments: Sequence[Any]) -> None:
         driver, metadata = active.active, self._metadata
         parameters = Parameters(getattr(metadata, "tensordesc_meta", None))
-        flat = [one for kind, value in zip(self._signature, arguments, strict=True) for one in parameters.of(kind, value)]
+        given = zip(self._signature.items(), arguments, strict=True)
+        flat = [one for (name, kind), value in given for one in parameters.of(kind, value, str(name))]
         count = grid[0] * grid[1] * grid[2] * metadata.num_ctas
         for size, alignment, allocator in (
             (metadata.global_scratch_size, metadata.global_scratch_align, _allocation._allocator),

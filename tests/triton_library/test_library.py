@@ -10,7 +10,7 @@ from pipec.sim import SimulationError
 
 from .programs import PROGRAMS, off_by
 
-KINDS = ("gathers", "gluon_copies", "gluon_layouts", "gluon_products", "products", "reductions", "synchronisation")
+KINDS = ("attention", "gathers", "gluon_copies", "gluon_layouts", "gluon_products", "products", "reductions", "synchronisation")
 for kind in KINDS:
     import_module(f".{kind}", __package__)  # registers its programs
 CASES = [(name, fault) for name, program in PROGRAMS.items() for fault in ("", *program.faults)]

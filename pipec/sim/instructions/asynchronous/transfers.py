@@ -163,7 +163,7 @@ def start_store(
 ) -> None:
     """A group-tracked store: sources are read at one moment, the destination is written at a later one. `tile`: as what they are read."""
     cta, thread = warp.cta, warp.thread
-    view, operation = AsyncView(cta, what), Operation()
+    view, operation = AsyncView(cta, what), Operation(warp.fragment.pc)
     groups_of(warp, lane, "bulk").open.append(operation)
     cta.trace("store_issued", bytes=offsets.size, warp=warp.index)
     held: list[Bytes] = []

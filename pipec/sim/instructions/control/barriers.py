@@ -181,9 +181,8 @@ def fence(d: Decoder) -> Execute:
     """Values are in order in any case here; what fences promise is held against the accesses (`machine.races`)."""
     names = {name for name in d.modifiers if name in _FENCES}
     d.ignore(*names)
-    # An mbarrier counts as made when its initialising warp tells of it: a cluster barrier must follow in any case.
     if "mbarrier_init" in names:
-        return nothing
+        return lambda warp: warp.cta.announce_barriers(warp)
     if "proxy" not in names:
         acquires, releases = "release" not in names, "acquire" not in names
         scope = next((name for name in ("cta", "cluster") if name in names), "gpu")

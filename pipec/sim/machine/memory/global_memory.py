@@ -134,9 +134,9 @@ class GlobalMemory:
         for address in addresses.tolist():
             owner = self.find(address)
             if owner is None or address + size > owner.end:
-                raise SimulationError(
-                    "out_of_bounds", f"{what} of {size} bytes at global address 0x{address:x}{self._nearest(address)}"
-                )
+                # What an asynchronous operation touches comes byte by byte, which says nothing of its size.
+                much = f" of {size} bytes" if what in ("load", "store") else ""
+                raise SimulationError("out_of_bounds", f"{what}{much} at global address 0x{address:x}{self._nearest(address)}")
         return None, addresses
 
     def by_allocation(self, addresses: Addresses) -> list[tuple[Allocation, Addresses]]:

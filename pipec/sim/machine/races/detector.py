@@ -215,10 +215,10 @@ class Races:
         for cells in shadow.of(shadow.granule):
             cells[index] = NOBODY
 
-    def too_early(self, thread: Thread, made: Access, shadow: Shadow, address: int) -> None:
+    def too_early(self, thread: Thread, made: Access, shadow: Shadow, address: int, missing: Missing) -> None:
         """`thread` uses what stands at `address` and does not come after its making."""
         self.raced += 1
-        self.complain(Race(made, self._own(thread, False, None), "wait", shadow, address))
+        self.complain(Race(made, self._own(thread, False, None), missing, shadow, address))
 
     # ---- marks
 

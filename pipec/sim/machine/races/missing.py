@@ -17,6 +17,7 @@ Missing = Literal[
     "wait",
     "values",
     "scopes",
+    "init",
     "proxy",
     "overwrite",
     "tensormap",

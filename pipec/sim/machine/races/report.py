@@ -21,6 +21,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "wait": ("race", "nothing orders them"),
     "values": ("race", "the signal between them publishes nothing that threads wrote: it is relaxed, or its scope too narrow"),
     "scopes": ("race", "the scope of one of them does not reach the other"),
+    "init": ("race", "no fence.mbarrier_init stands before the relaxed signal that orders them"),
     "proxy": ("proxy", "no fence.proxy.async stands between them"),
     "overwrite": ("proxy", "no fence.proxy.async stands between them"),
     "tensormap": ("proxy", "its user has executed no fence.proxy.tensormap::generic.acquire since"),

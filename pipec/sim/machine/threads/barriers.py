@@ -86,12 +86,13 @@ class NamedBarriers(dict[int, NamedBarrier]):
 @dataclass(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have told, `tells` what those who see a phase
-    complete hear; `made` is its initialisation."""
+    complete hear; `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed that."""
 
     state: Mbarrier
     offset: int
     actor: int
     made: Access
+    announced: bool = False
     waiting: list[Fragment] = field(default_factory=list)
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING

@@ -18,12 +18,13 @@ from ..machine import Machine, TraceKind, Triple
 from ..memory.spaces import RANK_SHIFT, SHARED_BASE, FlatMemory, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.clocks import UNKNOWING
+from ..races.missing import Missing
 from ..races.thread import Thread, WarpRows
 from ..registers import RegisterFile
 from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier
 from .divergence import ALL_LANES, Divergence, Fragment, Wait
-from .groups import GroupKind, Groups, Operation
+from .groups import GroupKind, Groups, Operation, uncommitted
 from .in_flight import InFlight
 from .roles import role_of, who
 
@@ -275,10 +276,19 @@ class Cta(AddressSpaces):
 
     def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> bool:
         """Whether `warp` comes after the initialisation of a barrier that it uses; complains where it does not."""
-        if warp.watched is None or barrier.made.over(warp.thread.knowledge.order, warp.thread.number):
+        knowledge, number = warp.thread.knowledge, warp.thread.number
+        if warp.watched is None or (barrier.announced and barrier.made.over(knowledge.order, number)):
             return True
-        self.machine.races.too_early(warp.thread, barrier.made, self.shared.shadow, barrier.offset)
+        if barrier.made.over(knowledge.values, number):
+            return True
+        missing: Missing = "init" if barrier.made.over(knowledge.order, number) else "wait"
+        self.machine.races.too_early(warp.thread, barrier.made, self.shared.shadow, barrier.offset, missing)
         return False
+
+    def announce_barriers(self, warp: Warp) -> None:
+        """What a warp has initialised may be told of by signals that publish nothing else."""
+        for barrier in self.mbarriers.values():
+            barrier.announced |= barrier.made.thread is warp.thread
 
     def after_barrier_operation(self, barrier: TrackedBarrier, flipped: bool) -> None:
         """Wakes the waiters of a completed phase and records it."""
@@ -371,8 +381,15 @@ class Cluster:
             if leak is not None:
                 findings.add("leak", "", leak)
         for warp in self.warps:
+            self._check_groups(warp)
             if warp.thread.executed is not None:
                 self.image.spare_executions.append(warp.thread.executed)
             warp.thread.retire()
             if not warp.in_flight:
                 self.image.spare.append(warp.file)
+
+    def _check_groups(self, warp: Warp) -> None:
+        """Stores that nobody could have waited for. (cp.async may be told of by mbarriers, without a group.)"""
+        for pc in uncommitted(warp.groups, "bulk"):
+            error = SimulationError("undefined", "no cp.async.bulk.commit_group follows this store, so that no wait is for it")
+            self.machine.findings.add("commit", pc, warp.located(error, pc))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,8 +12,9 @@ GroupKind = Literal["bulk", "cp.async", "wgmma"]
 
 @dataclass(eq=False)
 class Operation:
-    """An operation that belongs to a group. `read`: its sources are free again."""
+    """An operation that belongs to a group, set going at the instruction `pc`. `read`: its sources are free again."""
 
+    pc: int = -1
     read: bool = False
     done: bool = False
 
@@ -47,6 +49,11 @@ class Groups:
             if not _finished(group, reading_only):
                 return len(committed) - number
         return 0
+
+
+def uncommitted(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind) -> list[int]:
+    """The instructions of operations of a kind that are in no group yet."""
+    return sorted({operation.pc for (of, _), one in groups.items() if of == kind for operation in one.open})
 
 
 def _finished(group: list[Operation], reading_only: bool) -> bool:

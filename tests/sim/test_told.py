@@ -1,0 +1,95 @@
+"""Initialised barriers that are told of, and bulk stores that are waited for."""
+
+import numpy as np
+import pytest
+
+from pipec.sim import Options, Result, SimulationError, launch
+
+FENCE, RELAXED, RELEASE = (
+    "fence.mbarrier_init.release.cluster;",
+    "barrier.cluster.arrive.relaxed.aligned;",
+    "barrier.cluster.arrive.aligned;",
+)
+HANDSHAKE = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry handshake() .reqntid 32 {
+  .reg .pred %p<4>; .reg .b32 %r<8>;
+  .shared .align 8 .b64 full;
+  mov.u32 %r1, %cluster_ctarank;
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, full;
+  setp.ne.u32 %p1, %r2, 0;
+  @%p1 bra MADE;
+  mbarrier.init.shared::cta.b64 [%r3], 1;
+  FENCE
+MADE:
+  ARRIVE
+  barrier.cluster.wait.acquire.aligned;
+  @%p1 bra DONE;
+  xor.b32 %r4, %r1, 1;
+  mapa.shared::cluster.u32 %r5, %r3, %r4;
+  mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];
+WAIT:
+  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r3], 0;
+  @!%p2 bra WAIT;
+DONE:
+  barrier.cluster.arrive.aligned;
+  barrier.cluster.wait.aligned;
+  ret;
+}
+"""
+STORE = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry store(.param .u64 y) .reqntid 32 {
+  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<2>;
+  .shared .align 16 .b8 tile[512];
+  ld.param.u64 %rd1, [y];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, tile;
+  mad.lo.u32 %r3, %r1, 16, %r2;
+  st.shared.v4.b32 [%r3], {%r1, %r1, %r1, %r1};
+  fence.proxy.async.shared::cta;
+  bar.warp.sync -1;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra DONE;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 512;
+  COMMIT
+  cp.async.bulk.wait_group 0;
+DONE:
+  ret;
+}
+"""
+
+
+def handshake(fence: str, arrive: str) -> Result:
+    return launch(HANDSHAKE.replace("FENCE", fence).replace("ARRIVE", arrive), "handshake", grid=2, block=32, cluster=2)
+
+
+@pytest.mark.parametrize(("fence", "arrive"), [(FENCE, RELAXED), ("fence.acq_rel.cluster;", RELAXED), ("", RELEASE)])
+def test_initialised_barriers_are_told_of(fence: str, arrive: str) -> None:
+    assert handshake(fence, arrive).findings == []
+
+
+def test_a_relaxed_arrival_tells_nothing_of_barriers() -> None:
+    with pytest.raises(SimulationError, match=r"mbarrier\.init .* no fence\.mbarrier_init stands before") as caught:
+        handshake("", RELAXED)
+    assert caught.value.kind == "race"
+
+
+def stored(commit: str, rules: str) -> Result:
+    y = np.zeros(128, np.uint32)
+    result = launch(STORE.replace("COMMIT", commit), "store", grid=1, block=32, arguments=[y], options=Options(rules=rules))
+    assert (y == np.repeat(np.arange(32), 4)).all()
+    return result
+
+
+def test_a_store_in_no_group() -> None:
+    assert stored("cp.async.bulk.commit_group;", "documents").findings == []
+    (finding,) = stored("", "practice").findings
+    assert (finding.check, finding.severity) == ("commit", "warn") and "cp.async.bulk" in STORE.splitlines()[finding.ptx_line - 1]
+    with pytest.raises(SimulationError):
+        stored("", "documents")
