@@ -6,6 +6,7 @@ from pipec.driver import Options, compile_source
 from pipec.protocol.prove import Undecided, prove
 from pipec.source import Source
 from pipec.verify.reader.read import read
+from pipec.verify.reader.text.opcodes import ROWS, Kind
 
 KERNEL = """
 kernel k(ix: tensor[i32, C, 64], z: tensor[i32, C, 64], w: tensor[i32, C, 64]):
@@ -97,6 +98,43 @@ DONE:
 	ret;
 }
 """
+STORES = {
+    "st": "st.weak.global.u32 [%rd2], 0;",
+    "st.release": "st.release.gpu.global.u32 [%rd2], 0;",
+    "red": "red.global.add.u32 [%rd2], 1;",
+    "multimem": "multimem.red.global.add.u32 [%rd2], 1;",
+    "multimem.ld_reduce": "multimem.ld_reduce.global.add.u32 %r9, [%rd2];",  # one of many that are taken for stores
+    "atom": "atom.global.exch.b32 %r9, [%rd2], 1;",
+    "discard": "discard.global.L2 [%rd2], 128;",
+    "sust": "sust.b.1d.b32.trap [%rd2, {%r1}], %r2;",
+    "sured": "sured.b.add.1d.u32.trap [%rd2, {%r1}], %r2;",
+    "wmma.store": "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd2], {%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17};",
+    "cp.async.bulk … bulk_group": "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [buffer], 16;",
+    "cp.reduce.async.bulk … bulk_group": "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [buffer], 16;",
+}
+# Rows without a result that write no global memory; those with a barrier deliver to shared memory.
+_HARMLESS = """
+    fence membar prefetch prefetchu applypriority nanosleep pmevent cp.async.ca cp.async.cg cp.async.commit_group
+    cp.async.wait_group cp.async.wait_all cp.async.bulk.commit_group cp.async.bulk.wait_group cp.async.bulk.prefetch
+    tcgen05.cp tcgen05.mma tcgen05.shift tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync
+    tcgen05.relinquish_alloc_permit tcgen05.st tcgen05.wait::ld tcgen05.wait::st wgmma.fence wgmma.commit_group
+    wgmma.wait_group bar.warp.sync stmatrix setmaxnreg.dec griddepcontrol.launch_dependents
+"""
+
+
+@pytest.mark.parametrize("store", STORES.values(), ids=list(STORES))
+def test_whatever_writes_global_memory_is_a_store(store: str) -> None:
+    text = HALVES.replace("@HALVES", "mov.b64 %rd2, %rd1;")
+    with pytest.raises(Undecided):
+        prove(read(text.replace("st.global.u32 [%rd2], 0;", store)))
+    prove(read(text.replace("st.global.u32 [%rd2], 0;", "")))
+
+
+def test_every_instruction_without_a_result_is_a_store_or_none() -> None:
+    silent = {row for row, kind in ROWS.items() if kind in (Kind.EFFECT, Kind.MEET, Kind.PUBLISH)}
+    assert silent - STORES.keys() == {*_HARMLESS.split()}
+
+
 _SPLIT = "mov.b64 {%r5, %r6}, %rd1;\n\tst.shared.v2.b32 [buffer], {%r5, %r6};\n\tld.shared.v2.b32 {%r7, %r8}, [buffer];\n\t"
 
 

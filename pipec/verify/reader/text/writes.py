@@ -8,7 +8,11 @@ from collections.abc import Collection, Mapping
 
 from pipec.verify.reader.text.statements import Instruction, Kernel, integer, registers
 
-_STORES = ("st.", "red.", "atom.", "cp.async.bulk", "cp.reduce.async.bulk", "multimem.", "st.async")
+# What is discarded is anything from then on.
+_STORES = (
+    *("st.", "red.", "atom.", "multimem.", "wmma.store.", "sust.", "sured.", "discard."),
+    *("cp.async.bulk", "cp.reduce.async.bulk"),
+)
 
 
 def _stores(opcode: str) -> bool:
