@@ -119,7 +119,7 @@ class Reading:
         self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
 
         graph = Graph(self.kernel)
-        prologue = Flow(graph, _PROLOGUE)
+        prologue = Flow(graph, _PROLOGUE, prologue=True)
         inits = [self._inits(prologue, rank) for rank in range(self.around.ranks)]
         base = self.kernel.shared.get("$shared", 0)
         self.rings = self._barriers(inits, base)

@@ -61,6 +61,7 @@ class Graph:
         self.reached = reached(self.blocks)
         self.kinds: dict[int, Kind] = {}
         self.place = [0] * len(self.code)
+        self._ahead: dict[frozenset[Kind], tuple[list[int], set[int]]] = {}
         self.definitions: dict[str, list[int]] = {}
         known = {opcode: kind_of(opcode) for opcode in {one.opcode for one in self.code}}
         for block in self.blocks:
@@ -82,6 +83,21 @@ class Graph:
     def defined(self, at: int) -> tuple[str, ...]:
         """The registers that an instruction writes."""
         return defines(self.code[at], self.kinds[at])
+
+    def coming_to(self, places: Sequence[int], kinds: frozenset[Kind]) -> list[int]:
+        """The instructions among `places` from which a way leads on to one of these kinds."""
+        if not places:
+            return []
+        if kinds not in self._ahead:
+            there = [at for at, kind in self.notable.items() if kind in kinds]
+            self._ahead[kinds] = there, leading_to(self.blocks, self.reached, {self.place[at] for at in there})
+        there, leads = self._ahead[kinds]
+        found = []
+        for at in places:
+            block = self.blocks[self.place[at]]
+            if any(at < one < block.last for one in there) or not leads.isdisjoint(block.next):
+                found.append(at)
+        return found
 
     @cached_property
     def loops(self) -> dict[int, frozenset[int]]:

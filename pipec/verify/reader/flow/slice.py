@@ -20,15 +20,20 @@ _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, K
 
 
 class Flow:
-    """The slice of a kernel."""
+    """The slice of a kernel: what `roots` depend on. `prologue`: only as far as all threads of a CTA meet for the first time."""
 
-    def __init__(self, graph: Graph, roots: frozenset[Kind] = EVENTS) -> None:
+    def __init__(self, graph: Graph, roots: frozenset[Kind] = EVENTS, *, prologue: bool = False) -> None:
         self.graph, self.roots = graph, roots
         self.kernel, self.code, self.kinds = graph.kernel, graph.code, graph.kinds
         self.bits: dict[str, int] = {}
         self.names: list[str] = []
         self.blocks = [Block(one.number, one.first, one.last, one.next, one.branch) for one in graph.blocks]
-        self._slice(roots)
+        if prologue:
+            for number in {
+                graph.place[at] for at, what in graph.notable.items() if what is Kind.SYNC and meets_all(self.code[at])
+            }:
+                self.blocks[number].next = (EXIT,)
+        self._slice(roots, reached(self.blocks) if prologue else graph.reached)
         left = reached(self.blocks)
         check_addresses(self.blocks, self.kernel.alignments)
         self._loops(left)
@@ -66,9 +71,9 @@ class Flow:
             made |= self.bit(name)
         return made
 
-    def _slice(self, roots: frozenset[Kind]) -> None:
+    def _slice(self, roots: frozenset[Kind], among: set[int]) -> None:
         graph = self.graph
-        work = [at for at, what in self.kinds.items() if what in roots]
+        work = [at for at, what in graph.notable.items() if what in roots and graph.place[at] in among]
         wanted: dict[int, list[str]] = {}
         tests: set[int] = set()
         known: set[str] = set()
@@ -86,14 +91,14 @@ class Flow:
                     tests.add(decider)
                     work.append(self.blocks[decider].last - 1)
         for block in self.blocks:
-            if block.number not in graph.reached:
+            if block.number not in among:
                 continue
             block.steps = [
                 Step(self.code[at], self.kinds[at], self.mask(graph.defined(at)), self.mask(wanted[at]))
                 for at in range(block.first, block.last)
                 if at in wanted and self.kinds[at] not in (Kind.BRANCH, Kind.END)
             ]
-            block.test = block.number in tests
+            block.test = block.number in tests and block.next != (EXIT,)
             # Nothing that matters depends on which way it goes: skip to where both ways meet again. The walk would otherwise double its
             # states at each such branch.
             if len(block.next) > 1 and not block.test:
@@ -148,6 +153,11 @@ class Flow:
             if number != EXIT:
                 live |= self.blocks[number].live
         return live
+
+
+def meets_all(one: Instruction) -> bool:
+    """Of a named barrier: whether all threads of the CTA meet there."""
+    return one.predicate is None and len(one.operands) == 1
 
 
 def touches(step: Step) -> bool:

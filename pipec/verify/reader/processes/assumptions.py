@@ -5,11 +5,11 @@ until somebody else has changed it is understood where it is a turn (turns.py).
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
-from pipec.verify.reader.flow.graph import EXIT, Stretch, leading_to
+from pipec.verify.reader.flow.graph import EXIT, Stretch
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.turns import turns
 from pipec.verify.reader.text.opcodes import Kind, kind_of
@@ -102,7 +102,7 @@ def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterabl
     if len({tuple(asked) for asked in around.columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
     given_up = [at for at in flow.graph.notable if flow.code[at].opcode.startswith("tcgen05.relinquish_alloc_permit")]
-    if late := _coming_to(flow, given_up, frozenset({Kind.ALLOCATE})):
+    if late := flow.graph.coming_to(given_up, frozenset({Kind.ALLOCATE})):
         raise Unreadable(
             flow.code[late[0]].line, "tensor memory that is asked for after the permit has been given up is not understood"
         )
@@ -127,7 +127,7 @@ def check_given_up(flow: Flow) -> None:
         if named is not None and not _meets(flow, at) and integer(flow.code[at].operands[named]) in (None, 0):
             raise Unreadable(flow.code[at].line, "how often all threads have met when a barrier is given up is not understood")
     met, meetings = _meetings_before(flow), [at for at in notable if _meets(flow, at)]
-    touched = _coming_to(flow, meetings, _TOUCHING)
+    touched = flow.graph.coming_to(meetings, _TOUCHING)
     for at in given_up:
         if met[at] in (0, _MANY) or any(met[one] == met[at] - 1 for one in touched):
             raise Unreadable(flow.code[at].line, "a barrier is given up while somebody may still touch it")
@@ -159,22 +159,6 @@ def _meetings_before(flow: Flow) -> dict[int, int]:
             if begins.get(after) != joined:
                 begins[after] = joined
                 work.append(after)
-    return found
-
-
-def _coming_to(flow: Flow, places: Sequence[int], kinds: frozenset[Kind]) -> list[int]:
-    """The instructions among `places` from which a way leads on to one of these kinds."""
-    graph = flow.graph
-    there = [at for at, kind in graph.notable.items() if kind in kinds]
-    if not there or not places:
-        return []
-    has = {graph.place[at] for at in there}
-    leads = leading_to(graph.blocks, graph.reached, has)
-    found = []
-    for at in places:
-        block = graph.blocks[graph.place[at]]
-        if any(at < one < block.last for one in there) or not leads.isdisjoint(block.next):
-            found.append(at)
     return found
 
 

@@ -35,6 +35,7 @@ from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, a
 MOST_STATES = 2_000  # the largest class of the examples has 117; what searches and checks is slow long before memory is full
 # What is kept only where an instruction can still follow that asks for it.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
+_INITIALISING = frozenset({Kind.INIT})
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []
@@ -128,7 +129,7 @@ class Walk(Parted):
         assert node.act is not None
         if self.machine.prologue and self.machine.publishes(node.act):
             # Beyond this point others may use the barriers: to initialise one again would undo their phases.
-            if self.flow.comes_to(initialises, block, node.index + 1):
+            if self.flow.graph.coming_to([block.steps[node.index].instruction.number], _INITIALISING):
                 raise Unreadable(node.line, "barriers are made ready again after threads have met")
             return
         env, path = dict(node.env), Path()
@@ -338,14 +339,12 @@ class Walk(Parted):
         live = self._live_at(block, index)
         kept: Env = {name: env[name] for name in live if name in env and not isinstance(env[name], Mixed)}
         touching = self.flow.comes_to(touches, block, index)
-        for key, value in env.items():
-            if type(key) is tuple and key[0] == RESIDUE:
+        for key in [key for key in env if type(key) is tuple]:
+            if key[0] == RESIDUE:
                 if touching and any(key[1] in self._registers_in(one) for one in [*kept.values()]):
-                    kept[key] = value
-            elif type(key) is tuple and (
-                self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching or key in (ACTING, ASKED, HELD)
-            ):
-                kept[key] = value
+                    kept[key] = env[key]
+            elif self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching or key in (ACTING, ASKED, HELD):
+                kept[key] = env[key]
         state = (block.number, index, sub, frozenset(kept.items()))
         at = self.keys.get(state)
         if at is None:
