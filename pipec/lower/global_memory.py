@@ -58,14 +58,20 @@ def dimension(role: RoleContext, size: str | int) -> Value:
 
 
 def element_pointer(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) -> Value:
+    """Of elements a constant number apart, the addresses are a constant apart: no column of a row reaches 2 ** 31."""
     builder = role.builder
-    offset = builder.multiply(builder.cast("sext", index, "i64"), dtype.bytes)
-    return builder.emit(GLOBAL, f"inttoptr {builder.binary('add', row.start, offset)} to {GLOBAL}")
+    column, further = builder.parts(index)
+    known = row.start, column, integer(dtype.bytes)
+    if known not in builder.sums:
+        offset = builder.multiply(builder.cast("sext", column, "i64"), dtype.bytes)
+        builder.sums[known] = builder.binary("add", row.start, offset)
+    address = builder.add(builder.sums[known], further * dtype.bytes)
+    return builder.emit(GLOBAL, f"inttoptr {address} to {GLOBAL}")
 
 
 def element_inside(role: RoleContext, row: GlobalRow, index: Value) -> Value:
     builder = role.builder
-    fits = builder.compare("ult", builder.binary("add", row.first, index), row.size)
+    fits = builder.compare("ult", builder.sum(row.first, index), row.size)
     return fits if row.inside is TRUE else builder.binary("and", fits, row.inside)
 
 

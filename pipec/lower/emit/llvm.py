@@ -94,6 +94,8 @@ class Builder:
         self._held: dict[str, Value] = {}  # what the slots are known to hold at this point of the block
         self.pairs: dict[tuple[Value, Value], Value] = {}  # two values, as this block has them in one (pipec.lower.emit.packed)
         self.words: dict[Value, tuple[Value, int]] = {}  # numbers in the highest bits of a word: see `top`
+        self.sums: dict[tuple[Value, ...], Value] = {}  # what this block has computed of values that are added again (`sum`)
+        self._parts: dict[Value, tuple[Value, int]] = {}  # a value and a constant, of which one is the sum
         self._prelude: list[str] = []  # what `early` has collected
         self._start: int | None = None  # where it goes
         self._deferred: Actions | None = None
@@ -113,6 +115,7 @@ class Builder:
         self.lines.append(f"{label}:")
         self._held.clear()
         self.pairs.clear()
+        self.sums.clear()
 
     def jump(self, label: str) -> None:
         self.lines.append(f"  br label %{label}{self.location}")
@@ -132,10 +135,10 @@ class Builder:
     @contextmanager
     def early(self) -> Iterator[None]:
         """What is written inside stands in the prelude: it uses nothing that was computed since."""
-        lines, held, pairs = self.lines, self._held, self.pairs
-        self.lines, self._held, self.pairs = self._prelude, {}, {}
+        lines, held, pairs, sums = self.lines, self._held, self.pairs, self.sums
+        self.lines, self._held, self.pairs, self.sums = self._prelude, {}, {}, {}
         yield
-        self.lines, self._held, self.pairs = lines, held, pairs
+        self.lines, self._held, self.pairs, self.sums = lines, held, pairs, sums
 
     @contextmanager
     def deferring(self, actions: "Actions") -> Iterator[None]:
@@ -234,8 +237,24 @@ class Builder:
         if isinstance(right, int):
             if right == 0:
                 return left
-            right = integer(right, left.type)
+            total = self.binary("add", left, integer(right, left.type))
+            first, constant = self.parts(left)
+            self._parts[total] = first, constant + right
+            return total
         return self.binary("add", left, right)
+
+    def parts(self, value: Value) -> tuple[Value, int]:
+        """What a value was made of by adding a constant, and the constant; all of a literal is constant."""
+        if value.type == "i32" and value.name.isdigit():
+            return integer(0), int(value.name)
+        return self._parts.get(value, (value, 0))
+
+    def sum(self, left: Value, right: Value) -> Value:
+        """As many sums with one value share what they have in common and differ by constants, which memory accesses take as they are."""
+        right, constant = self.parts(right)
+        if (left, right) not in self.sums:
+            self.sums[left, right] = self.binary("add", left, right)
+        return self.add(self.sums[left, right], constant)
 
     def multiply(self, left: Value, right: Value | int) -> Value:
         if isinstance(right, int):
