@@ -110,12 +110,43 @@ def passing(pipelines: int) -> Source:
     return Source("passing.pipe", "\n".join(lines) + "\n")
 
 
+def vectors(count: int, around: Callable[[int], list[str]]) -> Source:
+    """Parts of a vector copied one after the other, each below the lines that stand `around` it."""
+    lines = ["kernel parts(x: tensor[f32, N], y: tensor[f32, N]):", "    grid(1)", "    role move(warps=4):"]
+    for at in range(count):
+        heads = around(at)
+        lines += [f"{' ' * (8 + 4 * deep)}{head}" for deep, head in enumerate(heads)]
+        lines.append(f"{' ' * (8 + 4 * len(heads))}store.direct(y[{128 * at}], per_column(x[{128 * at}], 128))")
+    return Source("parts.pipe", "\n".join(lines) + "\n")
+
+
+def parameters(count: int) -> Source:
+    """A kernel with so many tensors and compile-time constants, each of which it uses."""
+    constants = ", ".join(f"C{at}: int = {at + 1}" for at in range(count))
+    tensors = ", ".join(f"x{at}: tensor[f32, N{at}]" for at in range(count))
+    lines = [f"kernel many[{constants}]({tensors}, y: tensor[f32, N]):", "    grid(1)", "    role move(warps=4):"]
+    lines += [f"        store.direct(y[{128 * at}], per_column(x{at}[C{at}], 128))" for at in range(count)]
+    return Source("many.pipe", "\n".join(lines) + "\n")
+
+
+def kernels(count: int) -> Source:
+    one = "kernel k{0}(x: tensor[f32, N], y: tensor[f32, N]):\n    grid(1)\n    role move(warps=4):\n        {1}\n"
+    return Source("kernels.pipe", "\n".join(one.format(at, "store.direct(y[0], per_column(x[0], 128))") for at in range(count)))
+
+
 ROWS: dict[str, Callable[[int], tuple[Source, dict[str, object]]]] = {
     "roles": lambda size: (chained(1 + size), {}),
     "statements": lambda size: (chained(3, 2 * size), {}),
     # From where on terms are as deep as any is followed.
     "branches": lambda size: (branching(32 * size), {}),
     "pipelines": lambda size: (passing(8 * size), {}),
+    # From where on blocks are tried rather than all pairs of stores compared.
+    "stores": lambda size: (vectors(48 * size, lambda at: []), {}),
+    "stores under conditions": lambda size: (vectors(36 * size, lambda at: [f"if N > {at}:"]), {}),
+    "stores in loops": lambda size: (vectors(36 * size, lambda at: [f"for i{at} in range(N):"]), {}),
+    "stores in counted loops": lambda size: (vectors(36 * size, lambda at: [f"for i{at} in range(3):"]), {}),
+    "parameters": lambda size: (parameters(12 * size), {}),
+    "kernels": lambda size: (kernels(8 * size), {}),
     "stages": lambda size: (example("copy_tma"), {"STAGES": 4 * size, "BN": 256}),
     "cluster along x": lambda size: (example("gemm_sm90_cluster"), {"CX": 2 * size, "CY": 1}),
     "cluster along y": lambda size: (example("gemm_sm90_cluster"), {"CX": 1, "CY": 2 * size}),
@@ -139,3 +170,11 @@ def test_a_second_axis_costs_less_than_as_many_clusters() -> None:
     """Eight CTAs in two rows of four against four in a row."""
     row, both = (calls(example("gemm_sm90_cluster"), {"CX": 4, "CY": rows}) for rows in (1, 2))
     assert all(both[stage] <= 2 * row[stage] for stage in COUNTED), (row, both)
+
+
+def test_nested_loops_do_not_multiply() -> None:
+    """Of the loops whose ends an access may have crossed, only the outermost counts. A level still asks something of each around it."""
+    few, many = (vectors(1, lambda _, depth=depth: [f"for i{at} in range(N):" for at in range(depth)]) for depth in (7, 14))
+    calls(few, {}), calls(many, {})
+    small, large = calls(few, {}), calls(many, {})
+    assert all(large[stage] <= 6 * small[stage] for stage in COUNTED), (small, large)

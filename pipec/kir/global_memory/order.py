@@ -17,11 +17,14 @@ from pipec.kir.global_memory.accesses import (
     own_elements,
     taken_for_apart,
 )
+from pipec.kir.global_memory.nearby import nearby
 from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
 
-_Pending = frozenset[tuple[int, frozenset[int]]]  # number of an access, loops whose ends were crossed since
+# The number of an access and, of the loops around it whose ends were crossed since, the outermost: those inside it turn anew with it.
+_One = tuple[int, int | None]
+_Pending = frozenset[_One]
 
 
 @record
@@ -60,10 +63,20 @@ class _Walk:
         self._at: dict[tuple[int, int], list[int]] = {}
         for number, access in enumerate(row.accesses):
             self._at.setdefault((access.block, access.site), []).append(number)
-        self._around = [
-            tuple(index for index, loop in enumerate(row.role.loops) if number in loop.blocks)
-            for number in range(len(row.role.blocks))
-        ]
+        self._in_block: dict[int, list[int]] = {}
+        for (block, _), numbers in self._at.items():
+            self._in_block.setdefault(block, []).extend(numbers)
+        around: list[list[int]] = [[] for _ in row.role.blocks]
+        for index, loop in enumerate(row.role.loops):
+            for number in loop.blocks:
+                around[number].append(index)
+        self._around = [tuple(loops) for loops in around]
+        self._in_loop = [[one for block in loop.blocks for one in self._in_block.get(block, ())] for loop in row.role.loops]
+        self._nearby = nearby(row.accesses, again)
+        self._unshown = nearby(row.accesses, again, stores_too=True)
+        self._flies = any(access.handle is not None for access in row.accesses)
+        # By block, the loops that something pending there has crossed the ends of.
+        self._crossed: list[set[int | None]] = [{None} for _ in row.role.blocks]
         self._before: set[tree.Operation] = set()
         self._at_end: set[int] = set()
         self._clashes: dict[tuple[int, int], Clash] = {}
@@ -73,15 +86,19 @@ class _Walk:
         for numbers in self._at.values():
             self._statement(numbers)
         entries: list[_Pending] = [frozenset() for _ in self._role.blocks]
+        walked: list[_Pending | None] = [None for _ in entries]
         changed = True
         while changed:
             changed = False
             for number in range(len(self._role.blocks)):
+                if walked[number] is entries[number]:
+                    continue
+                walked[number] = entries[number]
                 after = self._block(number, entries[number])
                 for target in ir.successors(self._role.blocks[number].terminator):
                     joined = entries[target] | self._crossing(number, target, after)
-                    changed = changed or joined != entries[target]
-                    entries[target] = joined
+                    if joined != entries[target]:
+                        entries[target], changed = joined, True
         ordered = bool(self._before or self._at_end)
         return Ordering(
             frozenset(self._before),
@@ -94,9 +111,18 @@ class _Walk:
 
     def _crossing(self, number: int, target: int, pending: _Pending) -> _Pending:
         """Along an edge: the end of a loop is crossed, or the loops that are left do not count any more."""
-        inside = set(self._around[target])
-        crossed = {index for index in inside if target <= number and self._role.loops[index].header == target}
-        return frozenset((access, (loops | crossed) & inside) for access, loops in pending)
+        around, loops = self._around, self._role.loops
+        ended = {loop for loop in around[target] if target <= number and loops[loop].header == target}
+        crossed = ended.union(around[number]).difference(set(around[target]) - ended)
+        inside = {access for loop in crossed for access in self._in_loop[loop]}
+        before = [one for access in inside for loop in self._crossed[number] if (one := (access, loop)) in pending]
+        after = [(access, self._outermost(access, loop, ended, around[target])) for access, loop in before]
+        self._crossed[target].update(self._crossed[number].intersection({None, *around[target]}), (loop for _, loop in after))
+        return pending.difference(before).union(after) if before else pending
+
+    def _outermost(self, access: int, crossed: int | None, ended: set[int], inside: tuple[int, ...]) -> int | None:
+        own = self._around[self._accesses[access].block]
+        return min((loop for loop in inside if loop in own and (loop == crossed or loop in ended)), default=None)
 
     def _statement(self, numbers: list[int]) -> None:
         for first in numbers:
@@ -124,15 +150,26 @@ class _Walk:
         guarded: list[int] | None = None,
     ) -> _Pending:
         """The role is ordered before `accesses` (and of those that only some threads do next) if one of them asks for it."""
-        clashing = [(one, next_) for one in pending for next_ in (*accesses, *(guarded or ())) if self._meet(one, next_)]
+        clashing = [
+            (one, next_)
+            for next_ in (*accesses, *(guarded or ()))
+            for one in self._candidates(number, pending, next_)
+            if self._meet(one, next_)
+        ]
         if clashing:
             self._order(number, operation, clashing)
-            pending = frozenset(one for one in pending if self._in_flight(one[0]))
-        return pending | frozenset((access, frozenset()) for access in accesses)
+            pending = frozenset(one for one in pending if self._in_flight(one[0])) if self._flies else frozenset()
+        return pending | frozenset((access, None) for access in accesses)
 
-    def _order(
-        self, number: int, operation: tree.Operation | None, clashing: list[tuple[tuple[int, frozenset[int]], int]]
-    ) -> None:
+    def _candidates(self, number: int, pending: _Pending, next_: int) -> Collection[_One]:
+        """What is pending, less what is known not to meet the access, and shown not to while that is to be found out."""
+        found = self._nearby if self._accesses[next_].tensor in self._taken else self._unshown
+        near, crossed = found[next_], self._crossed[number]
+        if near is None or len(near) * len(crossed) > len(pending):
+            return pending
+        return [one for access in near for loop in crossed if (one := (access, loop)) in pending]
+
+    def _order(self, number: int, operation: tree.Operation | None, clashing: list[tuple[_One, int]]) -> None:
         """Only one thread stores in blocks that not all threads run, so what stands there needs no meeting with itself."""
         for (first, _), second in clashing:
             if self._in_flight(first):
@@ -167,18 +204,17 @@ class _Walk:
         ]
         return sorted(side for side, _ in found) == ["consumer", "producer"] and len({loops for _, loops in found}) == 1
 
-    def _meet(self, one: tuple[int, frozenset[int]], second: int) -> bool:
+    def _meet(self, one: _One, second: int) -> bool:
         first, crossed = one
         a, b = self._accesses[first], self._accesses[second]
         if (a, b) in self._again:
             return True
-        common = [index for index in self._around[b.block] if index in self._around[a.block]]
-        outermost = next((place for place, index in enumerate(common) if index in crossed), None)
-        if outermost is None:
+        if crossed is None:
             if taken_for_apart(a, b):
                 self._taken.add(a.tensor)
             return may_meet(a, b)
-        loops = [self._role.loops[index] for index in common[outermost:]]
+        common = [index for index in self._around[b.block] if index in self._around[a.block]]
+        loops = [self._role.loops[index] for index in common[common.index(crossed) :]]
         steps = {loop.statement: loop.step for loop in loops if loop.variable is not None}
         followed = len(steps) == len(loops)
         if may_meet(a, b, steps, followed=followed) or (first == second and self._repeats(first, loops)):
@@ -218,7 +254,7 @@ class _Walk:
         yield from seen
 
     def _of_block(self, number: int) -> list[int]:
-        return [access for (block, _), accesses in self._at.items() if block == number for access in accesses]
+        return self._in_block.get(number, [])
 
 
 def hands_over(rows: tuple[RoleAccesses, ...]) -> dict[str, tuple[bool, bool]]:

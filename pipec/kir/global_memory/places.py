@@ -45,12 +45,12 @@ def _loop(atom: Atom) -> Loop:
     return loop
 
 
-def _loops_in(term: Term) -> set[Loop]:
+def loops_in(term: Term) -> set[Loop]:
     """The loops whose counters a term depends on."""
     return {_loop(atom) for atom in leaves(term) if atom.operator is Operator.COUNTER}
 
 
-def _is_followed(term: Term) -> bool:
+def is_followed(term: Term) -> bool:
     """Equal terms are then equal values, in the same iteration of the loops in them."""
     return all(
         atom.operator in _FOLLOWED
@@ -77,16 +77,22 @@ def _distances(
     one: Place, other: Place, crossed: Collection[Loop]
 ) -> Iterator[tuple[tuple[int, int] | None, int | None, int | None]]:
     """By axis the least and the largest distance of the corners, and both extents."""
+    ranges = _ranges(one, other)
     for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True):
-        yield _between(a, b, {**one.ranges, **other.ranges}, crossed), m, n
+        yield _between(a, b, ranges, crossed), m, n
+
+
+def _ranges(one: Place, other: Place) -> Mapping[Atom, tuple[int, int]]:
+    """Places of one role have them in common."""
+    return one.ranges if one.ranges is other.ranges else {**one.ranges, **other.ranges}
 
 
 def _between(one: Term, other: Term, ranges: Mapping[Atom, tuple[int, int]], crossed: Collection[Loop]) -> tuple[int, int] | None:
     """The least and the largest value of one term less the other; `crossed` loops may be in different iterations."""
-    if not (_is_followed(one) and _is_followed(other)):
+    if not (is_followed(one) and is_followed(other)):
         return None
     (mine, rest), (theirs, other_rest) = _split(one, crossed), _split(other, crossed)
-    if _loops_in(rest) & set(crossed) or _loops_in(other_rest) & set(crossed):
+    if loops_in(rest) & set(crossed) or loops_in(other_rest) & set(crossed):
         return None
     difference = rest - other_rest
     parts = (*mine.items(), *((atom, -factor) for atom, factor in theirs.items()), *difference.parts)
@@ -124,10 +130,10 @@ def _steps_over(
 ) -> bool:
     (a, m), (b, n) = one, other
     (mine, rest), (theirs, other_rest) = _split(a, (loop,)), _split(b, (loop,))
-    if m is None or n is None or mine != theirs or not (_is_followed(a) and _is_followed(b)):
+    if m is None or n is None or mine != theirs or not (is_followed(a) and is_followed(b)):
         return False
     apart_now = (rest - other_rest).number
-    if apart_now is None or (_loops_in(rest) | _loops_in(other_rest)) & loops.keys():
+    if apart_now is None or (loops_in(rest) | loops_in(other_rest)) & loops.keys():
         return False
     return abs(sum(mine.values()) * step) - abs(apart_now) >= max(m, n)
 
@@ -137,11 +143,11 @@ def apart_by_blocks(one: Place, other: Place, name: str, names: Collection[str])
     counts along some axis, where the tile goes on by its extent at least from one block to the next."""
     for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True):
         (mine, rest), (theirs, other_rest) = _of_block(a, name), _of_block(b, name)
-        if m is None or n is None or mine != theirs or not (_is_followed(a) and _is_followed(b)):
+        if m is None or n is None or mine != theirs or not (is_followed(a) and is_followed(b)):
             continue
         if any(_names_in(term) & set(names) for term in (rest, other_rest)):
             continue
-        between = _between(rest, other_rest, {**one.ranges, **other.ranges}, _loops_in(rest) | _loops_in(other_rest))
+        between = _between(rest, other_rest, _ranges(one, other), loops_in(rest) | loops_in(other_rest))
         if between is not None and abs(mine) - max(map(abs, between)) >= max(m, n):
             return True
     return False
@@ -166,4 +172,4 @@ def overlap_by_numbers(one: Place, other: Place, crossed: Collection[Loop] = ())
 
 def same(one: Place, other: Place) -> bool:
     """The same elements, in the same iteration of every loop that both stand in."""
-    return one.extent == other.extent and one.corner == other.corner and all(_is_followed(term) for term in one.corner)
+    return one.extent == other.extent and one.corner == other.corner and all(is_followed(term) for term in one.corner)

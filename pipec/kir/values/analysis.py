@@ -7,6 +7,7 @@ it is in the first iteration and after one (`Recurrence`). From the terms follow
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from functools import cached_property
 
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP
@@ -99,7 +100,7 @@ class Values:
         """An expression that stands in no statement of the role is read where the role starts."""
         return self._terms.get(expression) or Reader(self.launch, {}, self._threads)(expression)
 
-    @property
+    @cached_property
     def numbered(self) -> dict[Atom, tuple[int, int]]:
         """The counters of loops whose bounds are numbers, with the ends of their ranges."""
         return {
