@@ -205,14 +205,16 @@ def _narrow(m: int) -> Iterator[Tile]:
             yield Tile("gemm_sm90_narrow", {"BM": bm, "BN": bn, "BK": bk, "STAGES": stages, "SPLITS": splits})
 
 
-_FILLED = 0.75  # of the GPU, at least, by tiles that it takes at once
+_FILLED = 0.75  # of the GPU, at least, by the tiles of a wave
 
 
 def _swapped(shape: Shape) -> Iterator[Tile]:
-    """Tiles of as many rows as M divides into, where all are worked on at once: less is wasted than by multiples of 64."""
-    for bn, parts in product((128, 192), range(1, 9)):
+    """Tiles of as many rows as M divides into, that fill the GPU once or twice: less is wasted than by multiples of 64."""
+    for bn, parts in product((128, 192), range(1, 17)):
         bm = -(-shape.m // (8 * parts)) * 8
-        if not (64 <= bm <= 256 and _FILLED <= parts * -(-shape.n // bn) / _TILES_OF_THE_GPU <= 1):
+        waves = parts * -(-shape.n // bn) / _TILES_OF_THE_GPU
+        # Three warpgroups leave each thread the registers of 200 columns.
+        if not (64 <= bm <= (256 if bn <= 128 else 200) and waves <= 2 and waves >= _FILLED * -(-waves // 1)):
             continue
         stages = min(8, (_NARROW_BYTES[0] - 128 * bm) // (128 * (bm + bn)))
         yield Tile("gemm_sm90_swapped", {"CX": 2 - parts % 2, "BM": bm, "BN": bn, "STAGES": stages})

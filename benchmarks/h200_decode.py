@@ -6,6 +6,9 @@ efficient) in one process.
 bf16, heads of 64 or 128, with keys and values of their own or shared by groups of four. Random data; launches are replayed from CUDA
 graphs in shuffled rounds (pipec.tune.rounds), and a ratio is the median over the rounds of the times within one. Buffers rotate through
 more than twice the L2. Each result is compared with float32 before it is timed. Bytes are keys and values, once.
+
+pipec has two ways: a cluster for each head of keys, and any number of blocks with a second kernel that adds up; `two kernels` names the
+second.
 """
 
 import argparse
@@ -30,6 +33,7 @@ from pipec.tune.rounds import compare
 from pipec.tune.torch_clock import GpuClock, l2_bytes
 
 EXAMPLE = "attention_sm90_decode"
+SPLIT = "attention_sm90_decode_split"
 BACKENDS = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -38,10 +42,8 @@ BACKENDS = {
 # Keys in a step, stages; with as few bytes as the second half of them two blocks share a multiprocessor.
 _STEPS: dict[int, tuple[tuple[int, int], ...]] = {64: ((128, 4), (128, 2), (64, 3)), 128: ((128, 2), (64, 4), (48, 2))}
 _SPLITS = (1, 2, 3, 4, 8)
-KERNELS: dict[int, list[dict[str, int]]] = {
-    size: [{"BN": bn, "STAGES": stages, "SPLITS": splits} for bn, stages in steps for splits in _SPLITS]
-    for size, steps in _STEPS.items()
-}
+_SPLIT_STEPS: dict[int, tuple[tuple[int, int], ...]] = {64: ((128, 2), (64, 4)), 128: ((128, 2), (64, 2))}
+_BLOCKS = (4, 8, 16, 32)  # for a head of keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +85,28 @@ def torchs(backend: SDPBackend, case: Case) -> Launch:
     return run
 
 
-def ours(case: Case, built: Built) -> Launch:
+def ours(case: Case, tile: Tile, built: Built) -> Launch:
     """A launch of what did not compile raises RuntimeError."""
-    kernels = None if built.failed else launchers(built)
+    kernels = () if built.failed else launchers(built)
     scale = case.size**-0.5
+    splits, kept = int(tile.constants.get("SPLITS", 0)), case.batch * case.heads
+
+    def parts(*shape: int) -> torch.Tensor:
+        return torch.empty(kept, *shape, device="cuda")
+
+    # What the two kernels hand on; launches of a stream follow each other, so that one set serves all.
+    between = (
+        (parts(splits, case.group, case.size), parts(case.group, splits), parts(case.group, splits))
+        if tile.example == SPLIT
+        else ()
+    )
 
     def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        (kernel,) = kernels or launchers(built)
-        kernel((q, k, v, out, scale), device="cuda", stream=torch.cuda.current_stream())
+        first, *rest = kernels or launchers(built)
+        stream = torch.cuda.current_stream()
+        first((q, k, v, *(between or (out,)), scale), device="cuda", stream=stream)
+        for add_up in rest:
+            add_up((*between, out, scale), device="cuda", stream=stream)
         return out
 
     return run
@@ -98,16 +114,24 @@ def ours(case: Case, built: Built) -> Launch:
 
 def tiles(size: int) -> dict[str, Tile]:
     """By name."""
-    return {
-        "pipec " + " ".join(f"{name}={value}" for name, value in constants.items()): Tile(EXAMPLE, {"D": size} | constants)
-        for constants in KERNELS[size]
-    }
+    one = [Tile(EXAMPLE, _constants(size, *step, splits)) for step in _STEPS[size] for splits in _SPLITS]
+    two = [Tile(SPLIT, _constants(size, *step, splits)) for step in _SPLIT_STEPS[size] for splits in _BLOCKS]
+    return {_name(tile): tile for tile in (*one, *two)}
+
+
+def _constants(size: int, bn: int, stages: int, splits: int) -> dict[str, int | str]:
+    return {"D": size, "BN": bn, "STAGES": stages, "SPLITS": splits}
+
+
+def _name(tile: Tile) -> str:
+    words = [f"{name}={value}" for name, value in tile.constants.items() if name != "D"]
+    return " ".join(["pipec", *(["two kernels"] if tile.example == SPLIT else []), *words])
 
 
 def contenders(case: Case, built: Mapping[str, Built]) -> dict[str, Launch]:
     found = {name: torchs(backend, case) for name, backend in BACKENDS.items()}
     for name, tile in tiles(case.size).items():
-        found[name] = ours(case, built[key(tile)])
+        found[name] = ours(case, tile, built[key(tile)])
     return found
 
 
@@ -156,7 +180,7 @@ def main() -> None:
     options = parser.parse_args()
     record = surroundings() | {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rounds": options.rounds}
     record["figures"] = {}
-    built = build_all([tile for size in KERNELS for tile in tiles(size).values()], 0)
+    built = build_all([tile for size in _STEPS for tile in tiles(size).values()], 0)
     for case in CASES:
         record["figures"][str(case)] = figures = measure(case, options.rounds, built)
         torch.cuda.empty_cache()
