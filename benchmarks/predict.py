@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 from pipec.predict.device import DEVICES
 from pipec.predict.explanation import finding
-from pipec.predict.launch import Launch, Prediction
+from pipec.predict.launch import Launch, Prediction, prediction
+from pipec.predict.sensitivity import variations
 from pipec.source import Source
 
 DATA = ROOT / "benchmarks" / "data"
@@ -293,6 +295,41 @@ def chosen() -> dict[str, Any]:
     }
 
 
+ROWS = {"layer_norm": 512, "rms_norm": 512, "softmax": 32}  # elements of a row, where blocks hold whole ones
+HEADS = {"H": 32, "KEPT": 32, "SEQUENCES": 1, "G": 4}
+
+
+def reports() -> dict[str, Any]:
+    """Processor time of `pipec predict` in a process that has everything imported, the least of five: compiling the file with its checks,
+    the prediction, and the search for what would help. Reading arguments and printing are left out."""
+    found = {}
+    for path in sorted((ROOT / "examples").glob("*.pipe")):
+        if path.stem.endswith("grouped"):  # no time without the lengths that stand in memory
+            continue
+        source = read_source(str(path))
+        state = compile_source(source, Options(), until="limits")
+        assert state.trees is not None and state.plans is not None, state.diagnostics
+        kernel = state.trees[0]
+        names = {extent for tensor in kernel.tensors for extent in tensor.shape if isinstance(extent, str)}
+        sizes = {name: 32 if "CHUNKS" in name else HEADS.get(name, 4096) for name in names}
+        sizes |= {"N": ROWS[path.stem]} if path.stem in ROWS else {}
+        one = prediction(state, kernel.name, sizes)
+        steps: dict[str, Callable[[], Any]] = {
+            "compile": lambda source=source: compile_source(source, Options(), until="limits"),
+            "predict": lambda state=state, sizes=sizes: prediction(state, state.trees[0].name, sizes),
+            "advise": lambda state=state, one=one: variations(state, one.kernel, one),
+        }
+        found[path.stem] = {name: round(min(_spent(step) for _ in range(5)), 4) for name, step in steps.items()}
+    after = sorted(row["predict"] + row["advise"] for row in found.values())
+    return {"examples": found, "predict_and_advise": {"median": statistics.median(after), "most": after[-1]}}
+
+
+def _spent(step: Callable[[], Any]) -> float:
+    started = time.process_time()
+    step()
+    return time.process_time() - started
+
+
 def _band(seconds: float) -> str:
     return "above 100 us" if seconds > 100e-6 else "30 to 100 us" if seconds > 30e-6 else "below 30 us"
 
@@ -312,6 +349,7 @@ def main() -> None:
         "attention_h200": attention(),
         "copies_h200": copies(),
         "tiles_chosen_h200": chosen(),
+        "reports": reports(),
     }
     write("predict", figures)
 
