@@ -15,9 +15,10 @@ CALL_OPTIONS = {"arguments": "arg", **{name: name for name in ("save", "grid", "
 # What `--watchdog` alone means. (An option whose value may be left out would take the file for it.)
 WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
-TIMINGS = ("order", "late", "random", "explore")  # as pipec.sim has them
-CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", "lanes", "grid", "peer")  # as pipec.sim has them
-SEVERITIES = ("error", "warn", "off")  # as pipec.sim has them
+TIMINGS = ("order", "late", "random", "explore")
+# As pipec.sim has them:
+CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak", "commit", "layout", "linear", "lanes", "grid", "peer")
+SEVERITIES = ("error", "warn", "off")
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
 _FASTEST = 10  # GHz
 _LONGEST_NAME = 100

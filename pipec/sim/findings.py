@@ -9,7 +9,9 @@ from typing import Literal
 from .errors import Details, ErrorKind, SimulationError, SourceLocation
 
 Severity = Literal["error", "warn", "off"]
-CheckName = Literal["race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", "peer", "lanes", "grid", "commit"]
+CheckName = Literal[
+    "race", "proxy", "fence", "uninitialised", "bytes", "leak", "commit", "layout", "linear", "peer", "lanes", "grid"
+]
 # After so many different ones a run stops: what follows is a consequence.
 _MOST = 100
 # Of the places of findings that are told together, so many are printed.
@@ -35,6 +37,12 @@ CHECKS: dict[CheckName, Check] = {
     "leak": Check("leaked_tmem", "tensor memory that is not given back"),
     "commit": Check("undefined", "bulk stores that no commit_group follows, so that no wait is for them", practice="warn"),
     "layout": Check("layout", "an MMA or a tensor copy that reads a tile in another layout or type than it was written in"),
+    "linear": Check(
+        "layout",
+        "an MMA or a tensor copy that reads with a swizzle what threads stored without one: right only if the data came swizzled",
+        documents="warn",
+        practice="warn",
+    ),
     "lanes": Check("race", "lanes of one warp that touch one place and do not meet at a bar.warp.sync between", practice="warn"),
     "grid": Check("race", "global memory that is touched before griddepcontrol.wait", documents="off", practice="off"),
     "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run"),

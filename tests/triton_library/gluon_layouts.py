@@ -71,7 +71,7 @@ def staged_kernel(x, y, out, WRITE: gl.constexpr, FAULT: gl.constexpr):
     tma.store_wait(pendings=0)
 
 
-@program({"64 bytes": "layout", "none": "layout"})
+@program({"64 bytes": "layout", "none": "linear"})
 def staged_in_a_swizzle(fault):
     x, y = normal(128, 64, dtype=np.float16), zeros(128, 64, dtype=np.float16)
     write = gl.NVMMASharedLayout(swizzle_byte_width={"": 128, "64 bytes": 64, "none": 0}[fault], element_bitwidth=16, rank=2)

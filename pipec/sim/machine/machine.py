@@ -134,7 +134,7 @@ class Machine:
 
     def watch(self, complain: Callable[[Race], None], misread: Callable[[Misreading], None]) -> None:
         """From now on accesses are held against each other; `complain` hears of races, `misread` of layouts that differ."""
-        layouts = self.findings.wanted("layout")
+        layouts = self.findings.wanted("layout") or self.findings.wanted("linear")
         self.races = Races(complain, misread if layouts else None, self.unwritten, self.practised)
         self.races.preceding = self.actors.new()
         self.races.lanes = self.findings.wanted("lanes")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...findings import CheckName
 from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
 from ...units.swizzle import SwizzleName
@@ -24,6 +25,7 @@ class Misreading:
     reading: Reading | Tile
     written: str
     why: str
+    check: CheckName = "layout"
 
 
 class Layouts:
@@ -96,9 +98,10 @@ class Layouts:
         name, step = verdict
         why = f"{step.who} of it store at 0x{step.first:x} and 0x{step.second:x}"
         writer = next(iter(writers.values()))
-        self.misread(
-            Misreading(writer, access, reading, f"stored as {_called(name)} asks", f"{why}, which differ in one place only then")
-        )
+        # Threads that copy in order what was swizzled before store the same way as threads that should swizzle and do not.
+        check: CheckName = "linear" if name == "none" else "layout"
+        why = f"{why}, which differ in one place only then"
+        self.misread(Misreading(writer, access, reading, f"stored as {_called(name)} asks", why, check))
 
     def _tiles(self, found: Cells) -> tuple[list[tuple[Tile, Access]], np.ndarray]:
         """The tiles that stand in some places, and which of them in each."""

@@ -82,13 +82,13 @@ class Reporter:
             else found.reading.swizzle
         )
         findings, key = self.machine.findings, (found.writer.pc, found.reader.pc, what)
-        if findings.again("layout", key):
+        if findings.again(found.check, key):
             return
         new, old = self._side(found.reader), self._side(found.writer)
         message = f"{new['who_did']} reads {found.reading}, and {old['who_did']} ({old['at']}) {found.written}: {found.why}"
         details = {key: new[key] for key in ("who", "warp", "role")}
         details["other"] = {key: old[key] for key in ("what", "who", "warp", "role", "cta", "ptx_line", "source")}
-        findings.add("layout", key, SimulationError("layout", message, new["ptx_line"], new["source"], details))
+        findings.add(found.check, key, SimulationError("layout", message, new["ptx_line"], new["source"], details))
 
     def _side(self, access: Access) -> dict[str, Any]:
         item = self.image.item(access.pc)
