@@ -93,3 +93,50 @@ def test_a_store_in_no_group() -> None:
     assert (finding.check, finding.severity) == ("commit", "warn") and "cp.async.bulk" in STORE.splitlines()[finding.ptx_line - 1]
     with pytest.raises(SimulationError):
         stored("", "documents")
+
+
+LEFT = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry left() .reqntid 1 {
+  .reg .pred %p<2>; .reg .b32 %r<4>;
+  .shared .align 16 .b8 place[16];
+  mov.u32 %r1, place;
+  mbarrier.init.shared::cta.b64 [%r1], 1;
+  mbarrier.arrive.shared::cta.b64 _, [%r1];
+  AGAIN
+  ret;
+}
+"""
+AGAIN = {
+    "written": "st.shared.v4.b32 [%r1], {%r1, %r1, %r1, %r1};",
+    "initialised": "mbarrier.init.shared::cta.b64 [%r1], 2;",
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_barrier_that_is_left(name: str) -> None:
+    text = LEFT.replace("AGAIN", AGAIN[name])
+    assert launch(text, "left", grid=1, block=1, options=Options(rules="practice")).relied_on == ["barriers that are left"]
+    with pytest.raises(SimulationError, match="live mbarrier"):
+        launch(text, "left", grid=1, block=1, options=Options(rules="documents"))
+
+
+@pytest.mark.parametrize("name", AGAIN)
+@pytest.mark.parametrize(
+    "before", ["mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 16;", "mbarrier.inval.shared::cta.b64 [%r1];"]
+)
+def test_a_barrier_with_bytes_due_is_not_left(before: str, name: str) -> None:
+    text = LEFT.replace("AGAIN", before + AGAIN[name])
+    if "inval" in before:
+        assert launch(text, "left", grid=1, block=1, options=Options(rules="documents")).findings == []
+        return
+    with pytest.raises(SimulationError, match="live mbarrier"):
+        launch(text, "left", grid=1, block=1, options=Options(rules="practice"))
+
+
+def test_a_barrier_that_served_for_nothing_is_not_left() -> None:
+    text = LEFT.replace("  mbarrier.arrive.shared::cta.b64 _, [%r1];\n", "").replace("AGAIN", AGAIN["initialised"])
+    with pytest.raises(SimulationError, match="live mbarrier"):
+        launch(text, "left", grid=1, block=1, options=Options(rules="practice"))

@@ -20,6 +20,7 @@ PracticeName = Literal[
     "registers before tcgen05.wait::ld",
     "replicated loads",
     "registers behind wgmma.fence",
+    "barriers that are left",
 ]
 
 
@@ -80,5 +81,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "one before the first `wgmma` of a warp is enough",
         "nvcc moves the zeros of an accumulator behind the fence that the source has before it (`tests/sim/ptx/hopper_tile.ptx`), and "
         "such kernels run on H200",
+    ),
+    "barriers that are left": Practice(
+        "an mbarrier is invalidated before its memory holds anything else",
+        "its memory may be written, or initialised again, once nobody waits for it and no bytes are due",
+        "Gluon gives the place of an mbarrier to tiles after its last use in the source, whether or not the program invalidates it",
     ),
 }

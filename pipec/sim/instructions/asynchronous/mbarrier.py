@@ -56,7 +56,11 @@ def init(d: Decoder) -> Execute:
             offset = int(cta.own_offset(addresses[lane : lane + 1])[0])
             cta.shared.check(np.array([offset]), 8, "mbarrier.init")
             if offset in cta.mbarriers:
-                raise SimulationError("undefined", f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is")
+                message = f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is"
+                # One that has served for nothing yet has not been left.
+                if cta.mbarriers[offset].state.phase == 0:
+                    raise SimulationError("undefined", message)
+                cta.shared.reclaim(np.array([offset]), message)
             if warp.watched is not None:
                 # The words of a barrier were ordinary memory until now: whatever wrote them has to be over.
                 cta.machine.races.store(warp.watched, cta.shared.shadow, np.array([offset // 8]), 8)

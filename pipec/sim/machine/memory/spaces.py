@@ -5,7 +5,7 @@ Addresses are 64-bit. Shared addresses follow hardware: CTA rank << 24 | offset,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -70,6 +70,10 @@ def check_alignment(addresses: Addresses, size: int, what: str) -> None:
         raise SimulationError("misaligned", f"{what} of {size} bytes at 0x{bad:x}, which is not a multiple of {size}")
 
 
+def _refused(places: Addresses, message: str) -> None:
+    raise SimulationError("undefined", message)
+
+
 def replaced(view: LaneValues, index: Addresses, values: LaneValues) -> bool:
     """Stores, and tells whether that changed anything: who stores what is there already still spins."""
     changed = bool((view[index] != values).any())
@@ -123,6 +127,7 @@ class SharedMemory:
         self.size, self.rank, self.races = size, rank, races
         self.shadow = Shadow("shared", size, 4, lambda address: f"shared address 0x{address:x}")
         self.shadow.filled_by = self._filled_by
+        self.reclaim: Callable[[Addresses, str], None] = _refused  # mbarriers, at places that are about to be written
         if races is not None:
             races.shadows.add(self.shadow)
             self.shadow.of(4)
@@ -242,11 +247,9 @@ class SharedMemory:
         states = self.state_views[size]
         state = states[index]
         if (state & _ANY_BARRIER[size]).any():
-            raise SimulationError(
-                "undefined",
-                f"store of {size} bytes over a live mbarrier, shared address "
-                f"0x{int(offsets[(state & _ANY_BARRIER[size]) != 0][0]):x}",
-            )
+            places = offsets[(state & _ANY_BARRIER[size]) != 0]
+            self.reclaim(places, f"store of {size} bytes over a live mbarrier, shared address 0x{int(places[0]):x}")
+            state = states[index]
         if by is not None and self.races is not None:
             known = same or (lambda: bool((self.views[size][index] == values).all()))
             self.races.store(by, self.shadow, offsets // span if span else index, span or size, known)
@@ -265,7 +268,7 @@ class SharedMemory:
     def async_write(self, offsets: Addresses, values: LaneValues, what: str) -> None:
         self.check_range(offsets, 1, what)
         if (self.state[offsets] & BARRIER).any():
-            raise SimulationError("undefined", f"{what} writes over a live mbarrier")
+            self.reclaim(offsets[(self.state[offsets] & BARRIER) != 0], f"{what} writes over a live mbarrier")
         self.data[offsets] = values
         self.state[offsets] |= WRITTEN
 

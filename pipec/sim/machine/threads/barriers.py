@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...errors import SimulationError
-from ...ptx.types import LaneMask
+from ...ptx.types import Addresses, LaneMask
 from ...units.mbarrier import Mbarrier
+from ..memory.spaces import SharedMemory
+from ..practice import PracticeName
 from ..races.clocks import UNKNOWING, Arrival, Knowledge, gather, learned
 from ..races.ledger import Access
 from ..races.thread import Thread
@@ -102,6 +104,27 @@ class TrackedBarrier:
         """What tells that an operation is over which counts for the current phase."""
         return ((self.actor, self.state.phase + 1),)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody waits for it, or bytes are due."""
+        return bool(self.waiting or self.state.tx)
+
     def publish(self) -> None:
         """A phase is complete."""
         self.gathers = self.tells = learned(self.gathers, self.actor, self.state.phase)
+
+
+def reclaim(
+    barriers: dict[int, TrackedBarrier],
+    shared: SharedMemory,
+    practised: Callable[[PracticeName], bool],
+    places: Addresses,
+    message: str,
+) -> None:
+    """The mbarriers at these places, which are about to be written, are none any more. Raises SimulationError with `message`."""
+    offsets = sorted({place // 8 * 8 for place in places.tolist()})
+    if any(barriers[offset].in_use for offset in offsets) or not practised("barriers that are left"):
+        raise SimulationError("undefined", message)
+    for offset in offsets:
+        del barriers[offset]
+        shared.mark_barrier(offset, live=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping
 from math import prod
 from typing import Any
@@ -22,7 +23,7 @@ from ..races.missing import Missing
 from ..races.thread import Thread, WarpRows
 from ..registers import RegisterFile
 from .addresses import AddressSpaces
-from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier
+from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
 from .divergence import ALL_LANES, Divergence, Fragment, Wait
 from .groups import GroupKind, Groups, Operation, uncommitted
 from .in_flight import InFlight
@@ -154,9 +155,10 @@ class Cta(AddressSpaces):
         self.machine: Machine = cluster.machine
         self.block, self.grid = self.machine.block, self.machine.grid
         self.name = f"CTA ({index[0]},{index[1]},{index[2]})"
-        self.shared: SharedMemory = self._shared_memory()
-        self.named = NamedBarriers()
         self.mbarriers: dict[int, TrackedBarrier] = {}
+        self.shared: SharedMemory = self._shared_memory()
+        self.shared.reclaim = functools.partial(reclaim, self.mbarriers, self.shared, self.machine.practised)
+        self.named = NamedBarriers()
         self.tensor: TensorState | None = None
         self.delayed = rank == self.machine.schedule.late and prod(cluster.shape) > 1  # it starts once nothing else can run
         self.launch_control_ended = False  # a request for another cluster was seen to fail
