@@ -16,12 +16,14 @@ from pipec.verify.network import Network
 @record
 class Attempt:
     """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
-    told apart from the others. `products`: of counters and sizes are values of their own, and sizes are added and multiplied exactly."""
+    told apart from the others. `products`: of counters and sizes are values of their own, and sizes are added and multiplied exactly.
+    `roomy`: there may be more situations, as few of them become nodes where all loops turn together."""
 
     schedule: Schedule[Any]
     share: int
     tells_begun: bool = False
     products: bool = False
+    roomy: bool = False
 
 
 def attempts(network: Network) -> Iterator[Attempt]:
@@ -30,7 +32,7 @@ def attempts(network: Network) -> Iterator[Attempt]:
     alignment = Alignment(network)
     # Where all loops are the same in all roles, they are followed turn by turn, and there is nearly one situation for each test.
     if alignment.whole:
-        yield Attempt(Aligned(network, consumers, alignment), 75)
+        yield Attempt(Aligned(network, consumers, alignment), 75, roomy=True)
     # Consumers first keeps rings nearly empty, and so there are few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), 90)
     registers = registers_of(network)

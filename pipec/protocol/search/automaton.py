@@ -5,7 +5,7 @@ from typing import Any
 
 from pipec.protocol.comparisons import Condition, substituted
 from pipec.protocol.deduction import assume
-from pipec.protocol.effort import Effort, Spent
+from pipec.protocol.effort import Spent
 from pipec.protocol.premises import Premises
 from pipec.protocol.program import Program
 from pipec.protocol.schedule import Pairs, Schedule, Stuck, uneven
@@ -22,12 +22,12 @@ class Search:
     """The automaton for one case of the sizes."""
 
     def __init__(
-        self, schedule: Schedule[Any], program: Program, when: tuple[Formula, ...], effort: Effort, pairs: Pairs, spent: Spent,
+        self, schedule: Schedule[Any], program: Program, when: tuple[Formula, ...], situations: int, pairs: Pairs, spent: Spent,
         *, tells_begun: bool,
     ) -> None:  # fmt: skip
         self.schedule, self.program, self.when = schedule, program, when
         self.pairs, self.spent = pairs, spent
-        self.places = Places(schedule, program, effort.situations, tells_begun=tells_begun)
+        self.places = Places(schedule, program, situations, tells_begun=tells_begun)
         self.known = Known(program, self.places, when)
         self.work: deque[PlaceKey] = deque()
         self.queued: set[PlaceKey] = set()

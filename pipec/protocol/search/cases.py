@@ -16,6 +16,8 @@ from pipec.verify.logic import System
 from pipec.verify.network import Action, Test, edges_of
 from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, negate, symbols_in
 
+_ROOM = 3  # times as many situations as other attempts have
+
 
 class Splitter:
     """Proves by cases of the sizes."""
@@ -23,7 +25,7 @@ class Splitter:
     def __init__(
         self, program: Program, attempt: Attempt, effort: Effort, pairs: Pairs, spent: Spent, refuted: Callable[[], bool]
     ) -> None:
-        self.tells_begun = attempt.tells_begun
+        self.tells_begun, self.situations = attempt.tells_begun, effort.situations * (_ROOM if attempt.roomy else 1)
         self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
         self.schedule = attempt.schedule if program.network is attempt.schedule.network else attempt.schedule.of(program.network)
         self.left, self.refuted = effort.cases, refuted
@@ -39,7 +41,7 @@ class Splitter:
         self.left -= 1
         try:
             schedule, program, decided = self._within(when)
-            search = Search(schedule, program, when, self.effort, self.pairs, self.spent, tells_begun=self.tells_begun)
+            search = Search(schedule, program, when, self.situations, self.pairs, self.spent, tells_begun=self.tells_begun)
             # What is decided for these sizes tells them apart no further, but spares the checker to decide it for each node.
             yield Case((*when, *decided), *search.nodes())
             return
