@@ -14,6 +14,7 @@ from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, may_meet, taken_for_apart
+from pipec.kir.global_memory.clocks import only_order
 from pipec.kir.global_memory.order import Clash, order
 from pipec.kir.global_memory.overlaps import between_roles
 from pipec.kir.global_memory.places import Place, apart_in_other_iterations, renamed
@@ -43,6 +44,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
     sides = {row.role.name: _Role(summary[row.role.name], plan) for row in rows}
     for one in plan.kernel.roles:
         sides.setdefault(one.name, _Role(summary[one.name], plan))
+    always = only_order(plan.kernel, rows, lambda pipeline, side: _speaks_alike(sides, (pipeline, side)))
     told: set[Partners] = set()
     taken: dict[Partners, None] = {}
     for number, row in enumerate(rows):
@@ -55,7 +57,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
                     unsure = taken_for_apart(first, second)
                     if names in (taken if unsure else told) or not (unsure or may_meet(first, second)):
                         continue
-                    if _ordered(sides, (row.role.name, first), (other.role.name, second)):
+                    if _ordered(sides, (row.role.name, first), (other.role.name, second)) or always(first, second):
                         continue
                     if unsure:
                         taken[names] = None
@@ -206,6 +208,12 @@ class _Role:
         return self.speaks(side) and not any(
             one == obtained or self.leads(one, at, obtained) for one in self.signals(side, handle)
         )
+
+
+def _speaks_alike(roles: dict[str, _Role], side: _Half) -> bool:
+    """Whether every role on the side signals by its threads."""
+    of = [role for role in roles.values() if side in role.sides()]
+    return all(role.speaks(side) and role.kinds(side) <= _SPEAKING for role in of)
 
 
 _Use = tuple[str, Access]

@@ -1,6 +1,10 @@
 """What the roles of a block know of each other when they use global memory, in one run of all of them (vector clocks)."""
 
-from pipec.kir.global_memory.runs import Event, HandOver, Touch
+from collections.abc import Callable, Iterator
+
+from pipec.kir.global_memory.accesses import Access, RoleAccesses
+from pipec.kir.global_memory.runs import Event, HandOver, Run, Touch
+from pipec.kir.ir import Kernel
 from pipec.record import record
 from pipec.sema import tree
 from pipec.vocabulary import OTHER_SIDE, Side
@@ -17,12 +21,13 @@ class Stamped:
 
 
 class Clocks:
-    """Every signal is taken to pass on all that its role knows, so that two uses without an order here have none.
+    """Every signal, or those of the sides that `speak`, passes on all that its role knows: two uses without an order have none.
 
     `ended`: every role has come to its end, in one order of their steps.
     """
 
-    def __init__(self, events: list[list[Event]]) -> None:
+    def __init__(self, events: list[list[Event]], speak: Callable[[tree.Pipeline, Side], bool] = lambda *_: True) -> None:
+        self._speak = speak
         self.touches: list[tuple[int, Stamped]] = []
         self._events = events
         self._next = [0] * len(events)
@@ -54,7 +59,8 @@ class Clocks:
         use = event.pipeline, event.side, event.use
         if not event.waits:
             self._missing[use] -= 1
-            self._told[use] = list(map(max, known, self._told.get(use, known)))
+            if self._speak(event.pipeline, event.side):
+                self._told[use] = list(map(max, known, self._told.get(use, known)))
             return True
         # The producer's first uses of the stages wait for nobody.
         awaited = event.use - (event.pipeline.stages if event.side == "producer" else 0)
@@ -63,3 +69,45 @@ class Clocks:
             return False
         known[:] = map(max, known, self._told.get(use, known))
         return True
+
+
+class _Marks(Run):
+    """Notes that a tensor is used, wherever that is."""
+
+    def _touches(self, block: int, site: int) -> Iterator[Touch]:
+        for access in self._at.get((block, site), ()):
+            yield Touch(access, (), self._step, self._held)
+
+
+def _signalled_once(events: Iterator[Event]) -> Iterator[Event]:
+    """A stage that was signalled before its release is signalled by that."""
+    told: set[_Use] = set()
+    for one in events:
+        if isinstance(one, HandOver) and not one.waits:
+            if (one.pipeline, one.side, one.use) in told:
+                continue
+            told.add((one.pipeline, one.side, one.use))
+        yield one
+
+
+def only_order(
+    kernel: Kernel, rows: tuple[RoleAccesses, ...], speak: Callable[[tree.Pipeline, Side], bool]
+) -> Callable[[Access, Access], bool]:
+    """Whether two uses have one order in every launch, where no role asks for a size: there is one run of them then."""
+    touching = {row.role.name: row for row in rows}
+    runs = [_Marks(touching.get(role.name, RoleAccesses(role, ())), {}) for role in kernel.roles]
+    clocks = Clocks([list(_signalled_once(run.events())) for run in runs], speak)
+    whole = kernel.cluster.size == 1 and clocks.ended and all(run.ended for run in runs)
+
+    def ordered(one: Access, other: Access) -> bool:
+        # A copy into shared memory is done later than its step.
+        if not whole or one.handle is not None or other.handle is not None:
+            return False
+        first, second = ([use for use in clocks.touches if use[1].touch.access is access] for access in (one, other))
+        return all(
+            there.clock[role] >= here.touch.step or here.clock[partner] >= there.touch.step
+            for role, here in first
+            for partner, there in second
+        )
+
+    return ordered

@@ -18,6 +18,7 @@ from pipec.kir.global_memory.starts import may_be_in_front
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.language.operation import SCHEDULER
 from pipec.verify.conditions import condition_data, met
 
 Position = tuple[int, int, int]
@@ -324,10 +325,20 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
         if one.tensor == second.tensor and (one.writes or second.writes) and not commute(one, second)
         if not apart(one.place, second.place)
     }
-    if not suspects or kernel.cluster.size > 1:  # the CTAs of a cluster hand over, too
+    if not suspects or _shares(kernel):
         return None
     return next(
         (found for launch in islice(launches(kernel), _MOST_SIZES) for found in _unordered(kernel, rows, launch, suspects)), None
+    )
+
+
+def _shares(kernel: Kernel) -> bool:
+    """Whether the CTAs of a cluster may hand over to each other, which the run of one does not show."""
+    loads = (one for role in kernel.roles for block in role.blocks for one in block.operations if isinstance(one, tree.TmaLoad))
+    sides = {pipeline for role in kernel.roles for pipeline in (*role.produces, *role.consumes)}
+    return kernel.cluster.size > 1 and (
+        any(one.multicast is not None for one in loads)
+        or any(pipeline.scope == "cluster" or pipeline.cta_group > 1 or pipeline.kind == SCHEDULER for pipeline in sides)
     )
 
 
