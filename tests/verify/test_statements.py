@@ -73,3 +73,23 @@ def test_two_variables_of_one_name_are_not_read() -> None:
     assert list(kernel_of(f"{HEAD}{local}}}\n", "k").shared) == ["bar"]
     with pytest.raises(Unreadable, match="two variables in shared memory"):
         kernel_of(f"{HEAD}{local}{local}}}\n", "k")
+
+
+def test_registers_of_braces_hide_none_around_them() -> None:
+    def within(inner: str) -> str:
+        return HEAD + "\t.reg .b32 %r<9>;\n{\n\t.reg .b32 %inner;\n\tmov.b32 %inner, 1;\n" + inner + "}\n\tret;\n}\n"
+
+    beside = within("}\n{\n\t.reg .b32 %inner;\n\tmov.b32 %inner, 2;\n")
+    assert [one.operands for one in kernel_of(beside, None).code] == [("%inner", "1"), ("%inner", "2"), ()]
+    for hiding in ("%r<2>", "%r3", "%other, %inner"):
+        with pytest.raises(Unreadable, match="hides another"):
+            kernel_of(within("{ .reg .b32 " + hiding + "; }\n"), None)
+
+
+@pytest.mark.parametrize("depth", range(6))
+def test_the_kernel_ends_with_its_brace(depth: int) -> None:
+    nested = "{ mov.b64 {%r1, %r2}, %r3;\n" * depth + "}\n" * depth
+    text = HEAD + nested + "\tret;\n}\n.visible .entry other()\n.reqntid 32\n{\n\ttrap;\n}\n"
+    assert [one.opcode for one in kernel_of(text, "k").code] == ["mov.b64"] * depth + ["ret"]
+    with pytest.raises(Unreadable, match="does not end"):
+        kernel_of(text.partition("}\n.visible")[0], None)

@@ -8,6 +8,7 @@ processes. The CTAs of a cluster are walked one by one; those that turn out alik
 Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (processes/assumptions.py).
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pipec.record import replace
@@ -236,13 +237,10 @@ class Reading:
 
     def _same_kind_of_warps(self, threads: tuple[int, ...]) -> None:
         """Warps of which the class has all lanes are looked at apart from those of which it has some."""
-        lanes: dict[int, list[int]] = {}
-        for thread in threads:
-            lanes.setdefault(thread // 32, []).append(thread)
-        whole = [thread for warp, mine in lanes.items() if len(mine) == min(32, self.threads - 32 * warp) for thread in mine]
-        if whole and len(whole) < len(threads):
-            rest = sorted({*threads} - {*whole})
-            raise Split([tuple(whole), tuple(rest)])
+        count = Counter([thread // 32 for thread in threads])
+        whole = {warp for warp, lanes in count.items() if lanes == min(32, self.threads - 32 * warp)}
+        if 0 < len(whole) < len(count):
+            raise Split([tuple(one for one in threads if (one // 32 in whole) == together) for together in (True, False)])
 
     def _inits(self, flow: Flow, rank: int) -> dict[int, int]:
         """The barriers that a CTA makes ready before its threads meet first: arrivals by offset."""

@@ -199,8 +199,7 @@ def _sources(one: Instruction, what: Kind, event: bool) -> list[str]:
     if what is Kind.BRANCH or what is Kind.END:
         return found
     if event:
-        for operand in deciding(one, what):
-            found += registers(operand)
+        found += registers(" ".join(deciding(one, what)))
     if (what is Kind.COMPUTE or what is Kind.MEET_COMPUTE) and computable(one.opcode):
         text = one.text
         found += registers(text[text.find("}") + 1 :] if text[:1] == "{" else text.partition(",")[2])
