@@ -10,7 +10,7 @@ Group = Literal["published", "projections", "odd", "narrow"]
 GROUPS: dict[Group, str] = {
     "published": "the shapes that the tiles were tuned on",
     "projections": "linear layers of language models, M tokens at a time: looked at once, for tiles that wait for memory",
-    "odd": "sizes that no tile divides: never looked at while tuning",
+    "odd": "sizes that no tile divides: looked at for clusters, and for tiles of as many rows as M divides into",
     "narrow": "tall and flat ones, few tiles or long sums: looked at once, for splits of K",
 }
 
