@@ -20,11 +20,12 @@ _LONGEST_COMMENT = 100
 def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -> str:
     by_name = {interface.name: interface for interface in interfaces}
     parameters = re.compile(rf"\b({'|'.join(map(re.escape, by_name))})_param_(\d+)\b")
-    ptx = parameters.sub(lambda found: by_name[found[1]].parameters[int(found[2])].symbol, ptx)
     lines: list[str] = []
     files: list[str] = []
     last: str | None = None
     for line in ptx.splitlines():
+        if "_param_" in line:  # in few lines: the pattern alone would be looked for at every word
+            line = parameters.sub(lambda found: by_name[found[1]].parameters[int(found[2])].symbol, line)
         if line[:1] == "\t" and line[1:2].isalpha():
             lines.append(line)  # an instruction, as most lines are
             continue
@@ -68,4 +69,6 @@ def _location(lines: list[str], location: re.Match[str], last: str | None, sourc
 
 def ascii_only(text: str) -> str:
     """PTX is ASCII; other characters of a comment become question marks, control characters blanks."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(c if " " <= c <= "~" else " " if c < " " else "?" for c in text)
