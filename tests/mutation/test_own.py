@@ -15,7 +15,7 @@ WAIT = Case("error", "tests/errors/linear/never_released.pipe")
 def test_changes_are_many_and_can_be_compiled() -> None:
     found = changes()
     assert found == changes() and len(found) > 3000
-    assert {change.file.split("/")[1] for change in found} == {"checks", "protocol", "verify"}
+    assert {change.file.split("/")[1] for change in found} == {"checks", "kir", "protocol", "verify"}
     for change in sample(40, 5):
         ast.parse(change.text())
         assert change.line == change.text().count("\n", 0, change.at) + 1
