@@ -53,6 +53,7 @@ def lower_role(role: RoleContext, end: str) -> None:
         role.participation = block.participation
         role.builder.place(labels[number])
         role.signalled = signalled[number]
+        pipelines.join_cursors(role)
         # Lanes that took different ways do not come together by themselves before an
         # instruction that is .aligned; without this the behaviour is undefined.
         if number in rejoining:

@@ -11,6 +11,7 @@ from pipec.kir.ir import Kernel
 from pipec.kir.plan.exit import plan_drains
 from pipec.kir.plan.global_memory import plan_global
 from pipec.kir.plan.grids import plan_grids
+from pipec.kir.plan.in_step import plan_in_step
 from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
@@ -58,6 +59,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
             meets=meetings.get(row.role.name, frozenset()),
             global_order=orders.get(row.role.name, GlobalOrder()),
             invariants=plan_invariants(row.role),
+            in_step=plan_in_step(row.role),
             whole_warp=row.single_thread
             and target.tensor_columns > 0
             and row.role.name not in orders

@@ -100,6 +100,8 @@ class RolePlan:
     launches_dependents: bool = False  # at its end: griddepcontrol.launch_dependents
     invariants: tuple[Invariants, ...] = ()  # outer loops first
     whole_warp: bool = False
+    # Sides of pipelines at whose next stages the role stands in step: the same number of stages, acquired equally often in every block.
+    in_step: tuple[tuple[tuple[Pipeline, Side], ...], ...] = ()
 
     @property
     def threads(self) -> int:

@@ -81,6 +81,12 @@ class Cursor:
         self.stage.write(builder.select(wraps, integer(0), advanced))
         self.phase.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
 
+    def follow(self, other: "Cursor") -> None:
+        """Takes the place of another one, which is the same."""
+        self.phase.write(other.phase.read())
+        if self.stage is not None and other.stage is not None:
+            self.stage.write(other.stage.read())
+
     def turn_back(self) -> None:
         """To the phase before, at the same stage."""
         self.phase.write(self.builder.bits("xor", self.phase.read(), self._phase_bit))

@@ -34,6 +34,13 @@ def start_cursors(role: RoleContext) -> None:
     clusters.start(role)
 
 
+def join_cursors(role: RoleContext) -> None:
+    """At the beginning of a block: cursors that always stand at the same place there are one, and take the registers of one."""
+    for first, *others in role.plan.in_step:
+        for other in others:
+            role.cursors[other].follow(role.cursors[first])
+
+
 def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value, sub_stage: int = 0) -> Value:
     """The barrier that `side` completes, of a stage's sub-stage."""
     builder, offsets = role.builder, role.kernel.plan.barrier_offsets

@@ -1,0 +1,27 @@
+"""Rings that a role walks in step: their stages and phases are the same numbers, and take the registers and instructions of one.
+
+The code generator keeps a number for each, since it compares no loop variables with each other.
+"""
+
+from pipec.kir import ir
+from pipec.sema import tree
+from pipec.sema.tree import Pipeline
+from pipec.vocabulary import SIDES, Side
+
+
+def plan_in_step(role: ir.Role) -> tuple[tuple[tuple[Pipeline, Side], ...], ...]:
+    """Groups of two or more, of rings with as many stages on the same side, of which every block acquires the same number."""
+    groups: dict[tuple[object, ...], list[tuple[Pipeline, Side]]] = {}
+    for side, pipelines in zip(SIDES, (role.produces, role.consumes), strict=True):
+        for pipeline in pipelines:
+            steps = tuple(sum(_steps(operation, pipeline, side) for operation in block.operations) for block in role.blocks)
+            groups.setdefault((side, pipeline.stages, steps), []).append((pipeline, side))
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
+def _steps(operation: tree.Operation, pipeline: Pipeline, side: Side) -> bool:
+    match operation:
+        case tree.Acquire(handle=handle, first=True):
+            return handle.pipeline is pipeline and handle.side == side
+        case _:
+            return False
