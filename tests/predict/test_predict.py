@@ -70,6 +70,9 @@ def test_no_loop_is_followed_to_its_end_where_its_pace_is_known(name: str, sizes
     twice = prediction(state, kernel, {key: size * 2 if size == max(sizes.values()) else size for key, size in sizes.items()})
     assert len(found.stretches) < 4000 and len(twice.stretches) == len(found.stretches)
     assert twice.seconds / found.seconds == pytest.approx(2.0, rel=0.05)
+    # What was cut out counts in the shares, too.
+    assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.01)
+    assert max(found.shares.values()) == pytest.approx(max(twice.shares.values()), rel=0.05)
 
 
 @pytest.mark.parametrize("example", ["gemm_persistent", "gemm_clc"])

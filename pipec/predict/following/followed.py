@@ -1,7 +1,7 @@
 """Blocks that are followed on one multiprocessor: long loops and many tiles are cut short and continued at their pace."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import ceil
 from typing import NamedTuple
 
@@ -46,44 +46,51 @@ class Followed:
 
     def __init__(self, launch: Launched, blocks: int, around: Conditions) -> None:
         self._launch, self._blocks, self._conditions = launch, blocks, around
+        self._runs: list[_Run] = []
         self.tiles = tiles = _tiles(launch)
         most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
         shorter = _shortened(launch, tiles, most)
-        if most is None:
-            self.cycles = self._along(shorter, None)
-        else:
-            self.cycles = self._of_tiles(shorter, tiles, most)
-        self.shares = _shares(self._end)
+        whole = self._along(shorter) if most is None else self._of_tiles(shorter, tiles, most)
+        self.cycles = whole(lambda run: run.cycles)
+
+        def share(part: str) -> float:
+            return max(0.0, whole(lambda run: run.parts.get(part, 0.0))) / (self.cycles or 1.0)
+
+        shares = {part: share(part) for part in dict.fromkeys(part for run in self._runs for part in run.parts)}
+        self.shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
         self.assumed = [span for block in self.around.blocks for span in block.assumed]
         self.loops = tuple(main_loops(self.around.blocks[0]))
 
-    def _along(self, shorter: "_Shorter | None", tiles: int | None) -> float:
-        """Cycles with so many tiles, whatever the length of the loops."""
+    def _along(self, shorter: "_Shorter | None") -> "_Whole":
+        """What the launch has of something that each run has a part of, whatever the length of the loops."""
         sizes = self._launch.sizes
         if shorter is None:
-            return self._follow(sizes, tiles).cycles
-        before = self._follow({**sizes, shorter.dimension: shorter.few}, tiles)
-        after = self._follow({**sizes, shorter.dimension: shorter.more}, tiles)
+            run = self._follow(sizes, None)
+            return lambda of: of(run)
+        before = self._follow({**sizes, shorter.dimension: shorter.few}, None)
+        after = self._follow({**sizes, shorter.dimension: shorter.more}, None)
         if shorter.trips is not None:
-            return after.cycles + _pace(before, after) * (shorter.trips - after.trips)
-        pace = (after.cycles - before.cycles) / (shorter.more - shorter.few)
-        return after.cycles + pace * (sizes[shorter.dimension] - shorter.more)
+            more = (shorter.trips - after.trips) / max(1, after.trips - before.trips)
+        else:
+            more = (sizes[shorter.dimension] - shorter.more) / (shorter.more - shorter.few)
+        return lambda of: of(after) + (of(after) - of(before)) * more
 
-    def _of_tiles(self, shorter: "_Shorter | None", tiles: int, most: int) -> float:
+    def _of_tiles(self, shorter: "_Shorter | None", tiles: int, most: int) -> "_Whole":
         """Tiles follow each other at a pace of their own, which is as linear in the length of their loops as the first ones' time is."""
         sizes = self._launch.sizes
         if shorter is None:
-            few, more = self._follow(sizes, most).cycles, self._follow(sizes, most + 1).cycles
-            return more + (more - few) * (tiles - most - 1)
+            few, more = self._follow(sizes, most), self._follow(sizes, most + 1)
+            return lambda of: of(more) + (of(more) - of(few)) * (tiles - most - 1)
         short = {**sizes, shorter.dimension: shorter.few}
         before, after = self._follow(short, most), self._follow(short, most + 1)
         longer = self._follow({**sizes, shorter.dimension: shorter.more}, most)  # the last one, whose loops are looked at
         if shorter.trips is not None:
-            pace = _pace(before, longer)
-            tile = after.cycles - before.cycles - pace * (after.trips - before.trips)
-            return before.cycles + tile * (tiles - most) + pace * (shorter.trips - before.trips)
-        pace = (longer.cycles - before.cycles) / (shorter.more - shorter.few) * (sizes[shorter.dimension] - shorter.few) / most
-        return after.cycles + pace * tiles + (after.cycles - before.cycles) * (tiles - most - 1)
+            trips, each = shorter.trips - before.trips, max(1, longer.trips - before.trips)
+            # Each tile more has its trips, which do not count twice.
+            trips -= (after.trips - before.trips) * (tiles - most)
+            return lambda of: of(before) + (of(after) - of(before)) * (tiles - most) + (of(longer) - of(before)) / each * trips
+        longer_by = (sizes[shorter.dimension] - shorter.few) / (shorter.more - shorter.few) * tiles / most
+        return lambda of: of(after) + (of(longer) - of(before)) * longer_by + (of(after) - of(before)) * (tiles - most - 1)
 
     def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> "_Run":
         launch = self._launch
@@ -99,7 +106,9 @@ class Followed:
         finally:
             if collects:
                 gc.enable()
-        return _Run(self._end.time, max(self.around.loaded.values(), default=0))
+        run = _Run(self._end.time, max(self.around.loaded.values(), default=0), _parts(self._end))
+        self._runs.append(run)
+        return run
 
     def stretches(self) -> tuple[Stretch, ...]:
         """With those marked that the critical path goes through; roles in the order of their declaration, before the engines."""
@@ -112,14 +121,13 @@ class Followed:
         return tuple(sorted((*others, *critical), key=lambda one: (one.block, order.get(one.track, len(order)))))
 
 
-def _shares(end: Event) -> dict[str, float]:
-    """Parts of the whole time; what was cut short counts like what was followed."""
-    followed = end.time or 1.0
+def _parts(end: Event) -> dict[str, float]:
+    """Cycles of the critical path by what they go to."""
     found: dict[str, float] = {}
     for step in steps(end, 0.0):
         name = f"{step.reason.kind} ({step.reason.where})"
-        found[name] = found.get(name, 0.0) + step.cycles / followed
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        found[name] = found.get(name, 0.0) + step.cycles
+    return found
 
 
 def _specials(launch: Launched, number: int) -> dict[str, int]:
@@ -165,14 +173,15 @@ def _tiles(launch: Launched) -> int:
 
 
 class _Run(NamedTuple):
-    """`trips`: how often the first block did what it loads most often."""
+    """`trips`: how often the first block did what it loads most often; `parts`: of the cycles, by what they go to."""
 
     cycles: float
     trips: int
+    parts: Mapping[str, float]
 
 
-def _pace(shorter: _Run, longer: _Run) -> float:
-    return (longer.cycles - shorter.cycles) / max(1, longer.trips - shorter.trips)
+# Of the whole launch, what each of the runs that were followed has a part of.
+_Whole = Callable[[Callable[[_Run], float]], float]
 
 
 class _Shorter(NamedTuple):
