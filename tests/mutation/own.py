@@ -36,7 +36,7 @@ _OF_THE_ANALYSIS = ("tests/sema/test_types.py", "tests/sema/test_scopes.py", "te
 _OF_THE_CHECKER = ("arithmetic", "logic", "orders", "progress", "unknown_values")
 TESTS_OF: Mapping[str, tuple[str, ...]] = {
     "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", *_OF_THE_ANALYSIS),
-    "kir": ("tests/lower/test_global_order.py", "tests/protocol/test_acknowledged.py", "tests/fuzz/test_variants.py"),
+    "kir": ("tests/lower/test_global_order.py", "tests/protocol/test_acknowledged.py", "tests/fuzz/test_kernel_variants.py"),
     "protocol": ("tests/protocol/test_prove.py", "tests/protocol/test_refute.py"),
     # Without those that go through changes of PTX and of certificates, which take minutes.
     "verify": tuple(f"tests/verify/test_{name}.py" for name in _OF_THE_READER + _OF_THE_CHECKER),
