@@ -11,17 +11,15 @@ from pipec.vocabulary import SIDES, Side
 
 def plan_in_step(role: ir.Role) -> tuple[tuple[tuple[Pipeline, Side], ...], ...]:
     """Groups of two or more, of rings with as many stages on the same side, of which every block acquires the same number."""
+    counts: dict[tuple[Pipeline, Side], dict[int, int]] = {}
+    for number, block in enumerate(role.blocks):
+        for operation in block.operations:
+            if isinstance(operation, tree.Acquire) and operation.first:
+                by_block = counts.setdefault((operation.handle.pipeline, operation.handle.side), {})
+                by_block[number] = by_block.get(number, 0) + 1
     groups: dict[tuple[object, ...], list[tuple[Pipeline, Side]]] = {}
     for side, pipelines in zip(SIDES, (role.produces, role.consumes), strict=True):
         for pipeline in pipelines:
-            steps = tuple(sum(_steps(operation, pipeline, side) for operation in block.operations) for block in role.blocks)
+            steps = tuple(counts.get((pipeline, side), {}).items())
             groups.setdefault((side, pipeline.stages, steps), []).append((pipeline, side))
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
-
-
-def _steps(operation: tree.Operation, pipeline: Pipeline, side: Side) -> bool:
-    match operation:
-        case tree.Acquire(handle=handle, first=True):
-            return handle.pipeline is pipeline and handle.side == side
-        case _:
-            return False
