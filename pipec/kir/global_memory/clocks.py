@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from pipec.kir.global_memory.accesses import Access, RoleAccesses
+from pipec.kir.global_memory.courses import Course
 from pipec.kir.global_memory.runs import Event, HandOver, Run, Touch
 from pipec.kir.ir import Kernel
 from pipec.record import record
@@ -74,8 +75,8 @@ class Clocks:
 class _Marks(Run):
     """Notes that a tensor is used, wherever that is."""
 
-    def _touches(self, block: int, site: int) -> Iterator[Touch]:
-        for access in self._at.get((block, site), ()):
+    def _touches(self, accesses: tuple[Access, ...]) -> Iterator[Touch]:
+        for access in accesses:
             yield Touch(access, (), self._step, self._held)
 
 
@@ -95,7 +96,7 @@ def only_order(
 ) -> Callable[[Access, Access], bool]:
     """Whether two uses have one order in every launch, where no role asks for a size: there is one run of them then."""
     touching = {row.role.name: row for row in rows}
-    runs = [_Marks(touching.get(role.name, RoleAccesses(role, ())), {}) for role in kernel.roles]
+    runs = [_Marks(Course(touching.get(role.name, RoleAccesses(role, ()))), {}) for role in kernel.roles]
     clocks = Clocks([list(_signalled_once(run.events())) for run in runs], speak)
     whole = kernel.cluster.size == 1 and clocks.ended and all(run.ended for run in runs)
 

@@ -12,6 +12,7 @@ from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.clocks import Clocks, Stamped
+from pipec.kir.global_memory.courses import Course, short_course
 from pipec.kir.global_memory.places import Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Box, Passed, Run, Scalars, Touch, Unknown
 from pipec.kir.global_memory.starts import may_be_in_front
@@ -33,7 +34,7 @@ _MOST_SIZES = 2
 _MOST_BLOCKS = 128  # of one launch
 _CORNERS = 27  # of its blocks, at most
 _MOST_NEAR = 12
-_MOST_WORK = 3_000  # expressions, in all of them
+_MOST_WORK = 1_500  # expressions, in all of them
 _MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
 
@@ -149,15 +150,18 @@ class Cells:
 def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
     """The first overlap of each tensor, if there is one at two sizes in a row."""
     suspects = frozenset(_not_apart(kernel, rows))
+    courses = [short_course(kernel, row) for row in rows] if suspects else []
     found: dict[str, Met] = {}
     for tried in (_SIZES, _WHOLE_TILES) if suspects else ():
-        several = [launch for launch in launches(kernel, tried) if len(launch.blocks) > 1][:_MOST_SIZES]
+        several = (launch for launch in launches(kernel, tried) if len(launch.blocks) > 1)
         met: dict[str, Met] = {}
-        left = suspects - found.keys()
-        for launch in several if len(several) == _MOST_SIZES else ():
-            met = dict(_met(kernel, rows, launch, left)) | met
+        left, sizes = suspects - found.keys(), 0
+        while left and sizes < _MOST_SIZES and (launch := next(several, None)) is not None:
+            met = dict(_met(kernel, courses, launch, left)) | met
             left &= met.keys()
-        found |= {tensor: met[tensor] for tensor in left & met.keys()}
+            sizes += 1
+        if sizes == _MOST_SIZES:
+            found |= {tensor: met[tensor] for tensor in left}
     return Between([found[tensor] for tensor in sorted(found)], suspects - found.keys())
 
 
@@ -169,11 +173,11 @@ def _inside(touch: Touch) -> bool:
 def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int]:
     """Stores by TMA that begin in front of their tensor in every launch that was tried, with the axis."""
     suspects = {access for _, access, _ in may_be_in_front(rows)}
+    courses = [short_course(kernel, row) for row in rows] if suspects else []
     found: list[dict[Access, int]] = []
     for launch in islice(launches(kernel), _MOST_SIZES) if suspects else ():
-        touches = (
-            event for row in rows for known in islice(launch.blocks.values(), _CORNERS) for event in Run(row, known).events()
-        )
+        blocks = list(islice(launch.blocks.values(), _CORNERS))
+        touches = (event for course in courses for known in blocks for event in Run(course, known).events())
         found.append(
             {
                 one.access: one.before
@@ -213,14 +217,14 @@ class _Use:
     passed: tuple[Passed, ...]
 
 
-def _met(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: frozenset[str]) -> Iterator[tuple[str, Met]]:
+def _met(kernel: Kernel, courses: list[Course], launch: Launch, suspects: frozenset[str]) -> Iterator[tuple[str, Met]]:
     uses: dict[str, list[_Use]] = {tensor: [] for tensor in suspects}
     work = 0
     for block, known in launch.blocks.items():
-        for row in rows:
-            if row.role.leader and known["cta.rank"] % 2 or work > _MOST_WORK:
+        for course in courses:
+            if course.role.leader and known["cta.rank"] % 2 or work > _MOST_WORK:
                 continue
-            run = Run(row, known)
+            run = Run(course, known)
             events = list(run.events())
             work += run.work
             passed = tuple(event for event in events if isinstance(event, Passed))
@@ -230,7 +234,7 @@ def _met(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspect
                     and _inside(event)
                     and len(uses.get(event.access.tensor, (None,) * _MOST_TOUCHES)) < _MOST_TOUCHES
                 ):
-                    uses[event.access.tensor].append(_Use(row.role, block, event, passed))
+                    uses[event.access.tensor].append(_Use(course.role, block, event, passed))
     turns = _turns(kernel)
     for tensor, all_of in uses.items():
         cells = Cells([one.touch.box for one in all_of])
@@ -285,16 +289,16 @@ def _earlier(one: _Use, other: _Use) -> bool:
 def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, frozenset[tuple[Access, Access]]]:
     """By role the pairs of its stores that overlap at some sizes, the earlier one first."""
     found: dict[str, set[tuple[Access, Access]]] = {}
-    several = [row for row in rows if _stores(row)]
+    several = [short_course(kernel, row) for row in rows if _stores(row)]
     for launch in islice(launches(kernel), _MOST_SIZES) if several else ():
         known = next(iter(launch.blocks.values()))
-        for row in several:
+        for course in several:
             stores: dict[str, list[Touch]] = {}
-            for one in Run(row, known).events():
+            for one in Run(course, known).events():
                 if isinstance(one, Touch) and one.access.writes and _inside(one):
                     stores.setdefault(one.access.tensor, []).append(one)
             for touches in stores.values():
-                found.setdefault(row.role.name, set()).update(_again(touches))
+                found.setdefault(course.role.name, set()).update(_again(touches))
     return {name: frozenset(pairs) for name, pairs in found.items()}
 
 
@@ -345,7 +349,7 @@ def _shares(kernel: Kernel) -> bool:
 def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[Met]:
     block, known = next(iter(launch.blocks.items()))
     touching = {row.role.name: row for row in rows}
-    runs = [Run(touching.get(role.name, RoleAccesses(role, ())), known) for role in kernel.roles]
+    runs = [Run(Course(touching.get(role.name, RoleAccesses(role, ()))), known) for role in kernel.roles]
     clocks = Clocks([list(run.events()) for run in runs])
     if not all(run.ended for run in runs) or not clocks.ended:
         return  # who waits for whom is not known to the end

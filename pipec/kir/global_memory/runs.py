@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pipec.arithmetic import MEANINGS
 from pipec.isa.dtypes import DType
 from pipec.kir import ir
-from pipec.kir.global_memory.accesses import Access, RoleAccesses
+from pipec.kir.global_memory.accesses import Access
+from pipec.kir.global_memory.courses import Bounds, Course
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -63,10 +64,12 @@ Event = Touch | HandOver | Passed
 
 
 class Scalars:
-    """The whole numbers of a role, as far as a launch decides them. `launch`: sizes, scalar parameters and hardware values by name."""
+    """The whole numbers of a role, as far as a launch decides them. `launch`: sizes, scalar parameters and hardware values by name.
+    `bounds`: the least and the largest value of each expression's type, as far as they were asked for."""
 
-    def __init__(self, launch: Mapping[str, int]) -> None:
+    def __init__(self, launch: Mapping[str, int], bounds: Bounds | None = None) -> None:
         self._launch = launch
+        self._bounds = {} if bounds is None else bounds
         self.variables: dict[tree.Variable, int] = {}
         self.work, self._depth = 0, 0
 
@@ -74,18 +77,24 @@ class Scalars:
         return known(self._launch.get(name))
 
     def value(self, expression: tree.Expression) -> int:
-        if not isinstance(expression.type, DType) or expression.type.is_float:
-            raise Unknown  # no coordinate comes from one
+        bounds = self._bounds.get(expression) or self._bounds_of(expression)
         # Helpers that use their argument twice make a tree of expressions that is exponentially larger than the text.
         self.work += 1
+        if self.work >= _MOST_WORK or self._depth >= _DEEPEST:
+            raise Unknown
         self._depth += 1
         try:
-            value = known(self._computed(expression) if self.work < _MOST_WORK and self._depth < _DEEPEST else None)
+            value = self._computed(expression)
         finally:
             self._depth -= 1
-        least, largest = machine.range_of(expression.type)
-        # What wraps around is another value on the machine; no run is about that.
-        return value if least <= value <= largest else known(None)
+        if not bounds[0] <= value <= bounds[1]:
+            raise Unknown  # what wraps around is another value on the machine; no run is about that
+        return value
+
+    def _bounds_of(self, expression: tree.Expression) -> tuple[int, int]:
+        if not isinstance(expression.type, DType) or expression.type.is_float:
+            raise Unknown  # no coordinate comes from one
+        return self._bounds.setdefault(expression, machine.range_of(expression.type))
 
     def _computed(self, expression: tree.Expression) -> int:
         match expression:
@@ -129,12 +138,9 @@ def known(value: int | None) -> int:
 class Run(Scalars):
     """One role in one block."""
 
-    def __init__(self, row: RoleAccesses, launch: Mapping[str, int]) -> None:
-        super().__init__(launch)
-        self._role = row.role
-        self._at: dict[tuple[int, int], list[Access]] = {}
-        for access in row.accesses:
-            self._at.setdefault((access.block, access.site), []).append(access)
+    def __init__(self, course: Course, launch: Mapping[str, int]) -> None:
+        super().__init__(launch, course.bounds)
+        self._course = course
         self._uses: dict[tuple[tree.Pipeline, Side], int] = {}
         self._of_handle: dict[tree.Handle, int] = {}
         self._held: frozenset[Turn] = frozenset()
@@ -146,19 +152,32 @@ class Run(Scalars):
     def events(self) -> Iterator[Event]:
         number, touches = 0, 0
         while True:
-            block = self._role.blocks[number]
-            for site, operation in enumerate(block.operations):
-                self._step += 1
-                for event in (*self._touches(number, site), *self._does(operation)):
+            number = self._passed_over(number)
+            block, before = self._course.role.blocks[number], self._step
+            for stop in self._course.stops(number):
+                self._step = before + min(stop.site + 1, len(block.operations))
+                for event in (*self._touches(stop.accesses), *self._does(stop.operation)):
                     touches += isinstance(event, Touch)
                     yield event
-            yield from self._touches(number, len(block.operations))
-            self._step += 1
+            self._step = before + len(block.operations) + 1
             self.ended = isinstance(block.terminator, ir.Exit) and not self._left_out
             following = self._following(number, block.terminator)
             if following is None or self._step > MOST_STEPS or touches > _MOST_TOUCHES:
                 return
             number = following
+
+    def _passed_over(self, number: int) -> int:
+        """Behind the idle loops that begin at a block, which take a step an iteration."""
+        while (idle := self._course.idle.get(number)) is not None:
+            try:
+                first, last = self.value(idle.condition.left), self.value(idle.condition.right)
+            except Unknown:
+                break
+            self._step += 1 + len(range(first, last, idle.step))
+            for variable in idle.changed:
+                self.variables.pop(variable, None)
+            number = idle.behind
+        return number
 
     def _following(self, number: int, terminator: ir.Terminator) -> int | None:
         match terminator:
@@ -176,11 +195,10 @@ class Run(Scalars):
 
     def _behind(self, number: int) -> int | None:
         """Where the role goes on, whichever way it takes from here; what it does until then is not known."""
-        found = ir.joins(self._role, number)
+        found = self._course.joins(number)
         if found is None:
             return None
-        following, between = found
-        skipped = [operation for block in between for operation in self._role.blocks[block].operations]
+        following, skipped = found
         if any(isinstance(operation, tree.AwaitTurn | tree.PassTurn) for operation in skipped):
             return None
         for operation in skipped:
@@ -189,7 +207,7 @@ class Run(Scalars):
         self._left_out = True
         return following
 
-    def _does(self, operation: tree.Operation) -> Iterator[Event]:
+    def _does(self, operation: tree.Operation | None) -> Iterator[Event]:
         match operation:
             case tree.Assign(variable, value) if not isinstance(variable.type, TileType):
                 try:
@@ -229,8 +247,8 @@ class Run(Scalars):
 
     # ------------------------------------------------------------------------------------------------------------- boxes
 
-    def _touches(self, block: int, site: int) -> Iterator[Touch]:
-        for access in self._at.get((block, site), ()):
+    def _touches(self, accesses: tuple[Access, ...]) -> Iterator[Touch]:
+        for access in accesses:
             try:
                 corner = [self.value(coordinate) for coordinate in access.where.coordinates]
                 box = self._box(access, corner)
