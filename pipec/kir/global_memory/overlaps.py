@@ -68,8 +68,8 @@ class Between:
 # --------------------------------------------------------------------------------------------------------------- launches
 
 
-def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = _SIZES) -> Iterator[Launch]:
-    """Such as the kernel's `assume` admits."""
+def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = _SIZES, *, most: int | None = None) -> Iterator[Launch]:
+    """Such as the kernel's `assume` admits, with so many of their blocks at most."""
     names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
     rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
     scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
@@ -87,7 +87,7 @@ def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = _SIZES) -> Ite
         except Unknown:
             continue
         if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
-            yield Launch(sizes, dict(_blocks(kernel, sizes, grid)))
+            yield Launch(sizes, dict(islice(_blocks(kernel, sizes, grid), most)))
 
 
 def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:
@@ -172,20 +172,17 @@ def _inside(touch: Touch) -> bool:
 
 def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int]:
     """Stores by TMA that begin in front of their tensor in every launch that was tried, with the axis."""
-    suspects = {access for _, access, _ in may_be_in_front(rows)}
-    courses = [short_course(kernel, row) for row in rows] if suspects else []
-    found: list[dict[Access, int]] = []
-    for launch in islice(launches(kernel), _MOST_SIZES) if suspects else ():
-        blocks = list(islice(launch.blocks.values(), _CORNERS))
-        touches = (event for course in courses for known in blocks for event in Run(course, known).events())
-        found.append(
-            {
-                one.access: one.before
-                for one in touches
-                if isinstance(one, Touch) and one.before is not None and one.access in suspects
-            }
-        )
-    return {access: axis for access, axis in found[0].items() if all(access in one for one in found)} if found else {}
+    left = {access: axis for _, access, axis in may_be_in_front(rows)}
+    courses = [short_course(kernel, row) for row in rows if not left.keys().isdisjoint(row.accesses)]
+    tried = 0
+    for launch in islice(launches(kernel, most=_CORNERS), _MOST_SIZES) if left else ():
+        touches = (event for course in courses for known in launch.blocks.values() for event in Run(course, known).events())
+        seen = {one.access: one.before for one in touches if isinstance(one, Touch) and one.before is not None}
+        left = {access: axis for access, axis in (left if tried else seen).items() if access in left.keys() & seen.keys()}
+        tried += 1
+        if not left:
+            break
+    return left if tried else {}
 
 
 def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
@@ -290,7 +287,7 @@ def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, fr
     """By role the pairs of its stores that overlap at some sizes, the earlier one first."""
     found: dict[str, set[tuple[Access, Access]]] = {}
     several = [short_course(kernel, row) for row in rows if _stores(row)]
-    for launch in islice(launches(kernel), _MOST_SIZES) if several else ():
+    for launch in islice(launches(kernel, most=1), _MOST_SIZES) if several else ():
         known = next(iter(launch.blocks.values()))
         for course in several:
             stores: dict[str, list[Touch]] = {}
@@ -332,7 +329,12 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
     if not suspects or _shares(kernel):
         return None
     return next(
-        (found for launch in islice(launches(kernel), _MOST_SIZES) for found in _unordered(kernel, rows, launch, suspects)), None
+        (
+            found
+            for launch in islice(launches(kernel, most=1), _MOST_SIZES)
+            for found in _unordered(kernel, rows, launch, suspects)
+        ),
+        None,
     )
 
 
