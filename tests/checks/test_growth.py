@@ -155,6 +155,7 @@ ROWS: dict[str, Callable[[int], tuple[Source, dict[str, object]]]] = {
 }
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize("row", ROWS)
 def test_calls_grow_linearly(row: str) -> None:
     for size in (1, 2, 4):

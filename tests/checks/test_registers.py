@@ -37,6 +37,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_the_widest_tile_that_passes_is_taken_by_ptxas(form: tuple[int, int, tuple[int, int] | None, str, str]) -> None:
     """And no wider one would be: past the check, 16 columns more are rejected, or make MMAs wait for each other."""

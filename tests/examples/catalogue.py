@@ -156,7 +156,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 # Examples for both targets from one source; the others are for the one that they name, or the default.
 BOTH_TARGETS = ("elementwise", "gemm_residual")
 
-_SHARE = 0.3  # of the variants of all examples, in `make test`: the same ones are compiled, assembled and simulated
+_SHARE = 0.2  # of the variants of all examples, in `make test`: the same ones are compiled, assembled and simulated
 
 # Examples whose reference a `numpy:` line cannot say: a test of their own compares them.
 ATTENTION = ("attention", "attention_sm90")

@@ -66,7 +66,7 @@ def launched(stem: str, kernel: str, constants: dict[str, str], arguments: dict[
     assert result.simulation is not None and result.simulation.warnings == []
 
 
-@pytest.mark.sample(0.5, of="size")
+@pytest.mark.sample(0.01)
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 def test_a_step_of_training(size: int, causal: bool) -> None:

@@ -42,7 +42,7 @@ def test_equals_numpy(run: Run) -> None:
     _check(run, Simulation())
 
 
-@pytest.mark.sample(0.15)
+@pytest.mark.sample(0.1)
 @pytest.mark.parametrize("timing", ["late", "random"])
 @pytest.mark.parametrize("case", [case for case in COMPARED if not case.constants], ids=lambda case: case.name)
 def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:

@@ -75,7 +75,7 @@ def ends_well(text: str, until: str) -> Compilation:
 
 
 # `make fuzz` tries others each day (fuzz_sources.py).
-@settings(max_examples=volume(120, 400), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=volume(60, 400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SOURCES), st.lists(_edit, min_size=1, max_size=3))
 def test_mutated_sources_end_in_an_answer(tokens: list[str], edits: list[tuple[str, int, int, str]]) -> None:
     state = ends_well(mutated(tokens, edits), "limits")

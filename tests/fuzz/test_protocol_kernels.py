@@ -14,7 +14,7 @@ from fuzz.protocol_text import source_of
 from samples import numbers
 
 FIRST, MANY, CHUNK = 50, 500, 25
-TAKEN = numbers("protocol kernels", 100, MANY - FIRST)
+TAKEN = numbers("protocol kernels", 50, MANY - FIRST)
 STATES = 500  # of the token model, for each set of sizes
 
 
@@ -51,7 +51,7 @@ def test_nothing_that_is_proved_goes_wrong(chunk: int) -> None:
 
 def test_right_kernels_are_right() -> None:
     """What is made right the token model finds right, and no check refuses it for anything but an open question about waiting."""
-    for number in numbers("right protocol kernels", 12, 30):
+    for number in numbers("right protocol kernels", 6, 30):
         drawn = right_kernel(random.Random(f"right {number}"))
         outcome = judge(drawn, number, STATES, runs=0)
         assert outcome.truth in ("right", "open"), f"{outcome}\n{source_of(drawn)}"

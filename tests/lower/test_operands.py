@@ -46,6 +46,7 @@ def gemm(a="bf16", b=None, acc="f32", out="f32", bm=128, bn=64, bk=64, a_t=False
     np.testing.assert_array_equal(exact(d), exact(expected.astype(NUMPY[out])))
 
 
+@pytest.mark.sample(0.5, of="dtype")
 @pytest.mark.parametrize("a_t", [False, True])
 @pytest.mark.parametrize("b_t", [False, True])
 @pytest.mark.parametrize("dtype", ["bf16", "tf32", "e4m3", "i8"])

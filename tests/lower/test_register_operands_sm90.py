@@ -31,6 +31,7 @@ def run(name: str, constants: Constants, timing: str) -> None:
     assert np.array_equal(given["d"], operand_expected(name, constants, given))
 
 
+@pytest.mark.sample(0.01, of="name")
 @pytest.mark.combinations(0.35)
 @pytest.mark.parametrize(("name", "constants"), operand_runs(), ids=str)
 def test_operands_in_registers(name: str, constants: Constants) -> None:

@@ -90,7 +90,7 @@ def test_every_tile_is_visited_once_at_its_place(mode: str, extents: tuple[int, 
     assert visited(mode, extents, group).tolist() == expected(extents, group)
 
 
-@pytest.mark.sample(0.5, of="mode")
+@pytest.mark.sample(0.25, of="mode")
 @pytest.mark.parametrize("mode", ["static", "clc"])
 @pytest.mark.parametrize("shape", [(2, 1, 1), (3, 1, 1), (2, 2, 2), (1, 2, 1)])
 @pytest.mark.parametrize("timing", ["order", "late", "random"])
@@ -176,6 +176,7 @@ def test_without_a_role_that_only_produces_nothing_holds_the_requests_back() -> 
 PROVED = [(mode, source) for source in (VISITS, AROUND, SUMS, CLUSTER) for mode in ("static", "clc")]
 
 
+@pytest.mark.sample(0.4, of="mode")
 @pytest.mark.parametrize(("mode", "source"), PROVED)
 def test_kernels_that_walk_over_tiles_are_proved(mode: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # however long the search takes

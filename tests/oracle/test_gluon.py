@@ -59,7 +59,7 @@ ONE_STAGE = [
 
 @pytest.mark.parametrize(
     "form",
-    some("one stage", ONE_STAGE, 0.5),
+    some("one stage", ONE_STAGE, 0.25),
     ids=lambda form: "-".join(str(part) for part in form),
 )
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
@@ -112,7 +112,7 @@ def two_ctas(kind: str, tile: tuple[int, int, int]) -> Compiled:
     return build(kernels.two_ctas, maps | {"K": "i32"}, {"BM": bm, "BN": bn, "BK": bk}, num_ctas=2)
 
 
-@pytest.mark.sample(0.3, of="shape")
+@pytest.mark.sample(0.01, of="shape")
 @pytest.mark.parametrize(("kind", "tile"), [("fp16", (256, 128, 64)), ("bf16", (128, 64, 64))])
 @pytest.mark.parametrize("shape", [(300, 200, 136), (256, 128, 64)], ids=str)
 @all_timings
@@ -160,6 +160,7 @@ def test_scales_through_registers(timing):
     check_product(d, wide_a, wide_b.T)
 
 
+@pytest.mark.sample(0.01, of="tile")
 @pytest.mark.parametrize("tile", [(128, 64, 64), (128, 128, 32)])
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
 def test_an_operand_in_tensor_memory(tile, timing):
@@ -172,6 +173,7 @@ def test_an_operand_in_tensor_memory(tile, timing):
     check_product(d, a, b.T)
 
 
+@pytest.mark.sample(0.01, of="variant")
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize("variant", ["16x64b", "16x128b", "16x256b"])
 def test_shapes_of_tensor_memory_accesses(variant, rows):
@@ -184,6 +186,7 @@ def test_shapes_of_tensor_memory_accesses(variant, rows):
     assert (y[0] == 2 * x).all() and (y[1] == x + 1).all()
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize("swizzle", [32, 64, 128])
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
 def test_copies_to_tensor_memory(swizzle, timing):

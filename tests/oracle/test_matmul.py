@@ -42,7 +42,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", some("descriptors", FORMS, 0.5), ids=lambda form: "-".join(str(part) for part in form))
+@pytest.mark.parametrize("form", some("descriptors", FORMS, 0.2), ids=lambda form: "-".join(str(part) for part in form))
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
 def test_descriptors(form, timing):
     """Edges that no tile divides, in all three dimensions."""
@@ -87,7 +87,7 @@ def persistent(flatten: bool) -> Compiled:
     return build(kernels.persistent, maps | {"M": "i32", "N": "i32", "K": "i32"}, constants, num_stages=3)
 
 
-@pytest.mark.sample(0.2, of="shape")
+@pytest.mark.sample(0.01, of="shape")
 @pytest.mark.parametrize("shape", [(260, 264, 136), (128, 128, 64), (100, 512, 24)], ids=str)
 @pytest.mark.parametrize("flatten", [False, True], ids=["nested", "flat"])
 @all_timings
@@ -100,6 +100,7 @@ def test_persistent_with_warp_specialisation(shape, flatten, timing):
     check_product(d, a, b.T)
 
 
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize(
     "form",
     [
@@ -158,7 +159,7 @@ def attention(specialised: bool, causal: bool) -> Compiled:
     return build(kernels.attention, maps | {"n": "i32", "scale": "fp32"}, constants)
 
 
-@pytest.mark.sample(0.3, of="causal")
+@pytest.mark.sample(0.01, of="causal")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("specialised", [False, True], ids=["one role", "roles"])
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
@@ -209,6 +210,7 @@ SCALED = [
 ]
 
 
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize(
     ("left", "right", "vector", "tile", "kind"),
     some("block scaled", SCALED, 0.5),

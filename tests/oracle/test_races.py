@@ -148,6 +148,7 @@ def test_rings_and_handshakes(name: str, fault: str) -> None:
 FAULTS = [(name, fault) for name, kernel in KERNELS.items() for fault in kernel.faults]
 
 
+@pytest.mark.sample(0.5)
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_alarm(name: str) -> None:
     # Triton leaves tcgen05.fence out, which is a warning of its own.
@@ -167,6 +168,7 @@ def test_volatile_loads_may_be_copies_too() -> None:
     assert KERNELS["replicated"].run("none, volatile").relied_on == ["replicated loads"]
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize(("name", "fault"), FAULTS, ids=[f"{name}: {fault}" for name, fault in FAULTS])
 def test_found(name: str, fault: str) -> None:
     with pytest.raises(SimulationError) as caught:

@@ -52,6 +52,7 @@ def _accepted(base: Compilation, name: str, chance: random.Random) -> Compilatio
     raise AssertionError(f"{name}: no values that the checks accept")
 
 
+@pytest.mark.sample(0.2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_would_help_helps_as_told(name: str, seed: int) -> None:

@@ -14,6 +14,7 @@ _EACH = volume(3, 6)
 _HARD = {"parity"}
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize("family", range(len(FAMILIES)), ids=[family.__name__ for family in FAMILIES])
 def test_right_kernels_are_proved(family: int) -> None:
     said: Counter[str] = Counter()

@@ -86,6 +86,7 @@ def deep(bounds: tuple[str, ...], flat: str) -> str:
     return compile_source(Source("flat.pipe", source), Options("sm_100a", allow_undecided=True)).protocol["k"].outcome
 
 
+@pytest.mark.sample(0.5)
 @pytest.mark.parametrize(
     ("bounds", "right", "wrong"),
     [

@@ -137,6 +137,7 @@ def _turns(name: str, fault: str | None, options: Options) -> tuple[list[tuple[A
     return turns, [(one.kind, one.ptx_line) for one in found]
 
 
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_seed_is_one_schedule(name: str) -> None:
     """Whatever ran before, and whether it has become machine code, a schedule takes the same turns and finds the same."""
@@ -159,6 +160,7 @@ def _reports(name: str, fault: str | None) -> list[tuple[str, int, int]]:
     return [(one.kind, one.ptx_line, one.details.get("other", {}).get("ptx_line", 0)) for one in found]
 
 
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_machine_code_finds_the_same_races(name: str) -> None:
     """Loads and stores leave their marks as machine code, too: the same is in order, and the same is not."""

@@ -26,7 +26,7 @@ def named(program: Program, fault: str) -> set[str]:
     return {finding.check for finding in pipec.triton.findings() if finding.check}
 
 
-@pytest.mark.sample(0.15)
+@pytest.mark.sample(0.08)
 @pytest.mark.parametrize(("name", "fault"), CASES, ids=[f"{name}: {fault or 'right'}" for name, fault in CASES])
 def test_programs(name: str, fault: str) -> None:
     program = PROGRAMS[name]

@@ -100,7 +100,7 @@ def chosen() -> list[Run]:
         if not case.constants and case.path.stem not in WITHOUT_NUMBERS:
             for _, of_one in groupby(runs(case), lambda one: one.kernel):
                 found += sorted(list(of_one)[:3], key=lambda one: math.prod(one.numbers.values()))[: volume(1, 3)]
-    return some("threads", found, 0.5)
+    return some("threads", found, 0.25)
 
 
 @pytest.mark.sample(0.01, of="trip")
