@@ -8,6 +8,7 @@ from functools import partial
 from . import instructions  # noqa: F401 - registers all meanings
 from .compiled.runner import Table
 from .errors import SimulationError
+from .instructions.control.aligned import is_aligned, together
 from .instructions.control.branches import end_of_kernel
 from .instructions.decode import Decoded, decode
 from .instructions.forms import form_of
@@ -53,6 +54,9 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     items = image.function.instructions
     image.successors = successors = [_successors(index, item, image) for index, item in enumerate(items)]
     steps = [_step(item, image) for item in items]
+    for item, step in zip(items, steps, strict=True):
+        if is_aligned(item):
+            step.execute, step.form = together(step.execute, item.opcode), None
     for index, used in early_uses(items, successors).items():
         steps[index].execute, steps[index].form = looking(steps[index].execute, used, items[index]), None
     for index, used in unfenced_uses(items, successors).items():

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from examples.catalogue import EXAMPLES, Case, compiled
 from silicon import extras
 from silicon.program import Program
 from silicon.run import simulate
 
+from pipec import sim
 from pipec.reference import trial_of
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options, SimulationError
@@ -129,8 +131,8 @@ def test_every_practice_has_a_row_and_a_form() -> None:
     for name, practice in PRACTICES.items():
         assert f"| {name} | {practice.promised} | {practice.done} | {practice.evidence} |" in text
     shown = {form.practice for form in FORMS.values()} - {None}
-    # The last ones are shown by test_races.py, here and in tests/oracle, by test_hopper_tile.py, and by test_told.py.
-    elsewhere = {"half a tensor map", "overwriting without a proxy fence", "equal stores", "replicated loads"}
+    # The others are shown by test_races.py, here and in tests/oracle, by test_hopper_tile.py, and by test_told.py.
+    elsewhere = {"half a tensor map", "overwriting without a proxy fence", "equal stores", "replicated loads", PAST_CACHE}
     assert shown | elsewhere | {"registers behind wgmma.fence", "barriers that are left"} == set(PRACTICES)
 
 
@@ -151,3 +153,21 @@ def test_half_a_tensor_map(program: Program, instead: str, kind: str) -> None:
     with pytest.raises(SimulationError) as caught:
         simulate(changed, Options(rules="documents"))
     assert caught.value.kind == kind
+
+
+PAST_CACHE: PracticeName = "loads and stores past the first cache"
+# The first CTA waits for a count that others add to, and nothing in its loop says so but the operator.
+COUNTED = """.version 9.0\n.target sm_90a\n.address_size 64
+.entry k(.param .u64 count) { .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %d<4>;
+ld.param.u64 %d1, [count]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra W;
+red.relaxed.gpu.global.add.u32 [%d1], 1; ret; W: ld.global.cg.u32 %r3, [%d1]; add.u32 %r3, %r3, 1; setp.ne.u32 %p2, %r3, %r2; @%p2 bra W; }"""
+
+
+def test_loads_past_the_first_cache() -> None:
+    result = sim.launch(COUNTED, grid=3, block=1, arguments=[np.zeros(1, np.uint32)], options=Options(rules="practice"))
+    assert result.relied_on == [PAST_CACHE] and not result.findings
+    with pytest.raises(SimulationError, match=r"ld.global.cg.u32 .* read it: nothing orders them") as caught:
+        sim.launch(COUNTED, grid=3, block=1, arguments=[np.zeros(1, np.uint32)], options=Options(rules="documents"))
+    assert caught.value.kind == "race"
+    with pytest.raises(SimulationError, match="warps poll memory"):
+        sim.launch(COUNTED, grid=1, block=1, arguments=[np.ones(1, np.uint32)], options=Options(rules="practice"))

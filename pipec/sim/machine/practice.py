@@ -21,6 +21,7 @@ PracticeName = Literal[
     "replicated loads",
     "registers behind wgmma.fence",
     "barriers that are left",
+    "loads and stores past the first cache",
 ]
 
 
@@ -86,5 +87,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "an mbarrier is invalidated before its memory holds anything else",
         "its memory may be written, or initialised again, once nobody waits for it and no bytes are due",
         "Gluon gives the place of an mbarrier to tiles after its last use in the source, whether or not the program invalidates it",
+    ),
+    "loads and stores past the first cache": Practice(
+        "`ld.cg`, `ld.cv`, `ld.lu`, `st.cg` and `st.wt` are weak accesses, which may not meet others that nothing orders",
+        "in global memory they count as relaxed ones of scope gpu",
+        "ptxas 13.0 makes `LDG.E.STRONG.GPU` and `STG.E.STRONG.GPU` of them, the same instructions as of relaxed ones, for sm_90a and sm_100a",
     ),
 }

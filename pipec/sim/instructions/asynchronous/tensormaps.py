@@ -9,7 +9,6 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...units.copies.mapbits import MAP_BYTES, MEANT_BYTES
 from ...units.copies.tensormap import replaced
-from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader
 
@@ -61,7 +60,6 @@ def copy_and_fence(d: Decoder) -> Execute:
         d.fail(f"copies {MAP_BYTES} bytes", "malformed")
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "tensormap.cp_fenceproxy")
         lane = warp.lanes()[0]
         _write(warp, "global", int(to(warp)[lane]), _whole_map(warp, int(source(warp)[lane])))
 

@@ -17,7 +17,7 @@ from ...ptx.tree import Immediate
 from ...ptx.types import LANES, TYPES, LaneMask, Type
 from ..decode import Decoder, instruction
 from ..widths import Writer
-from .branches import nothing, require_converged
+from .branches import nothing
 
 
 def _participants(warp: Warp) -> int:
@@ -26,18 +26,16 @@ def _participants(warp: Warp) -> int:
 
 @instruction("bar", "barrier")
 def named_barrier(d: Decoder) -> Execute:
-    """bar{.cta}.{sync,arrive,red} and barrier{.cta}.{...}{.aligned}; `bar` is always aligned."""
+    """bar{.cta}.{sync,arrive,red} and barrier{.cta}.{...}{.aligned}."""
     d.choose("cta")
-    aligned = d.flag("aligned") or d.item.opcode.startswith("bar.")
+    d.flag("aligned")
     mode = d.require("sync", "arrive", "red")
     if mode == "red":
-        return _reducing_barrier(d, aligned)
+        return _reducing_barrier(d)
     number = _number(d, 0)
     threads = _number(d, 1) if len(d.operands) > 1 else None
 
     def execute(warp: Warp) -> Outcome:
-        if aligned:
-            require_converged(warp, d.item.opcode)
         barrier, expected = _arrive(warp, number, threads, mode == "sync")
         # Whoever arrives last opens the barrier, and does not wait itself.
         if warp.cta.settle_named(barrier) or mode == "arrive":
@@ -89,7 +87,7 @@ def _met(warp: Warp) -> None:
 _REDUCTIONS: dict[str, Callable[[Iterable[bool]], int]] = {"popc": sum, "and": all, "or": any}
 
 
-def _reducing_barrier(d: Decoder, aligned: bool) -> Execute:
+def _reducing_barrier(d: Decoder) -> Execute:
     reduce = _REDUCTIONS[d.require(*_REDUCTIONS)]
     type_ = d.type()
     write, number = d.destination(0, type_), _number(d, 1)
@@ -97,8 +95,6 @@ def _reducing_barrier(d: Decoder, aligned: bool) -> Execute:
     predicate = d.source(len(d.operands) - 1, TYPES["pred"])
 
     def execute(warp: Warp) -> Outcome:
-        if aligned:
-            require_converged(warp, d.item.opcode)
         barrier, _ = _arrive(warp, number, threads, True)
         # The result is known with the last vote: until then the writes of those that wait are kept with theirs.
         barrier.votes.append(Vote(predicate(warp)[warp.active], functools.partial(_hear, warp, warp.mask, write, type_)))
@@ -124,12 +120,10 @@ def _hear(warp: Warp, mask: LaneMask | None, write: Writer, type_: Type, value: 
 
 @instruction("barrier.cluster.arrive")
 def cluster_arrive(d: Decoder) -> Execute:
-    aligned = d.flag("aligned")
+    d.flag("aligned")
     relaxed = d.choose("release", "relaxed") == "relaxed"
 
     def execute(warp: Warp) -> None:
-        if aligned:
-            require_converged(warp, d.item.opcode)
         cluster = warp.cta.cluster
         # Each thread arrives once per phase; a second arrival would be counted as that of a thread that is still to come.
         if (warp.cluster_arrivals[warp.active] > cluster.barrier_phase).any():
@@ -145,12 +139,10 @@ def cluster_arrive(d: Decoder) -> Execute:
 
 @instruction("barrier.cluster.wait")
 def cluster_wait(d: Decoder) -> Execute:
-    aligned = d.flag("aligned")
+    d.flag("aligned")
     relaxed = d.choose("acquire", "relaxed") == "relaxed"
 
     def execute(warp: Warp) -> Outcome:
-        if aligned:
-            require_converged(warp, d.item.opcode)
         cluster = warp.cta.cluster
         awaited = warp.cluster_arrivals[warp.active]
         if (awaited == 0).any():

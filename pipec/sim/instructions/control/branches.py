@@ -142,19 +142,7 @@ def setmaxnreg(d: Decoder) -> Execute:
         d.fail(f"register count {count} is not a multiple of 8 in 24..256", "malformed")
 
     def execute(warp: Warp) -> Wait | None:
-        require_converged(warp, "setmaxnreg")
         wait = warp.cta.set_registers(warp, count)
         return wait if wait is None else warp.park(wait)
 
     return execute
-
-
-def require_converged(warp: Warp, what: str) -> None:
-    """`.aligned` instructions need every live lane of the warp."""
-    # Where all 32 take part, no other is left.
-    if warp.mask is not None and (warp.active != warp.live).any():
-        raise SimulationError(
-            "undefined",
-            f"{what} is .aligned, but only {np.count_nonzero(warp.active)} of "
-            f"{np.count_nonzero(warp.live)} live lanes of warp {warp.index} execute it together",
-        )

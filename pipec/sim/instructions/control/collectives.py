@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import SimulationError
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...machine.threads.divergence import Fragment, Outcome, Wait
+from ...machine.threads.divergence import MERGED, Fragment, Outcome, Wait
 from ...ptx.tree import Immediate
 from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, LaneValues, Type
 from ..decode import Decoder, instruction
@@ -90,7 +90,7 @@ class Collective:
         rest = active & ~np.logical_or.reduce(groups)
         parts = [(pc, lanes) for lanes in groups] + ([(pc + 1, rest)] if rest.any() else [])
         warp.split(warp.fragment, parts, pc + 1)
-        return _GONE
+        return MERGED
 
     def _meet(self, warp: Warp, mask: int) -> Wait:
         """The fragment waits for those that are missing; where all wait elsewhere already, they execute together."""
@@ -117,7 +117,7 @@ class Collective:
         for pc, fragments in places.items():
             merged = warp.merge(fragments)
             merged.pc, merged.wait = pc + 1, None
-        return _GONE
+        return MERGED
 
     def _finish(
         self,
@@ -134,10 +134,6 @@ class Collective:
             warp.active = warp.mask = lanes
             place._write(warp, results)
         warp.active, warp.mask = saved
-
-
-# The fragment that executed is gone: others stand in its place.
-_GONE = Wait("merged", "", retry=True)
 _EVERYBODY = np.uint32(0xFFFFFFFF)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import SimulationError
 from ...machine.memory.spaces import SHARED_WINDOW, Space
+from ...machine.practice import PracticeName
 from ...machine.program import Execute
 from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
@@ -16,6 +17,8 @@ from ...ptx.types import LANES, TYPES, Addresses, LaneValues, Type, unsigned
 from ..decode import AddressReader, Decoder, instruction
 from ..widths import Writer
 
+_PAST_CACHE: PracticeName = "loads and stores past the first cache"
+_RELAXED_LOAD, _RELAXED_STORE = StrongUse(True, False, "gpu", False, False), StrongUse(False, True, "gpu", False, False)
 _SPACES: dict[str, Space] = {
     "global": "global",
     "shared": "shared",
@@ -74,6 +77,11 @@ def spread(warp: Warp, values: LaneValues) -> LaneValues:
     return out
 
 
+def _past_first_cache(d: Decoder, where: Space, *operators: str) -> bool:
+    """Whether a cache operator makes the access a strong one on chips (`machine.practice`)."""
+    return any([d.flag(operator) for operator in operators]) and where in ("global", "generic")
+
+
 def _vector_length(d: Decoder) -> int:
     return int(d.choose("v2", "v4", "v8", default="v1")[1:])
 
@@ -83,9 +91,11 @@ def load(d: Decoder) -> Execute:
     # Another cache: the values differ only where the kernel writes what it reads this way, which PTX forbids.
     d.ignore("nc")
     ordering = d.ordering()
-    polls, use = int(ordering.strong), ordering.use(True, False, "sys") if ordering.strong else None
+    written = ordering.use(True, False, "sys") if ordering.strong else None
     d.choose("L2::cache_hint")
     where, count = space_at(d, 1), _vector_length(d)
+    past_cache = _past_first_cache(d, where, "cg", "cv", "lu") and not ordering.strong
+    polls = int(ordering.strong or past_cache)
     type_ = d.type()
     base = d.address_operand(1).base
     if where == "param" and isinstance(base, Symbol) and type_.bits < 128:
@@ -93,7 +103,7 @@ def load(d: Decoder) -> Execute:
         return _load_parameter([d.destination(item, type_) for item in d.vector(0)], d.offset, type_)
     read = address_reader(d, 1, where)
     if type_.bits == 128:
-        return _load_wide(d, where, read, use)
+        return _load_wide(d, where, read, written)
     size, items = type_.bytes, d.vector(0)
     if len(items) != count:
         d.fail(f"{len(items)} destinations for .v{count}", "malformed")
@@ -105,6 +115,7 @@ def load(d: Decoder) -> Execute:
         # A strong load that finds nothing new is a turn of a spin loop.
         warp.polls += polls
         cta, by = warp.cta, warp.watched
+        use = _RELAXED_LOAD if past_cache and cta.machine.practised(_PAST_CACHE) else written
         if by is not None:
             by.note((addresses, warp.mask))
         if use is None:
@@ -168,13 +179,14 @@ def _load_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | N
 @instruction("st")
 def store(d: Decoder) -> Execute:
     ordering = d.ordering()
-    use = ordering.use(False, True, "sys") if ordering.strong else None
+    written = ordering.use(False, True, "sys") if ordering.strong else None
     d.choose("L2::cache_hint")
     where, count = space_at(d, 0), _vector_length(d)
+    past_cache = _past_first_cache(d, where, "cg", "wt") and not ordering.strong
     type_ = d.type()
     read = address_reader(d, 0, where)
     if type_.bits == 128:
-        return _store_wide(d, where, read, use)
+        return _store_wide(d, where, read, written)
     raw, size = unsigned(type_.bits), type_.bytes
     items = d.vector(1)
     if len(items) != count:
@@ -184,6 +196,7 @@ def store(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
         cta, by = warp.cta, warp.watched
+        use = _RELAXED_STORE if past_cache and cta.machine.practised(_PAST_CACHE) else written
         values = []
         for value in readers:
             lanes = value(warp)

@@ -10,7 +10,6 @@ from ...machine.memory.spaces import SharedMemory
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneValues
-from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from .loadstore import shared_addresses
 
@@ -57,7 +56,6 @@ def load_matrix(d: Decoder) -> Execute:
     places = _flat_places(transposed)
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "ldmatrix")
         offsets = warp.cta.own_offset(read(warp)[: 8 * count])
         shared = warp.cta.shared
         shared.check(offsets, 16, "ldmatrix")
@@ -80,7 +78,6 @@ def store_matrix(d: Decoder) -> Execute:
     read, readers = shared_addresses(d, 0, generic), [d.source(item, TYPES["b32"]) for item in d.vector(1)]
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "stmatrix")
         cta = warp.cta
         offsets = cta.own_offset(read(warp)[: 8 * count])
         cta.shared.check(offsets, 16, "stmatrix")

@@ -11,7 +11,6 @@ from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES
 from ...units.errors import UnitError
 from ...units.matrix.mma import BITS, BitOperation, Instruction, mma
-from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from .mma_doubles import multiply_doubles
 from .mma_quads import multiply_in_quads
@@ -34,7 +33,6 @@ def multiply(d: Decoder) -> Execute:
         d.fail(f"needs {', '.join(map(str, what.registers))} registers for A, B and C", "malformed")
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, d.item.opcode)
         left, right, old = (np.stack([read(warp) for read in readers], axis=1) for readers in (a, b, c))
         words = metadata(warp) if metadata else None
         result = mma(what, left, right, old, warp.cta.machine.options.numerics, words, selector)

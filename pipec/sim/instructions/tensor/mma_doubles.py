@@ -15,7 +15,6 @@ from ...machine.threads.cta import Warp
 from ...ptx.types import LANE, LANES, TYPES, Addresses
 from ...units.numbers.formats import Rounding
 from ..alu.floating import fused_double
-from ..control.branches import require_converged
 from ..decode import Decoder
 
 _SHAPE = re.compile(r"m(8|16)n8k(4|8|16)")
@@ -73,7 +72,6 @@ def multiply_doubles(d: Decoder) -> Execute:
         d.fail("has another number of registers for A, B, C or D", "malformed")
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, d.item.opcode)
         left, right, old = np.empty((rows, k)), np.empty((k, 8)), np.empty((rows, 8))
         left[places_a] = np.stack([read(warp) for read in a])
         right[places_b] = np.stack([read(warp) for read in b])

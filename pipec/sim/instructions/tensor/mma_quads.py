@@ -8,7 +8,6 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES
 from ...units.matrix.quads import Major, QuadInstruction, multiply_quads
-from ..control.branches import require_converged
 from ..decode import Decoder
 
 _MAJORS: tuple[Major, ...] = ("row", "col")
@@ -30,7 +29,6 @@ def multiply_in_quads(d: Decoder) -> Execute:
         d.fail(f"needs {', '.join(map(str, wanted))} registers for A, B, C and D", "malformed")
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, d.item.opcode)
         left, right, old = (np.stack([read(warp) for read in readers], axis=1) for readers in (a, b, c))
         result = multiply_quads(what, left, right, old, warp.cta.machine.options.numerics)
         for number, write in enumerate(writers):

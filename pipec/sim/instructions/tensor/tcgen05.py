@@ -12,7 +12,6 @@ from ...machine.threads.divergence import Outcome, Wait
 from ...ptx.types import LANES, TYPES
 from ...units.tcgen05.footprint import fragment_places
 from ...units.tcgen05.memory import WARP_LANES, split_address, warp_start
-from ..control.branches import require_converged
 from ..decode import AddressReader, Decoder, instruction
 from ..memory.loadstore import shared_addresses
 from .pending_loads import registers
@@ -30,7 +29,6 @@ def allocate(d: Decoder) -> Execute:
     dst, columns = shared_addresses(d, 0, generic), d.source(1, TYPES["u32"])
 
     def execute(warp: Warp) -> Outcome:
-        require_converged(warp, "tcgen05.alloc")
         cta, state = warp.cta, state_of(warp.cta, group)
         group_ctas(cta, group)
         base = state.memory.allocate(int(columns(warp)[0]))
@@ -53,7 +51,6 @@ def deallocate(d: Decoder) -> Execute:
     address, columns = d.sources(0, 1, type_=TYPES["u32"])
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "tcgen05.dealloc")
         state = state_of(warp.cta, group)
         if state.outstanding:
             raise SimulationError("undefined", f"tcgen05.dealloc while {state.outstanding} tensor operations are in flight")
@@ -75,7 +72,6 @@ def relinquish(d: Decoder) -> Execute:
     d.ignore("sync", "aligned")
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "tcgen05.relinquish_alloc_permit")
         state_of(warp.cta, group).memory.relinquish()
 
     return execute
@@ -97,7 +93,6 @@ def wait(d: Decoder) -> Execute:
     kind: Agent = "ld" if "::ld" in d.item.opcode else "st"
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "tcgen05.wait")
         # Of the executing warp alone, whichever addresses its loads or stores had.
         warp.thread.found_over((kind,), warp.thread.count(kind))
         if kind == "ld":
@@ -163,7 +158,6 @@ def store(d: Decoder) -> Execute:
 
 
 def _common_address(warp: Warp, address: AddressReader, what: str) -> int:
-    require_converged(warp, what)
     # The address is one operand of the warp: PTX calls lanes that differ undefined.
     places = address(warp)[warp.active]
     if (places != places[0]).any():

@@ -23,7 +23,6 @@ from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
 from ...units.matrix.wgmma import BITS, Instruction, shared_granules, shared_operands, wgmma
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
-from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from ..widths import Reader
 from .register_fences import RegisterUse, check_fence, fenced
@@ -176,7 +175,6 @@ def multiply(d: Decoder) -> Execute:
     use = RegisterUse(d.item.opcode, line, f"m64n{n}k{k}", frozenset(operands.d), frozenset(operands.a or ()))
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "wgmma")
         check_fence(warp, use)
         cta = warp.cta
         meeting = _meet(warp, line)

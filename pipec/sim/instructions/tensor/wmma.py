@@ -14,7 +14,6 @@ from ...machine.threads.cta import Warp
 from ...ptx.types import LANE, LANES, TYPES, Addresses, Type
 from ...units.errors import UnitError
 from ...units.matrix.wmma import Fragment, Instruction, MatrixName, Shape, fragment, wmma
-from ..control.branches import require_converged
 from ..decode import AddressReader, Decoder, instruction
 from ..memory.loadstore import address_reader, space
 from ..widths import Reader
@@ -58,7 +57,6 @@ class _Matrix:
 
     def places(self, warp: Warp) -> Addresses:
         """Addresses [values, lanes] of all elements."""
-        require_converged(warp, self.opcode)
         start, bits = self.address(warp), self.held.bits
         # In elements, of which several may share a byte.
         stride = self.stride(warp) if self.stride else np.full(LANES, self.length * 8 * self.held.element_bytes // bits)
@@ -136,7 +134,6 @@ def multiply(d: Decoder) -> Execute:
     result_held = _fragment(d, shape, "d", what.d_format, len(writers))
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "wmma.mma")
         a, b, c = (np.stack([read(warp) for read in readers], axis=1) for readers in operands)
         if what.a_format == "f64":
             left, right, old = (one.matrix(part).view(np.float64) for one, part in zip(held, (a, b, c), strict=True))

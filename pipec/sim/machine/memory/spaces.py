@@ -19,6 +19,8 @@ from ..races.shadow import Shadow
 from ..races.thread import Thread
 
 SHARED_BASE = 0x400
+# What the system reserves in front, which is zero when a CTA starts (%reserved_smem_offset_end).
+RESERVED_END = 0x120
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 SHARED_LIMIT = 232_448
@@ -117,14 +119,14 @@ class FlatMemory:
 
 
 class SharedMemory:
-    """Shared memory of one CTA, indexed by offset (user data from `SHARED_BASE` up to `size`).
+    """Shared memory of one CTA, indexed by offset: what it may touch lies from `base` up to `size`.
 
     Tracks per byte whether it was written and whether a live mbarrier sits there; `shadow` has who touched what last, `races`
     what follows from that (None: nobody watches).
     """
 
-    def __init__(self, size: int, rank: int, races: Races | None = None) -> None:
-        self.size, self.rank, self.races = size, rank, races
+    def __init__(self, size: int, rank: int, races: Races | None = None, base: int = SHARED_BASE) -> None:
+        self.size, self.rank, self.races, self.base = size, rank, races, base
         self.shadow = Shadow("shared", size, 4, lambda address: f"shared address 0x{address:x}")
         self.shadow.filled_by = self._filled_by
         self.reclaim: Callable[[Addresses, str], None] = _refused  # mbarriers, at places that are about to be written
@@ -134,6 +136,7 @@ class SharedMemory:
         padded = (size + 15) // 16 * 16
         self.data = np.zeros(padded, np.uint8)
         self.state = np.zeros(padded, np.uint8)
+        self.state[base:RESERVED_END] = WRITTEN
         self.views, self.state_views = views_of(self.data), views_of(self.state)
         # The mbarrier that last counted bytes for each granule (-1: none): it tells which stage of which ring this is.
         self.filled_by = np.full(padded // 16, -1, np.int32)
@@ -149,11 +152,11 @@ class SharedMemory:
         if not offsets.size:
             return
         low, high = int(np.minimum.reduce(offsets, axis=None)), int(np.maximum.reduce(offsets, axis=None)) + size
-        if low < SHARED_BASE or high > self.size:
-            bad = low if low < SHARED_BASE else high - size
+        if low < self.base or high > self.size:
+            bad = low if low < self.base else high - size
             raise SimulationError(
                 "out_of_bounds",
-                f"{what} of {size} bytes at shared address 0x{bad:x}; the CTA owns 0x{SHARED_BASE:x} to 0x{self.size:x}",
+                f"{what} of {size} bytes at shared address 0x{bad:x}; the CTA owns 0x{self.base:x} to 0x{self.size:x}",
             )
 
     def written(self, offsets: Addresses) -> bool:
@@ -211,7 +214,7 @@ class SharedMemory:
         out of bounds."""
         if not offsets.size or int(np.bitwise_or.reduce(offsets)) & (size - 1):
             return None
-        if int(np.minimum.reduce(offsets)) < SHARED_BASE or int(np.maximum.reduce(offsets)) + size > self.size:
+        if int(np.minimum.reduce(offsets)) < self.base or int(np.maximum.reduce(offsets)) + size > self.size:
             return None
         return offsets[:, None] // unit + STEPS[size // unit]
 

@@ -191,6 +191,8 @@ class Scheduler:
             elif self.spin_rounds * len(running) >= SPIN_ROUNDS:
                 raise spinning_error(running, len(self.clusters))
         elif self.spin_rounds >= SPIN_ROUNDS:
+            # They may compute, or poll by loads that say nothing of it.
+            self._start_others()
             self.spin_rounds = 0
 
     def _doze(self, warps: list[Warp]) -> set[Warp]:

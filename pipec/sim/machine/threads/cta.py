@@ -178,8 +178,10 @@ class Cta(AddressSpaces):
     def _shared_memory(self) -> SharedMemory:
         size = max(self.image.shared_end, self.image.dynamic_base)
         races = self.machine.races if self.machine.watching else None
-        if size > SHARED_BASE:
-            return SharedMemory(size, self.rank, races)
+        # Cooperative groups keep barriers of parts of the CTA in what is reserved in front, and ask where that is.
+        base = 0 if "%reserved_smem_offset_1" in self.image.specials else SHARED_BASE
+        if size > base:
+            return SharedMemory(size, self.rank, races, base)
         # Of a kernel that has none every access is out of bounds, so that all CTAs of a rank may have the same.
         found: SharedMemory | None = self.machine.no_shared.get(self.rank)
         if found is None:

@@ -72,7 +72,7 @@ class Wait:
 
     `may_fail`: it may come back unfulfilled; `until`: the time at which it does, where the program states a limit.
     `awaited` is what a wait of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier", `members` the mask of
-    a wait of kind "converge" and `collective` the instruction that its lanes are to execute together.
+    a wait of kind "converge" and `collective` the instruction that its lanes are to execute together. `aligned`: all lanes of the warp are.
     """
 
     kind: WaitKind
@@ -84,6 +84,11 @@ class Wait:
     barrier: int | None = None
     members: int | None = None
     collective: object = None
+    aligned: bool = False
+
+
+# The fragment that executed is gone: others stand in its place.
+MERGED: Final = Wait("merged", "", retry=True)
 
 
 @dataclass(frozen=True, slots=True)

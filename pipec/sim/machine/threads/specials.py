@@ -12,7 +12,7 @@ from ...ptx.tree import Special
 from ...ptx.types import LANE, LANES, LaneValues, unsigned
 from ..device import multiprocessors
 from ..image import SharedAddress
-from ..memory.spaces import RANK_SHIFT
+from ..memory.spaces import RANK_SHIFT, RESERVED_END, SHARED_BASE
 from .cta import Warp
 
 Value = Callable[[Warp], int | LaneValues]
@@ -68,9 +68,9 @@ _VALUES: dict[str, Value] = {
     "%globaltimer": lambda warp: warp.cta.cluster.now,
     "%globaltimer_lo": lambda warp: warp.cta.cluster.now,
     "%globaltimer_hi": lambda warp: warp.cta.cluster.now >> 32,
-    "%reserved_smem_offset_end": lambda warp: 0x120,
-    "%reserved_smem_offset_cap": lambda warp: 0x400,
-    "%total_smem_size": lambda warp: -(-(warp.cta.shared.size - 0x400) // 128) * 128,
+    "%reserved_smem_offset_end": lambda warp: RESERVED_END,
+    "%reserved_smem_offset_cap": lambda warp: SHARED_BASE,
+    "%total_smem_size": lambda warp: -(-(warp.cta.shared.size - SHARED_BASE) // 128) * 128,
     "%aggr_smem_size": lambda warp: 1024 + warp.cta.image.static_smem + warp.cta.image.dynamic_smem,
     "%dynamic_smem_size": lambda warp: warp.cta.image.dynamic_smem,
     **{f"%{name}.{letter}": value for axis, letter in enumerate("xyz") for name, value in _axis(axis).items()},

@@ -1,0 +1,61 @@
+"""`.aligned` instructions, which all threads of a warp execute together (PTX ISA 9.7.13.1 and others)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.program import Execute
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import MERGED, Fragment, Outcome, Wait
+from ...ptx.tree import Instruction
+from .collectives import mask_bits
+
+
+def is_aligned(item: Instruction) -> bool:
+    """`bar` is, whether or not it says so."""
+    _, *modifiers = item.opcode.split(".")
+    return "aligned" in modifiers or (item.root == "bar" and "warp" not in modifiers)
+
+
+def together(execute: Execute, what: str) -> Execute:
+    """`execute` once all live lanes of the warp are there. Which way they came is their business: assemblers bring together lanes that
+    the paths of the text alone would keep apart, and PTX asks only that all execute the same instruction."""
+
+    def run(warp: Warp) -> Outcome:
+        if warp.mask is None or (warp.active == warp.live).all():
+            return execute(warp)
+        return _gather(warp, what)
+
+    return run
+
+
+def _gather(warp: Warp, what: str) -> Wait:
+    fragment = warp.fragment
+    if (warp.active != fragment.active).any():
+        raise _apart(warp, what)  # others are here, and their guard says no
+    there = [other for other in warp.fragments if other.pc == fragment.pc and (other is fragment or _waits(other))]
+    if (np.logical_or.reduce([other.active for other in there]) == warp.live).all():
+        warp.merge(there).wait = None
+        return MERGED
+    missing = f"0x{mask_bits(warp.live & ~warp.active):08x}"
+    wait = warp.park(Wait("converge", f"lanes {missing} of its own warp at {what}, which is .aligned", retry=True, aligned=True))
+    # Where each of the others waits as well, nobody will come.
+    if all(_waits(other) for other in warp.fragments) and not warp.force_joins():
+        raise _apart(warp, what)
+    return wait
+
+
+def _waits(fragment: Fragment) -> bool:
+    return fragment.wait is not None and fragment.wait.aligned
+
+
+def _apart(warp: Warp, what: str) -> SimulationError:
+    image, here = warp.cta.image, warp.fragment.pc
+    lines = {other.pc: item.line for other in warp.fragments if other.pc != here and _waits(other) and (item := image.item(other.pc))}
+    elsewhere = "".join(f"; others wait at PTX line {line}" for line in lines.values())
+    return SimulationError(
+        "undefined",
+        f"{what} is .aligned, but only {np.count_nonzero(warp.active)} of "
+        f"{np.count_nonzero(warp.live)} live lanes of warp {warp.index} execute it together{elsewhere}",
+    )
