@@ -20,7 +20,9 @@ def run(body: str, n: int, block: int = 64) -> np.ndarray:
 
 
 # As nvcc makes `if (thread == 0) word = 7; if (!n) return; __syncthreads();`: each side tests n for itself, so that both may return.
-TWICE_TESTED = "@%p1 bra OTHERS; st.shared.b32 [word], 7; @%p2 bra END; bra MEET; END: ret; OTHERS: @%p2 bra END; MEET: bar.sync 0;"
+TWICE_TESTED = (
+    "@%p1 bra OTHERS; st.shared.b32 [word], 7; @%p2 bra END; bra MEET; END: ret; OTHERS: @%p2 bra END; MEET: bar.sync 0;"
+)
 
 
 def test_both_sides_test_for_themselves():
@@ -37,7 +39,10 @@ def test_lanes_that_ended_are_not_waited_for():
     ("body", "message"),
     [
         ("@%p1 bar.sync 0;", "bar.sync is .aligned, but only 31 of 32 live lanes of warp 0 execute it together"),
-        ("@%p1 bra OTHERS; bar.sync 0; bra ON; OTHERS: bar.sync 0; ON:", "but only .* execute it together; others wait at PTX line 6"),
+        (
+            "@%p1 bra OTHERS; bar.sync 0; bra ON; OTHERS: bar.sync 0; ON:",
+            "but only .* execute it together; others wait at PTX line 6",
+        ),
         ("@%p1 bra ON; bar.sync 0; ON: bar.sync 0;", "but only .* execute it together; others wait at PTX line 6"),
     ],
 )

@@ -160,7 +160,8 @@ PAST_CACHE: PracticeName = "loads and stores past the first cache"
 COUNTED = """.version 9.0\n.target sm_90a\n.address_size 64
 .entry k(.param .u64 count) { .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %d<4>;
 ld.param.u64 %d1, [count]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra W;
-red.relaxed.gpu.global.add.u32 [%d1], 1; ret; W: ld.global.cg.u32 %r3, [%d1]; add.u32 %r3, %r3, 1; setp.ne.u32 %p2, %r3, %r2; @%p2 bra W; }"""
+red.relaxed.gpu.global.add.u32 [%d1], 1; ret; W: ld.global.cg.u32 %r3, [%d1]; add.u32 %r3, %r3, 1;
+setp.ne.u32 %p2, %r3, %r2; @%p2 bra W; }"""
 
 
 def test_loads_past_the_first_cache() -> None:

@@ -91,6 +91,7 @@ PRACTICES: dict[PracticeName, Practice] = {
     "loads and stores past the first cache": Practice(
         "`ld.cg`, `ld.cv`, `ld.lu`, `st.cg` and `st.wt` are weak accesses, which may not meet others that nothing orders",
         "in global memory they count as relaxed ones of scope gpu",
-        "ptxas 13.0 makes `LDG.E.STRONG.GPU` and `STG.E.STRONG.GPU` of them, the same instructions as of relaxed ones, for sm_90a and sm_100a",
+        "ptxas 13.0 makes `LDG.E.STRONG.GPU` and `STG.E.STRONG.GPU` of them, the same instructions as of relaxed ones, for sm_90a and "
+        "sm_100a",
     ),
 }

@@ -52,7 +52,9 @@ def _waits(fragment: Fragment) -> bool:
 
 def _apart(warp: Warp, what: str) -> SimulationError:
     image, here = warp.cta.image, warp.fragment.pc
-    lines = {other.pc: item.line for other in warp.fragments if other.pc != here and _waits(other) and (item := image.item(other.pc))}
+    lines = {
+        other.pc: item.line for other in warp.fragments if other.pc != here and _waits(other) and (item := image.item(other.pc))
+    }
     elsewhere = "".join(f"; others wait at PTX line {line}" for line in lines.values())
     return SimulationError(
         "undefined",

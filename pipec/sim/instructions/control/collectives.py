@@ -134,6 +134,8 @@ class Collective:
             warp.active = warp.mask = lanes
             place._write(warp, results)
         warp.active, warp.mask = saved
+
+
 _EVERYBODY = np.uint32(0xFFFFFFFF)
 
 
