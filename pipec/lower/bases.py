@@ -6,7 +6,7 @@ lane 0 told the others, are zero. What a loop then does is one addition for each
 """
 
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import SHARED, Value, integer
+from pipec.lower.emit.value import SHARED, Value, integer
 
 _WARP_BITS = 5  # of a warp's number: a CTA has at most 32
 _ZEROS = 32 - _WARP_BITS

@@ -8,7 +8,8 @@ from pipec.kir.ir import ALL_THREADS, Participation
 from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.spread import Threads
 from pipec.lower.emit.debug import Metadata
-from pipec.lower.emit.llvm import FALSE, SHARED, TRUE, Actions, Builder, Slot, Value, integer
+from pipec.lower.emit.llvm import Actions, Builder, Slot
+from pipec.lower.emit.value import FALSE, SHARED, TRUE, Value, integer
 from pipec.lower.synchronisation.cursors import Cursor
 from pipec.record import field, mutable
 from pipec.sema import tree

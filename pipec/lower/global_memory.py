@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pipec.isa.dtypes import DType
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import GLOBAL, TRUE, Value, integer
+from pipec.lower.emit.value import GLOBAL, TRUE, Value, integer
 from pipec.record import record, replace
 from pipec.sema.tree import TensorParameter
 from pipec.vocabulary import Reduction

@@ -16,7 +16,8 @@ from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan.types import Plan, RegisterGroup, RolePlan
 from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
 from pipec.lower.emit.debug import Metadata
-from pipec.lower.emit.llvm import GLOBAL, Builder, Value, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import GLOBAL, Value, integer
 from pipec.lower.role import lower_role
 from pipec.lower.synchronisation import clusters, timestamps, watchdog
 from pipec.source import Source

@@ -6,7 +6,7 @@ from pipec.kir import ir
 from pipec.kir.plan.roles import operations
 from pipec.kir.walk import children, subexpressions
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import integer
+from pipec.lower.emit.value import integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import (
     global_order,

@@ -6,7 +6,7 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.arithmetic import binary, constant, convert, negate
 from pipec.lower.emit.functions import call_function
-from pipec.lower.emit.llvm import TRUE, Value, integer
+from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.synchronisation.launch_control import read_response
 from pipec.sema import tree

@@ -7,7 +7,8 @@ operation, which for + - * / gives the correctly rounded result (24 bits are mor
 from collections.abc import Sequence
 
 from pipec.isa.dtypes import BYTE_FLOATS, DTYPES, DType
-from pipec.lower.emit.llvm import FALSE, TRUE, Builder, Value, floating, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import FALSE, TRUE, Value, floating, integer
 from pipec.vocabulary import BinaryOperator
 
 F32 = DTYPES["f32"]

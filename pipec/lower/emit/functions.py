@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.lower.emit.arithmetic import ceil_divide, convert, is_narrow_float, negate
-from pipec.lower.emit.llvm import Builder, Value, floating, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import Value, floating, integer
 from pipec.sema.language.functions import FUNCTIONS
 
 F32 = DTYPES["f32"]

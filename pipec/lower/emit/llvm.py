@@ -1,66 +1,14 @@
 """A small writer of LLVM IR text: typed values, blocks, the current source line. It checks nothing: LLVM's verifier does."""
 
-import math
 import operator
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pipec.budgets import Meter
 from pipec.isa.instruction import Instruction
 from pipec.isa.instructions import INSTRUCTIONS
+from pipec.lower.emit.value import CLUSTER, FALSE, GLOBAL, SHARED, TENSOR, TRUE, Value, integer
 from pipec.record import record
-
-
-@record
-class Value:
-    """An operand: its LLVM type and its name or literal."""
-
-    type: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.type} {self.name}"
-
-
-SHARED = "ptr addrspace(3)"
-TENSOR = "ptr addrspace(6)"
-GLOBAL = "ptr addrspace(1)"
-CLUSTER = "ptr addrspace(7)"
-TRUE, FALSE = Value("i1", "true"), Value("i1", "false")
-
-
-def integer(value: int, type_: str = "i32") -> Value:
-    return Value(type_, str(int(value)))
-
-
-def floating(value: float, type_: str = "float") -> Value:
-    """A literal of a floating type, rounded to nearest even (to float first for the 16-bit types, which is exact enough here)."""
-    if type_ == "half":
-        return Value(type_, f"0xH{_float_bits(value, 'e'):04X}")
-    if type_ == "bfloat":
-        return Value(type_, f"0xR{_bfloat_bits(value):04X}")
-    if type_ == "float":
-        value = struct.unpack("<f", struct.pack("<I", _float_bits(value, "f")))[0]
-    return Value(type_, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
-
-
-def _float_bits(value: float, code: str) -> int:
-    pattern, infinity = ("<H", 0x7C00) if code == "e" else ("<I", 0x7F800000)
-    try:
-        (bits,) = struct.unpack(pattern, struct.pack(f"<{code}", value))
-        return int(bits)
-    except OverflowError:
-        sign = 0x8000 if code == "e" else 0x80000000
-        return infinity | (sign if value < 0 else 0)
-
-
-def _bfloat_bits(value: float) -> int:
-    bits = _float_bits(value, "f")
-    if math.isnan(value):
-        return 0x7FC0
-    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-
 
 # The constraint of inline PTX that takes an operand of the type; pointers to shared and tensor memory have 32 bits.
 _REGISTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", SHARED: "r", TENSOR: "r", CLUSTER: "r", GLOBAL: "l", "ptr": "l"}

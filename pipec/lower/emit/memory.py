@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.plan.types import TileLayout
 from pipec.lower.emit.arithmetic import convert, is_narrow_float, pack_pair
-from pipec.lower.emit.llvm import FALSE, Builder, Value, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import FALSE, Value, integer
 
 MakePointer = Callable[[Value], Value]  # of an address
 

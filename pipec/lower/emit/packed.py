@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import Target
-from pipec.lower.emit.llvm import Builder, Value
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import Value
 
 _FIRST_CAPABILITY = 100
 OPERATORS = {"+": "fadd", "-": "fsub", "*": "fmul"}

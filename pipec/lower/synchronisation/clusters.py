@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pipec.kir.clusters import EVERY, FIRST, LEADER, PAIR, Line, Reach
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import TRUE, Value, integer
+from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.sema import tree
 from pipec.vocabulary import SIDES, Side
 

@@ -1,6 +1,7 @@
 """Where a role stands on a ring: the stage it comes to next, and the parity of the phase that it waits for there."""
 
-from pipec.lower.emit.llvm import Builder, Slot, Value, integer
+from pipec.lower.emit.llvm import Builder, Slot
+from pipec.lower.emit.value import Value, integer
 from pipec.record import record
 from pipec.vocabulary import Side
 

@@ -5,7 +5,7 @@ threads stored is seen by copies behind a proxy fence of theirs. A meeting of th
 """
 
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import integer
+from pipec.lower.emit.value import integer
 
 
 def order(role: RoleContext) -> None:

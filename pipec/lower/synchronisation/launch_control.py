@@ -3,7 +3,7 @@
 from pipec.kir.plan.types import RESPONSE_BYTES
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.arithmetic import floor_divide
-from pipec.lower.emit.llvm import TRUE, Value, integer
+from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.synchronisation import clusters
 from pipec.sema.tree import Handle
 from pipec.sema.types import I32

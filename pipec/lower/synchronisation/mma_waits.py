@@ -2,7 +2,7 @@
 
 from pipec.kir.plan.types import MmaWait
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.synchronisation import clusters
 from pipec.sema import tree
 

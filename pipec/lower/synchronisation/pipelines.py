@@ -11,7 +11,7 @@ from pipec.kir.plan.memory import BARRIER_BYTES
 from pipec.kir.plan.types import ZeroFill
 from pipec.lower import bases
 from pipec.lower.context import RoleContext, counted_loop
-from pipec.lower.emit.llvm import FALSE, Value, integer
+from pipec.lower.emit.value import FALSE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import clusters, global_order, mma_waits, watchdog
 from pipec.lower.synchronisation.cursors import Cursor

@@ -6,7 +6,7 @@ loads; a fence after the wait does the same for copies that follow (hardware.md 
 """
 
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.global_memory import element_pointer, global_row
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import watchdog

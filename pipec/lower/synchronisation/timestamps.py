@@ -2,7 +2,8 @@
 
 from pipec.kir.plan.timestamps import marked
 from pipec.lower.context import KernelContext, RoleContext
-from pipec.lower.emit.llvm import GLOBAL, Builder, Value, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import GLOBAL, Value, integer
 from pipec.sema import tree
 from pipec.timestamps import ARGUMENT, EACH, WORDS
 

@@ -7,7 +7,8 @@ Whoever gets there stays as long as a wait may take: everybody who is blocked as
 from collections.abc import Callable
 
 from pipec.lower.context import SHARED_SYMBOL, Alarm, KernelContext, RoleContext
-from pipec.lower.emit.llvm import GLOBAL, SHARED, Builder, Value, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import GLOBAL, SHARED, Value, integer
 from pipec.lower.synchronisation import clusters
 from pipec.sema import tree
 from pipec.vocabulary import Side

@@ -2,7 +2,7 @@
 
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.tensor_cores.descriptors import ADDRESS_FIELD, start_descriptor
 from pipec.sema import tree

@@ -6,7 +6,8 @@ Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in hardwa
 from pipec.isa.dtypes import DType
 from pipec.isa.scaling import FACTOR_CODES, ScaledKind
 from pipec.kir.plan.types import TileLayout
-from pipec.lower.emit.llvm import Builder, Value, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import Value, integer
 from pipec.record import record
 from pipec.sema import tree
 

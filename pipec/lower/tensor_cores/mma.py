@@ -3,7 +3,7 @@
 from pipec.kir.plan.scales import kind_of, reads_packed
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import TRUE, Value, integer
+from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation.pipelines import accumulator_address
 from pipec.lower.table import lowers

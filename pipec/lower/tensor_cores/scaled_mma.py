@@ -6,7 +6,7 @@ from pipec.isa.scaling import CHUNK_BYTES, CHUNK_COLUMNS, CHUNK_SCALES, ROWS_PER
 from pipec.kir.plan.scales import chunks
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import Value
+from pipec.lower.emit.value import Value
 from pipec.lower.scalars import scalar
 from pipec.lower.tensor_cores.addresses import descriptors
 from pipec.lower.tensor_cores.descriptors import CHUNK_DESCRIPTOR, scaled_instruction_descriptor

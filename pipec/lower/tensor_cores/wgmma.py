@@ -6,7 +6,7 @@ The multiplication runs on after its instruction. `pipec.kir.plan.mma_waits` say
 from pipec.isa import wgmma as isa
 from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import TRUE, Value, integer
+from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.table import lowers

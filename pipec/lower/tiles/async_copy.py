@@ -1,8 +1,8 @@
 """Copies by the role's own threads that do not wait: cp.async, completed on the full barrier by cp.async.mbarrier.arrive.noinc."""
 
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import TRUE, Value, integer
 from pipec.lower.emit.memory import row_address
+from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.global_memory import element_inside, element_pointer, global_row
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation.pipelines import shared_tile

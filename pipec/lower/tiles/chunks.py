@@ -7,7 +7,8 @@ from pipec.kir import spread
 from pipec.kir.plan.types import RowMap
 from pipec.kir.spread import GROUP_COLUMNS
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import Builder, Value, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import Value, integer
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 

@@ -13,8 +13,8 @@ from pipec.kir import spread
 from pipec.kir.plan.types import RowMap, TileLayout
 from pipec.kir.spread import GROUP_COLUMNS, fragment_groups
 from pipec.lower.context import FULL_WARP, RoleContext
-from pipec.lower.emit.llvm import Value, integer
 from pipec.lower.emit.memory import pack, pack_converted, row_address
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.global_memory import first_rows, global_row, store_element
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.table import lowers

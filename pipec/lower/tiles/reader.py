@@ -19,8 +19,8 @@ from pipec.lower.context import RoleContext, repeated
 from pipec.lower.emit import packed
 from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
-from pipec.lower.emit.llvm import FALSE, TRUE, Value, integer
 from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared, unpack
+from pipec.lower.emit.value import FALSE, TRUE, Value, integer
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.scalars import scalar, unary
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address

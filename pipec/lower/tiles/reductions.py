@@ -9,7 +9,8 @@ from pipec.kir.plan.types import RowMap
 from pipec.lower.context import FULL_WARP, RoleContext
 from pipec.lower.emit.arithmetic import binary, constant
 from pipec.lower.emit.functions import call_function
-from pipec.lower.emit.llvm import Builder, Value, floating, integer
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import Value, floating, integer
 from pipec.vocabulary import RowFunction
 
 _VECTOR_WORDS = 4  # of one load from shared memory

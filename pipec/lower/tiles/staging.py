@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from pipec.kir.plan.types import Staging, TmaPlan
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.tiles.tma import box_coordinates, issue_store
 from pipec.sema import tree
 

@@ -8,8 +8,8 @@ from pipec.isa.instructions import INSTRUCTIONS
 from pipec.kir import spread
 from pipec.kir.spread import Share, direct_share, first_part, panel_share, with_parts
 from pipec.lower.context import RegisterTile, RoleContext, counted_loop, repeated
-from pipec.lower.emit.llvm import Value, integer
 from pipec.lower.emit.memory import pack, pack_converted, row_address, store_tensor, store_words
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, global_row, store_element
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address

@@ -15,7 +15,7 @@ from pipec.kir.walk import children
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
-from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.global_memory import GlobalRow, global_row
 from pipec.lower.tiles.chunks import Chunk, Reader, Row
 from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, fold_warps, identity

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.spread import both, stripe
 from pipec.lower.context import RoleContext, repeated
-from pipec.lower.emit.llvm import Value, integer
 from pipec.lower.emit.memory import pack, pack_converted, row_address, store_words
+from pipec.lower.emit.value import Value, integer
 from pipec.lower.global_memory import first_rows, global_row
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.tiles.chunks import Chunk, Row

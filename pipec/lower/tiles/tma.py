@@ -6,7 +6,7 @@ from pipec.kir.clusters import LEADER
 from pipec.kir.plan.types import TmaPlan
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import FALSE, TRUE, Value, integer
+from pipec.lower.emit.value import FALSE, TRUE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import clusters
 from pipec.lower.synchronisation.pipelines import barrier, leaders_barrier, shared_tile

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.instructions import INSTRUCTIONS
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.llvm import TRUE, Value, integer
 from pipec.lower.emit.memory import pack, unpack
+from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, load_element, store_element
 from pipec.lower.tiles.chunks import Chunk
 from pipec.record import record, replace

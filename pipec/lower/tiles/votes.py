@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.lower.context import FULL_WARP, RoleContext, repeated
-from pipec.lower.emit.llvm import FALSE, TRUE, Value, integer
+from pipec.lower.emit.value import FALSE, TRUE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.table import lowers
 from pipec.lower.tiles import fragments
