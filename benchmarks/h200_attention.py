@@ -30,11 +30,27 @@ from pipec.tune.torch_clock import GpuClock
 TOKENS = 16_384
 WIDTH = 2048  # heads times their size
 SHORT = 2048
-KERNEL, PERSISTENT = "attention_sm90", "attention_sm90_persistent"
+KERNEL, PERSISTENT, ROLES = "attention_sm90", "attention_sm90_persistent", "attention_sm90_roles"
 # Examples with compile-time parameters by head size; the fastest is compared, all are recorded.
 KERNELS: dict[int, list[tuple[str, dict[str, int]]]] = {
-    64: [(KERNEL, {}), (KERNEL, {"BM": 128}), (PERSISTENT, {}), (PERSISTENT, {"BM": 128}), (PERSISTENT, {"BM": 128, "BN": 192})],
-    128: [(KERNEL, {}), (KERNEL, {"BN": 128}), (PERSISTENT, {}), (PERSISTENT, {"BN": 128})],
+    64: [
+        (KERNEL, {}),
+        (KERNEL, {"BM": 128}),
+        (PERSISTENT, {}),
+        (PERSISTENT, {"BM": 128}),
+        (PERSISTENT, {"BM": 128, "BN": 192}),
+        (ROLES, {}),
+        (ROLES, {"GROUPS": 2}),
+        (ROLES, {"GROUPS": 4}),
+    ],
+    128: [
+        (KERNEL, {}),
+        (KERNEL, {"BN": 128}),
+        (PERSISTENT, {}),
+        (PERSISTENT, {"BN": 128}),
+        (PERSISTENT, {"BN": 160}),
+        (ROLES, {}),
+    ],
 }
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
@@ -53,7 +69,7 @@ def tiles(size: int, length: int, causal: bool) -> list[Tile]:
     """Keys and values of a strip of heads take 32 MiB of the L2 at most, but for the longest sequences."""
     strip = {"GROUP": 32 if length <= SHORT else 8}
     return [
-        Tile(example, {"D": size, "CAUSAL": causal} | given | (strip if example == PERSISTENT else {}))
+        Tile(example, {"D": size, "CAUSAL": causal} | given | (strip if example != KERNEL else {}))
         for example, given in KERNELS[size]
     ]
 

@@ -192,12 +192,11 @@ def attention() -> dict[str, Any]:
         shape = {"H": heads, "KEPT": heads, "SEQUENCES": 1, "S": int(length), "T": int(length)}
         for name, one in row.items():
             if name.startswith("pipec") and "microseconds" in one:
-                persistent = name.startswith("pipec persistent")
-                constants = f"D={size} CAUSAL={mask == 'causal'} {name.removeprefix('pipec').removeprefix(' persistent')}"
-                kind = f"heads of {size}, {mask}" + (", persistent" if persistent else "")
-                errors[kind].append(
-                    _error("attention_sm90_persistent" if persistent else "attention_sm90", constants, shape, one)
-                )
+                words = name.split()[1:]
+                kept = [word for word in words if "=" not in word]  # of the example's name: persistent, roles
+                constants = " ".join([f"D={size} CAUSAL={mask == 'causal'}", *(word for word in words if "=" in word)])
+                kind = ", ".join([f"heads of {size}, {mask}", *kept])
+                errors[kind].append(_error("_".join(["attention_sm90", *kept]), constants, shape, one))
     return {name: spread(found) for name, found in errors.items()}
 
 

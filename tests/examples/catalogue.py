@@ -86,6 +86,10 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BM": "64", "BN": "64", "STAGES": "1"},
     ),
     "attention_sm90_persistent": ({"D": "128", "CAUSAL": "true", "BLOCKS": "1"},),
+    "attention_sm90_roles": (
+        {"D": "128", "CAUSAL": "true", "BLOCKS": "1"},
+        {"GROUPS": "4", "BLOCKS": "2"},
+    ),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),
     "gemm_sm90_halves": ({"BM": "64", "BN": "176", "STAGES": "2", "BLOCKS": "4", "CX": "2"},),
     "gemm_sm90_split_k_sums": ({"SPLITS": "3", "BM": "64", "WARPS": "4", "BN": "64", "STAGES": "2"},),

@@ -97,11 +97,12 @@ def test_a_maximum_that_grows(grows: int) -> None:
     compare_output(case, given)
 
 
+@pytest.mark.parametrize(("stem", "tile"), [("attention_sm90_persistent", ("BM", "64")), ("attention_sm90_roles", ("GROUPS", "2"))])
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-def test_heads_share_keys_and_sequences_have_lengths(causal: bool) -> None:
+def test_heads_share_keys_and_sequences_have_lengths(causal: bool, stem: str, tile: tuple[str, str]) -> None:
     """Two sequences, four heads of queries on two of keys in each; one block walks over all tiles, so it goes from length to length."""
-    constants = {"RAGGED": "true", "CAUSAL": str(causal).lower(), "BM": "64", "BN": "64", "BLOCKS": "1", "GROUP": "3"}
-    case = Case(EXAMPLES / "attention_sm90_persistent.pipe", tuple(constants.items()))
+    constants = {"RAGGED": "true", "CAUSAL": str(causal).lower(), "BN": "64", "BLOCKS": "1", "GROUP": "3", tile[0]: tile[1]}
+    case = Case(EXAMPLES / f"{stem}.pipe", tuple(constants.items()))
     (plan,) = compiled(case).plans or []
     generator = np.random.default_rng(5)
     lengths = np.array([130, 70], np.int32)

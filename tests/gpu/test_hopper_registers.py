@@ -38,6 +38,7 @@ _INEXACT = (
     "gemm_sm90_bias_gelu",
     "attention_sm90_decode",
     "attention_sm90_persistent",
+    "attention_sm90_roles",
     "attention_sm90_backward",
 )
 _MOST = 3  # the largest integer drawn
