@@ -78,6 +78,11 @@ def idle(work: Workload, device: Device, busy: float, waves: int = 1, held: int 
     return each * (1 + (waves - 1) / held) if work.stages else each
 
 
+def block_cycles(work: Workload, device: Device, busy: float, held: int) -> float:
+    """From its start to its end, of a block that is one of `held` on its multiprocessor."""
+    return _block(work, device, busy, held) + _first_load(work, device, busy)
+
+
 def _first_load(work: Workload, device: Device, busy: float) -> float:
     return device.load + conditions(work, device, busy, 1.0).farther
 

@@ -10,7 +10,7 @@ from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
 from pipec.predict.bounds import EVEN, Wave, bounds_of, dram_bytes, in_turn, staying, together
-from pipec.predict.closed import estimate, idle
+from pipec.predict.closed import block_cycles, estimate, idle
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
@@ -211,8 +211,15 @@ class Launch:
         if rest:
             busy = min(1.0, rest / count)
             waiting = idle(self.work, self.device, busy) / (self.held if full else 1)
-            waves.append(Wave(self._run(ceil(rest / places), busy).cycles, rest / self.running, waiting))
+            waves.append(Wave(self._last_wave(run, ceil(rest / places), busy), rest / self.running, waiting))
         return run, waves
+
+    def _last_wave(self, full: Followed, blocks: int, busy: float) -> float:
+        """Cycles of so many blocks on a multiprocessor. If they are as many as in a full wave, only what the others leave them is more, and
+        the closed form says what that changes; following them again would take as long as the first time."""
+        if blocks != self.held:
+            return self._run(blocks, busy).cycles
+        return full.cycles * block_cycles(self.work, self.device, busy, blocks) / block_cycles(self.work, self.device, 1.0, blocks)
 
     @property
     def _stays(self) -> bool:

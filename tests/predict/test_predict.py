@@ -14,6 +14,7 @@ from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate
 from pipec.predict.device import DEVICES
 from pipec.predict.explanation import finding
+from pipec.predict.following import followed
 from pipec.predict.launch import prediction
 from pipec.source import Source
 
@@ -73,6 +74,30 @@ def test_no_loop_is_followed_to_its_end_where_its_pace_is_known(name: str, sizes
     # What was cut out counts in the shares, too.
     assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.01)
     assert max(found.shares.values()) == pytest.approx(max(twice.shares.values()), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "constants"),
+    [
+        ("gemm_direct", {}),  # a loop that repeats itself after three iterations, with four stages
+        ("gemm_sm90", {}),  # two blocks that share a multiprocessor
+        ("gemm_2cta", {}),  # a role that issues ahead of its products
+        ("gemm_sm90_cluster", {"STAGES": 3}),
+        ("gemm_clc", {}),
+        ("gemm_sm90_pingpong", {}),
+    ],
+)
+def test_what_is_cut_short_goes_on_as_if_it_were_not(
+    name: str, constants: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    short = example(name, constants, **sizes)
+    monkeypatch.setattr(followed, "_LONGEST", 10_000)
+    whole = example(name, constants, **sizes)
+    assert len(short.stretches) < 0.6 * len(whole.stretches)
+    assert short.cycles == pytest.approx(whole.cycles, rel=0.004)
+    if name != "gemm_direct":  # whose window of four is not one of whole threes
+        assert [one.period for one in short.loops] == pytest.approx([one.period for one in whole.loops], rel=0.004)
 
 
 @pytest.mark.parametrize("example", ["gemm_persistent", "gemm_clc"])

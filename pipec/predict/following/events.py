@@ -3,11 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pipec.record import record
 
-
-@record
-class Reason:
+class Reason(NamedTuple):
     """Why an event comes so much later than the one before it. `where` names a role, a pipeline or an engine."""
 
     kind: str  # "issue", "walk", "latency", "multiply", "work", "hand over", "start"
@@ -41,6 +38,10 @@ class Step(NamedTuple):
 
     reason: Reason
     cycles: float
+
+
+def later_of(first: Event, second: Event) -> Event:
+    return second if second.time > first.time else first
 
 
 def latest(events: Iterable[Event]) -> Event:

@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
-from math import ceil
+from math import ceil, lcm
 from typing import NamedTuple
 
 from pipec.interface import MULTIPROCESSORS
@@ -21,8 +21,10 @@ from pipec.predict.workload import Workload
 from pipec.record import record
 from pipec.sema import tree
 
-_LONGEST = 48  # iterations that are followed; longer loops are continued from their last ones
-_STEADY = 16  # iterations after which a loop has its pace, if its rings have gone round by then
+_LONGEST = 24  # iterations that are followed; longer loops are continued from their last ones
+_STEADY = 8  # iterations after which a loop has its pace, if its rings have gone round so often by then:
+_LAPS = 2
+_MORE = 12  # iterations by which it is measured, again whole laps; twelve, since some loops repeat themselves after two, three or four
 _FEW_TILES = 2  # after which tiles follow each other at their pace
 
 
@@ -47,6 +49,7 @@ class Followed:
     def __init__(self, launch: Launched, blocks: int, around: Conditions) -> None:
         self._launch, self._blocks, self._conditions = launch, blocks, around
         self._runs: list[_Run] = []
+        self._lengths: tuple[_Run, _Run] | None = None  # two that differ in the length of their loops alone
         self.tiles = tiles = _tiles(launch)
         most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
         shorter = _shortened(launch, tiles, most)
@@ -59,7 +62,7 @@ class Followed:
         shares = {part: share(part) for part in dict.fromkeys(part for run in self._runs for part in run.parts)}
         self.shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
         self.assumed = [span for block in self.around.blocks for span in block.assumed]
-        self.loops = tuple(main_loops(self.around.blocks[0]))
+        self.loops = tuple(main_loops(self.around.blocks[0], self._paces()))
 
     def _along(self, shorter: "_Shorter | None") -> "_Whole":
         """What the launch has of something that each run has a part of, whatever the length of the loops."""
@@ -69,6 +72,7 @@ class Followed:
             return lambda of: of(run)
         before = self._follow({**sizes, shorter.dimension: shorter.few}, None)
         after = self._follow({**sizes, shorter.dimension: shorter.more}, None)
+        self._lengths = before, after
         if shorter.trips is not None:
             more = (shorter.trips - after.trips) / max(1, after.trips - before.trips)
         else:
@@ -84,6 +88,7 @@ class Followed:
         short = {**sizes, shorter.dimension: shorter.few}
         before, after = self._follow(short, most), self._follow(short, most + 1)
         longer = self._follow({**sizes, shorter.dimension: shorter.more}, most)  # the last one, whose loops are looked at
+        self._lengths = before, longer
         if shorter.trips is not None:
             trips, each = shorter.trips - before.trips, max(1, longer.trips - before.trips)
             # Each tile more has its trips, which do not count twice.
@@ -91,6 +96,15 @@ class Followed:
             return lambda of: of(before) + (of(after) - of(before)) * (tiles - most) + (of(longer) - of(before)) / each * trips
         longer_by = (sizes[shorter.dimension] - shorter.few) / (shorter.more - shorter.few) * tiles / most
         return lambda of: of(after) + (of(longer) - of(before)) * longer_by + (of(after) - of(before)) * (tiles - most - 1)
+
+    def _paces(self) -> dict[tuple[str, tree.Pipeline], float]:
+        """Cycles a use of each ring, by what longer loops take more than shorter ones; none where nothing was cut short, or where blocks
+        that share the multiprocessor still find their places between each other."""
+        if self._lengths is None or self._blocks > 1:
+            return {}
+        before, after = self._lengths
+        more = {ring: count - before.uses.get(ring, 0) for ring, count in after.uses.items()}
+        return {ring: (after.cycles - before.cycles) / count for ring, count in more.items() if count > 0}
 
     def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> "_Run":
         launch = self._launch
@@ -106,7 +120,8 @@ class Followed:
         finally:
             if collects:
                 gc.enable()
-        run = _Run(self._end.time, max(self.around.loaded.values(), default=0), _parts(self._end))
+        uses = {ring: len(marks) for ring, marks in self.around.blocks[0].marks.items()}
+        run = _Run(self._end.time, max(self.around.loaded.values(), default=0), uses, _parts(self._end))
         self._runs.append(run)
         return run
 
@@ -143,10 +158,14 @@ def _specials(launch: Launched, number: int) -> dict[str, int]:
     return found
 
 
+def _is_granted(launch: Launched) -> bool:
+    schedule = launch.kernel.schedule
+    return schedule is not None and schedule.mode == "clc"
+
+
 def _granted(launch: Launched, number: int) -> list[int]:
     """The tiles that a tile scheduler grants to a worker, when all are equally fast."""
-    schedule = launch.kernel.schedule
-    if schedule is None or schedule.mode != "clc":
+    if not _is_granted(launch):
         return []
     size = launch.kernel.cluster.size
     workers = max(1, launch.device.machine.multiprocessors * launch.held // size)
@@ -173,10 +192,12 @@ def _tiles(launch: Launched) -> int:
 
 
 class _Run(NamedTuple):
-    """`trips`: how often the first block did what it loads most often; `parts`: of the cycles, by what they go to."""
+    """`trips`: how often the first block did what it loads most often; `uses`: how often each of its roles used a ring; `parts`: of the
+    cycles, by what they go to."""
 
     cycles: float
     trips: int
+    uses: Mapping[tuple[str, tree.Pipeline], int]
     parts: Mapping[str, float]
 
 
@@ -196,7 +217,8 @@ class _Shorter(NamedTuple):
 
 def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | None:
     """None where all loops can be followed to their end."""
-    trips = max((load.times for load in (*launch.work.loads, *launch.work.reads)), default=0.0) / tiles
+    of_one = 1 if _is_granted(launch) else tiles  # of whose loops the workload knows
+    trips = max((load.times for load in (*launch.work.loads, *launch.work.reads)), default=0.0) / of_one
     if trips * (1 if most is None else most) <= _LONGEST:
         return None
     names = {name for role in launch.kernel.roles for name in _bounding(role) if launch.sizes.get(name, 0) > 1}
@@ -205,13 +227,14 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
     dimension = max(names, key=lambda name: launch.sizes[name])
     size = launch.sizes[dimension]
     unit = 1
-    while unit * trips < size:
+    while unit * trips < _NEARLY * size:
         unit *= 2
-    # Stages differ by when they were filled first, so that a pace is one of whole laps.
-    lap = max((pipeline.stages for pipeline in launch.kernel.pipelines), default=1)
-    unit *= lap * ceil(_STEADY / lap)
-    few = size % unit + unit
-    if few + unit >= size:
+    lap = _lap(launch)
+    few = size % (unit * lap) + unit * lap * max(_LAPS, ceil(_STEADY / lap))
+    unit *= lap * ceil(_MORE / lap)
+    # As many tiles are followed as _along and _of_tiles say.
+    whole, short, long = (1, 1, 1) if most is None else (2 * most + 1, 2 * most + 1, most)
+    if short * few + long * (few + unit) >= whole * size:
         return None
     multiprocessors, lead = launch.device.machine.multiprocessors, launch.work.lead
     fewest, fewer, trips = (
@@ -221,9 +244,19 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
     if fewer <= fewest:
         return None
     linear = fewer + (fewer - fewest) / unit * (size - few - unit)
-    return _Shorter(dimension, few, few + unit, None if abs(linear - trips) < _LINEAR * trips else trips)
+    return _Shorter(dimension, few, few + unit, None if abs(linear - trips) < _LINEAR * trips else trips * tiles / of_one)
 
 
+def _lap(launch: Launched) -> int:
+    """Iterations after which all rings that are loaded stand as before: stages differ by when they were filled first, so that a pace is one
+    of whole laps."""
+    stages = launch.work.stages.values()
+    together = lcm(*stages)
+    return together if together <= _LONG_LAP else max(stages)
+
+
+_LONG_LAP = 32
+_NEARLY = 0.9  # one trip of a few may stand before or behind its loop
 _LINEAR = 0.05
 
 

@@ -6,7 +6,7 @@ from statistics import median
 from pipec.predict.following.block import Block
 from pipec.predict.following.events import Event, Step, steps
 from pipec.predict.tile_loops import operations_in
-from pipec.record import record
+from pipec.record import record, replace
 from pipec.sema import tree
 
 
@@ -29,8 +29,9 @@ class MainLoop:
 # ------------------------------------------------------------------------------------------------------------ main loops
 
 
-def main_loops(block: Block) -> Iterator[MainLoop]:
-    """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing."""
+def main_loops(block: Block, paces: Mapping[tuple[str, tree.Pipeline], float]) -> Iterator[MainLoop]:
+    """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing. `paces`: what is known of it by then,
+    as cycles for each use by a role."""
     loaded = {
         operation.destination.handle.pipeline: role.name
         for role in block.kernel.roles
@@ -49,16 +50,22 @@ def main_loops(block: Block) -> Iterator[MainLoop]:
         stages = pipeline.stages
         if (role, pipeline) not in multiplied or pipeline not in loaded or len(marks) < 2 * stages + 2:
             continue
-        first, last = _steady(marks, stages)
-        yield _main_loop(block, role, loaded[pipeline], pipeline, marks[last], marks[first], last - first)
+        pace = paces.get((role, pipeline))
+        first, last = _steady(marks, stages, pace)
+        found = _main_loop(block, role, loaded[pipeline], pipeline, marks[last], marks[first], last - first)
+        # A role that only issues runs ahead of its products until the ring is full.
+        yield replace(found, period=pace) if pace is not None and abs(pace - found.period) <= _AHEAD * pace else found
 
 
-def _steady(marks: list[Event], stages: int) -> tuple[int, int]:
-    """Places between which the loop keeps the pace that it has most of the time: whole laps of the ring, the latest ones. What comes
-    between two tiles, as an epilogue by the same role, is not part of a loop, nor is the end, when nothing is loaded any more."""
+def _steady(marks: list[Event], stages: int, pace: float | None) -> tuple[int, int]:
+    """Places between which the loop keeps its pace, or the one that it has most of the time: whole laps of the ring, the latest ones. What
+    comes between two tiles, as an epilogue by the same role, is not part of a loop, nor is the end, when nothing is loaded any more."""
     end = len(marks) - 1 - (stages if len(marks) > 3 * stages + 2 else 0)
     begin = len(marks) // 3
-    lap = median(marks[at + stages].time - marks[at].time for at in range(min(begin, end - stages), end - stages + 1))
+    laps_seen = [marks[at + stages].time - marks[at].time for at in range(min(begin, end - stages), end - stages + 1)]
+    lap = median(laps_seen)
+    if pace is not None and any(abs(one - pace * stages) <= _EVEN * one for one in laps_seen):
+        lap = pace * stages
     laps = max(1, (end - begin) // (2 * stages))
     while laps > 1:
         width = laps * stages
@@ -71,6 +78,7 @@ def _steady(marks: list[Event], stages: int) -> tuple[int, int]:
 
 
 _EVEN = 0.005
+_AHEAD = 0.1
 
 
 def _main_loop(block: Block, role: str, loader: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:

@@ -1,18 +1,19 @@
 """One role of a block, followed statement by statement: what it waits for, what it gives to the engines, and when."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
-from pipec.kir.plan.types import RolePlan
+from pipec.kir.plan.types import MmaWait, RolePlan
 from pipec.kir.walk import subexpressions
 from pipec.predict.following.block import Block
-from pipec.predict.following.events import Event, Reason, latest
+from pipec.predict.following.events import Event, Reason, later_of
 from pipec.predict.following.uses import Stretch, Unpredictable, Use
-from pipec.predict.following.values import Known
+from pipec.predict.following.values import Known, Value
 from pipec.predict.tile_loops import goes_over_tiles, operations_in
 from pipec.predict.work import LINE, SCHEDULERS, Transfer, instructions, product_cycles, thread_cycles, tiles_read, transfer
 from pipec.sema import tree
-from pipec.source import Span
 from pipec.vocabulary import Side
 
 _NOTHING = (0, 0)  # rows and bytes
@@ -43,47 +44,63 @@ class Role:
         self.steps = self._run(body)
 
     def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
-        yield from self._statements(body)
+        yield from self._go(self._ready(body))
         self._give_back()
 
-    def _statements(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
-        for statement in body:
-            match statement:
-                case tree.For():
-                    yield from self._for(statement)
-                case tree.While():
-                    condition = self.block.values.of(statement.condition)
-                    while self._goes_on(condition(self.known), statement):
-                        yield from self._statements(statement.body)
-                case tree.If():
-                    holds = self._holds(self.block.values.of(statement.condition)(self.known), statement.span)
-                    yield from self._statements(statement.then if holds else statement.otherwise)
-                case tree.Elect():
-                    yield from self._statements(statement.body)
-                case _:
-                    yield from self._operation(statement)
+    def _go(self, body: "tuple[_Step, ...]") -> "Iterator[Use | None]":
+        for do, in_turn, waits in body:
+            if waits is not None:
+                yield from waits()
+                continue
+            if in_turn:
+                yield None
+            do()
 
-    def _for(self, loop: tree.For) -> "Iterator[Use | None]":
-        values = self.block.values
-        start, stop = values.of(loop.start)(self.known), values.of(loop.stop)(self.known)
+    # ------------------------------------------------------------------------------------------------------ statements
+
+    def _ready(self, body: tuple[tree.Statement, ...]) -> "tuple[_Step, ...]":
+        """Each statement is made ready once and gone through often."""
+        return tuple(step for statement in body for step in self._steps_of(statement))
+
+    def _steps_of(self, statement: tree.Statement) -> "Iterator[_Step]":
+        value = self.block.values.of
+        match statement:
+            case tree.For():
+                yield _waits(self._for, statement, value(statement.start), value(statement.stop), self._ready(statement.body))
+            case tree.While():
+                yield _waits(self._while, statement, value(statement.condition), self._ready(statement.body))
+            case tree.If():
+                taken, other = self._ready(statement.then), self._ready(statement.otherwise)
+                yield _waits(self._if, statement, value(statement.condition), taken, other)
+            case tree.Elect():
+                yield from self._ready(statement.body)
+            case _:
+                yield from self._operation(statement)
+
+    def _for(self, loop: tree.For, first: Value, last: Value, body: "tuple[_Step, ...]") -> "Iterator[Use | None]":
+        start, stop = first(self.known), last(self.known)
         if start is None or stop is None:
             raise Unpredictable(self._unknown(loop.start, loop.stop), loop.span)
         numbers = range(int(start), int(stop), loop.step)
         if self.block.most_tiles is not None and goes_over_tiles(loop):
             numbers = numbers[: self.block.most_tiles]
-        for value in numbers:
-            self.known[loop.variable] = value
-            yield from self._statements(loop.body)
+        for number in numbers:
+            self.known[loop.variable] = number
+            yield from self._go(body)
 
-    def _goes_on(self, value: float | None, loop: tree.While) -> bool:
-        if value is None:
+    def _while(self, loop: tree.While, condition: Value, body: "tuple[_Step, ...]") -> "Iterator[Use | None]":
+        while goes_on := condition(self.known):
+            yield from self._go(body)
+        if goes_on is None:
             raise Unpredictable(self._unknown(loop.condition), loop.span)
-        return bool(value)
 
-    def _holds(self, value: float | None, at: Span) -> bool:
-        if value is None:
-            self.block.assumed[at] = None
-        return value is None or bool(value)
+    def _if(
+        self, branch: tree.If, condition: Value, taken: "tuple[_Step, ...]", other: "tuple[_Step, ...]"
+    ) -> "Iterator[Use | None]":
+        holds = condition(self.known)
+        if holds is None:
+            self.block.assumed[branch.span] = None
+        return self._go(taken if holds is None or holds else other)
 
     def _unknown(self, *expressions: tree.Expression) -> str:
         """What a loop's bounds are read from: elements of tensors, also by way of variables."""
@@ -96,51 +113,65 @@ class Role:
 
     # ------------------------------------------------------------------------------------------------------ operations
 
-    def _operation(self, operation: tree.Operation) -> "Iterator[Use | None]":
-        self._await_products(operation)
+    def _operation(self, operation: tree.Operation) -> "Iterator[_Step]":
+        mma_waits = self.plan.mma_waits
+        wait = mma_waits.waits.get(operation) if mma_waits is not None else None
+        if wait is not None:
+            yield _does(self._await_products, wait)
         if self.block.number == 0 and (isinstance(operation, tree.TmaLoad | tree.CopyAsync) or tiles_read(operation)):
-            self.around.loaded[operation] += 1
+            yield _does(self._count, operation)
         match operation:
             case tree.Assign():
-                self._work(operation)
-                self.known[operation.variable] = self.block.values.of(operation.value)(self.known)
+                yield from self._work(operation)
+                yield _does(self._assign, operation.variable, self.block.values.of(operation.value))
             case tree.Acquire():
-                yield from self._acquire(operation)
+                yield _waits(self._acquire, operation)
             case tree.Peek():
-                self.known[operation.ready] = True
+                yield _does(self.known.__setitem__, operation.ready, True)
             case tree.Signal():
-                self._signal(operation.handle, operation.sub_stage)
+                yield _does(self._signal, operation.handle, operation.sub_stage)
             case tree.Release():
-                self._release(operation)
+                yield from self._release(operation)
             case tree.RequestTile():
-                self._lands(operation.handle, self.now.later(Reason("latency", operation.handle.pipeline.name), self.device.load))
+                yield _does(self._request, operation.handle)
             case tree.TmaLoad():
-                yield None  # in the order of time among all who copy
-                self._load(operation)
+                yield _in_turn(self._load, operation)  # in the order of time among all who copy
             case tree.CopyAsync():
-                tile = operation.destination.buffer
-                lines = tile.columns * tile.dtype.bits / 8 / LINE
-                late = self.device.load + self.around.conditions.farther + lines
-                self._lands(operation.destination.handle, self.now.later(Reason("latency", tile.label), late))
+                yield _does(self._copy, operation.destination)
             case tree.TmaStore():
-                self._store(operation)
+                yield _does(self._store, operation)
             case tree.Mma():
-                yield None
-                self._multiply(operation)
+                yield _in_turn(self._multiply, operation, *product_cycles(instructions(operation), self.device))
             case tree.RegisterMma():
-                self._work(operation)
-                yield None
-                self._multiply(operation)
+                yield from self._work(operation)
+                yield _in_turn(self._multiply, operation, *product_cycles(instructions(operation), self.device))
             case tree.Store() | tree.Write() | tree.WriteAccumulator() | tree.Vote():
-                self._work(operation)
+                yield from self._work(operation)
             case tree.AwaitTurn():
-                self.turns = self.block.values.of(operation.turns)(self.known), self.now.time
+                yield _does(self._await_turn, self.block.values.of(operation.turns))
             case tree.PassTurn():
-                self._take_turns()
+                yield _does(self._take_turns)
             case tree.Drain() | tree.ExpectBytes() | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents():
                 pass  # the end is waited for anyway, and what is not the block's own is not followed
             case _:
-                raise Unpredictable("what this takes is not known", operation.span)
+                yield _does(self._refuse, operation)
+
+    def _count(self, operation: tree.Operation) -> None:
+        self.around.loaded[operation] += 1
+
+    def _assign(self, variable: tree.Variable, value: Value) -> None:
+        self.known[variable] = value(self.known)
+
+    def _request(self, handle: tree.Handle) -> None:
+        self._lands(handle, self.now.later(Reason("latency", handle.pipeline.name), self.device.load))
+
+    def _refuse(self, operation: tree.Operation) -> None:
+        raise Unpredictable("what this takes is not known", operation.span)
+
+    def _copy(self, into: tree.BufferRef) -> None:
+        lines = into.buffer.columns * into.buffer.dtype.bits / 8 / LINE
+        late = self.device.load + self.around.conditions.farther + lines
+        self._lands(into.handle, self.now.later(Reason("latency", into.buffer.label), late))
 
     def _acquire(self, operation: tree.Acquire) -> "Iterator[Use | None]":
         handle = operation.handle
@@ -155,9 +186,9 @@ class Role:
         other: Side = "consumer" if side == "producer" else "producer"
         if number >= 0:
             use = Use(pipeline, other, operation.sub_stage, number)
-            while use not in self.block.handed_over:
+            while (event := self.block.handed_over.get(use)) is None:
                 yield use
-            self._wait(self.block.handed_over[use], pipeline.name)
+            self._wait(event, pipeline.name)
         if operation.first:
             if self.group == 0:
                 self.block.marks[self.name, pipeline].append(self.now)
@@ -171,12 +202,15 @@ class Role:
             self._stretch(f"wait for {what}", self.now.time, event.time)
             self.now = event
 
-    def _release(self, operation: tree.Release) -> None:
+    def _release(self, operation: tree.Release) -> "Iterator[_Step]":
         handle = operation.handle
         if not operation.signals and "tma" not in self.block.plan.signals[handle.pipeline, handle.side].how[self.name]:
             return  # bytes of copies count by themselves, also where nobody signals
         late = self.plan.mma_waits is not None and operation in self.plan.mma_waits.late
-        for sub_stage in range(handle.pipeline.sub_stages(handle.side)):
+        yield _does(self._give, handle, handle.pipeline.sub_stages(handle.side), late)
+
+    def _give(self, handle: tree.Handle, sub_stages: int, late: bool) -> None:
+        for sub_stage in range(sub_stages):
             if (handle, sub_stage) not in self.signalled:
                 if late:
                     self.held_back.append((handle, self.number[handle]))
@@ -185,7 +219,9 @@ class Role:
 
     def _signal(self, handle: tree.Handle, sub_stage: int) -> None:
         self.signalled.add((handle, sub_stage))
-        event = latest([self.now, *self.pending[handle]])
+        event = self.now
+        for landed in self.pending[handle]:
+            event = landed if landed.time > event.time else event
         if event is self.now:
             event = event.later(Reason("hand over", handle.pipeline.name), self.device.arrive)
         self.block.arrive(Use(handle.pipeline, handle.side, sub_stage, self.number[handle]), event)
@@ -202,10 +238,9 @@ class Role:
         if self.landed[handle] == _NOTHING:
             self.now = self.now.later(Reason("issue", self.name), device.turn)
             around.busy[f"issue {self.name}"] += device.turn
-        started, begin = self.now, latest([self.now, around.copies])
+        started, begin = self.now, later_of(self.now, around.copies)
         for _ in range(copy.instructions):
-            first = latest([self.now, around.copies])
-            around.copies = first.later(Reason("walk", pipeline), walking / copy.instructions)
+            around.copies = later_of(self.now, around.copies).later(Reason("walk", pipeline), walking / copy.instructions)
             self.now = self.now.later(Reason("issue", self.name), device.issue + device.issue_row * copy.rows / copy.instructions)
         self._stretch(f"issue loads of {pipeline}", started.time, self.now.time)
         around.busy[f"issue {self.name}"] += self.now.time - started.time
@@ -237,7 +272,7 @@ class Role:
     def _store(self, operation: tree.TmaStore) -> None:
         copy = transfer(operation, self.block.plan.tma[operation])
         around = self.around
-        begin = latest([self.now, around.stores])
+        begin = later_of(self.now, around.stores)
         around.stores = begin.later(Reason("store", operation.destination.tensor.name), copy.rows * self.device.row)
         self._engine("stores", operation.destination.tensor.name, begin, around.stores, copy.rows * self.device.row)
         self._lands(
@@ -248,12 +283,11 @@ class Role:
 
     # -------------------------------------------------------------------------------------------------------- products
 
-    def _multiply(self, operation: tree.Mma | tree.RegisterMma) -> None:
+    def _multiply(self, operation: tree.Mma | tree.RegisterMma, cycles: float, first: float) -> None:
         around = self.around
-        cycles, first = product_cycles(instructions(operation), self.device)
         cycles *= self.part
         # A product that follows another at once finds the pipe filled.
-        begin = latest([self.now.later(Reason("latency", self.name), first), around.products])
+        begin = later_of(self.now.later(Reason("latency", self.name), first), around.products)
         around.products = begin.later(Reason("multiply", self.name), cycles)
         self._engine("products", self.name, begin, around.products, cycles)
         if isinstance(operation, tree.RegisterMma):
@@ -262,12 +296,8 @@ class Role:
         for tile in (operation.accumulator, operation.a, operation.b, *operation.scales):
             self._lands(tile.handle, around.products)
 
-    def _await_products(self, operation: tree.Operation) -> None:
+    def _await_products(self, wait: MmaWait) -> None:
         """Where wgmma's products are waited for, and the stage that is given back late with them."""
-        mma_waits = self.plan.mma_waits
-        wait = mma_waits.waits.get(operation) if mma_waits is not None else None
-        if wait is None:
-            return
         if len(self.products) > wait.pending:
             self._wait(self.products[-1 - wait.pending], "products")
             del self.products[: len(self.products) - wait.pending]
@@ -282,6 +312,9 @@ class Role:
 
     # ------------------------------------------------------------------------------------------------------------ rest
 
+    def _await_turn(self, turns: Value) -> None:
+        self.turns = turns(self.known), self.now.time
+
     def _take_turns(self) -> None:
         """Blocks that run at the same time come to their turns together, and the last of them waits for all others: each hands over to the
         next when its stores have arrived, by a counter that the next one polls."""
@@ -293,32 +326,34 @@ class Role:
             self.now = self.now.later(Reason("turns", self.name), others * section)
             self._stretch("wait for turns of other blocks", begun, self.now.time)
 
-    def _work(self, operation: tree.Operation) -> None:
-        self._read(operation)
+    def _work(self, operation: tree.Operation) -> "Iterator[_Step]":
+        if tiles := tiles_read(operation):
+            yield _does(self._read, tiles)
         cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part
         if cycles:
-            before, around = self.now, self.around
-            # In turn with other groups and other blocks, whose instructions the same schedulers issue, whatever their role; storing keeps
-            # the way to memory busy, not them.
+            # Storing keeps the way to memory busy, not the schedulers.
             engine = self.name if isinstance(operation, tree.Store) else _SCHEDULERS
-            start = latest([self.now, around.working[engine]])
-            filled = min(1.0, self.plan.role.warps / SCHEDULERS)
-            around.working[engine] = start.later(Reason("work", self.name), cycles * filled)
-            # One warpgroup's warp on a scheduler waits for its own results meanwhile.
-            self.now = start.later(Reason("work", self.name), cycles * (self.device.dependent if self.part < 1 else 1.0))
-            self._stretch(type(operation).__name__.lower(), before.time, self.now.time)
-            around.busy[f"work {self.name}"] += cycles
-            around.busy["schedulers"] += cycles * filled if engine == _SCHEDULERS else 0.0
+            yield _does(self._compute, type(operation).__name__.lower(), engine, cycles)
 
-    def _read(self, operation: tree.Operation) -> None:
+    def _compute(self, what: str, engine: str, cycles: float) -> None:
+        """In turn with other groups and other blocks, whose instructions the same schedulers issue, whatever their role."""
+        before, around, reason = self.now, self.around, Reason("work", self.name)
+        start = later_of(before, around.working[engine])
+        filled = cycles * min(1.0, self.plan.role.warps / SCHEDULERS)
+        around.working[engine] = start.later(reason, filled)
+        # One warpgroup's warp on a scheduler waits for its own results meanwhile.
+        self.now = start.later(reason, cycles * (self.device.dependent if self.part < 1 else 1.0))
+        self._stretch(what, before.time, self.now.time)
+        around.busy[f"work {self.name}"] += cycles
+        if engine == _SCHEDULERS:
+            around.busy[_SCHEDULERS] += filled
+
+    def _read(self, tiles: tuple[tree.ReadTensor, ...]) -> None:
         """What threads read from global memory comes through the L2 like copies, and they wait for it."""
-        tiles, around = tiles_read(operation), self.around
-        if not tiles:
-            return
-        before = self.now
+        before, around = self.now, self.around
         for tile in tiles:
             size = tile.type.rows * tile.type.columns * tile.source.tensor.dtype.bits / 8 * self.part
-            first = latest([before, around.copies])
+            first = later_of(before, around.copies)
             around.copies = first.later(Reason("read", self.name), size / around.conditions.bytes_per_cycle)
         whole = [tile for tile in tiles if tile.axis is None]
         if not whole:
@@ -333,3 +368,28 @@ class Role:
 
     def _stretch(self, what: str, start: float, end: float) -> None:
         self.around.stretches.append(Stretch(self.block.number, self.name, what, start, end))
+
+
+class _Step(NamedTuple):
+    """A statement made ready: what it `does`, at once or `in_turn` with all others on the multiprocessor, in the order of time; or, where
+    it may wait itself, how it goes on."""
+
+    does: Callable[[], object]
+    in_turn: bool = False
+    waits: "Callable[[], Iterator[Use | None]] | None" = None
+
+
+def _does(action: Callable[..., object], *given: object) -> _Step:
+    return _Step(partial(action, *given))
+
+
+def _in_turn(action: Callable[..., object], *given: object) -> _Step:
+    return _Step(partial(action, *given), in_turn=True)
+
+
+def _waits(action: "Callable[..., Iterator[Use | None]]", *given: object) -> _Step:
+    return _Step(_nothing, waits=partial(action, *given))
+
+
+def _nothing() -> None:
+    pass
