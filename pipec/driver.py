@@ -7,7 +7,7 @@ source in, results or diagnostics out.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.checks.verdict import UNCHECKED, Verdict
@@ -236,15 +236,24 @@ def compile_source(
 
     `parsed`: the source's syntax tree, from an earlier compilation of it.
     """
-    state = Compilation(source, options or Options(), file=parsed)
-    for name, stage in STAGES.items():
+    return _through(Compilation(source, options or Options(), file=parsed), [*STAGES], until)
+
+
+def carried_on(state: Compilation, after: str, until: str) -> Compilation:
+    """Runs the stages behind `after`, up to which `state` was compiled without a message, as compile_source would have done."""
+    names = [*STAGES]
+    return _through(state, names[names.index(after) + 1 :], until)
+
+
+def _through(state: Compilation, names: Sequence[str], until: str) -> Compilation:
+    for name in names:
         if state.arch not in TARGETS:
             state.sink.report(internal.UnknownTarget(name=state.arch, known=", ".join(TARGETS)))
             return state
         if state.options.unchecked and name in _CHECKING:
             state.protocol = {kernel.name: UNCHECKED for kernel in state.trees or ()}
         else:
-            _guarded(state, name, stage)
+            _guarded(state, name, STAGES[name])
         if state.failed or name == until:
             break
     return state

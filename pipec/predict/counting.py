@@ -18,7 +18,7 @@ import numpy as np
 from pipec.arithmetic import MEANINGS
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.walk import subexpressions
-from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES, held, launch_registers, staging_bytes, tensor_columns, tile_bytes
+from pipec.predict.occupancy import held, launch_registers, shared_bytes, tensor_columns, tile_bytes
 from pipec.predict.tile_loops import operations_in, walks_over_tiles
 from pipec.predict.work import Slots, instructions, slots, tiles_read
 from pipec.predict.workload import ROW_BYTES, Epilogue, Load, Product, RoleWork, Workload
@@ -36,12 +36,7 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
     x, y, z = (_whole(nothing.value(extent)) for extent in kernel.grid)
     grid = x, y, z
     threads = 32 * sum(role.warps for role in kernel.roles)
-    shared = sum(
-        tile_bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * buffer.count
-        for buffer in kernel.buffers
-        if buffer.space == "shared"
-    )
-    shared += staging_bytes(kernel, SHARED_BYTES - BLOCK_BYTES - shared)
+    shared = shared_bytes(kernel)
     launched = launch_registers(kernel, threads)
     registers = max((nothing.registers(role) for role in kernel.roles), default=0)
     columns = tensor_columns(kernel)
@@ -93,8 +88,7 @@ def most_loads(
 ) -> float:
     """How often the block with this number loads or reads what it does most often."""
     counter = _Count(kernel, sizes, multiprocessors, grid, np.array([place]))
-    roles = map(counter.role, kernel.roles)
-    return max((load.times for role in roles for load in (*role.loads, *role.reads)), default=0.0)
+    return max((counter.most_loads(role) for role in kernel.roles), default=0.0)
 
 
 def _done(roles: tuple[RoleWork, ...]) -> float:
@@ -173,14 +167,12 @@ class _Count:
         return sum(one.rows * one.columns // (32 * role.warps) for one in found)
 
     def role(self, role: tree.Role) -> RoleWork:
-        self._variables = {}
-        self._assigned = {one.variable: one.value for one in operations_in(role.body) if isinstance(one, tree.Assign)}
         loads: list[tuple[tree.Operation, Load]] = []
         products: list[tuple[tree.Operation, Product]] = []
         epilogues: list[tuple[tree.Operation, Epilogue]] = []
         reads: list[tuple[tree.Operation, Load]] = []
         done: dict[tree.Operation, Times] = {}
-        for operation, times in self._walk(role.body, Times(1.0, np.ones(self._together))):
+        for operation, times in self._walked(role):
             if operation in done:  # again, in a later trip of a loop
                 done[operation] = done[operation].and_then(times)
                 continue
@@ -208,6 +200,18 @@ class _Count:
             tuple(replace(one, **counted[operation]) for operation, one in reads),
             issued,
         )
+
+    def most_loads(self, role: tree.Role) -> float:
+        done: dict[tree.Operation, float] = {}
+        for operation, times in self._walked(role):
+            if isinstance(operation, tree.TmaLoad | tree.CopyAsync) or tiles_read(operation):
+                done[operation] = done.get(operation, 0.0) + times.first
+        return max(done.values(), default=0.0)
+
+    def _walked(self, role: tree.Role) -> Iterator[tuple[tree.Operation, Times]]:
+        self._variables = {}
+        self._assigned = {one.variable: one.value for one in operations_in(role.body) if isinstance(one, tree.Assign)}
+        return self._walk(role.body, Times(1.0, np.ones(self._together)))
 
     def _load(self, operation: tree.TmaLoad | tree.CopyAsync) -> Load:
         tile, source = operation.destination.buffer, operation.source

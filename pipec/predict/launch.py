@@ -18,7 +18,7 @@ from pipec.predict.following.followed import Followed, Launched
 from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.following.uses import Stretch, Unpredictable
 from pipec.predict.following.values import Values
-from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES
+from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES, shared_bytes
 from pipec.predict.sizes import sizes_of
 from pipec.predict.workload import Workload
 from pipec.record import record, replace
@@ -161,17 +161,28 @@ def _device(kernel: str, arch: str, name: str | None) -> Device:
 
 
 class Launch:
-    """One kernel with one set of sizes on one device. Raises Unpredictable."""
+    """One kernel with one set of sizes on one device; with other numbers of `stages` for the rings that are named, which its code does not
+    depend on, and with what is then its `work`. Raises Unpredictable."""
 
-    def __init__(self, kernel: tree.Kernel, plan: Plan, sizes: Mapping[str, int], device: Device, clock: float | None) -> None:
-        self.kernel, self.plan, self.sizes, self.device = kernel, plan, sizes, device
+    def __init__(
+        self,
+        kernel: tree.Kernel,
+        plan: Plan,
+        sizes: Mapping[str, int],
+        device: Device,
+        clock: float | None,
+        stages: Mapping[str, int] | None = None,
+        work: Workload | None = None,
+    ) -> None:
+        self.kernel, self.plan, self.sizes, self.device, self.stages = kernel, plan, sizes, device, stages or {}
         self.clock = clock or device.clock
         machine = device.machine
-        self.work = workload(kernel, sizes, machine.multiprocessors)
+        self.work = work or workload(kernel, sizes, machine.multiprocessors)
         self.grid = self._grid()
         self.blocks = prod(self.grid)
         # The plan knows what epilogues stage beside the pipelines' buffers.
-        self.held = max(1, min(self.work.held, SHARED_BYTES // (plan.interface.shared_bytes + BLOCK_BYTES)))
+        shared = plan.interface.shared_bytes + (shared_bytes(kernel, stages) - shared_bytes(kernel) if stages else 0)
+        self.held = max(1, min(self.work.held, SHARED_BYTES // (shared + BLOCK_BYTES)))
         if plan.allocated_columns:
             self.held = max(1, min(self.held, plan.target.tensor_columns // plan.allocated_columns))
         schedule = kernel.schedule
@@ -219,7 +230,9 @@ class Launch:
         the closed form says what that changes; following them again would take as long as the first time."""
         if blocks != self.held:
             return self._run(blocks, busy).cycles
-        return full.cycles * block_cycles(self.work, self.device, busy, blocks) / block_cycles(self.work, self.device, 1.0, blocks)
+        return (
+            full.cycles * block_cycles(self.work, self.device, busy, blocks) / block_cycles(self.work, self.device, 1.0, blocks)
+        )
 
     @property
     def _stays(self) -> bool:
@@ -232,5 +245,7 @@ class Launch:
 
     def _run(self, blocks: int, busy: float) -> Followed:
         at_once = min(1.0, self.device.machine.multiprocessors * self.held / max(1, self.blocks))
-        launched = Launched(self.kernel, self.plan, self.sizes, self.device, self.work, self.grid, self.blocks, self.held)
+        launched = Launched(
+            self.kernel, self.plan, self.sizes, self.device, self.work, self.grid, self.blocks, self.held, self.stages
+        )
         return Followed(launched, blocks, conditions(self.work, self.device, busy, at_once))

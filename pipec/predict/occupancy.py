@@ -1,5 +1,6 @@
 """How many blocks of a kernel a multiprocessor holds at a time: shared memory, registers, threads, columns of tensor memory."""
 
+from collections.abc import Mapping
 from math import ceil
 
 from pipec.predict.tile_loops import operations_in
@@ -30,6 +31,17 @@ def tensor_columns(kernel: tree.Kernel) -> int:
 
 def tile_bytes(rows: int, columns: int, bits: int) -> int:
     return rows * columns * bits // 8
+
+
+def shared_bytes(kernel: tree.Kernel, stages: Mapping[str, int] | None = None) -> int:
+    """Of a block's tiles, and of what stores stage beside them; rings that `stages` names have as many as it says."""
+    total = 0
+    for buffer in kernel.buffers:
+        if buffer.space == "shared":
+            owner = buffer.owner.name if buffer.owner is not None else ""
+            count = buffer.count if stages is None else stages.get(owner, buffer.count)
+            total += tile_bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * count
+    return total + staging_bytes(kernel, SHARED_BYTES - BLOCK_BYTES - total)
 
 
 _PANEL_BYTES = 128  # of a row: the widest swizzle

@@ -1,31 +1,44 @@
 """Which parameter of a kernel buys most: each is moved by one step, ranked by the closed form, and the best is followed event by event, as
 is the number of stages that would do.
 
-What a step is worth is told where the values pass all checks and the events of the kernel with them were followed; the closed form, which
-takes a twentieth of that time, only says where to look.
+What a step is worth is told where the values pass all checks and the events of the kernel with them were followed; the closed form only
+says where to look. A report is to be had at once, so the work is bounded: another number of stages is followed on the kernel as it is
+compiled; any other value needs the kernel to be typed anew, for as many values as the kernel's length allows, and checked and planned
+anew, for the most promising.
 """
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 
 from pipec.diag.message import Failure
-from pipec.driver import Compilation, compile_source
+from pipec.driver import Compilation, carried_on, compile_source
 from pipec.predict.closed import estimate
 from pipec.predict.counting import workload
 from pipec.predict.explanation import Tried, finding
 from pipec.predict.following.main_loops import MainLoop
-from pipec.predict.launch import Prediction, prediction
-from pipec.predict.occupancy import staging_bytes, tile_bytes
+from pipec.predict.following.uses import Unpredictable
+from pipec.predict.launch import Launch, Prediction, prediction
+from pipec.predict.occupancy import shared_bytes, staging_bytes, tile_bytes
+from pipec.predict.parameters import integers, mentions, stages_parameter, without_tuning
+from pipec.predict.tile_loops import operations_in
 from pipec.predict.workload import Workload
 from pipec.record import record, replace
 from pipec.sema import tree
-from pipec.syntax import ast
 
-_MOST = 16  # other kernels that are looked at
+_OPERATIONS = 220  # that are typed anew, all other kernels together
+_FEWEST = 2  # other kernels that are typed, however long each is
 _FEW = 16  # counts below it move by one, extents from there on are doubled and halved
 _FOLLOWED = 2  # launches with what is advised or promises most, until one keeps the promise
-_TRIED = 4  # and those that the checks refuse
+_CHECKED = 2  # kernels that are checked and planned anew for that
+_LONG = 48  # operations of a kernel beyond which that takes so long
+_PROMISING = 0.05  # that the closed form must promise as much
 WORTH = 0.01  # a gain below it is not told
 _SAME_WORK = 0.9  # of the products inside the tensors; masks and edges cut tiles of other sizes differently
+_FILLED = (
+    0.7  # of all places for blocks, in all waves together; in a launch that does not reach it most is to be had from the grid
+)
+_LANES = 128  # of tensor memory, as many rows as an accumulator may have
+_COMPUTING = ("work", "schedulers")  # bounds of loops whose threads set the pace
 
 
 @record
@@ -44,18 +57,16 @@ class Variation:
 
 def variations(state: Compilation, name: str, found: Prediction) -> tuple[Variation, ...]:
     """The best first, by what is known of each. Values that the checks refuse, and kernels that do something else, are left out."""
-    assert state.file is not None
-    search = _Search(state, _without_tuning(state.file), name, found)
+    search = _Search(state, name, found)
     advised = dict.fromkeys(advice(state, name, loop) for loop in found.loops)
     for one in advised:
         if one is not None and one[1] != integers(state, name)[one[0]]:
             search.follow(*one)
     estimated = sorted(search.estimated(), key=lambda one: one.seconds)
     for other in estimated:
-        if other.gain < WORTH or search.spent or any(known.gain >= other.gain for known in search.followed):
+        if other.gain < search.promising or search.spent or any(known.gain >= other.gain for known in search.followed):
             break
-        if (other.parameter, other.value) not in search.tried:
-            search.follow(other.parameter, other.value)
+        search.follow(other.parameter, other.value)
     others = [one for one in estimated if (one.parameter, one.value) not in search.tried]
     return tuple(sorted((*search.followed, *others), key=lambda one: one.seconds))
 
@@ -88,128 +99,159 @@ def advice(state: Compilation, name: str, loop: MainLoop) -> tuple[str, int] | N
 
 def _room(state: Compilation, name: str, parameter: str) -> int:
     """How many more stages a block has room for, in all rings that the parameter is about."""
-    assert state.plans is not None
-    plan = next(one for one in state.plans if one.kernel.name == name)
-    tree_of = next(one for one in state.trees or () if one.name == name)
-    rings = {one.name for one in tree_of.pipelines if stages_parameter(state, name, one) == parameter}
-    tiles = (one for one in tree_of.buffers if one.owner is not None and one.owner.name in rings and one.space == "shared")
+    kernel, plan = _tree(state, name), next(one for one in state.plans or () if one.kernel.name == name)
+    rings = {one.name for one in kernel.pipelines if stages_parameter(state, name, one) == parameter}
+    tiles = (one for one in kernel.buffers if one.owner is not None and one.owner.name in rings and one.space == "shared")
     stage = sum(tile_bytes(one.rows, one.columns, one.dtype.bits) for one in tiles) + len(rings) * _BARRIERS
     limit = plan.target.shared_bytes
-    used = plan.interface.shared_bytes - staging_bytes(tree_of, limit) + staging_bytes(tree_of, 0)
+    used = plan.interface.shared_bytes - staging_bytes(kernel, limit) + staging_bytes(kernel, 0)
     return max(0, limit - used) // stage
 
 
 _BARRIERS = 16  # bytes of a stage
 
 
+def _tree(state: Compilation, name: str) -> tree.Kernel:
+    return next(one for one in state.trees or () if one.name == name)
+
+
 class _Search:
     """Other values of parameters of one kernel. `tried`: those that are in `followed`, or refused."""
 
-    def __init__(self, state: Compilation, file: ast.File, name: str, found: Prediction) -> None:
-        self._state, self._file, self._name, self._found = state, file, name, found
+    def __init__(self, state: Compilation, name: str, found: Prediction) -> None:
+        assert state.file is not None
+        self._state, self._name, self._found = state, name, found
+        self._file = without_tuning(state.file)
+        self._mentions = mentions(state, name)
+        self._kernel = _tree(state, name)
+        self._length = sum(1 for role in self._kernel.roles for _ in operations_in(role.body))
+        self._typed: dict[tuple[str, int], Compilation] = {}
+        self._checked = 0
         self.tried: set[tuple[str, int]] = set()
         self.followed: list[Variation] = []
-        self._idle: set[str] = set()  # parameters that a step of changes nothing, or what is computed
+
+    @property
+    def promising(self) -> float:
+        """The gain for which a kernel is worth to be checked anew."""
+        return WORTH if self._length <= _LONG else _PROMISING
 
     @property
     def spent(self) -> bool:
-        return len(self.followed) >= _FOLLOWED or len(self.tried) >= _TRIED
+        return len(self.followed) >= _FOLLOWED or self._checked >= _CHECKED
 
     def estimated(self) -> list[Variation]:
-        """Each parameter moved by one step, by the closed form."""
+        """Parameters moved by one step, by the closed form. Where one way promises something, the other does not."""
         found, estimated = self._found, []
-        most = self._state.target.shared_bytes
         usual = estimate(found.work, found.device).seconds
-        for parameter, value in list(_steps(self._state, self._name))[:_MOST]:
-            work = self._work(parameter, value) if parameter not in self._idle else None
-            if work is None:
-                continue
-            part = estimate(work, found.device).seconds / usual
-            if part == 1.0 and work.shared_bytes == found.work.shared_bytes:
-                self._idle.add(parameter)
-            if _as_much(work, found.work) and work.shared_bytes <= most:
-                estimated.append(Variation(parameter, value, found.seconds * part, 1 / part - 1, followed=False))
+        left = max(_FEWEST, _OPERATIONS // max(1, self._length))
+        for parameter, values in self._steps():
+            rings = self._rings(parameter)
+            for value in values:
+                if (parameter, value) in self.tried:
+                    continue
+                if rings:
+                    work = self._with_stages(dict.fromkeys(rings, value))
+                elif left:
+                    left -= 1
+                    work = self._counted(parameter, value)
+                else:
+                    break
+                if work is None:
+                    continue
+                part = estimate(work, found.device).seconds / usual
+                if _as_much(work, found.work):
+                    estimated.append(Variation(parameter, value, found.seconds * part, 1 / part - 1, followed=False))
+                if part < 1 / (1 + WORTH) or (part == 1.0 and work.shared_bytes == found.work.shared_bytes):
+                    break
         return estimated
 
-    def _work(self, parameter: str, value: int) -> Workload | None:
-        """None where analysis refuses the value, or other tensors come of it, as from the width of a head."""
-        other = self._compiled(parameter, value, "analyse")
-        if other.failed or not other.trees or self._state.trees is None:
+    def _steps(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """One step up and one down, of parameters that do not say which problem is solved. First come those that are about what the launch
+        waits for: if it does not fill the multiprocessors, its grid; if threads set the pace, how they compute."""
+        values, where, found = integers(self._state, self._name), self._mentions, self._found
+        # Whether more stages help the loops have said.
+        names = sorted((one for one in values if not where.tensors[one]), key=lambda one: where.only_stages_of(one) is not None)
+        if any(finding(loop).bound in _COMPUTING for loop in found.loops):
+            names.sort(key=lambda one: one not in where.only_in_roles)
+        if found.waves < _FILLED * ceil(found.waves):
+            names.sort(key=lambda one: not where.grid[one])
+        for parameter in names:
+            value = values[parameter]
+            steps = (value + 1, value - 1) if value < _FEW else (value * 2, value // 2)
+            yield parameter, tuple(step for step in steps if step > 0)
+
+    def _rings(self, parameter: str) -> frozenset[str]:
+        """The rings that the parameter alone is about, if the code with more or fewer stages is the same; it is not where another one would
+        be given back late (pipec.kir.plan.mma_waits)."""
+        plan = next(one for one in self._state.plans or () if one.kernel.name == self._name)
+        if any(row.mma_waits is not None and row.mma_waits.lagging is None for row in plan.roles):
+            return frozenset()
+        rings = self._mentions.only_stages_of(parameter) or frozenset()
+        pipelines = [one for one in self._kernel.pipelines if one.name in rings]
+        tiles = [one for one in self._kernel.buffers if one.owner in pipelines]
+        grouped = any(one.k_group_size > 1 for one in pipelines)
+        elsewhere = any(one.space != "shared" for one in tiles) or {one.owner for one in tiles} != {*pipelines}
+        return frozenset() if grouped or elsewhere else rings
+
+    def _with_stages(self, stages: Mapping[str, int]) -> Workload | None:
+        if not self._fits(self._kernel, stages):
+            return None
+        work = self._found.work
+        rings = {ring: stages.get(ring, count) for ring, count in work.stages.items()}
+        return replace(work, stages=rings, shared_bytes=shared_bytes(self._kernel, stages))
+
+    def _counted(self, parameter: str, value: int) -> Workload | None:
+        """None where analysis refuses the value, other tensors come of it, or a block has no room for it."""
+        other = self._compiled(parameter, value)
+        if other.failed or not other.trees:
             return None
         (kernel,) = other.trees
-        own = next(one for one in self._state.trees if one.name == self._name)
-        if [tensor.shape for tensor in kernel.tensors] != [tensor.shape for tensor in own.tensors]:
-            self._idle.add(parameter)
+        if [tensor.shape for tensor in kernel.tensors] != [tensor.shape for tensor in self._kernel.tensors]:
             return None
-        return workload(kernel, self._found.sizes, self._found.device.machine.multiprocessors)
+        return workload(kernel, self._found.sizes, self._found.device.machine.multiprocessors) if self._fits(kernel) else None
+
+    def _fits(self, kernel: tree.Kernel, stages: Mapping[str, int] | None = None) -> bool:
+        """As far as the tree says: the checks know exactly."""
+        target = self._state.target
+        tensor = [one for one in kernel.buffers if one.space == "tensor" and one.alias is None]
+        columns = sum(one.tensor_columns for one in tensor)
+        scaled = any(isinstance(one, tree.Mma) and one.scales for role in kernel.roles for one in operations_in(role.body))
+        rows = max((one.rows for one in tensor), default=0)
+        fits = columns + scaled <= target.tensor_columns or not tensor  # factors lie beside the accumulators
+        return fits and rows <= _LANES and shared_bytes(kernel, stages) <= target.shared_bytes
 
     def follow(self, parameter: str, value: int) -> None:
         """Unless the checks refuse the value."""
         self.tried.add((parameter, value))
-        other = self._compiled(parameter, value, "limits")
-        if other.failed or not other.plans:
-            return
-        found = self._found
         try:
-            one = prediction(other, self._name, found.sizes, None, found.clock, alone=True)
-        except Failure:
+            one = self._predicted(parameter, value)
+        except (Failure, Unpredictable):
             return
-        gain = found.seconds / one.seconds - 1
-        self.followed.append(Variation(parameter, value, one.seconds, gain, followed=True, loops=one.loops))
+        if one is not None:
+            gain = self._found.seconds / one.seconds - 1
+            self.followed.append(Variation(parameter, value, one.seconds, gain, followed=True, loops=one.loops))
 
-    def _compiled(self, parameter: str, value: int, until: str) -> Compilation:
-        options = self._state.options
-        given = replace(options, constants={**options.constants, parameter: value}, kernel=self._name)
-        return compile_source(self._state.source, given, until, self._file)
+    def _predicted(self, parameter: str, value: int) -> Prediction | None:
+        found, rings = self._found, self._rings(parameter)
+        if rings and value >= integers(self._state, self._name)[parameter]:  # and there is room for them, says advice()
+            stages = dict.fromkeys(rings, value)
+            plan = next(one for one in self._state.plans or () if one.kernel.name == self._name)
+            work = self._with_stages(stages)
+            return Launch(self._kernel, plan, found.sizes, found.device, found.clock, stages, work).predict(drawn=False)
+        self._checked += 1
+        other = carried_on(self._compiled(parameter, value), "analyse", "limits")
+        if other.failed or not other.plans:
+            return None
+        return prediction(other, self._name, found.sizes, None, found.clock, alone=True)
+
+    def _compiled(self, parameter: str, value: int) -> Compilation:
+        key = parameter, value
+        if key not in self._typed:
+            options = self._state.options
+            given = replace(options, constants={**options.constants, parameter: value}, kernel=self._name)
+            self._typed[key] = compile_source(self._state.source, given, "analyse", self._file)
+        return self._typed[key]
 
 
 def _as_much(work: Workload, usual: Workload) -> bool:
     return work.operations * work.filled >= _SAME_WORK * usual.operations * usual.filled
-
-
-def _without_tuning(file: ast.File) -> ast.File:
-    """The lists of values to choose from have been read; combining them anew for each value takes longer than all else."""
-
-    def without(kernel: ast.Kernel) -> ast.Kernel:
-        return replace(kernel, body=tuple(one for one in kernel.body if not isinstance(one, ast.Tune)))
-
-    return replace(file, kernels=tuple(map(without, file.kernels)))
-
-
-def _steps(state: Compilation, name: str) -> Iterator[tuple[str, int]]:
-    for parameter, value in integers(state, name).items():
-        steps = (value + 1, value - 1) if value < _FEW else (value * 2, value // 2)
-        yield from ((parameter, step) for step in steps if step > 0)
-
-
-def integers(state: Compilation, name: str) -> Mapping[str, int]:
-    """The compile-time parameters that are numbers in the file or set from outside; those worked out from others follow them."""
-    kernel = _kernel(state, name)
-    found = {}
-    for constant in kernel.constants if kernel is not None else ():
-        given = state.options.constants.get(constant.name.name)
-        value = given if given is not None else constant.default.value if isinstance(constant.default, ast.Number) else None
-        if isinstance(value, str) and value.isdecimal():
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            found[constant.name.name] = value
-    return found
-
-
-def stages_parameter(state: Compilation, name: str, pipeline: tree.Pipeline) -> str | None:
-    """The parameter that the declaration of a pipeline takes as the number of its stages."""
-    kernel = _kernel(state, name)
-    for statement in kernel.body if kernel is not None else ():
-        match statement:
-            case ast.Assign(target=ast.Name(name=target), value=ast.Call(arguments=arguments)) if target == pipeline.name:
-                for argument in arguments:
-                    if argument.name == "stages" and isinstance(argument.value, ast.Name):
-                        word = argument.value.name
-                        return word if word in integers(state, name) else None
-            case _:
-                pass
-    return None
-
-
-def _kernel(state: Compilation, name: str) -> ast.Kernel | None:
-    return next((one for one in state.file.kernels if one.name.name == name), None) if state.file is not None else None

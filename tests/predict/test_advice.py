@@ -10,10 +10,15 @@ from predict.predictions import EXAMPLES, predicted
 from benchmarks.predict import MAIN_LOOP
 from pipec.api.files import read_source
 from pipec.commands.cli import main
-from pipec.driver import Compilation, Options, compile_source
+from pipec.driver import Compilation, Options, carried_on, compile_source
+from pipec.predict import sensitivity
 from pipec.predict.explanation import finding
 from pipec.predict.launch import Prediction, prediction
-from pipec.predict.sensitivity import Variation, integers, tried, variations
+from pipec.predict.parameters import integers
+from pipec.predict.sensitivity import Variation, tried, variations
+from pipec.predict.tile_loops import operations_in
+from pipec.source import Source
+from pipec.syntax import ast
 
 Capture = pytest.CaptureFixture[str]
 
@@ -77,6 +82,48 @@ def test_what_would_help_helps_as_told(name: str, seed: int) -> None:
         (followed,) = (one for one in others if one.followed and f"; {one.parameter}={one.value} would do" in said.sentence)
         same = [one for one in followed.loops if (one.role, one.pipeline.name) == (loop.role, loop.pipeline.name)]
         assert followed.gain >= 0.01 and all(loop.period / one.period - 1 == pytest.approx(said.gain) for one in same)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_report_takes_bounded_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many parameters a kernel has, a few other kernels are typed, fewer the longer it is, and two of them are checked; another
+    number of stages needs neither."""
+    typed, checked = [], []
+
+    def compiled(source: Source, options: Options, until: str, parsed: ast.File) -> Compilation:
+        typed.append(options.constants)
+        return compile_source(source, options, until, parsed)
+
+    def carried(state: Compilation, after: str, until: str) -> Compilation:
+        checked.append(state.options.constants)
+        return carried_on(state, after, until)
+
+    monkeypatch.setattr(sensitivity, "compile_source", compiled)
+    monkeypatch.setattr(sensitivity, "carried_on", carried)
+    state, found, _ = report(name, 0)
+    (kernel,) = (one for one in state.trees or () if one.name == found.kernel)
+    length = sum(1 for role in kernel.roles for _ in operations_in(role.body))
+    assert len(checked) <= 2 and (len(typed) - len(checked)) * length <= max(220, 2 * length)
+
+
+def test_other_stages_are_followed_without_another_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the parameter says nothing else: not where a role's body mentions it, nor where stages come in groups."""
+    typed = []
+
+    def compiled(source: Source, options: Options, until: str, parsed: ast.File) -> Compilation:
+        typed.extend(one for one, value in options.constants.items() if one == "STAGES" and value != 2)
+        return compile_source(source, options, until, parsed)
+
+    monkeypatch.setattr(sensitivity, "compile_source", compiled)
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    for name, anew in (("gemm", False), ("gemm_sm90", False), ("gemm_direct", True), ("gemm_k_group", True)):
+        state = compile_source(read_source(str(EXAMPLES / f"{name}.pipe")), Options(constants={"STAGES": 2}), "limits")
+        assert state.trees is not None
+        found = prediction(state, state.trees[0].name, sizes)
+        typed.clear()
+        others = variations(state, found.kernel, found)
+        assert any(one.parameter == "STAGES" and one.followed for one in others)
+        assert bool(typed) == anew, name
 
 
 def test_the_command_tells_what_it_then_says_itself(capsys: Capture) -> None:

@@ -1,7 +1,7 @@
 """One block on its multiprocessor: the engines that all blocks share, and what its roles have handed to each other so far."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pipec.kir.plan.types import Plan
@@ -25,8 +25,8 @@ class Waiting(Protocol):
 class Engines:
     """What blocks on a multiprocessor share: each of the engines is free from its last event on."""
 
-    def __init__(self, device: Device, conditions: Conditions) -> None:
-        self.device, self.conditions = device, conditions
+    def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int]) -> None:
+        self.device, self.conditions, self._stages = device, conditions, stages
         self.start = Event(0.0, None, START, 0.0)
         self.copies = self.products = self.stores = self.start
         self.working: dict[str, Event] = defaultdict(lambda: self.start)  # until when threads of a role issue instructions
@@ -35,6 +35,9 @@ class Engines:
         self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
         self.loaded: dict[tree.Operation, int] = defaultdict(int)  # how often, by the first block
         self.blocks: list[Block] = []
+
+    def stages(self, pipeline: tree.Pipeline) -> int:
+        return self._stages.get(pipeline.name, pipeline.stages)
 
 
 class Block:

@@ -40,6 +40,7 @@ class Launched:
     grid: tuple[int, int, int]
     blocks: int
     held: int
+    stages: Mapping[str, int]  # of rings that have others than their declaration says
 
 
 class Followed:
@@ -108,7 +109,7 @@ class Followed:
 
     def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> "_Run":
         launch = self._launch
-        self.around = Multiprocessor(launch.device, self._conditions)
+        self.around = Multiprocessor(launch.device, self._conditions, launch.stages)
         for number in range(self._blocks):
             values = Values(sizes, _specials(launch, number))
             self.around.add(launch.kernel, launch.plan, values, _granted(launch, number), tiles)

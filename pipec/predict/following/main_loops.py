@@ -47,7 +47,7 @@ def main_loops(block: Block, paces: Mapping[tuple[str, tree.Pipeline], float]) -
         if tile.handle.side == "consumer"
     }
     for (role, pipeline), marks in block.marks.items():
-        stages = pipeline.stages
+        stages = block.around.stages(pipeline)
         if (role, pipeline) not in multiplied or pipeline not in loaded or len(marks) < 2 * stages + 2:
             continue
         pace = paces.get((role, pipeline))

@@ -125,7 +125,7 @@ class Role:
                 yield from self._work(operation)
                 yield _does(self._assign, operation.variable, self.block.values.of(operation.value))
             case tree.Acquire():
-                yield _waits(self._acquire, operation)
+                yield _waits(self._acquire, operation, self.around.stages(operation.handle.pipeline))
             case tree.Peek():
                 yield _does(self.known.__setitem__, operation.ready, True)
             case tree.Signal():
@@ -173,7 +173,7 @@ class Role:
         late = self.device.load + self.around.conditions.farther + lines
         self._lands(into.handle, self.now.later(Reason("latency", into.buffer.label), late))
 
-    def _acquire(self, operation: tree.Acquire) -> "Iterator[Use | None]":
+    def _acquire(self, operation: tree.Acquire, stages: int) -> "Iterator[Use | None]":
         handle = operation.handle
         pipeline, side = handle.pipeline, handle.side
         if operation.first:
@@ -182,7 +182,7 @@ class Role:
             self.signalled -= {(handle, sub_stage) for sub_stage in range(pipeline.sub_stages(side))}
             self.pending[handle] = []
             self.landed[handle] = _NOTHING
-        number = self.number[handle] - (pipeline.stages if side == "producer" else 0)
+        number = self.number[handle] - (stages if side == "producer" else 0)
         other: Side = "consumer" if side == "producer" else "producer"
         if number >= 0:
             use = Use(pipeline, other, operation.sub_stage, number)

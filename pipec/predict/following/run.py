@@ -4,7 +4,7 @@ Nothing is computed; scalars are followed as far as loops and branches need them
 waited for, from which the period of the main loop and its bottleneck are read off.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
 from pipec.kir.plan.types import Plan
@@ -24,8 +24,8 @@ _ENDED = object()
 class Multiprocessor(Engines):
     """Engines, and the blocks that share them."""
 
-    def __init__(self, device: Device, conditions: Conditions) -> None:
-        super().__init__(device, conditions)
+    def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int]) -> None:
+        super().__init__(device, conditions, stages)
         self._roles: list[Role] = []
 
     def add(self, kernel: tree.Kernel, plan: Plan, values: Values, granted: Sequence[int], most_tiles: int | None) -> None:
