@@ -10,10 +10,11 @@ from itertools import islice, product
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
+from pipec.isa.targets import WARP
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.courses import Course, short_course
-from pipec.kir.global_memory.places import Place, apart, apart_by_blocks
+from pipec.kir.global_memory.places import Along, Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Box, Passed, Run, Scalars, Touch, Unknown
 from pipec.kir.global_memory.starts import may_be_in_front
 from pipec.kir.ir import Kernel, Role
@@ -21,6 +22,7 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.language.operation import SCHEDULER
 from pipec.verify.conditions import condition_data, met
+from pipec.vocabulary import Axis
 
 Position = tuple[int, int, int]
 
@@ -187,7 +189,11 @@ def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int
 
 def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
     """The tensors of which blocks are not seen to have tiles of their own."""
-    axes = [f"block.{axis}" for axis, extent in zip(AXES, kernel.grid, strict=True) if kernel.launch.term(extent).largest > 1]
+    axes = [
+        Along(axis, kernel.launch.special(f"block.{axis}", WARP), kernel.launch.special(f"cta.{axis}", WARP), width)
+        for axis, extent, width in zip(AXES, kernel.grid, kernel.cluster.shape, strict=True)
+        if kernel.launch.term(extent).largest > 1
+    ]
     uses: dict[str, dict[object, Access]] = {}
     for access in (one for row in rows for one in row.accesses):
         alike = access.place.corner, access.place.extent, access.writes, access.reduce
@@ -201,9 +207,16 @@ def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
             yield tensor
 
 
-def _own(axes: list[str], one: Place, other: Place) -> bool:
-    """Whether every block has tiles of its own along each of the axes, those of the grid that may have several blocks."""
-    return all(apart_by_blocks(one, other, axis, set(axes)) for axis in axes)
+def _own(axes: list[Along], one: Place, other: Place) -> bool:
+    """Whether every block has tiles of its own. Of two blocks, those axes come first that are known to tell them apart."""
+    left, same = list(axes), set[Axis]()
+    while left:
+        found = [along for along in left if apart_by_blocks(one, other, along, same)]
+        if not found:
+            return False
+        same.update(along.axis for along in found)
+        left = [along for along in left if along not in found]
+    return True
 
 
 @record(eq=False)

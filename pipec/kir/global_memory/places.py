@@ -5,7 +5,9 @@ wraps need not be looked at. What is not followed (what a loop carries, a value 
 itself at another time.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from math import gcd
 
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Loop
@@ -14,8 +16,11 @@ from pipec.sema import tree
 from pipec.terms.registers import congruent
 from pipec.terms.term import Atom, Operator, Term, as_term
 from pipec.terms.walk import Substitution, leaves
+from pipec.vocabulary import Axis
 
 _COORDINATE_BITS = 32
+_ROUND = 1 << _COORDINATE_BITS  # as far apart as registers can be told
+_LONGEST = 1 << 31  # of an extent that is not known
 _FOLLOWED = frozenset((Operator.DIMENSION, Operator.PARAMETER, Operator.COUNTER, Operator.ELEMENT))
 
 
@@ -70,7 +75,59 @@ def _split(term: Term, loops: Collection[Loop]) -> tuple[dict[Atom, int], Term]:
 
 def apart(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
     """Whether the tiles have no element in common, in the same iteration of every loop that both stand in but for `crossed`."""
-    return any(_far(distance, m, n) for distance, m, n in _distances(one, other, crossed))
+
+    def varies(atom: Atom) -> bool:
+        followed, loops = _about(atom)
+        return not followed or not loops.isdisjoint(crossed)
+
+    return any(
+        _never_meet(a, m, b, n, (one.ranges, other.ranges), varies)
+        for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True)
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _about(atom: Atom) -> tuple[bool, frozenset[Loop]]:
+    """Whether it is followed, and the loops that it depends on."""
+    term = as_term(atom)
+    return is_followed(term), frozenset(loops_in(term))
+
+
+_Ranges = tuple[Mapping[Atom, tuple[int, int]], Mapping[Atom, tuple[int, int]]]
+
+
+def _never_meet(
+    one: Term, extent: int | None, other: Term, other_extent: int | None, ranges: _Ranges, varies: Callable[[Atom], bool]
+) -> bool:
+    """Whether two pieces of an axis have nothing in common, by how far they are apart at the least and at the most, or by what a distance
+    leaves when divided by the steps in which it changes. Registers wrap: a distance is known modulo 2 ** 32."""
+    constant, parts = _difference(one, other, ranges, varies)
+    least, largest = _ends(constant, parts)
+    m, n = (_LONGEST if one is None else one for one in (extent, other_extent))
+    if (n <= least and largest <= _ROUND - m) or (n - _ROUND <= least and largest <= -m):
+        return True
+    step = gcd(_ROUND, *(factor for factor, _, _ in parts))
+    return n <= constant % step <= step - m
+
+
+_Part = tuple[int, int, int]  # the factor of a number, and the ends of its range
+
+
+def _ends(constant: int, parts: list[_Part]) -> tuple[int, int]:
+    ends = [sorted((factor * least, factor * largest)) for factor, least, largest in parts]
+    return constant + sum(low for low, _ in ends), constant + sum(high for _, high in ends)
+
+
+def _difference(one: Term, other: Term, ranges: _Ranges, varies: Callable[[Atom], bool]) -> tuple[int, list[_Part]]:
+    """A constant, and what one term has more than the other as factors of numbers in ranges. Where an atom varies, it is another number
+    in the other term."""
+    mine, theirs = dict(one.parts), dict(other.parts)
+    found = []
+    for atom in dict.fromkeys((*mine, *theirs)):
+        factors = mine.get(atom, 0), -theirs.get(atom, 0)
+        least, largest = ranges[0].get(atom) or ranges[1].get(atom) or (atom.least, atom.largest)
+        found += [(factor, least, largest) for factor in (factors if varies(atom) else (sum(factors),)) if factor]
+    return one.constant - other.constant, found
 
 
 def _distances(
@@ -125,43 +182,91 @@ def apart_in_other_iterations(one: Place, other: Place, loops: Mapping[Loop, int
     )
 
 
-def _steps_over(
-    one: tuple[Term, int | None], other: tuple[Term, int | None], loop: Loop, step: int, loops: Mapping[Loop, int | None]
-) -> bool:
-    (a, m), (b, n) = one, other
+def apart_in_earlier_iterations(one: Place, other: Place, loops: Mapping[Loop, int | None]) -> bool:
+    """Whether the one has no element in common with the other of any earlier iteration of the only loop that both stand in."""
+    return len(loops) == 1 and any(
+        step is not None and _steps_ahead((a, m), (b, n), loop, step)
+        for loop, step in loops.items()
+        for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True)
+    )
+
+
+_Axis = tuple[Term, int | None]
+
+
+def _steps_over(one: _Axis, other: _Axis, loop: Loop, step: int, loops: Mapping[Loop, int | None]) -> bool:
+    found = _steps(one, other, loop, step, loops)
+    (_, m), (_, n) = one, other
+    return found is not None and m is not None and n is not None and abs(found[0]) - abs(found[1]) >= max(m, n)
+
+
+def _steps_ahead(one: _Axis, other: _Axis, loop: Loop, step: int) -> bool:
+    found = _steps(one, other, loop, step, (loop,))
+    (_, m), (_, n) = one, other
+    if found is None or m is None or n is None:
+        return False
+    each, now = found
+    return (each > 0 and now + each >= n) or (each < 0 and now + each <= -m)
+
+
+def _steps(one: _Axis, other: _Axis, loop: Loop, step: int, loops: Collection[Loop]) -> tuple[int, int] | None:
+    """How far both tiles go on from one iteration to the next, and how far the one is from the other in the same iteration."""
+    (a, _), (b, _) = one, other
     (mine, rest), (theirs, other_rest) = _split(a, (loop,)), _split(b, (loop,))
-    if m is None or n is None or mine != theirs or not (is_followed(a) and is_followed(b)):
-        return False
+    if mine != theirs or not (is_followed(a) and is_followed(b)):
+        return None
     apart_now = (rest - other_rest).number
-    if apart_now is None or (loops_in(rest) | loops_in(other_rest)) & loops.keys():
-        return False
-    return abs(sum(mine.values()) * step) - abs(apart_now) >= max(m, n)
+    if apart_now is None or (loops_in(rest) | loops_in(other_rest)) & set(loops):
+        return None
+    return sum(mine.values()) * step, apart_now
 
 
-def apart_by_blocks(one: Place, other: Place, name: str, names: Collection[str]) -> bool:
-    """Whether the tiles of two blocks have no element in common that differ in the hardware value `name`; of all `names` none but this one
-    counts along some axis, where the tile goes on by its extent at least from one block to the next."""
+@record
+class Along:
+    """An axis of the grid: a block's place along it, and its place in a cluster that is so wide."""
+
+    axis: Axis
+    block: Term
+    cta: Term
+    width: int
+
+
+def apart_by_blocks(one: Place, other: Place, along: Along, same: Collection[Axis]) -> bool:
+    """Whether the tiles of two blocks have no element in common that differ in their place along an axis of the grid, and in none along the
+    axes `same`: somewhere the tile goes on from one block to the next by more than all else may take back."""
+
+    def varies(atom: Atom) -> bool:
+        followed, loops = _about(atom)
+        return not followed or bool(loops) or any(_differs(leaf, same) for leaf in leaves(as_term(atom)))
+
     for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True):
-        (mine, rest), (theirs, other_rest) = _of_block(a, name), _of_block(b, name)
-        if m is None or n is None or mine != theirs or not (is_followed(a) and is_followed(b)):
+        (mine, rest), (theirs, other_rest) = _of_block(a, along), _of_block(b, along)
+        if m is None or n is None or mine != theirs:
             continue
-        if any(_names_in(term) & set(names) for term in (rest, other_rest)):
-            continue
-        between = _between(rest, other_rest, _ranges(one, other), loops_in(rest) | loops_in(other_rest))
-        if between is not None and abs(mine) - max(map(abs, between)) >= max(m, n):
+        ends = _ends(*_difference(rest, other_rest, (one.ranges, other.ranges), varies))
+        back = max(map(abs, ends)) + max(m, n)
+        if back <= abs(mine) and abs(mine) * along.block.largest + back <= _ROUND:
             return True
     return False
 
 
-def _of_block(term: Term, name: str) -> tuple[int, Term]:
-    """The factor of a hardware value, and the term without it."""
-    found = [(atom, factor) for atom, factor in term.parts if atom.operator is Operator.SPECIAL and atom.operands[0] == name]
-    factor = found[0][1] if found else 0
-    return factor, term - as_term(found[0][0]) * factor if found else term
+def _differs(leaf: Atom, same: Collection[Axis]) -> bool:
+    """Whether two blocks may see different values that differ in no place along the axes `same`."""
+    family, _, axis = str(leaf.operands[0]).partition(".")
+    return leaf.operator is Operator.SPECIAL and family not in ("grid", "clusters") and axis not in same
 
 
-def _names_in(term: Term) -> set[str]:
-    return {str(atom.operands[0]) for atom in leaves(term) if atom.operator is Operator.SPECIAL}
+def _of_block(term: Term, along: Along) -> tuple[int, Term]:
+    """The factor of a block's place, and the term without it. A cluster's place is that of its first block."""
+    factor, rest = 0, term
+    for atom, each in term.parts:
+        name = atom.operands[0] if atom.operator is Operator.SPECIAL else None
+        if name == f"block.{along.axis}":
+            factor, rest = factor + each, rest - as_term(atom) * each
+        elif name == f"cluster.{along.axis}" and each % along.width == 0:
+            blocks = each // along.width
+            factor, rest = factor + blocks, rest - as_term(atom) * each - along.cta * blocks
+    return factor, rest
 
 
 def overlap_by_numbers(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
