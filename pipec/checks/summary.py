@@ -142,8 +142,8 @@ class _Collector:
             found = () if condition is None else tuple(self._read(condition, None))
             self._note(number, found)
             conditions.append(found)
-        before = _predecessors(role)
-        return RoleSummary(role, touches, conditions, self._handles, self._tokens, before, _dominators(before), _innermost(role))
+        before = predecessors(role)
+        return RoleSummary(role, touches, conditions, self._handles, self._tokens, before, dominators(before), _innermost(role))
 
     def _handle(self, handle: tree.Handle) -> StageSummary:
         return self._handles.setdefault(handle, StageSummary(handle))
@@ -216,26 +216,28 @@ class _Collector:
                     pass
 
 
-def _predecessors(role: ir.Role) -> list[list[int]]:
+def predecessors(role: ir.Role, *, elected: bool = False) -> list[list[int]]:
+    """By block those that lead to it; `elected`: on the ways of the thread that is elected."""
     before: list[list[int]] = [[] for _ in role.blocks]
     for number, block in enumerate(role.blocks):
-        for target in ir.successors(block.terminator):
+        end = block.terminator
+        for target in (end.then,) if elected and isinstance(end, ir.ElectBranch) else ir.successors(end):
             before[target].append(number)
     return before
 
 
 # Cooper, Harvey and Kennedy's walk up the tree of dominators. With gotos it would have to
 # be repeated until nothing changes; the language has none.
-def _dominators(before: list[list[int]]) -> list[int]:
+def dominators(before: list[list[int]]) -> list[int]:
     """Blocks are numbered so that only loops jump backwards: one pass in order is enough."""
-    dominators = [0]
+    found = [0]
     for number in range(1, len(before)):
         first, *others = [block for block in before[number] if block < number]
         for other in others:
             while first != other:
-                first, other = (dominators[first], other) if first > other else (first, dominators[other])
-        dominators.append(first)
-    return dominators
+                first, other = (found[first], other) if first > other else (first, found[other])
+        found.append(first)
+    return found
 
 
 def _innermost(role: ir.Role) -> list[int | None]:

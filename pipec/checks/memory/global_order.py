@@ -5,32 +5,16 @@ must: every access of the one before every access of the other; or iteration by 
 by turns, through a pipeline of one stage that both hold around their accesses, or two pipelines of which one acknowledges the other.
 """
 
-from collections.abc import Iterator, Mapping
-
 from pipec.checks.memory.assumed import Partners
-from pipec.checks.summary import RoleSummary
+from pipec.checks.memory.hand_overs import HandOvers, Use, ordered, speaks_alike
 from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
-from pipec.kir import ir
-from pipec.kir.global_memory.accesses import Access, RoleAccesses, may_meet, taken_for_apart
+from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, may_meet, taken_for_apart
 from pipec.kir.global_memory.clocks import only_order
 from pipec.kir.global_memory.order import Clash, order
 from pipec.kir.global_memory.overlaps import between_roles
-from pipec.kir.global_memory.places import Place, apart_in_other_iterations, renamed
 from pipec.kir.plan.types import Plan
-from pipec.kir.values.reader import Loop
-from pipec.sema import tree
-from pipec.terms.term import Term
-from pipec.vocabulary import OTHER_SIDE, Side
-
-Position = tuple[int, int]  # block, operation in it
-_Half = tuple[tree.Pipeline, Side]  # one side of a pipeline
-
-# Signals that speak for ordinary accesses of the role, too; "tma" does so for those before the stage was obtained.
-# A commit and TMA's bytes tell of the tensor cores' and the copy's own work alone: loads and stores of the thread that issued
-# them may come later (hardware.md 1.1, 4).
-_SPEAKING = frozenset(("threads", "met", "warps", "read"))
 
 
 def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partners]:
@@ -41,11 +25,12 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
     if len(rows) < 2:
         return []
     summary = {one.role.name: one for one in collect_summary(plan.kernel).roles}
-    sides = {row.role.name: _Role(summary[row.role.name], plan) for row in rows}
+    sides = {row.role.name: HandOvers(summary[row.role.name], plan) for row in rows}
     for one in plan.kernel.roles:
-        sides.setdefault(one.name, _Role(summary[one.name], plan))
-    always = only_order(plan.kernel, rows, lambda pipeline, side: _speaks_alike(sides, (pipeline, side)))
-    told: set[Partners] = set()
+        sides.setdefault(one.name, HandOvers(summary[one.name], plan))
+    always = only_order(plan.kernel, rows, lambda pipeline, side: speaks_alike(sides, (pipeline, side)))
+    completes = _Completes(plan)
+    told: set[tuple[str, str, str]] = set()
     taken: dict[Partners, None] = {}
     for number, row in enumerate(rows):
         for other in rows[number + 1 :]:
@@ -57,7 +42,8 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
                     unsure = taken_for_apart(first, second)
                     if names in (taken if unsure else told) or not (unsure or may_meet(first, second)):
                         continue
-                    if _ordered(sides, (row.role.name, first), (other.role.name, second)) or always(first, second):
+                    mine, theirs = (row.role.name, first), (other.role.name, second)
+                    if (not unsure or completes(mine, theirs)) and (ordered(sides, mine, theirs) or always(first, second)):
                         continue
                     if unsure:
                         taken[names] = None
@@ -70,6 +56,20 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
         (role, use), (partner, second_use) = found.first, found.second
         sink.report(_unordered(role.name, use.access, partner.name, second_use.access))
     return list(taken)
+
+
+class _Completes:
+    """Whether a hand-over between two roles completes what each of them did: bulk stores, and what meets in two proxies."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._orders = {one.role.name: one.global_order for one in plan.roles}
+
+    def __call__(self, *uses: Use) -> bool:
+        fenced = any(access.engine != THREADS for _, access in uses)
+        return all(
+            row.hand_over and (row.hand_over_waits or access.engine != BULK) and (row.hand_over_fences or not fenced)
+            for row, access in ((self._orders[role], access) for role, access in uses)
+        )
 
 
 def _clash(clash: Clash) -> Message:
@@ -94,303 +94,3 @@ def _unordered(role: str, one: Access, other: str, second: Access) -> Message:
         at=one.span,
         first=second.span,
     )
-
-
-# -------------------------------------------------------------------------------------------------------------- hand-overs
-
-
-class _Role:
-    """What the search asks of a role's graph."""
-
-    def __init__(self, summary: RoleSummary, plan: Plan) -> None:
-        self.summary, self.role = summary, summary.role
-        self._plan = plan
-        self._operations = [
-            ((number, site), operation)
-            for number, block in enumerate(self.role.blocks)
-            for site, operation in enumerate(block.operations)
-        ]
-
-    def sides(self) -> Iterator[_Half]:
-        yield from ((pipeline, "producer") for pipeline in self.role.produces)
-        yield from ((pipeline, "consumer") for pipeline in self.role.consumes)
-
-    def kinds(self, side: _Half) -> frozenset[str]:
-        return frozenset(self._plan.signals[side].how[self.role.name])
-
-    def speaks(self, side: _Half) -> bool:
-        """Whether its signal orders ordinary accesses; of several sub-stages it is not known which."""
-        return side[0].sub_stages(side[1]) == 1 and bool(self.kinds(side) & (_SPEAKING | {"tma"}))
-
-    def obtained(self, side: _Half) -> list[tuple[Position, tree.Acquire]]:
-        return [
-            (position, operation)
-            for position, operation in self._operations
-            if isinstance(operation, tree.Acquire) and operation.first
-            if (operation.handle.pipeline, operation.handle.side) == side
-        ]
-
-    def signals(self, side: _Half, handle: tree.Handle | None = None) -> list[Position]:
-        """Where the signals are given that `speaks` is about, of a handle or of all."""
-        # TMA's bytes are announced where the stage is obtained, with a fence for what came before.
-        if not self.kinds(side) & _SPEAKING:
-            return [position for position, operation in self.obtained(side) if handle in (None, operation.handle)]
-        return [
-            position
-            for position, operation in self._operations
-            if isinstance(operation, tree.Signal | tree.Release)
-            if (operation.handle.pipeline, operation.handle.side) == side and handle in (None, operation.handle)
-        ]
-
-    def drained(self, pipeline: tree.Pipeline) -> list[Position]:
-        """Drains that come after a stage was filled."""
-        filled = [position for position, _ in self.obtained((pipeline, "producer"))]
-        return [
-            position
-            for position, operation in self._operations
-            if isinstance(operation, tree.Drain) and operation.pipeline is pipeline
-            if any(self.dominates(one, position) for one in filled)
-        ]
-
-    def dominates(self, upper: Position, lower: Position) -> bool:
-        return upper[1] < lower[1] if upper[0] == lower[0] else self.summary.dominates(upper[0], lower[0])
-
-    def leads(self, start: Position, end: Position, around: Position | None = None) -> bool:
-        """Whether a path goes on from one operation to another, without passing the operation `around`."""
-        unseen, seen = [start], set[int]()
-        first = True
-        while unseen:
-            block, site = unseen.pop()
-            inside = [end[1]] if end[0] == block and (end[1] > site or (not first and end[1] >= site)) else []
-            stop = around[1] if around is not None and around[0] == block and around[1] >= site + first else None
-            if inside and (stop is None or stop > inside[0]):
-                return True
-            first = False
-            if stop is not None:
-                continue
-            for target in ir.successors(self.role.blocks[block].terminator):
-                if target not in seen:
-                    seen.add(target)
-                    unseen.append((target, 0))
-        return False
-
-    def loops(self, block: int) -> tuple[ir.Loop, ...]:
-        """Those around a block, the outermost first."""
-        return tuple(loop for loop in self.role.loops if block in loop.blocks)
-
-    def once_each_time(self, block: int) -> bool:
-        """Whether the block runs once in each iteration of the loops around it, and these whenever the role does."""
-        inner = block
-        for loop in reversed(self.loops(block)):
-            ends = [number for number in loop.blocks if loop.header in ir.successors(self.role.blocks[number].terminator)]
-            if not all(self.summary.dominates(inner, end) for end in ends):
-                return False
-            inner = loop.header
-        exits = [number for number, one in enumerate(self.role.blocks) if isinstance(one.terminator, ir.Exit)]
-        return all(self.summary.dominates(inner, end) for end in exits)
-
-    def told_after(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
-        """Whether the signal of the same iteration speaks for the access, which may come before the stage is obtained."""
-        if self.held(access, side, obtained, handle):
-            return True
-        at, loops = (access.block, access.site), self.loops(obtained[0])
-        if access.handle is not None or not loops or self.loops(access.block) != loops or not self.dominates(at, obtained):
-            return False
-        return bool(self.kinds(side) & _SPEAKING) and self.speaks(side)
-
-    def held(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
-        """Whether the access comes after the stage was obtained and before the signal for it, which speaks for it."""
-        at = access.block, access.site
-        if not self.dominates(obtained, at):
-            return False
-        if access.handle is not None:  # a copy completes on the barrier of its own stage
-            return access.handle is handle
-        return self.speaks(side) and not any(
-            one == obtained or self.leads(one, at, obtained) for one in self.signals(side, handle)
-        )
-
-
-def _speaks_alike(roles: dict[str, _Role], side: _Half) -> bool:
-    """Whether every role on the side signals by its threads."""
-    of = [role for role in roles.values() if side in role.sides()]
-    return all(role.speaks(side) and role.kinds(side) <= _SPEAKING for role in of)
-
-
-_Use = tuple[str, Access]
-
-
-def _ordered(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
-    return (
-        _before(roles, one, other)
-        or _before(roles, other, one)
-        or _by_iteration(roles, one, other)
-        or _by_iteration(roles, other, one)
-        or _by_turns(roles, one, other)
-        or _by_turns(roles, other, one)
-        or _acknowledged(roles, one, other)
-        or _acknowledged(roles, other, one)
-    )
-
-
-def _before(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
-    """Whether every time the first access is done before the second is reached, along hand-overs through any roles.
-
-    `known` are the waits that end only after it. Of a role that waits there, the signals behind such a wait come after it as well.
-    """
-    known: set[tuple[str, Position]] = set()
-    unseen = list(_given_after(roles[one[0]], one[1]))
-    told: set[tuple[str, _Half]] = set()
-    while unseen:
-        pipeline, side = unseen.pop()
-        for name, role in roles.items():
-            if (pipeline, OTHER_SIDE[side]) not in role.sides() or (name, (pipeline, side)) in told:
-                continue
-            told.add((name, (pipeline, side)))
-            waits = [at for at, _ in role.obtained((pipeline, "consumer"))] if side == "producer" else role.drained(pipeline)
-            known.update((name, at) for at in waits)
-            behind = [at for known_by, at in known if known_by == name]
-            for given in role.sides():
-                signals = role.signals(given)
-                if role.speaks(given) and signals and all(any(role.dominates(at, end) for at in behind) for end in signals):
-                    unseen.append(given)
-    role, at = roles[other[0]], (other[1].block, other[1].site)
-    return any(name == other[0] and role.dominates(wait, at) for name, wait in known)
-
-
-def _given_after(role: _Role, access: Access) -> Iterator[_Half]:
-    """The sides of which no signal is given before the role has done the access for the last time."""
-    at = access.block, access.site
-    if access.handle is not None:
-        side = access.handle.pipeline, access.handle.side
-        earlier = (position for position, one in role.obtained(side) if one.handle is not access.handle)
-        if not role.leads(at, at) and not any(role.leads(position, at) for position in earlier):
-            yield side
-        return
-    for side in role.sides():
-        signals = role.signals(side)
-        if signals and role.speaks(side) and not any(role.leads(one, at) for one in signals):
-            yield side
-
-
-def _by_iteration(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
-    """Whether the first role fills a stage around its access in each iteration, the second waits for it before its own, and other
-    iterations touch other tiles."""
-    role, partner = roles[one[0]], roles[other[0]]
-    for pipeline in role.role.produces:
-        if pipeline not in partner.role.consumes or pipeline.sub_stages("producer") > 1:
-            continue
-        filled, awaited = role.obtained((pipeline, "producer")), partner.obtained((pipeline, "consumer"))
-        if len(filled) != 1 or len(awaited) != 1:
-            continue
-        (start, acquire), (wait, _) = filled[0], awaited[0]
-        if not role.told_after(one[1], (pipeline, "producer"), start, acquire.handle):
-            continue
-        if partner.dominates(wait, (other[1].block, other[1].site)) and _same_iterations(
-            role, start, one[1], partner, wait, other[1]
-        ):
-            return True
-    return False
-
-
-def _same_iterations(role: _Role, start: Position, one: Access, partner: _Role, wait: Position, other: Access) -> bool:
-    """Whether both go through equal loops, in which other iterations touch other tiles."""
-    loops, theirs = role.loops(start[0]), partner.loops(wait[0])
-    if len(loops) != len(theirs) or not (role.once_each_time(start[0]) and partner.once_each_time(wait[0])):
-        return False
-    counters: dict[Loop, Term] = {}
-    for mine, their in zip(loops, theirs, strict=True):
-        counter = partner.role.values.counters.get(their.statement)
-        if counter is None or not _equal_bounds(role, mine, partner, their, counters):
-            return False
-        counters[mine.statement] = counter
-    steps = {loop.statement: loop.step for loop in theirs}
-    place = Place(tuple(renamed(term, counters) for term in one.place.corner), one.place.extent, one.place.ranges)
-    return not steps or apart_in_other_iterations(place, other.place, steps)
-
-
-def _acknowledged(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
-    """Whether the first role signals after its access in each iteration, the second waits for that, and signals back after its own, for
-    which the first waits before it goes on. The tile may be the same in all iterations."""
-    role, partner = roles[one[0]], roles[other[0]]
-    if one[1].handle is not None or other[1].handle is not None:
-        return False
-    there = [pipeline for pipeline in role.role.produces if pipeline in partner.role.consumes]
-    back = [pipeline for pipeline in partner.role.produces if pipeline in role.role.consumes]
-    return any(
-        _told_of(role, one[1], pipeline, partner, other[1], answer)
-        and _told_of(partner, other[1], answer, role, one[1], pipeline, awaits=False)
-        for pipeline in there
-        for answer in back
-    )
-
-
-def _told_of(
-    role: _Role,
-    access: Access,
-    pipeline: tree.Pipeline,
-    partner: _Role,
-    theirs: Access,
-    answer: tree.Pipeline,
-    awaits: bool = True,
-) -> bool:
-    """Whether the role, once in each iteration, signals the pipeline after its access and passes a wait for the other pipeline before its
-    next one; and the partner in equal loops waits for the signal, if it `awaits` it, before its own access."""
-    if pipeline.sub_stages("producer") > 1 or pipeline.sub_stages("consumer") > 1 or not role.speaks((pipeline, "producer")):
-        return False
-    filled, answered = role.obtained((pipeline, "producer")), role.obtained((answer, "consumer"))
-    awaited = partner.obtained((pipeline, "consumer"))
-    if not len(filled) == len(answered) == len(awaited) == 1:
-        return False
-    (start, _), (answer_comes, _), (wait, _) = filled[0], answered[0], awaited[0]
-    loops = role.loops(start[0])
-    if role.loops(answer_comes[0]) != loops or role.loops(access.block)[: len(loops)] != loops:
-        return False
-    if not (role.once_each_time(start[0]) and role.once_each_time(answer_comes[0]) and _equal_loops(role, start, partner, wait)):
-        return False
-    at = access.block, access.site
-    if any(role.leads(signal, at, answer_comes) for signal in role.signals((pipeline, "producer"))):
-        return False
-    if not awaits:
-        return True
-    # What it signals back in an iteration tells of its access in that very iteration.
-    told = partner.signals((answer, "producer"))
-    return all(partner.dominates(wait, one) for one in [(theirs.block, theirs.site), *told])
-
-
-def _equal_loops(role: _Role, here: Position, partner: _Role, there: Position) -> bool:
-    """Whether the two places are in loops of the same bounds, each once in every iteration."""
-    loops, theirs = role.loops(here[0]), partner.loops(there[0])
-    if len(loops) != len(theirs) or not partner.once_each_time(there[0]):
-        return False
-    counters: dict[Loop, Term] = {}
-    for mine, their in zip(loops, theirs, strict=True):
-        counter = partner.role.values.counters.get(their.statement)
-        if counter is None or not _equal_bounds(role, mine, partner, their, counters):
-            return False
-        counters[mine.statement] = counter
-    return True
-
-
-def _equal_bounds(role: _Role, mine: ir.Loop, partner: _Role, their: ir.Loop, counters: Mapping[Loop, Term]) -> bool:
-    if mine.variable is None or their.variable is None or mine.step != their.step:
-        return False
-    bounds, others = role.role.values.controls[mine.statement], partner.role.values.controls[their.statement]
-    return tuple(renamed(bound, counters) for bound in bounds) == others
-
-
-def _by_turns(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
-    """Whether both hold the only stage of a pipeline around their accesses."""
-    role, partner = roles[one[0]], roles[other[0]]
-    for pipeline in role.role.produces:
-        if pipeline not in partner.role.consumes or pipeline.stages > 1:
-            continue
-        if pipeline.sub_stages("producer") > 1 or pipeline.sub_stages("consumer") > 1:
-            continue
-        if any(
-            role.held(one[1], (pipeline, "producer"), at, acquire.handle) for at, acquire in role.obtained((pipeline, "producer"))
-        ) and any(
-            partner.held(other[1], (pipeline, "consumer"), at, acquire.handle)
-            for at, acquire in partner.obtained((pipeline, "consumer"))
-        ):
-            return True
-    return False

@@ -257,13 +257,14 @@ class _Walk:
         return self._in_block.get(number, [])
 
 
-def hands_over(rows: tuple[RoleAccesses, ...]) -> dict[str, tuple[bool, bool]]:
+def hands_over(rows: tuple[RoleAccesses, ...], shared: Collection[tuple[Access, Access]] = ()) -> dict[str, tuple[bool, bool]]:
     """Of the roles whose accesses may meet those of another role: whether bulk stores are to complete before the role hands anything
-    over, and whether it takes a fence between the proxies."""
+    over, and whether it takes a fence between the proxies. `shared`: pairs of stores of two roles that are known to overlap."""
     found: dict[str, tuple[bool, bool]] = {}
+    known = {access for pair in shared for access in pair}
     for row in rows:
         others = [access for other in rows if other is not row for access in other.accesses]
-        met = [one for one in row.accesses if any(may_meet(one, other) for other in others)]
+        met = [one for one in row.accesses if one in known or any(may_meet(one, other) for other in others)]
         if not met:
             continue
         tensors = {one.tensor for one in met}

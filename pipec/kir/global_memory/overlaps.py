@@ -5,48 +5,29 @@ the first blocks of the grid. What is found happens in some launch; that nothing
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import islice, product
+from itertools import islice
 
-from pipec.interface import MULTIPROCESSORS
-from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
 from pipec.isa.targets import WARP
-from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
+from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute, taken_for_apart
 from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.courses import Course, short_course
+from pipec.kir.global_memory.launches import SIZES, WHOLE_TILES, Cells, Launch, Position, launches
 from pipec.kir.global_memory.places import Along, Place, apart, apart_by_blocks
-from pipec.kir.global_memory.runs import Box, Passed, Run, Scalars, Touch, Unknown
+from pipec.kir.global_memory.runs import Passed, Run, Touch
 from pipec.kir.global_memory.starts import may_be_in_front
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.language.operation import SCHEDULER
-from pipec.verify.conditions import condition_data, met
 from pipec.vocabulary import Axis
 
-Position = tuple[int, int, int]
-
-# By dimension and by scalar parameter. Tensors that TMA reaches have rows of 16 bytes; packed elements come by 128.
-_SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
-_WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to come round to those of another block
-_PACKED_ROW = 128
-_MULTIPROCESSORS = 3
 # Between blocks a fault must show at two sizes in a row, lest a relation of sizes is missed that only the caller knows.
 _MOST_SIZES = 2
-_MOST_BLOCKS = 128  # of one launch
 _CORNERS = 27  # of its blocks, at most
-_MOST_NEAR = 12
 _MOST_WORK = 1_500  # expressions, in all of them
 _MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
-
-
-@record
-class Launch:
-    """`sizes`: of dimensions and integer parameters. `blocks`: the blocks that are run, each with its hardware values."""
-
-    sizes: Mapping[str, int]
-    blocks: Mapping[Position, Mapping[str, int]]
 
 
 @record
@@ -67,85 +48,6 @@ class Between:
     unsure: frozenset[str]
 
 
-# --------------------------------------------------------------------------------------------------------------- launches
-
-
-def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = _SIZES, *, most: int | None = None) -> Iterator[Launch]:
-    """Such as the kernel's `assume` admits, with so many of their blocks at most."""
-    names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
-    rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
-    scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
-    for base in tried:
-        named = (
-            {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
-            | dict.fromkeys(scalars, count)
-            for size, count in (base, *_near(kernel, base))
-        )
-        sizes = next((one for one in named if all(met(each.formula, one) for each in kernel.assumptions)), None)
-        if sizes is None:
-            continue
-        try:
-            grid = tuple(map(Scalars({**sizes, MULTIPROCESSORS: _MULTIPROCESSORS}).value, kernel.grid))
-        except Unknown:
-            continue
-        if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
-            yield Launch(sizes, dict(islice(_blocks(kernel, sizes, grid), most)))
-
-
-def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Others for sizes that the kernel does not admit: at the numbers that it compares sizes with."""
-    size, count = base
-    stated = {number for one in kernel.assumptions for number in _numbers(condition_data(one.formula))}
-    near = sorted({abs(number) + off for number in stated for off in (-1, 0, 1)} - {0, -1})
-    for one in near[:_MOST_NEAR]:
-        yield from ((size, one), (one, count), (one, one))
-
-
-def _numbers(data: object) -> Iterator[int]:
-    if isinstance(data, int):
-        yield data
-    for part in data if isinstance(data, list | tuple) else ():
-        yield from _numbers(part)
-
-
-def _blocks(kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...]) -> Iterator[tuple[Position, Mapping[str, int]]]:
-    """The corners of the grid and of its first cluster, then the first blocks along each axis."""
-    shape = kernel.cluster.shape
-    axes = sum(extent > 1 for extent in grid)
-    each = round(_MOST_BLOCKS ** (1 / axes)) if axes else 1
-    corners = [{0, width - 1, width, extent - 1} for extent, width in zip(grid, shape, strict=True)]
-    places = [sorted(at for at in one if at < extent) for one, extent in zip(corners, grid, strict=True)]
-    more = [range(min(extent, each)) for extent in grid]
-    for x, y, z in dict.fromkeys((x, y, z) for some in (places, more) for z, y, x in product(*reversed(some))):
-        known = dict(sizes)
-        place = []
-        for axis, at, extent, width in zip(AXES, (x, y, z), grid, shape, strict=True):
-            known |= {f"block.{axis}": at, f"grid.{axis}": extent, f"cta.{axis}": at % width}
-            known |= {f"cluster.{axis}": at // width, f"clusters.{axis}": extent // width}
-            place.append(at % width)
-        known["cta.rank"] = kernel.cluster.rank((place[0], place[1], place[2]))
-        yield (x, y, z), known
-
-
-class Cells:
-    """Which of some boxes may overlap: space is cut into cells as large as the largest box."""
-
-    def __init__(self, boxes: list[Box]) -> None:
-        width = [max(last - first for first, last in axis) for axis in zip(*boxes, strict=True)]
-        self._cells = [
-            list(product(*(range(first // size, (last - 1) // size + 1) for (first, last), size in zip(box, width, strict=True))))
-            for box in boxes
-        ]
-        self._numbers: dict[tuple[int, ...], list[int]] = {}
-        for number, cells in enumerate(self._cells):
-            for cell in cells:
-                self._numbers.setdefault(cell, []).append(number)
-
-    def before(self, number: int) -> list[int]:
-        """The boxes with smaller numbers, in their order."""
-        return sorted({one for cell in self._cells[number] for one in self._numbers[cell] if one < number})
-
-
 # ---------------------------------------------------------------------------------------------------------- between blocks
 
 
@@ -154,7 +56,7 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
     suspects = frozenset(_not_apart(kernel, rows))
     courses = [short_course(kernel, row) for row in rows] if suspects else []
     found: dict[str, Met] = {}
-    for tried in (_SIZES, _WHOLE_TILES) if suspects else ():
+    for tried in (SIZES, WHOLE_TILES) if suspects else ():
         several = (launch for launch in launches(kernel, tried) if len(launch.blocks) > 1)
         met: dict[str, Met] = {}
         left, sizes = suspects - found.keys(), 0
@@ -296,20 +198,53 @@ def _earlier(one: _Use, other: _Use) -> bool:
 # ------------------------------------------------------------------------------------------------------------ in one block
 
 
-def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, frozenset[tuple[Access, Access]]]:
-    """By role the pairs of its stores that overlap at some sizes, the earlier one first."""
-    found: dict[str, set[tuple[Access, Access]]] = {}
-    several = [short_course(kernel, row) for row in rows if _stores(row)]
+@record
+class Again:
+    """Pairs of stores that overlap at some sizes, the earlier one first: `own`, by role; `shared`, those of two roles."""
+
+    own: Mapping[str, frozenset[tuple[Access, Access]]]
+    shared: frozenset[tuple[Access, Access]]
+
+
+def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Again:
+    both = _stored_by_several(rows)
+    own: dict[str, set[tuple[Access, Access]]] = {}
+    shared: set[tuple[Access, Access]] = set()
+    several = [short_course(kernel, row) for row in rows if _stores(row) or any(one.tensor in both for one in row.accesses)]
     for launch in islice(launches(kernel, most=1), _MOST_SIZES) if several else ():
         known = next(iter(launch.blocks.values()))
+        of_all: dict[str, list[tuple[str, Touch]]] = {}
         for course in several:
             stores: dict[str, list[Touch]] = {}
             for one in Run(course, known).events():
                 if isinstance(one, Touch) and one.access.writes and _inside(one):
                     stores.setdefault(one.access.tensor, []).append(one)
-            for touches in stores.values():
-                found.setdefault(course.role.name, set()).update(_again(touches))
-    return {name: frozenset(pairs) for name, pairs in found.items()}
+            for tensor, touches in stores.items():
+                own.setdefault(course.role.name, set()).update(_again(touches))
+                of_all.setdefault(tensor, []).extend((course.role.name, one) for one in touches if tensor in both)
+        for uses in of_all.values():
+            shared.update(_of_two(uses))
+    return Again({name: frozenset(pairs) for name, pairs in own.items()}, frozenset(shared))
+
+
+def _stored_by_several(rows: tuple[RoleAccesses, ...]) -> frozenset[str]:
+    """The tensors of which stores of two roles are only taken for apart."""
+    return frozenset(
+        one.tensor
+        for number, row in enumerate(rows)
+        for other in rows[number + 1 :]
+        for one in row.accesses
+        if one.writes and any(taken_for_apart(one, second) for second in other.accesses)
+    )
+
+
+def _of_two(uses: list[tuple[str, Touch]]) -> Iterator[tuple[Access, Access]]:
+    different = list({(touch.access, touch.box): (role, touch) for role, touch in uses}.values())
+    cells = Cells([touch.box for _, touch in different])
+    for number, (role, second) in enumerate(different):
+        for other, first in (different[place] for place in cells.before(number)):
+            if other != role and _clash(first, second):
+                yield first.access, second.access
 
 
 def _again(touches: list[Touch]) -> Iterator[tuple[Access, Access]]:

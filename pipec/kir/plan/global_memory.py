@@ -10,11 +10,12 @@ from pipec.kir.plan.types import GlobalOrder
 def plan_global(kernel: Kernel) -> dict[str, GlobalOrder]:
     """Only of roles that touch what the kernel writes, and touches in another place as well."""
     rows = collect(kernel)
-    handed, again = hands_over(rows), stores_again(kernel, rows)
+    again = stores_again(kernel, rows)
+    handed = hands_over(rows, again.shared)
     found: dict[str, GlobalOrder] = {}
     for row in rows:
         name = row.role.name
-        own = order(row, again.get(name, ()))
+        own = order(row, again.own.get(name, ()))
         waits, fences = handed.get(name, (False, False))
         found[name] = GlobalOrder(own.before, own.at_end, own.waits, own.fences, name in handed, waits, fences)
     return found

@@ -1,0 +1,106 @@
+"""Launches that are tried: a few sizes that a kernel admits, and the first blocks of each grid."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
+
+from pipec.interface import MULTIPROCESSORS
+from pipec.isa.dtypes import DType
+from pipec.isa.specials import AXES
+from pipec.kir.global_memory.runs import Box, Scalars, Unknown
+from pipec.kir.ir import Kernel
+from pipec.record import record
+from pipec.verify.conditions import condition_data, met
+
+Position = tuple[int, int, int]
+
+# By dimension and by scalar parameter. Tensors that TMA reaches have rows of 16 bytes; packed elements come by 128.
+SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
+WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to come round to those of another block
+_PACKED_ROW = 128
+_MULTIPROCESSORS = 3
+_MOST_BLOCKS = 128  # of one launch
+_MOST_NEAR = 12
+
+
+@record
+class Launch:
+    """`sizes`: of dimensions and integer parameters. `blocks`: the blocks that are run, each with its hardware values."""
+
+    sizes: Mapping[str, int]
+    blocks: Mapping[Position, Mapping[str, int]]
+
+
+def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = SIZES, *, most: int | None = None) -> Iterator[Launch]:
+    """Such as the kernel's `assume` admits, with so many of their blocks at most."""
+    names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
+    rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
+    scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
+    for base in tried:
+        named = (
+            {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
+            | dict.fromkeys(scalars, count)
+            for size, count in (base, *_near(kernel, base))
+        )
+        sizes = next((one for one in named if all(met(each.formula, one) for each in kernel.assumptions)), None)
+        if sizes is None:
+            continue
+        try:
+            grid = tuple(map(Scalars({**sizes, MULTIPROCESSORS: _MULTIPROCESSORS}).value, kernel.grid))
+        except Unknown:
+            continue
+        if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
+            yield Launch(sizes, dict(islice(_blocks(kernel, sizes, grid), most)))
+
+
+def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Others for sizes that the kernel does not admit: at the numbers that it compares sizes with."""
+    size, count = base
+    stated = {number for one in kernel.assumptions for number in _numbers(condition_data(one.formula))}
+    near = sorted({abs(number) + off for number in stated for off in (-1, 0, 1)} - {0, -1})
+    for one in near[:_MOST_NEAR]:
+        yield from ((size, one), (one, count), (one, one))
+
+
+def _numbers(data: object) -> Iterator[int]:
+    if isinstance(data, int):
+        yield data
+    for part in data if isinstance(data, list | tuple) else ():
+        yield from _numbers(part)
+
+
+def _blocks(kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...]) -> Iterator[tuple[Position, Mapping[str, int]]]:
+    """The corners of the grid and of its first cluster, then the first blocks along each axis."""
+    shape = kernel.cluster.shape
+    axes = sum(extent > 1 for extent in grid)
+    each = round(_MOST_BLOCKS ** (1 / axes)) if axes else 1
+    corners = [{0, width - 1, width, extent - 1} for extent, width in zip(grid, shape, strict=True)]
+    places = [sorted(at for at in one if at < extent) for one, extent in zip(corners, grid, strict=True)]
+    more = [range(min(extent, each)) for extent in grid]
+    for x, y, z in dict.fromkeys((x, y, z) for some in (places, more) for z, y, x in product(*reversed(some))):
+        known = dict(sizes)
+        place = []
+        for axis, at, extent, width in zip(AXES, (x, y, z), grid, shape, strict=True):
+            known |= {f"block.{axis}": at, f"grid.{axis}": extent, f"cta.{axis}": at % width}
+            known |= {f"cluster.{axis}": at // width, f"clusters.{axis}": extent // width}
+            place.append(at % width)
+        known["cta.rank"] = kernel.cluster.rank((place[0], place[1], place[2]))
+        yield (x, y, z), known
+
+
+class Cells:
+    """Which of some boxes may overlap: space is cut into cells as large as the largest box."""
+
+    def __init__(self, boxes: list[Box]) -> None:
+        width = [max(last - first for first, last in axis) for axis in zip(*boxes, strict=True)]
+        self._cells = [
+            list(product(*(range(first // size, (last - 1) // size + 1) for (first, last), size in zip(box, width, strict=True))))
+            for box in boxes
+        ]
+        self._numbers: dict[tuple[int, ...], list[int]] = {}
+        for number, cells in enumerate(self._cells):
+            for cell in cells:
+                self._numbers.setdefault(cell, []).append(number)
+
+    def before(self, number: int) -> list[int]:
+        """The boxes with smaller numbers, in their order."""
+        return sorted({one for cell in self._cells[number] for one in self._numbers[cell] if one < number})
