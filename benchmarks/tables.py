@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gemm_shapes import GROUPS
 
-DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md")
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/tuning.md")
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 _OURS = ("default", "automatic", "best", "any")
 
@@ -249,6 +249,30 @@ def memory(record: Record) -> list[str]:
 _STAGES = ("parse", "analyse", "build", "check", "plan", "limits", "lower", "emit", "prove")
 
 
+def gemm_choice(record: Record) -> list[str]:
+    """What the choice among kernels costs beside the best tile on record, group by group."""
+    figures = record["figures"]["figures"]
+    lines = _head(
+        "shapes",
+        "how many",
+        "best tile on record",
+        "chosen among those on record",
+        "cost: geometric mean, worst",
+        "chosen among all is on record, and its cost",
+    )
+    for group in GROUPS:
+        rows = [row for row in figures.values() if row["group"] == group]
+        costs, judged = [row["cost_on_record"] for row in rows], [row["cost"] for row in rows if row["cost"] is not None]
+        cells = (
+            f"{geomean(row['best_ratio'] for row in rows):.2f}",
+            f"{geomean(row['best_ratio'] / row['cost_on_record'] for row in rows):.2f}",
+            f"{geomean(costs):.3f}, {max(costs):.2f}",
+            f"at {len(judged)}: {geomean(judged):.3f}, {max(judged):.2f}" if judged else "nowhere",
+        )
+        lines.append(_row(group, len(rows), *cells))
+    return lines
+
+
 def compiling(record: Record) -> list[str]:
     """Milliseconds of processor time, stage by stage."""
     figures, machine, versions = record["figures"], record["machine"], record["versions"]
@@ -272,6 +296,7 @@ def compiling(record: Record) -> list[str]:
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-summary": ("h200_gemm", gemm_summary),
     "gemm": ("h200_gemm", gemm),
+    "gemm-choice": ("gemm_choice", gemm_choice),
     "gemm-fresh": ("h200_gemm", fresh),
     "split-k": ("h200_split_k", split_k),
     "epilogue": ("h200_epilogue", epilogue),

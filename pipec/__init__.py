@@ -16,12 +16,14 @@ if (_CHECKOUT / "grammar" / "pipec.lark").is_file():
     __path__.append(str(_CHECKOUT))
 
 if TYPE_CHECKING:
+    from pipec.api.choosing import choose
     from pipec.api.embed import check, compile, kernel
     from pipec.api.program import CompiledKernel, CompileError, Program
 
 # Imported on first use: `import pipec` costs a command line almost nothing.
 _LAZY = {
     "check": "pipec.api.embed",
+    "choose": "pipec.api.choosing",
     "compile": "pipec.api.embed",
     "kernel": "pipec.api.embed",
     "CompileError": "pipec.api.program",
@@ -29,7 +31,7 @@ _LAZY = {
     "Program": "pipec.api.program",
 }
 
-__all__ = ["CompileError", "CompiledKernel", "Program", "__version__", "check", "compile", "kernel"]
+__all__ = ["CompileError", "CompiledKernel", "Program", "__version__", "check", "choose", "compile", "kernel"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from pipec.record import replace
 if TYPE_CHECKING:
     from pipec.predict.launch import Prediction
     from pipec.runtime import Launcher, LaunchResult
-    from pipec.tune.choice import Candidate
+    from pipec.tune.choice import Candidate, Choices
     from pipec.tune.measure import Outcome
     from pipec.tune.tuned import Tuned
 
@@ -54,7 +54,7 @@ class CompiledKernel:
     """One kernel, callable with its arrays and scalars in order or by name.
 
     `watched` compiles it again with a watchdog of so many seconds; `tuned` picks the values of the parameters that the kernel tunes;
-    `predicted` follows it event by event.
+    `predicted` follows it event by event; `choices` are its candidates, for a choice among several kernels (pipec.choose).
     """
 
     interface: KernelInterface
@@ -63,6 +63,8 @@ class CompiledKernel:
     watched: "Callable[[float], CompiledKernel] | None" = None
     tuned: "Tuned[CompiledKernel] | None" = None
     predicted: "Callable[[Mapping[str, int], str | None, float | None], Prediction] | None" = None
+    arch: str = ""
+    choices: "Callable[[], Choices] | None" = None
 
     def __repr__(self) -> str:
         return f"<pipec kernel {signature(self.interface)}>"
@@ -207,12 +209,19 @@ class Program(Mapping[str, CompiledKernel]):
             partial(self._with_watchdog, name),
             self._tuned(plan),
             partial(self._predicted, name),
+            self.arch,
+            partial(self._choices, name),
         )
 
     def _predicted(self, name: str, sizes: Mapping[str, int], device: str | None, clock: float | None) -> "Prediction":
         from pipec.predict.launch import prediction
 
         return prediction(self._compilation, name, sizes, device, clock)
+
+    def _choices(self, name: str) -> "Choices":
+        from pipec.tune.choice import Choices
+
+        return Choices(self._compilation, name)
 
     def _tuned(self, plan: Plan) -> "Tuned[CompiledKernel] | None":
         """For kernels that list candidates: what picks one at the call."""
@@ -224,12 +233,11 @@ class Program(Mapping[str, CompiledKernel]):
             return None
         if self._compilation.options.timestamps:  # its candidates would take other arguments
             return None
-        from pipec.tune.choice import Choices
         from pipec.tune.devices import gpu_for
         from pipec.tune.tuned import Tuned
 
-        choices = Choices(self._compilation, name)
-        return Tuned(choices, plan.interface, partial(self._with_candidate, name), partial(gpu_for, self.arch))
+        compiled, gpu_of = partial(self._with_candidate, name), partial(gpu_for, self.arch)
+        return Tuned(self._choices(name), plan.interface, compiled, gpu_of, lambda made: made.interface)
 
     def _with_candidate(self, name: str, candidate: "Candidate") -> CompiledKernel:
         """The kernel with other values of its tuned parameters."""

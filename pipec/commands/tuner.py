@@ -11,7 +11,7 @@ from pipec.diag.catalogue.language import tuning as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.predict.sizes import sizes_of
-from pipec.tune.choice import Choices
+from pipec.tune.choice import Offer
 from pipec.tune.devices import gpu_for
 from pipec.tune.measure import NothingRuns, Outcome, best
 from pipec.tune.store import read_table
@@ -50,7 +50,7 @@ def _cannot_measure(arch: str) -> str | None:
     return None if torch.cuda.is_available() else "torch finds no GPU"
 
 
-def _ranked(kernel: CompiledKernel, choices: Choices, sizes: Mapping[str, int], options: argparse.Namespace) -> None:
+def _ranked(kernel: CompiledKernel, choices: Offer, sizes: Mapping[str, int], options: argparse.Namespace) -> None:
     printer = options.printer
     ranked = choices.ranked(sizes)
     chosen = choices.choose(sizes)

@@ -1,6 +1,7 @@
 """The candidates of one kernel, ranked by the model for given sizes, and the first of them that passes the checks."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from pipec.diag.message import Diagnostic
@@ -13,7 +14,6 @@ from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Source
 
-_ALIKE = 1.01  # times that differ by less are the same to the model
 _GAIN = 1.02  # what another tile than the file's must promise
 
 
@@ -37,31 +37,35 @@ class Ranked:
     prediction: Estimate
 
 
-class Choices:
-    """`compilation` is of the values in the file, at least analysed; `kernel` the name of one that says `tune`."""
-
-    def __init__(self, compilation: Compilation, kernel: str) -> None:
-        self._compilation, self._kernel = compilation, kernel
-        self._device = BY_ARCH[compilation.arch]
-        self._refusals: dict[Candidate, tuple[Diagnostic, ...]] = {}
+class Offer(ABC):
+    """Candidates to choose from: those of one kernel (Choices), or of several that answer as one (pipec.tune.several)."""
 
     @property
+    @abstractmethod
     def source(self) -> Source:
-        return self._compilation.source
+        """What measurements are kept for; a table stands beside it."""
 
     @property
+    @abstractmethod
     def pinned(self) -> Mapping[str, object]:
         """Parameters set from outside."""
-        return self._compilation.options.constants
 
-    @cached_property
+    @property
+    @abstractmethod
     def candidates(self) -> tuple[Candidate, ...]:
-        """The values in the file first."""
-        trees = self._compilation.trees or ()
-        tuning = next((one.tuning for one in trees if one.name == self._kernel), None)
-        if tuning is None:
-            return ()
-        return tuple(Candidate(tuple(zip(tuning.names, values, strict=True))) for values in tuning.candidates)
+        """The values in the file first, which are all that a kernel without `tune` has."""
+
+    @abstractmethod
+    def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
+        """What the checks have against a candidate; empty when it passes. Takes some tens of milliseconds the first time."""
+
+    @abstractmethod
+    def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
+        """What was found when the candidate was compiled as a whole; it is not chosen again."""
+
+    @abstractmethod
+    def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
+        """Candidates by predicted time, the fastest first; without those whose stages alone are more than a block's shared memory."""
 
     @property
     def file(self) -> Candidate:
@@ -75,8 +79,57 @@ class Choices:
                 return candidate if candidate == self.file or not self.refusal(candidate) else None
         return None
 
+    def choose(
+        self, sizes: Mapping[str, int], multiprocessors: int | None = None, without: Collection[Candidate] = ()
+    ) -> Candidate:
+        """The candidate that is fastest by the model and passes the checks: the values in the file, unless another one gains more than
+        what the model cannot tell. Those in `without` cannot run; where nothing else is left, it is the values in the file all the
+        same."""
+        return self.best_of([one for one in self.ranked(sizes, multiprocessors) if one.candidate not in without])
+
+    def best_of(self, candidates: Sequence[Ranked]) -> Candidate:
+        """The same of candidates that are ranked already."""
+        ranked = list(candidates)
+        own = next((one.prediction.seconds for one in ranked if one.candidate == self.file), float("inf"))
+        while ranked:
+            best = ranked[0].prediction.seconds
+            # The author's values are known to work; the model's error is larger than a gain of two per cent.
+            if own <= best * _GAIN:
+                return self.file
+            # Checked last and only for the one that is to be taken: a check takes tens of milliseconds, a prediction less than one.
+            if not self.refusal(ranked[0].candidate):
+                return ranked[0].candidate
+            del ranked[0]
+        return self.file
+
+
+class Choices(Offer):
+    """`compilation` is of the values in the file, at least analysed; `kernel` the name of one that says `tune`."""
+
+    def __init__(self, compilation: Compilation, kernel: str) -> None:
+        self._compilation, self._kernel = compilation, kernel
+        self._device = BY_ARCH[compilation.arch]
+        self._refusals: dict[Candidate, tuple[Diagnostic, ...]] = {}
+        self._too_large: set[Candidate] = set()  # stages that are more than a block's shared memory, whatever the sizes
+
+    @property
+    def source(self) -> Source:
+        return self._compilation.source
+
+    @property
+    def pinned(self) -> Mapping[str, object]:
+        return self._compilation.options.constants
+
     @cached_property
-    def _trees(self) -> dict[Candidate, tree.Kernel]:
+    def candidates(self) -> tuple[Candidate, ...]:
+        trees = self._compilation.trees or ()
+        tuning = next((one.tuning for one in trees if one.name == self._kernel), None)
+        if tuning is None:
+            return (Candidate(()),)
+        return tuple(Candidate(tuple(zip(tuning.names, values, strict=True))) for values in tuning.candidates)
+
+    @cached_property
+    def trees(self) -> dict[Candidate, tree.Kernel]:
         """The typed kernel of each candidate that has one; what is wrong with the others goes to the refusals."""
         found = {}
         for candidate in self.candidates:
@@ -94,49 +147,27 @@ class Choices:
         return compile_source(self._compilation.source, given, until, self._compilation.file)
 
     def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
-        """What the checks have against a candidate; empty when it passes. Takes some tens of milliseconds the first time."""
         if candidate not in self._refusals:
             self._refusals[candidate] = tuple(self._compiled(candidate, "limits").diagnostics)
         return self._refusals[candidate]
 
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
-        """What was found when the candidate was compiled as a whole; it is not chosen again."""
         self._refusals[candidate] = tuple(found)
 
     def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
-        """Candidates by predicted time, the fastest first; without those whose stages alone are more than a block's shared memory."""
         most = TARGETS[self._compilation.arch].shared_bytes
         device = self._device
         if multiprocessors is not None:
             device = replace(device, machine=device.machine.resized(multiprocessors))
         found = []
-        for candidate, kernel in self._trees.items():
+        for candidate, kernel in self.trees.items():
+            if candidate in self._too_large:
+                continue
             work = workload(kernel, sizes, device.machine.multiprocessors)
             if work.shared_bytes <= most:
                 found.append(Ranked(candidate, estimate(work, device)))
+            else:
+                self._too_large.add(candidate)
         order = {candidate: number for number, candidate in enumerate(self.candidates)}
         # Ties go to the order in the file, so that the choice is the same in every process.
         return sorted(found, key=lambda one: (one.prediction.seconds, order[one.candidate]))
-
-    def choose(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> Candidate:
-        """A candidate that is fast by the model and passes the checks: the values in the file, unless another one gains more than what
-        the model cannot tell. Of those that it cannot tell apart the one whose other bounds are furthest away."""
-        return self.best_of(self.ranked(sizes, multiprocessors))
-
-    def best_of(self, candidates: Sequence[Ranked]) -> Candidate:
-        """The same of candidates that are ranked already."""
-        ranked = list(candidates)
-        own = next((one.prediction.seconds for one in ranked if one.candidate == self.file), float("inf"))
-        while ranked:
-            best = ranked[0].prediction.seconds
-            # The author's values are known to work; the model's error is larger than a gain of two per cent.
-            if own <= best * _GAIN:
-                return self.file
-            near = [one for one in ranked if one.prediction.seconds <= best * _ALIKE]
-            # Among equals the tile that is far from its other bounds: it loses least if one of them is modelled too low.
-            first = min(near, key=lambda one: sum(one.prediction.terms.values()))
-            # Checked last and only for the one that is to be taken: a check takes tens of milliseconds, a prediction less than one.
-            if not self.refusal(first.candidate):
-                return first.candidate
-            ranked.remove(first)
-        return self.file

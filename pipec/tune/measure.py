@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pipec.record import record
-from pipec.tune.choice import Candidate, Choices
+from pipec.tune.choice import Candidate, Offer
 from pipec.tune.rounds import Clock, Patience, Spread, compare, screen
 from pipec.tune.table import Row
 
@@ -57,7 +57,7 @@ class NothingRuns(RuntimeError):
     """Not even the values in the file could be run on this device."""
 
 
-def best(choices: Choices, sizes: Mapping[str, int], bench: Bench, *, patience: Patience | None = None, seed: int = 0) -> Outcome:
+def best(choices: Offer, sizes: Mapping[str, int], bench: Bench, *, patience: Patience | None = None, seed: int = 0) -> Outcome:
     """The fastest candidate on a device. Raises NothingRuns when none runs there."""
     ready: dict[str, Candidate] = {}
     dropped: list[tuple[Candidate, str]] = []
@@ -92,7 +92,7 @@ def best(choices: Choices, sizes: Mapping[str, int], bench: Bench, *, patience: 
     )
 
 
-def _considered(choices: Choices, sizes: Mapping[str, int], multiprocessors: int) -> Sequence[tuple[Candidate, str | None]]:
+def _considered(choices: Offer, sizes: Mapping[str, int], multiprocessors: int) -> Sequence[tuple[Candidate, str | None]]:
     """Each candidate with what speaks against measuring it, the file's own first."""
     ranked = choices.ranked(sizes, multiprocessors)
     times = {one.candidate: one.prediction.seconds for one in ranked}

@@ -15,7 +15,7 @@ from pipec.record import record
 ENDING = ".tiles"
 MOST_BYTES = 1 << 20
 _HEAD = "# Measured by `pipec tune`: device | kernel | sizes | values | microseconds with them | with the values in the file"
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,99})=([\w.+-]{1,40})")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,99})=([\w.+-]{1,100})")
 _MOST_DIGITS = 10  # of a size
 
 

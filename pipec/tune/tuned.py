@@ -4,15 +4,17 @@ The choice is made once for each set of shapes and remembered; a call then costs
 fits, the values in the file are taken: there is nothing to be fast on, and every run does the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.record import record
-from pipec.tune.choice import Candidate, Choices
+from pipec.tune.choice import Candidate, Offer
 from pipec.tune.store import keep, kept, shipped
 from pipec.tune.table import Row, bucket, found
+from pipec.verify.conditions import met, names_in
+from pipec.verify.data import formula_of
 
 Variant = TypeVar("Variant")
 Origin = Literal["measured", "table", "model", "file"]
@@ -44,16 +46,19 @@ def label(kernel: str, pinned: Mapping[str, object]) -> str:
 
 
 class Tuned(Generic[Variant]):
-    """`compiled` makes a candidate's kernel; `gpu_of` finds the device of a call's arguments, None where it will not run on one."""
+    """`compiled` makes a candidate's kernel; `gpu_of` finds the device of a call's arguments, None where it will not run on one;
+    `interface_of` tells how a candidate's kernel is called, and so for which sizes it can be."""
 
     def __init__(
         self,
-        choices: Choices,
+        choices: Offer,
         interface: KernelInterface,
         compiled: Callable[[Candidate], Variant],
         gpu_of: Callable[[Sequence[Any], str], Gpu | None],
+        interface_of: Callable[[Variant], KernelInterface] | None = None,
     ) -> None:
         self.choices, self._interface, self._compiled, self._gpu_of = choices, interface, compiled, gpu_of
+        self._interface_of = interface_of or (lambda made: interface)
         self._tensors = [(i, a) for i, a in enumerate(interface.arguments) if isinstance(a, TensorArgument)]
         self._by_shapes: dict[tuple[str, Shapes], Variant | None] = {}
         self._by_bucket: dict[tuple[Gpu, tuple[tuple[str, int], ...]], Chosen] = {}
@@ -82,14 +87,21 @@ class Tuned(Generic[Variant]):
         return made
 
     def _made(self, sizes: Mapping[str, int], gpu: Gpu) -> Variant | None:
-        """The first choice that compiles; None: the values in the file, which have."""
-        while (chosen := self.chosen(sizes, gpu).candidate) != self.choices.file:
+        """The first choice that compiles and can be launched with these sizes; None: the values in the file."""
+        without: set[Candidate] = set()
+        if not _launchable(self._interface, sizes):
+            without.add(self.choices.file)
+        while (chosen := self.chosen(sizes, gpu, without).candidate) != self.choices.file:
             try:
-                return self.of(chosen)
+                made = self.of(chosen)
             except Failure as failure:
                 # The checks let it pass, and the proof, which comes after them, did not: nobody has asked for just these values.
                 self.choices.refuse(chosen, failure.diagnostics)
                 self._by_bucket.clear()
+                continue
+            if _launchable(self._interface_of(made), sizes):
+                return made
+            without.add(chosen)
         return None
 
     def of(self, candidate: Candidate) -> Variant:
@@ -98,18 +110,24 @@ class Tuned(Generic[Variant]):
             self._variants[candidate] = self._compiled(candidate)
         return self._variants[candidate]
 
-    def chosen(self, sizes: Mapping[str, int], gpu: Gpu) -> Chosen:
-        """The candidate for these sizes on a device. Raises Failure when the table beside the kernel is damaged."""
+    def chosen(self, sizes: Mapping[str, int], gpu: Gpu, without: Collection[Candidate] = ()) -> Chosen:
+        """The candidate for these sizes on a device, none of those in `without` while there are others. Raises Failure when the table
+        beside the kernel is damaged."""
         for origin, rows in (("measured", self._measured(gpu.name)), ("table", self._shipped())):
             row = found(rows, gpu.name, self.label, sizes)
             candidate = None if row is None else self.choices.of_values(dict(row.values))
-            if candidate is not None:
+            if candidate is not None and candidate not in without:
                 return Chosen(candidate, "measured" if origin == "measured" else "table")
+        if without:  # what cannot be launched with just these sizes says nothing of others in their bucket
+            return self._by_model(sizes, gpu, without)
         key = gpu, tuple(sorted((name, bucket(size)) for name, size in sizes.items()))
         if key not in self._by_bucket:
-            candidate = self.choices.choose(sizes, gpu.multiprocessors)
-            self._by_bucket[key] = Chosen(candidate, "file" if candidate == self.choices.file else "model")
+            self._by_bucket[key] = self._by_model(sizes, gpu)
         return self._by_bucket[key]
+
+    def _by_model(self, sizes: Mapping[str, int], gpu: Gpu, without: Collection[Candidate] = ()) -> Chosen:
+        candidate = self.choices.choose(sizes, gpu.multiprocessors, without)
+        return Chosen(candidate, "file" if candidate == self.choices.file else "model")
 
     def remember(self, row: Row) -> None:
         """What was measured counts from now on, also in later processes."""
@@ -150,3 +168,9 @@ class Tuned(Generic[Variant]):
                 if not isinstance(extent, int) or (isinstance(name, str) and sizes.setdefault(name, extent) != extent):
                     return None
         return sizes
+
+
+def _launchable(interface: KernelInterface, sizes: Mapping[str, int]) -> bool:
+    """Whether the kernel's conditions allow these sizes; what they say of the grid or of scalars, the launch will tell."""
+    conditions = map(formula_of, interface.conditions)
+    return all(met(one, sizes) for one in conditions if {*names_in(one)} <= sizes.keys())

@@ -43,6 +43,7 @@ LAYERS = (
     "tune",
     "bundle",
     "api",
+    "library",
     "operators",
     "torch",
     "triton",

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 IGNORED = {".git", ".venv", "__pycache__", "build", "dist", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 # Checkout folder -> folder in the wheel (pyproject.toml, package-dir).
-PACKAGES = {"pipec": "pipec", "grammar": "pipec/grammar", "runtime": "pipec/runtime"}
+PACKAGES = {"pipec": "pipec", "examples": "pipec/examples", "grammar": "pipec/grammar", "runtime": "pipec/runtime"}
 IN_ARCHIVE = (
     "pipec",
     "grammar",
@@ -113,6 +113,12 @@ def test_installed_wheel_works_from_another_folder(installed: Path, tmp_path: Pa
     package, runtime, _, has_grammar, places = said
     assert Path(package) == installed / "pipec" and Path(runtime) == installed / "pipec" / "runtime"
     assert has_grammar == "True" and places == "1"
+
+
+def test_installed_wheel_has_the_kernels_of_the_library(installed: Path, tmp_path: Path) -> None:
+    code = "import pipec.library; print(pipec.library.folder()); pipec.library.gemm()"
+    said = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(installed))
+    assert Path(said.strip()) == installed / "pipec" / "examples"
 
 
 def test_installed_wheel_compiles_an_example(installed: Path, tmp_path: Path) -> None:

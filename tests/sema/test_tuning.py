@@ -74,6 +74,8 @@ def test_what_is_set_from_outside_is_not_tuned() -> None:
     assert found.names == ("STAGES",) and found.candidates == ((2,), (1,), (3,))
     everything = tuning("tune BM in (32, 64) where BM < 64", BM=80)
     assert everything.names == () and everything.candidates == ((),)
+    # The condition was not written for what is set from outside.
+    assert tuning("tune BM in (32, 64), STAGES in (1, 2) where BM < 64", BM=80).candidates == ((2,),)
 
 
 def test_tune_is_a_word_of_the_language_and_where_is_not() -> None:

@@ -118,7 +118,8 @@ class Tuning:
             self._context.fail(messages.TooManyCandidates(kernel=kernel, count=count, most=most, at=places))
         first = tuple(current[name] for name in free)
         chosen = list(self._chosen(free, current))
-        if not chosen and free:
+        # What is set from outside may be none of what the conditions were written for; then there is nothing else to choose.
+        if not chosen and free and not self._pinned:
             shown = ", ".join(f"{name}={_shown(current[name])}" for name in free)
             at = tuple(condition.span for condition in self._conditions)
             self._context.fail(messages.NoCandidates(kernel=kernel, values=shown, at=at))

@@ -1,4 +1,4 @@
-"""E028x: `tune`, the candidates of a kernel."""
+"""E028x: `tune`, the candidates of a kernel, and the choice among several."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
@@ -111,3 +111,18 @@ class NoCandidates(Message):
     kernel: str
     values: str
     at: tuple[Span, ...]
+
+
+class KernelsDiffer(Message):
+    """Kernels among which `pipec.choose` chooses are called alike: the same parameters in the same order, with the same element types and
+    sizes, of which they write the same. Which one runs depends on the sizes of a call, so that a difference would read or write other
+    memory than the caller passed. A parameter in which a kernel only works, such as partial sums, can be left to pipec: `scratch` names
+    it. Its sizes must follow from the other parameters, and the kernel must ask for nothing but zeros."""
+
+    code = "E0280"
+    title = "`{kernel}` cannot be called in place of `{first}`: {problem}"
+    help = "{remedy}"
+    kernel: str
+    first: str
+    problem: str
+    remedy: str

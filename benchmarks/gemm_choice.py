@@ -1,0 +1,98 @@
+"""What the choice among the kernels of pipec.library.gemm would have taken at the shapes on record, beside tuned cuBLASLt.
+
+    python benchmarks/gemm_choice.py       # needs no GPU; writes benchmarks/results/gemm_choice.json
+
+The record (benchmarks/results/h200_gemm.json) has the times of 29 to 104 tiles at each shape, of which some are among the candidates of
+the library's kernels. Two questions are asked at each shape. What is chosen among all candidates, and is it one that was measured: if not,
+it is not judged. And what is chosen among those that were measured: that has a time at every shape. A candidate is the tile on record
+that does the same work.
+
+The speed of a tile relative to cuBLASLt is that of the best tile on record, which was compared with cuBLASLt in rounds of their own, over
+its time relative to the best tile's in their screening.
+"""
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+import json
+
+from benchmarks.common import RESULTS, write
+from benchmarks.gemm_shapes import SHAPES, Shape
+from benchmarks.measured import MULTIPROCESSORS, Measured, measured
+from pipec import library
+from pipec.predict.counting import workload
+from pipec.predict.workload import Workload
+from pipec.tune.choice import Candidate, Ranked
+from pipec.tune.several import Several
+
+RECORD = "h200_gemm"
+_EXAMPLES = {entry.kernels[0]: entry.file for entry in library.GEMM["sm_90a"]}
+
+
+def several(kind: str) -> Several:
+    tuned = library.gemm("sm_90a", dtype="e4m3" if kind == "fp8" else "bf16").tuned
+    assert tuned is not None and isinstance(tuned.choices, Several)
+    return tuned.choices
+
+
+def work_of(offer: Several, candidate: Candidate, sizes: dict[str, int]) -> Workload:
+    name, own = offer.split(candidate)
+    return workload(offer.choices(name).trees[own], sizes, MULTIPROCESSORS)
+
+
+def _example(offer: Several, candidate: Candidate) -> str:
+    return _EXAMPLES[offer.split(candidate)[0].partition(".")[0]]
+
+
+def judged(shape: Shape, rows: list[Measured], best_ratio: float) -> dict[str, Any]:
+    """`rows`: every tile on record at a shape."""
+    offer, sizes = several(shape.kind), {"M": shape.m, "N": shape.n, "K": shape.k}
+    ranked = offer.ranked(sizes, MULTIPROCESSORS)
+    # The best time of a tile that was tried twice, under two names.
+    seconds: dict[tuple[str, str], float] = {}
+    for row in sorted(rows, key=lambda one: -one.seconds):
+        seconds[row.example, repr(row.work)] = row.seconds
+    times = {
+        one.candidate: time
+        for one in ranked
+        if (time := seconds.get((_example(offer, one.candidate), repr(work_of(offer, one.candidate, sizes)))))
+    }
+    best = min(row.seconds for row in rows)
+    free = offer.best_of(ranked)
+    on_record: list[Ranked] = [one for one in ranked if one.candidate in times]
+    chosen = offer.best_of(on_record)
+    if chosen not in times:  # the file's own values, which stay where nothing gains on them
+        chosen = on_record[0].candidate
+    return {
+        "group": shape.group,
+        "candidates": len(ranked),
+        "on_record": len(on_record),
+        "best_ratio": best_ratio,
+        "best_offered": round(min(times.values()) / best, 4),
+        "chosen": str(free),
+        "cost": round(times[free] / best, 4) if free in times else None,
+        "chosen_on_record": str(chosen),
+        "cost_on_record": round(times[chosen] / best, 4),
+    }
+
+
+def main() -> None:
+    record = json.loads((RESULTS / f"{RECORD}.json").read_text(encoding="utf-8"))
+    rows: dict[str, list[Measured]] = defaultdict(list)
+    for one in measured(RECORD):
+        rows[one.shape].append(one)
+    figures = {}
+    for shape in SHAPES:
+        ratio = record["figures"][str(shape)]["columns"]["any"]["ratio"]["median"]
+        figures[str(shape)] = found = judged(shape, rows[str(shape)], ratio)
+        print(shape, found, file=sys.stderr)
+    write("gemm_choice", {"record": {name: record[name] for name in ("date", "gpu")} | {"name": RECORD}, "figures": figures})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Several kernels that answer as one: `gemm = pipec.choose(wide, narrow, (partial_sums, round_sums), scratch=["sums"])`.
+
+What comes back is a kernel. A call on a GPU takes the kernel and the tile that suit its sizes, as a kernel with `tune` takes its tile.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipec.api.agreement import check_agreement
+from pipec.api.program import CompiledKernel, CompileError
+from pipec.diag.catalogue.commands.run import BadCall
+from pipec.diag.message import Failure
+from pipec.diag.shown import shown
+from pipec.interface import KernelInterface, TensorArgument
+from pipec.isa.dtypes import DTYPES
+from pipec.record import replace
+from pipec.tune.choice import Candidate
+from pipec.tune.devices import gpu_for
+from pipec.tune.several import Later, Member, Several
+from pipec.tune.tuned import Tuned
+
+if TYPE_CHECKING:
+    from pipec.predict.launch import Prediction
+    from pipec.runtime import LaunchResult
+
+_LONGEST = 80  # of a kernel's name in a table
+Alternative = CompiledKernel | tuple[CompiledKernel, ...]
+
+
+def choose(*kernels: Alternative, scratch: Sequence[str] = (), name: str | None = None) -> CompiledKernel:
+    """The kernels as one that takes the same arguments, and on a GPU runs the one that suits their sizes; in the simulator, the first.
+
+    In place of a kernel several may stand that run one after the other. `scratch` names parameters that the first kernel does not have,
+    and for which each call passes zeros of its own. `name` is what tables of tiles call the choice. Raises CompileError when the
+    parameters of the kernels do not agree.
+    """
+    alternatives = [one if isinstance(one, tuple) else (one,) for one in kernels]
+    listed = all(one and all(isinstance(step, CompiledKernel) and step.choices for step in one) for one in alternatives)
+    if not alternatives or not listed:
+        expected = "kernels of compiled programs, or tuples of them"
+        raise CompileError([BadCall(parameter="kernels", expected=expected, found=shown(kernels)).diagnostic()])
+    first = alternatives[0][0]
+    try:
+        made = [_Alternative(steps, first, frozenset(scratch)) for steps in alternatives]
+    except Failure as failure:
+        raise CompileError(failure.diagnostics) from None
+    named = dict(zip(_names(made), made, strict=True))
+    several = Several([Member(label, one.choices, one.others) for label, one in named.items()])
+    interface = replace(first.interface, name=name or " or ".join(named))
+
+    def compiled(candidate: Candidate) -> "_Running":
+        label, own = several.split(candidate)
+        return named[label].of(own)
+
+    tuned: Tuned[Any] = Tuned(several, interface, compiled, partial(gpu_for, first.arch), lambda running: running.interface)
+    return replace(first, tuned=tuned, predicted=partial(_predicted, several, tuned), choices=None)
+
+
+def _names(made: Sequence["_Alternative"]) -> list[str]:
+    """Of the first kernel of each, with a number where it is that of another one, too."""
+    names: list[str] = []
+    for one in made:
+        again = sum(name.partition(".")[0] == one.name for name in names)
+        names.append(f"{one.name}.{again + 1}" if again else one.name)
+    return names
+
+
+def _predicted(
+    several: Several, tuned: Tuned[Any], sizes: Mapping[str, int], device: str | None, clock: float | None
+) -> "Prediction":
+    running: _Running = tuned.of(several.choose(sizes))
+    return running.predict(device=device, clock=clock, **sizes)
+
+
+class _Alternative:
+    """One kernel, or several in turn, in place of the first. Raises Failure when their parameters do not agree with its."""
+
+    def __init__(self, steps: tuple[CompiledKernel, ...], first: CompiledKernel, scratch: frozenset[str]) -> None:
+        own = {one.name for one in first.interface.arguments}
+        arguments = (one for step in steps for one in step.interface.arguments if isinstance(one, TensorArgument))
+        self._scratch = {one.name: one for one in arguments if one.name in scratch - own}
+        for step in steps:
+            check_agreement(first.interface, [one.interface for one in steps], self._scratch, (first.arch, step.arch))
+        self._steps, self._first = steps, first
+        self.name = steps[0].name[:_LONGEST]
+        self.choices, *others = (step.choices() for step in steps if step.choices is not None)
+        overlaps = (step.interface.programmatic_launch for step in steps[1:])
+        self.others = tuple(Later(one, overlap) for one, overlap in zip(others, overlaps, strict=True))
+
+    def of(self, candidate: Candidate) -> "_Running":
+        """With these values of the tuned parameters of the first step; the values in their files for the others."""
+        kernel, *others = self._steps
+        if kernel.tuned is not None and candidate != self.choices.file:
+            kernel = kernel.tuned.of(candidate)
+        # Which candidate runs has been decided.
+        steps = tuple(replace(step, tuned=None) for step in (kernel, *others))
+        return (
+            steps[0] if len(steps) == 1 and not self._scratch else InTurn(steps, self._scratch, replace(self._first, tuned=None))
+        )
+
+
+class InTurn:
+    """Kernels that run one after the other on one stream, in place of `otherwise`. Tensors that it does not have hold zeros when the
+    first of them begins, and belong to the call: nothing is kept, so that calls may overlap on any streams, and graphs be captured."""
+
+    def __init__(
+        self, steps: tuple[CompiledKernel, ...], scratch: Mapping[str, TensorArgument], otherwise: CompiledKernel
+    ) -> None:
+        self._steps, self._scratch, self._otherwise = steps, tuple(scratch.values()), otherwise
+        self._names = tuple(one.name for one in otherwise.interface.arguments)
+        self._places = tuple(tuple(one.name for one in step.interface.arguments) for step in steps)
+        conditions = tuple(condition for step in steps for condition in step.interface.conditions)
+        self.interface: KernelInterface = replace(steps[0].interface, conditions=conditions)
+
+    def __call__(
+        self, /, *arguments: Any, device: str = "auto", stream: Any = None, options: Any = None, **by_name: Any
+    ) -> "LaunchResult":
+        given = dict(zip(self._names, arguments, strict=False)) | by_name
+        made = self._made(given, stream)
+        if made is None:
+            return self._otherwise(*arguments, device=device, stream=stream, options=options, **by_name)
+        given |= made
+        for step, names in zip(self._steps, self._places, strict=True):
+            result = step(*(given[name] for name in names), device=device, stream=stream, options=options)
+        return result
+
+    def _made(self, given: Mapping[str, Any], stream: Any) -> dict[str, Any] | None:
+        """Zeros where the arguments are; None for arrays of libraries other than torch and NumPy, in whose memory none are made here."""
+        tensors = [(one, given[one.name]) for one in self._otherwise.interface.arguments if isinstance(one, TensorArgument)]
+        sizes = {extent: value.shape[axis] for one, value in tensors for axis, extent in enumerate(one.shape)}
+        shapes = [tuple(sizes.get(extent, extent) for extent in one.shape) for one in self._scratch]
+        kinds = [DTYPES[one.dtype].numpy or one.dtype for one in self._scratch]
+        like = tensors[0][1]
+        if isinstance(like, np.ndarray):
+            made: list[Any] = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)]
+        elif hasattr(like, "new_zeros"):  # torch
+            made = _torch_zeros(like, shapes, kinds, stream)
+        else:
+            return None
+        return dict(zip((one.name for one in self._scratch), made, strict=True))
+
+    def predict(self, *, device: str | None = None, clock: float | None = None, **sizes: int) -> "Prediction":
+        """That of the first kernel, with the seconds of all: one begins when the one before it has ended."""
+        found = []
+        for step in self._steps:
+            own = {extent for one in step.interface.arguments if isinstance(one, TensorArgument) for extent in one.shape}
+            found.append(step.predict(device=device, clock=clock, **{name: size for name, size in sizes.items() if name in own}))
+        seconds = sum(one.seconds for one in found)
+        within = sum(one.within[0] for one in found), sum(one.within[1] for one in found)
+        return replace(found[0], kernel=", then ".join(one.kernel for one in found), seconds=seconds, within=within)
+
+
+_Running = CompiledKernel | InTurn
+
+
+def _torch_zeros(like: Any, shapes: Sequence[tuple[Any, ...]], kinds: Sequence[str], stream: Any) -> list[Any]:
+    import torch
+
+    def made() -> list[Any]:
+        return [like.new_zeros(shape, dtype=getattr(torch, kind)) for shape, kind in zip(shapes, kinds, strict=True)]
+
+    if stream is None or not like.is_cuda:
+        return made()
+    from pipec.runtime.gpu.streams import stream_handle
+
+    # On the stream that the kernels run on, so that they find the zeros, and that the memory is not given away before they end.
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream_handle(stream), device=like.device)):
+        return made()

@@ -1,0 +1,101 @@
+"""Several kernels that answer as one: the candidates of all of them, ranked together.
+
+A candidate's first value names its kernel (`kernel=gemm_sm90_narrow BM=16 SPLITS=2`), so that tables, measurements and the choice at a
+call are those of one kernel with one parameter more.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from pipec.diag.message import Diagnostic
+from pipec.predict.closed import Estimate
+from pipec.record import record
+from pipec.source import Source
+from pipec.tune.choice import Candidate, Choices, Offer, Ranked
+
+KERNEL = "kernel"
+
+
+@record
+class Later:
+    """A kernel that runs behind another one; `overlaps`: its blocks wait on the GPU already when that ends (programmatic launch)."""
+
+    choices: Choices
+    overlaps: bool
+
+
+@record
+class Member:
+    """One that may answer: a kernel, or several that run one after the other, of which the first is tuned. `name` tells it from the
+    others."""
+
+    name: str
+    choices: Choices
+    others: tuple[Later, ...] = ()
+
+    def named(self, candidate: Candidate) -> Candidate:
+        """A candidate of its kernel as one of them all."""
+        return Candidate(((KERNEL, self.name), *candidate.values))
+
+
+class Several(Offer):
+    """The first member's values in its file are those of all."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = {member.name: member for member in members}
+        self._first = members[0]
+
+    @cached_property
+    def source(self) -> Source:
+        """Under the first one's name, beside which the table stands; measurements count for just these kernels with these settings."""
+        parts = (
+            one for member in self._members.values() for one in (member.choices, *(later.choices for later in member.others))
+        )
+        text = "\n".join(f"{part.source.text}\n# {sorted(part.pinned.items(), key=str)}" for part in parts)
+        return Source(self._first.choices.source.name, text)
+
+    @property
+    def pinned(self) -> Mapping[str, object]:
+        """What is set alike in all of them."""
+        others = [member.choices.pinned for member in self._members.values()]
+        return {
+            name: value for name, value in self._first.choices.pinned.items() if all(one.get(name) == value for one in others)
+        }
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        return tuple(member.named(one) for member in self._members.values() for one in member.choices.candidates)
+
+    def split(self, candidate: Candidate) -> tuple[str, Candidate]:
+        """The name of a candidate's member, and which of its kernel's candidates it is."""
+        (_, name), *values = candidate.values
+        return str(name), Candidate(tuple(values))
+
+    def choices(self, name: str) -> Choices:
+        return self._members[name].choices
+
+    def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
+        name, own = self.split(candidate)
+        return self._members[name].choices.refusal(own)
+
+    def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
+        name, own = self.split(candidate)
+        self._members[name].choices.refuse(own, found)
+
+    def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
+        """`sort` is stable: ties go to the order in which the kernels were given."""
+        found: list[Ranked] = []
+        for member in self._members.values():
+            behind = sum(_seconds_behind(later, sizes, multiprocessors) for later in member.others)
+            for one in member.choices.ranked(sizes, multiprocessors):
+                seconds = one.prediction.seconds + behind
+                found.append(Ranked(member.named(one.candidate), Estimate(seconds, one.prediction.terms)))
+        found.sort(key=lambda one: one.prediction.seconds)
+        return found
+
+
+def _seconds_behind(later: Later, sizes: Mapping[str, int], multiprocessors: int | None) -> float:
+    """That a kernel adds to those before it. One whose blocks wait already takes no more than its bytes: its launch and its first
+    accesses are hidden, as the records of gemm_sm90_split_k_sums show (benchmarks/gemm_choice.py)."""
+    prediction = later.choices.ranked(sizes, multiprocessors)[0].prediction
+    return prediction.terms.get("memory", 0.0) if later.overlaps else prediction.seconds

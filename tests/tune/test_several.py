@@ -1,0 +1,280 @@
+"""Several kernels that answer as one (pipec.choose): what is chosen, what is called, and what is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_measure import H200, FakeBench
+
+import pipec
+from pipec import library
+from pipec.api.choosing import InTurn
+from pipec.tune.choice import Candidate
+from pipec.tune.measure import best
+from pipec.tune.table import parsed, rendered
+from pipec.tune.tuned import Gpu
+
+HEAD = '    """Sums.\n\n    arch: sm_90a\n    """\n'
+ROWS = f"""
+kernel rows[BM: int = 64](x: tensor[f32, M, N], y: tensor[f32, M, N], alpha: f32):
+{HEAD}    tune BM in (32, 64, 128)
+    grid(ceildiv(M, BM), ceildiv(N, 64))
+    ring = InputTilePipeline(TilePayload(x=tile[f32, BM, 64]), stages=2)
+
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            tma.load(s.x, x[block.x * BM, block.y * 64])
+
+    role compute(warps=4) consumes ring:
+        with ring.consume() as s:
+            store(y[block.x * BM, block.y * 64], alpha * s.x)
+"""
+DIRECT = f"""
+kernel direct(x: tensor[f32, M, N], y: tensor[f32, M, N], alpha: f32):
+{HEAD}    assume(N % 32 == 0)
+    grid(ceildiv(M, 16), ceildiv(N, 32))
+
+    role compute(warps=4):
+        tile = registers(load(x[block.x * 16, block.y * 32], 16, 32))
+        store.direct(y[block.x * 16, block.y * 32], alpha * tile)
+"""
+TWO_STEPS = f"""
+kernel add[ROWS: int = 16](x: tensor[f32, M, N], partial: tensor[f32, M, N]):
+{HEAD}    tune ROWS in (16, 32)
+    grid(ceildiv(M, ROWS), ceildiv(N, 32))
+
+    role compute(warps=4):
+        tile = registers(load(x[block.x * ROWS, block.y * 32], ROWS, 32))
+        store.direct(partial[block.x * ROWS, block.y * 32], tile, reduce="add")
+
+kernel finish(partial: tensor[f32, M, N], y: tensor[f32, M, N], alpha: f32):
+{HEAD}    grid(ceildiv(M, 16), ceildiv(N, 32))
+
+    role compute(warps=4):
+        tile = registers(load(partial[block.x * 16, block.y * 32], 16, 32))
+        store.direct(y[block.x * 16, block.y * 32], alpha * tile)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("PIPEC_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Mapping[str, pipec.CompiledKernel]:
+    programs = [pipec.compile(text) for text in (ROWS, DIRECT, TWO_STEPS)]
+    return {name: kernel for program in programs for name, kernel in program.items()}
+
+
+@pytest.fixture
+def scale(kernels: Mapping[str, pipec.CompiledKernel]) -> pipec.CompiledKernel:
+    in_turn = kernels["add"], kernels["finish"]
+    return pipec.choose(kernels["rows"], kernels["direct"], in_turn, scratch=["partial"], name="scale")
+
+
+def arrays(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.random.default_rng(m).standard_normal((m, n), np.float32), np.full((m, n), np.nan, np.float32)
+
+
+def named(kernel: pipec.CompiledKernel, text: str) -> Candidate:
+    assert kernel.tuned is not None
+    return next(one for one in kernel.tuned.choices.candidates if str(one) == text)
+
+
+EVERY = (
+    "kernel=rows BM=64",
+    "kernel=rows BM=32",
+    "kernel=rows BM=128",
+    "kernel=direct",
+    "kernel=add ROWS=16",
+    "kernel=add ROWS=32",
+)
+
+
+def test_it_has_the_candidates_of_all_and_each_gives_the_same_result(scale: pipec.CompiledKernel) -> None:
+    assert scale.tuned is not None
+    assert sorted(map(str, scale.tuned.choices.candidates)) == sorted(EVERY) and str(scale.tuned.choices.file) == EVERY[0]
+    for text in EVERY:
+        for m, n in ((70, 64), (1, 32)):
+            x, y = arrays(m, n)
+            scale.tuned.of(named(scale, text))(x, y, 3.0, device="sim")
+            assert np.array_equal(y, np.float32(3) * x), text
+
+
+def test_in_the_simulator_the_first_answers(scale: pipec.CompiledKernel) -> None:
+    x, y = arrays(40, 64)
+    result = scale(x, alpha=2.0, y=y, device="sim")
+    assert result.kernel == "rows" and np.array_equal(y, 2 * x)
+
+
+def test_the_fastest_by_the_model_is_chosen_whoevers_it_is(
+    scale: pipec.CompiledKernel, kernels: Mapping[str, pipec.CompiledKernel]
+) -> None:
+    assert scale.tuned is not None
+    for sizes in ({"M": 4096, "N": 4096}, {"M": 16, "N": 32}):
+        ranked = {str(one.candidate): one.prediction.seconds for one in scale.tuned.choices.ranked(sizes)}
+        assert set(ranked) == set(EVERY)
+        for kernel in ("rows", "direct"):
+            choices = kernels[kernel].choices
+            assert choices is not None
+            for one in choices().ranked(sizes):
+                assert ranked[f"kernel={kernel} {one.candidate}".strip()] == one.prediction.seconds
+        chosen = ranked[str(scale.tuned.choices.choose(sizes))]
+        assert chosen <= 1.02 * min(ranked.values())
+        # Two launches take longer than one of the same kind.
+        assert ranked["kernel=add ROWS=16"] > ranked["kernel=direct"]
+
+
+def test_what_sizes_rule_out_is_not_taken(scale: pipec.CompiledKernel) -> None:
+    """`direct` asks for N % 32 == 0. Were it measured to be fastest, it would still not be called for other N in the same bucket."""
+    tuned = scale.tuned
+    assert tuned is not None
+    outcome = best(tuned.choices, {"M": 512, "N": 512}, FakeBench({"kernel=direct": 1e-6}))
+    tuned.remember(outcome.row(tuned.label))
+    assert str(tuned.chosen({"M": 512, "N": 512}, H200).candidate) == "kernel=direct"
+    assert tuned._made({"M": 512, "N": 512}, H200).name == "direct"
+    other = tuned._made({"M": 512, "N": 508}, H200)
+    assert other is None or other.interface.name != "direct"
+
+
+def test_a_tile_that_an_assumption_rules_out_is_not_taken() -> None:
+    text = ROWS.replace("    grid", "    assume(M % BM == 0)\n    grid")
+    tuned = pipec.kernel(text).tuned
+    assert tuned is not None
+    outcome = best(tuned.choices, {"M": 512, "N": 512}, FakeBench({"BM=128": 1e-6}))
+    tuned.remember(outcome.row(tuned.label))
+    by_rows = {rows: tuned.of(next(one for one in tuned.choices.candidates if str(one) == f"BM={rows}")) for rows in (32, 128)}
+    assert tuned._made({"M": 512, "N": 512}, H200) is by_rows[128]
+    # Of the same bucket, and none a multiple of 128; the file has 64.
+    assert tuned._made({"M": 480, "N": 512}, H200) is by_rows[32]
+    assert tuned._made({"M": 448, "N": 512}, H200) in (by_rows[32], None)
+
+
+def test_measurements_name_the_kernel_and_count_in_later_processes(
+    scale: pipec.CompiledKernel, kernels: Mapping[str, pipec.CompiledKernel]
+) -> None:
+    tuned = scale.tuned
+    assert tuned is not None and tuned.label == "scale"
+    outcome = best(tuned.choices, {"M": 64, "N": 64}, FakeBench({"kernel=add ROWS=32": 1e-6}))
+    row = outcome.row(tuned.label)
+    assert "| scale | M=64 N=64 | kernel=add ROWS=32 |" in str(row) and str(parsed(rendered([row]))[0]) == str(row)
+    tuned.remember(row)
+    again = pipec.choose(
+        kernels["rows"], kernels["direct"], (kernels["add"], kernels["finish"]), scratch=["partial"], name="scale"
+    )
+    assert again.tuned is not None and again.tuned.chosen({"M": 64, "N": 64}, H200).origin == "measured"
+    fewer = pipec.choose(kernels["rows"], kernels["direct"], name="scale")
+    assert fewer.tuned is not None and fewer.tuned.chosen({"M": 64, "N": 64}, H200).origin != "measured"
+
+
+def test_a_call_looks_the_choice_up_once(scale: pipec.CompiledKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = scale.tuned
+    assert tuned is not None
+    asked: list[str] = []
+    monkeypatch.setattr(tuned, "_gpu_of", lambda arguments, device: asked.append(device) or Gpu("pretended", 132))
+    x, y = arrays(512, 64)
+    variants = [tuned.variant((x, y, 1.0), "cuda") for _ in range(3)]
+    assert asked == ["cuda"] and variants[0] is variants[1] is variants[2]
+
+
+def test_time_is_predicted_for_what_would_be_chosen(scale: pipec.CompiledKernel) -> None:
+    assert scale.tuned is not None
+    sizes = {"M": 4096, "N": 4096}
+    name = dict(scale.tuned.choices.choose(sizes).values)["kernel"]
+    assert scale.predict(**sizes).kernel == name
+    in_turn = scale.tuned.of(named(scale, "kernel=add ROWS=16"))
+    assert isinstance(in_turn, InTurn)
+    predicted = in_turn.predict(**sizes)
+    assert predicted.kernel == "add, then finish" and predicted.seconds > 2 * 4096 * 4096 * 4 / 4.8e12
+    with pytest.raises(pipec.CompileError, match="E0289"):
+        scale.predict(M=3)
+
+
+def test_arrays_in_whose_memory_no_zeros_are_made_go_to_the_first(scale: pipec.CompiledKernel) -> None:
+    class Exported:
+        """As arrays of other libraries are: with a shape, and memory that DLPack describes."""
+
+        def __init__(self, array: np.ndarray) -> None:
+            self.shape, self._array = array.shape, array
+            self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+    assert scale.tuned is not None
+    x, y = arrays(40, 64)
+    result = scale.tuned.of(named(scale, "kernel=add ROWS=16"))(Exported(x), Exported(y), 2.0, device="sim")
+    assert result.kernel == "rows" and np.array_equal(y, 2 * x)
+
+
+# -------------------------------------------------------------------------------------------------------------- refusals
+
+OTHER = DIRECT.replace("kernel direct", "kernel other")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (OTHER.replace("alpha", "beta"), "`beta` is none of `rows`"),
+        (OTHER.replace(", alpha: f32", "").replace("alpha * tile", "tile"), "it has no parameter `alpha`"),
+        (OTHER.replace("y: tensor[f32, M, N]", "y: tensor[bf16, M, N]").replace("alpha * tile", "cast[bf16](alpha * tile)"), "bf16"),
+        (OTHER.replace("y: tensor[f32, M, N]", "y: tensor[f32, N, M]"), "`y: f32[N, M]`, not `y: f32[M, N]`"),
+        (OTHER.replace("x: tensor[f32, M, N], y: tensor[f32, M, N]", "y: tensor[f32, M, N], x: tensor[f32, M, N]"), "order y, x, alpha"),
+        (OTHER.replace("alpha * tile)", 'alpha * tile, reduce="add")'), "it reads and writes `y`, which `rows` only writes"),
+        (OTHER.replace("arch: sm_90a", "arch: sm_100a"), "compiled for sm_100a, not sm_90a"),
+        (
+            OTHER.replace("alpha: f32)", "alpha: f32, partial: tensor[f32, M, P])").replace(
+                "alpha * tile", "alpha * tile + load(partial[0, 0], 16, 32)"
+            ),
+            "`P` of its parameter `partial`",
+        ),
+    ],
+)  # fmt: skip
+def test_kernels_that_are_called_otherwise_are_refused(
+    text: str, problem: str, kernels: Mapping[str, pipec.CompiledKernel]
+) -> None:
+    with pytest.raises(pipec.CompileError) as refused:
+        pipec.choose(kernels["rows"], pipec.kernel(text), scratch=["partial"])
+    (diagnostic,) = refused.value.diagnostics
+    assert diagnostic.code == "E0280" and problem in diagnostic.title, diagnostic.title
+
+
+def test_a_parameter_to_work_in_has_to_be_named(kernels: Mapping[str, pipec.CompiledKernel]) -> None:
+    with pytest.raises(pipec.CompileError, match=r'E0280(.|\n)*`scratch=\["partial"\]`'):
+        pipec.choose(kernels["rows"], (kernels["add"], kernels["finish"]))
+
+
+@pytest.mark.parametrize("wrong", [(), ("rows.pipe",), ((),), (None,)])
+def test_only_kernels_can_be_chosen_among(wrong: tuple[object, ...]) -> None:
+    with pytest.raises(pipec.CompileError, match="E1021"):
+        pipec.choose(*wrong)  # type: ignore[arg-type]
+
+
+def test_kernels_of_one_name_are_told_apart() -> None:
+    tiles = [pipec.compile(ROWS, constants={"BM": rows})["rows"] for rows in (32, 64)]
+    tuned = pipec.choose(*tiles).tuned
+    assert tuned is not None and [str(one) for one in tuned.choices.candidates] == ["kernel=rows", "kernel=rows.2"]
+    assert tuned.label == "rows or rows.2"
+
+
+# ---------------------------------------------------------------------------------------------------------------- library
+
+
+def test_the_library_chooses_kernels_for_what_they_are_for() -> None:
+    tuned = library.gemm().tuned
+    assert tuned is not None and str(tuned.choices.file) == "kernel=gemm_sm90"
+
+    def kernel(m: int, n: int, k: int) -> object:
+        chosen = tuned.choices.choose({"M": m, "N": n, "K": k}, 132)
+        assert not tuned.choices.refusal(chosen)
+        return chosen.constants["kernel"]
+
+    assert kernel(8, 8192, 28672) == kernel(1, 28672, 4096) == "gemm_sm90_narrow"
+    assert kernel(256, 256, 16384) == kernel(128, 128, 65536) == "add_products"
+    assert kernel(8192, 8192, 8192) not in ("gemm_sm90", "gemm_sm90_narrow", "add_products")
+
+
+@pytest.mark.parametrize("wrong", [{"arch": "sm_80"}, {"dtype": "f32"}, {"dtype": None}])
+def test_the_library_says_what_it_has(wrong: dict) -> None:
+    with pytest.raises(pipec.CompileError, match="E1021(.|\n)*(sm_90a|bf16 or f16 or e4m3)"):
+        library.gemm(**wrong)
