@@ -27,13 +27,14 @@ import pipec
 
 SHAPES = "8192x8192,16384x16384,32768x32768,16384x16392"
 # Compile-time parameters of the example; BLOCKS is per multiprocessor here. The fastest is compared, all are recorded.
+EACH_ITS_OWN = 10_000  # more blocks than tiles: each copies one
 VARIANTS: list[dict[str, int]] = [
+    *(
+        {"BM": bm, "BN": bn, "STAGES": 1, "BLOCKS": EACH_ITS_OWN}
+        for bm, bn in ((2, 1024), (4, 512), (2, 2048), (4, 1024), (8, 256), (8, 1024))
+    ),
     {"BM": 8, "BN": 1024, "STAGES": 3, "BLOCKS": 2},
-    {"BM": 8, "BN": 1024, "STAGES": 6, "BLOCKS": 2},
-    {"BM": 4, "BN": 2048, "STAGES": 6, "BLOCKS": 2},
-    {"BM": 16, "BN": 512, "STAGES": 2, "BLOCKS": 2},
     {"BM": 16, "BN": 512, "STAGES": 3, "BLOCKS": 2},
-    {"BM": 8, "BN": 512, "STAGES": 6, "BLOCKS": 2},
     {"BM": 4, "BN": 1024, "STAGES": 6, "BLOCKS": 2},
     {"BM": 4, "BN": 1024, "STAGES": 4, "BLOCKS": 4},
     {"BM": 64, "BN": 128, "STAGES": 6, "BLOCKS": 2},

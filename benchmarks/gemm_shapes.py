@@ -220,6 +220,9 @@ def _swapped(shape: Shape) -> Iterator[Tile]:
         yield Tile("gemm_sm90_swapped", {"CX": 2 - parts % 2, "BM": bm, "BN": bn, "STAGES": stages})
 
 
+# With the rows of B as rows, in clusters that share A: few requests to the L2 cache for rows that begin at no multiple of 128 bytes.
+_TURNED = tuple(Tile("gemm_sm90_swapped", {"CX": 1, "CY": cy, "BM": 128, "BN": 64, "STAGES": 8}) for cy in (4, 8))
+
 FP8: dict[str, int | str] = {"AB": "e4m3", "BK": 128}
 
 
@@ -233,7 +236,7 @@ def tiles(shape: Shape) -> list[Tile]:
     few = -(-shape.m // 128) * -(-shape.n // 128) < _TILES_OF_THE_GPU
     narrow = _narrow(shape.m) if shape.m <= _FEW_ROWS else ()
     split = (*_SPLIT, *_sums(shape)) if few and shape.k >= 2048 else ()
-    return [DEFAULT, *persistent, *deep, *_OTHERS, *split, *narrow, *_swapped(shape)]
+    return [DEFAULT, *persistent, *deep, *_OTHERS, *split, *narrow, *_swapped(shape), *_TURNED]
 
 
 def named(text: str) -> list[Shape]:

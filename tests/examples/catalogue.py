@@ -91,6 +91,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"GROUPS": "4", "BLOCKS": "2"},
     ),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),
+    "attention_sm90_backward_fused": ({"D": "128", "CAUSAL": "true"},),
     "gemm_sm90_halves": ({"BM": "64", "BN": "176", "STAGES": "2", "BLOCKS": "4", "CX": "2"},),
     "gemm_sm90_split_k_sums": ({"SPLITS": "3", "BM": "64", "WARPS": "4", "BN": "64", "STAGES": "2"},),
     "gemm_sm90_pingpong": (
@@ -164,7 +165,7 @@ _SHARE = 0.2  # of the variants of all examples, in `make test`: the same ones a
 
 # Examples whose reference a `numpy:` line cannot say: a test of their own compares them.
 ATTENTION = ("attention", "attention_sm90")
-COMPARED_ELSEWHERE = (*ATTENTION, "attention_sm90_decode_split")
+COMPARED_ELSEWHERE = (*ATTENTION, "attention_sm90_decode_split", "attention_sm90_backward_fused")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
-"""A training step of attention, simulated: forward, the sums of the rows, and both kernels of the gradients, against float64 NumPy.
+"""A training step of attention, simulated: forward, the sums of the rows, and the kernels of the gradients, against float64 NumPy.
 
 The gradients in NumPy are held to differences of the output itself. Allowed, relative to a gradient's largest value: 2**-7 for
 probabilities, their gradients and the results, each rounded to bfloat16, of which the errors of a row mostly cancel.
 """
+
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -59,36 +61,71 @@ def test_the_gradients_in_numpy_are_those_of_the_output(causal: bool) -> None:
         assert slope == pytest.approx((found[f"d{name}"] * way).sum(), rel=1e-6)
 
 
-def launched(stem: str, kernel: str, constants: dict[str, str], arguments: dict[str, object]) -> None:
-    compilation = compiled(Case(EXAMPLES / f"{stem}.pipe", tuple(constants.items())))
-    plan = next(plan for plan in compilation.plans or [] if plan.kernel.name == kernel)
-    result = launch(plan.interface, compilation.ptx or "", arguments, device="sim")
-    assert result.simulation is not None and result.simulation.warnings == []
+Launch = Callable[[str, str, dict[str, str], dict[str, object]], None]
+
+
+def launches(device: str) -> Launch:
+    """Of a kernel of an example, on a GPU or in the simulator, which warns of nothing."""
+
+    def launched(stem: str, kernel: str, constants: dict[str, str], arguments: dict[str, object]) -> None:
+        compilation = compiled(Case(EXAMPLES / f"{stem}.pipe", tuple(constants.items())))
+        plan = next(plan for plan in compilation.plans or [] if plan.kernel.name == kernel)
+        result = launch(plan.interface, compilation.ptx or "", arguments, device=device)
+        assert device != "sim" or (result.simulation is not None and result.simulation.warnings == [])
+
+    return launched
+
+
+def forward(launched: Launch, given: dict[str, np.ndarray], constants: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
+    """The output and the logarithms of its sums."""
+    out, lse = np.full_like(given["q"], 7), np.full((HEADS, QUERIES), 7, np.float32)
+    rows = {"q": given["q"], "k": given["k"], "v": given["v"]}
+    launched(
+        "attention_sm90_persistent", "attention_sm90_persistent", {**constants, "BLOCKS": "4"},
+        {**rows, "lengths": np.ones(1, np.int32), "out": out, "lse": lse, "scale": SCALE},
+    )  # fmt: skip
+    return out, lse
+
+
+def in_three(
+    launched: Launch, given: dict[str, np.ndarray], constants: dict[str, str], out: np.ndarray, inner: dict[str, object]
+) -> None:
+    """By attention_sm90_backward.pipe: a kernel for the sums, one for keys and values, one for queries."""
+    stem = "attention_sm90_backward"
+    sums = np.full((HEADS, QUERIES), 7, np.float32)
+    launched(stem, f"{stem}_sums", constants, {"dout": given["dout"], "out": out, "sums": sums})
+    results = {name: inner.pop(name) for name in ("dq", "dk", "dv")}
+    launched(stem, f"{stem}_keys", constants, {**inner, "sums": sums, "dk": results["dk"], "dv": results["dv"]})
+    launched(stem, f"{stem}_queries", constants, {**inner, "sums": sums, "dq": results["dq"]})
+
+
+def fused(
+    launched: Launch, given: dict[str, np.ndarray], constants: dict[str, str], out: np.ndarray, inner: dict[str, object]
+) -> None:
+    """By attention_sm90_backward_fused.pipe: one kernel for all gradients, between one for the sums and one that rounds."""
+    stem, size, block = "attention_sm90_backward_fused", given["q"].shape[-1], 64 if given["q"].shape[-1] == 64 else 48
+    sums = np.full((HEADS, QUERIES), 7, np.float32)
+    parts = np.full((HEADS, -(-QUERIES // block), size, block), np.nan, np.float32)
+    launched(stem, f"{stem}_sums", constants, {"dout": given["dout"], "out": out, "sums": sums, "parts": parts})
+    dq = inner.pop("dq")
+    launched(stem, stem, constants, {**inner, "sums": sums, "parts": parts})
+    launched(stem, f"{stem}_round", constants, {"parts": parts, "dq": dq, "scale": SCALE})
 
 
 @pytest.mark.sample(0.01)
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-def test_a_step_of_training(size: int, causal: bool) -> None:
-    given = drawn(size)
+@pytest.mark.parametrize("backward", [in_three, fused])
+def test_a_step_of_training(backward: Callable, size: int, causal: bool) -> None:
+    check(backward, size, causal, device="sim")
+
+
+def check(backward: Callable, size: int, causal: bool, device: str) -> None:
+    given, launched = drawn(size), launches(device)
     constants = {"D": str(size), "CAUSAL": str(causal).lower()}
-    out, lse, sums = (
-        np.full_like(given["q"], 7),
-        np.full((HEADS, QUERIES), 7, np.float32),
-        np.full((HEADS, QUERIES), 7, np.float32),
-    )
-    rows, outer = {"q": given["q"], "k": given["k"], "v": given["v"]}, {"dout": given["dout"]}
-    launched(
-        "attention_sm90_persistent", "attention_sm90_persistent", {**constants, "BLOCKS": "4"},
-        {**rows, "lengths": np.ones(1, np.int32), "out": out, "lse": lse, "scale": SCALE},
-    )  # fmt: skip
-    launched("attention_sm90_backward", "attention_sm90_backward_sums", constants, {**outer, "out": out, "sums": sums})
+    out, lse = forward(launched, given, constants)
     results = {name: np.full_like(given[name[1:]], 7) for name in ("dq", "dk", "dv")}
-    inner = {**rows, **outer, "lse": lse, "sums": sums, "scale": SCALE}
-    launched(
-        "attention_sm90_backward", "attention_sm90_backward_keys", constants, {**inner, "dk": results["dk"], "dv": results["dv"]}
-    )
-    launched("attention_sm90_backward", "attention_sm90_backward_queries", constants, {**inner, "dq": results["dq"]})
+    backward(launched, given, constants, out, {**given, "lse": lse, "scale": SCALE, **results})
 
     expected = gradients(**shared(given), causal=causal)
     for name in ("dk", "dv"):  # of a head that is shared: the sum over those that share it

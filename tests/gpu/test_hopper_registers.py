@@ -5,6 +5,8 @@ which every sum is exact, must agree with NumPy and the simulator bit for bit; w
 bound of float64 NumPy.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from examples.catalogue import COMPARED_ELSEWHERE, Case, Run, cases, compiled, read, runs
@@ -22,6 +24,7 @@ from lower.register_kernels import (
 
 import pipec
 from examples import test_attention as attention
+from examples import test_attention_backward as training
 from examples import test_attention_decode as decode
 from pipec.kir.plan.types import Plan
 from pipec.reference import apply_given, expected_values, reference_lines, trial_of
@@ -111,6 +114,13 @@ def test_operand_a_in_registers(name: str, constants: dict[str, object]) -> None
     given = operand_arguments(constants, 136, 64 if name == "from_the_product" else 200, 5)
     kernel(**given, device="cuda")
     assert np.array_equal(given["d"], operand_expected(name, constants, given))
+
+
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+@pytest.mark.parametrize("backward", [training.in_three, training.fused])
+def test_a_step_of_training(backward: Callable, size: int, causal: bool) -> None:
+    training.check(backward, size, causal, device="cuda")
 
 
 @pytest.mark.parametrize("sizes", [*decode.SIZES.values(), (128, 16, 4, 8192)], ids=str)
