@@ -118,7 +118,7 @@ def _left(at: Configuration, sizes: Numbers, pairs: Pairs) -> Deadlock | None:
     if ring is None:
         return None
     empty, start = dict(pairs)[ring], at.layout.window
-    return Deadlock(dict(sizes), (), (), "", ring, at.rings[ring].below - start, at.rings[empty].below - start)
+    return Deadlock(dict(sizes), (), (), "", ring, at.below(ring) - start, at.below(empty) - start)
 
 
 def _stuck(at: Configuration, sizes: Numbers, why: str = "") -> Deadlock:

@@ -47,7 +47,13 @@ class Schedule(Generic[Memory]):
         self.network, self.order = network, tuple(order)
         self.layout = Layout(network)
         self.arriving = arriving(network)
-        self.meetings = {number for number, ring in enumerate(network.rings) if ring.kind != "mbarrier"}
+        # Where threads meet, at no pipeline.
+        self.meetings = {
+            (process, place)
+            for process, actions in enumerate(self.layout.actions)
+            for place, action in enumerate(actions)
+            if isinstance(action, (Wait, Arrive)) and network.rings[action.use.ring].kind != "mbarrier"
+        }
         pairs = fills(network)
         self.sources = {producer for producer, _ in pairs} - {consumer for _, consumer in pairs}
 
@@ -113,11 +119,10 @@ class Schedule(Generic[Memory]):
 
     def meeting(self, at: Configuration) -> int | None:
         """Who steps where threads meet, at no pipeline: beginnings and ends lie behind all before the loops begin."""
-        for process in self.order:
-            action = at.action(process)
-            if isinstance(action, (Wait, Arrive)) and action.use.ring in self.meetings and able(at, process, action):
-                return process
-        return None
+        standing = self.meetings.intersection(enumerate(at.places))
+        if not standing:
+            return None
+        return next((one for one in self.order if (one, at.places[one]) in standing and able(at, one, at.action(one))), None)
 
     def demanded(self, at: Configuration, processes: Iterable[int]) -> int | None:
         """Who has to step for the first of these to go on who can."""
@@ -160,11 +165,10 @@ class Schedule(Generic[Memory]):
 
 def uneven(at: Configuration, pairs: Pairs) -> int | None:
     """The first ring of full barriers that has come further than its ring of empty ones."""
-    return next((full for full, empty in pairs if at.rings[full].below != at.rings[empty].below), None)
+    return next((full for full, empty in pairs if at.below(full) != at.below(empty)), None)
 
 
 def able(at: Configuration, process: int, action: Action) -> bool:
     if isinstance(action, Wait):
-        ring, use = at.rings[action.use.ring], at.use(process, action.use)
-        return use < ring.below or use in ring.beyond
+        return at.complete(action.use.ring, at.use(process, action.use))
     return not isinstance(action, End)

@@ -7,6 +7,8 @@ that, parities mean the phases they are meant for (see knowledge.py), no arithme
 the schedule ends (see progress.py).
 """
 
+from typing import Self
+
 from pipec.record import field, mutable
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
@@ -23,6 +25,9 @@ class Unknown(Symbol):
     """A value of which nothing is known. No certificate can name it: it equals no other symbol, whatever their names."""
 
     __slots__ = ()
+
+    def __new__(cls, name: str) -> Self:
+        return object.__new__(cls)
 
 
 def check(network: Network, certificate: Certificate) -> None:
@@ -154,8 +159,8 @@ class _Case:
                 return yes if outcome else no
             case Wait(use=use):
                 stages, number = self.network.rings[use.ring].stages, at.use(process, use)
-                at.need(process, at.rings[use.ring].complete(number), "a step waits for what has not come")
-                overtaken = at.rings[use.ring].complete(number + stages)
+                at.need(process, at.complete(use.ring, number), "a step waits for what has not come")
+                overtaken = at.complete(use.ring, number + stages)
                 # A wait knows a parity only: two phases later it would take the next one
                 # for its own and wait for ever (hardware.md 1.1).
                 at.need(process, not overtaken, "the phase after can complete before this wait sees its own")

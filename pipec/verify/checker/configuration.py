@@ -4,7 +4,7 @@ Counts are relative: all counts of rings that share cursors are lowered together
 configurations of a loop are then equal. Uses below the window's start stand for those that were complete before the kernel began.
 """
 
-from pipec.record import field, mutable, record
+from pipec.record import record
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Use, Wait
 
 _ENDED = -1  # a cursor of a process that has ended
@@ -20,42 +20,10 @@ def need(condition: bool, why: str) -> None:
         raise Refused(why)
 
 
-@mutable
-class RingState:
-    """Uses below `below` are complete, and those in `beyond`.
-
-    `partial`: use -> arrivals, bytes announced, bytes delivered, and who has announced bytes where and not arrived there since: process,
-    the rank of its CTA, the rank of the barrier.
-    """
-
-    below: int
-    beyond: set[int] = field(default_factory=set)
-    partial: dict[int, tuple[int, int, int, frozenset[tuple[int, int, int]]]] = field(default_factory=dict)
-
-    def complete(self, use: int) -> bool:
-        return use < self.below or use in self.beyond
-
-    def completed(self, use: int) -> None:
-        self.beyond.add(use)
-        # Kept as small as can be, since two configurations are compared as they stand.
-        while self.below in self.beyond:
-            self.beyond.remove(self.below)
-            self.below += 1
-
-    def lowered(self, by: int) -> None:
-        self.below -= by
-        self.beyond = {use - by for use in self.beyond}
-        self.partial = {use - by: rest for use, rest in self.partial.items()}
-
-    def copy(self) -> "RingState":
-        return RingState(self.below, set(self.beyond), dict(self.partial))
-
-    def key(self) -> tuple[object, ...]:
-        return (
-            self.below,
-            tuple(sorted(self.beyond)),
-            tuple(sorted((u, a, b, c, *sorted(p)) for u, (a, b, c, p) in self.partial.items())),
-        )
+# Of a use that is not complete: arrivals, bytes announced, bytes delivered, and who has announced bytes where and not arrived there since:
+# process, the rank of its CTA, the rank of the barrier.
+Partial = tuple[int, int, int, frozenset[tuple[int, int, int]]]
+_NOTHING: Partial = (0, 0, 0, frozenset())
 
 
 @record
@@ -71,12 +39,14 @@ class Layout:
 
     def __init__(self, network: Network) -> None:
         self.network = network
+        self.actions = [[state.action for state in process.states] for process in network.processes]
         self.window = 2 * max((ring.stages for ring in network.rings), default=1) + 2
         self.before = (1 << self.window) - 1  # as a set of uses: all that lie before the kernel
         self.groups = groups_of(network)
         self.group_of = {ring: number for number, group in enumerate(self.groups) for ring in group.rings}
+        waits = [waits_of(process) for process in network.processes]
         self.waiters = tuple(
-            tuple(number for number, process in enumerate(network.processes) if ring in {use.ring for use in waits_of(process)})
+            tuple(number for number, uses in enumerate(waits) if any(use.ring == ring for use in uses))
             for ring in range(len(network.rings))
         )
         # Who is not waited for at a ring any more once it has ended: with how many arrivals.
@@ -85,39 +55,39 @@ class Layout:
             ends = {state.action for state in process.states if isinstance(state.action, End)}
             for ring, count in ends.pop().leaves if len(ends) == 1 else ():
                 self.leaving.setdefault(ring, []).append((number, count))
-        self.never = {(ring, process): self._never(ring, process) for ring, row in enumerate(self.waiters) for process in row}
-
-    def _never(self, ring: int, process: int) -> int:
-        """The uses before the kernel for which the process does not wait, as the bits of a number: they count as waited for."""
-        first = min(use.shift for use in waits_of(self.network.processes[process]) if use.ring == ring)
-        return self.before >> -first if first < 0 else self.before
+        # The uses before the kernel for which a process does not wait, as the bits of a number: they count as waited for.
+        self.never = {
+            (ring, process): self.before >> max(0, -min(use.shift for use in waits[process] if use.ring == ring))
+            for ring, row in enumerate(self.waiters)
+            for process in row
+        }
 
 
 Key = tuple[object, ...]
 
 
 class Configuration:
-    """Mutable. `waited`: (ring, process) -> the uses waited for, as the bits of a number."""
+    """Mutable. `done`: per ring the complete uses, as the bits of a number; all below 0 are. `partial`: (ring, use) -> what has come of one
+    that is not. `waited`: (ring, process) -> the uses waited for, as the bits of a number."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.network = layout.network
         self.places = [process.start for process in self.network.processes]
-        self.cursors = [[layout.window] * process.cursors for process in self.network.processes]
-        self.rings = [RingState(layout.window) for _ in self.network.rings]
+        self.cursors = [(layout.window,) * process.cursors for process in self.network.processes]
+        self.done = [layout.before] * len(self.network.rings)
+        self.partial: dict[tuple[int, int], Partial] = {}
         self.waited = dict(layout.never)
 
     def copy(self) -> "Configuration":
         made = Configuration.__new__(Configuration)
         made.layout, made.network = self.layout, self.network
-        made.places = list(self.places)
-        made.cursors = [list(counts) for counts in self.cursors]
-        made.rings = [ring.copy() for ring in self.rings]
-        made.waited = dict(self.waited)
+        made.places, made.cursors, made.done = list(self.places), list(self.cursors), list(self.done)
+        made.partial, made.waited = dict(self.partial), dict(self.waited)
         return made
 
     def action(self, process: int) -> Action:
-        return self.network.processes[process].states[self.places[process]].action
+        return self.layout.actions[process][self.places[process]]
 
     def line(self, process: int) -> int:
         return self.network.processes[process].states[self.places[process]].line
@@ -130,18 +100,30 @@ class Configuration:
     def use(self, process: int, use: Use) -> int:
         return self.cursors[process][use.cursor] + use.shift
 
+    def complete(self, ring: int, use: int) -> bool:
+        return use < 0 or bool(self.done[ring] >> use & 1)
+
+    def below(self, ring: int) -> int:
+        """The first use that is not complete."""
+        return (~self.done[ring] & self.done[ring] + 1).bit_length() - 1
+
     def enter(self, process: int, edge: Edge) -> list[tuple[int, int]]:
         """The uses of rings that lacked only this process, which ends."""
         self.places[process] = edge.target
         for cursor, uses in edge.advances:
-            self.cursors[process][cursor] += uses
+            counts = self.cursors[process]
+            self.cursors[process] = (*counts[:cursor], counts[cursor] + uses, *counts[cursor + 1 :])
         action = self.action(process)
-        completed = []
-        for ring, _ in action.leaves if isinstance(action, End) else ():
-            for use, (arrivals, announced, delivered, owing) in list(self.rings[ring].partial.items()):
-                if arrivals == self.count(ring) and announced == delivered and not owing:
-                    completed.append((ring, use))
-                    self._complete(ring, use)
+        if not isinstance(action, End):
+            return []
+        rings = {ring for ring, _ in action.leaves}
+        completed = [
+            (ring, use)
+            for (ring, use), (arrivals, announced, delivered, owing) in self.partial.items()
+            if ring in rings and arrivals == self.count(ring) and announced == delivered and not owing
+        ]
+        for ring, use in completed:
+            self._complete(ring, use)
         return completed
 
     def count(self, ring: int) -> int:
@@ -150,15 +132,15 @@ class Configuration:
         return self.network.rings[ring].count - sum(left)
 
     def _complete(self, ring: int, use: int) -> None:
-        self.rings[ring].partial.pop(use, None)
-        self.rings[ring].completed(use)
+        self.partial.pop((ring, use), None)
+        if use >= 0:
+            self.done[ring] |= 1 << use
 
     def arrive(self, process: int, action: Arrive) -> int | None:
         """Counts the arrival; the use it completes, if any."""
-        use = self.use(process, action.use)
-        ring, count = self.rings[action.use.ring], self.count(action.use.ring)
-        self.need(process, not ring.complete(use), "an arrival for a phase that is complete")
-        arrivals, announced, delivered, owing = ring.partial.get(use, (0, 0, 0, frozenset()))
+        ring, use, count = action.use.ring, self.use(process, action.use), self.count(action.use.ring)
+        self.need(process, not self.complete(ring, use), "an arrival for a phase that is complete")
+        arrivals, announced, delivered, owing = self.partial.get((ring, use), _NOTHING)
         arrivals, announced, delivered = arrivals + action.count, announced + action.expects, delivered + action.delivers
         self.need(process, arrivals <= count, "more arrivals than the barrier counts")
         # In this schedule copies arrive at once. In another, all that are announced may be under way together, or all come first.
@@ -169,10 +151,10 @@ class Configuration:
         owing = owing - mine if action.count else owing | mine if action.expects else owing
         if arrivals == count and announced == delivered:
             self.need(process, not owing, "bytes are announced by a thread that does not arrive afterwards")
-            self._complete(action.use.ring, use)
+            self._complete(ring, use)
             return use
         self.need(process, arrivals < count or announced > delivered, "more bytes arrive than are expected")
-        ring.partial[use] = arrivals, announced, delivered, owing
+        self.partial[ring, use] = arrivals, announced, delivered, owing
         return None
 
     def wait(self, process: int, use: Use) -> int:
@@ -198,7 +180,7 @@ class Configuration:
 
     def settled(self) -> bool:
         """No phase is left with some of its arrivals."""
-        return not any(ring.partial for ring in self.rings)
+        return not self.partial
 
     def lower(self) -> tuple[int, ...]:
         """Makes the counts relative again; by how much those of each group were lowered."""
@@ -206,39 +188,45 @@ class Configuration:
         for number, counts in enumerate(self.cursors):
             # Who has ended asks for nothing more, and does not keep the window where it was.
             if isinstance(self.action(number), End):
-                self.cursors[number] = [_ENDED] * len(counts)
+                self.cursors[number] = (_ENDED,) * len(counts)
         for group in self.layout.groups:
-            counts = [count for process, cursor in group.cursors if (count := self.cursors[process][cursor]) != _ENDED]
-            if group.cursors and not counts:
+            going = [count for process, cursor in group.cursors if (count := self.cursors[process][cursor]) != _ENDED]
+            if group.cursors and not going:
                 self._forget(group)
-            by.append(min(counts, default=self.layout.window) - self.layout.window)
+            by.append(min(going, default=self.layout.window) - self.layout.window)
             if by[-1]:
                 self._lower(group, by[-1])
         for (ring, process), waits in self.waited.items():
             # What was waited for before the phase that has completed last is never asked again, and is not told apart.
-            past = self.rings[ring].below - self.network.rings[ring].stages
+            past = self.below(ring) - self.network.rings[ring].stages
             self.waited[ring, process] = waits | (1 << past) - 1 if past > 0 else waits
         return tuple(by)
 
     def _forget(self, group: Group) -> None:
         """Rings that nobody uses any more: only how far they came beside each other is still told apart."""
-        by = min(self.rings[ring].below for ring in group.rings) - self.layout.window
+        self._lower_rings(group, min(map(self.below, group.rings)) - self.layout.window)
         for ring in group.rings:
-            self.rings[ring].lowered(by)
             self.waited.update({(ring, process): self.layout.never[ring, process] for process in self.layout.waiters[ring]})
 
     def _lower(self, group: Group, by: int) -> None:
         for process, cursor in group.cursors:
-            if self.cursors[process][cursor] != _ENDED:
-                self.cursors[process][cursor] -= by
+            counts = self.cursors[process]
+            if counts[cursor] != _ENDED:
+                self.cursors[process] = (*counts[:cursor], counts[cursor] - by, *counts[cursor + 1 :])
+        self._lower_rings(group, by)
         for ring in group.rings:
-            self.rings[ring].lowered(by)
             for process in self.layout.waiters[ring]:
                 self.waited[ring, process] >>= by
 
+    def _lower_rings(self, group: Group, by: int) -> None:
+        window, before = self.layout.window, self.layout.before
+        for ring in group.rings:
+            # (`by` may be below 0 where rings are forgotten of which a use never came.)
+            self.done[ring] = (self.done[ring] << window | before) >> window + by
+        self.partial = {(ring, use - by * (ring in group.rings)): rest for (ring, use), rest in self.partial.items()}
+
     def key(self) -> Key:
-        cursors = tuple(map(tuple, self.cursors))
-        return (tuple(self.places), cursors, tuple(ring.key() for ring in self.rings), tuple(self.waited.values()))
+        return (*self.places, *self.cursors, *self.done, frozenset(self.partial.items()), *self.waited.values())
 
 
 def reached(network: Network, process: int, action: Arrive) -> tuple[tuple[int, int], ...]:
