@@ -22,7 +22,6 @@ from pipec.verify.terms import (
     Linear,
     Product,
     Symbol,
-    add,
     atom,
     both,
     choose,
@@ -30,6 +29,7 @@ from pipec.verify.terms import (
     either,
     floor,
     product,
+    summed,
 )
 
 # What the reader calls a large form: a hash of its text.
@@ -47,10 +47,7 @@ class Names:
     def linear(self, form: Linear) -> Linear:
         found = self.known.get(form)
         if found is None:
-            found = Linear(form.constant)
-            for one, times in form.terms:
-                found = add(found, self._atom(one), times)
-            self.known[form] = found
+            found = self.known[form] = summed(form.constant, [(self._atom(one), times) for one, times in form.terms])
         return found
 
     def formula(self, formula: Formula) -> Formula:
@@ -128,7 +125,7 @@ def renamed(network: Network, into: Names) -> Network:
 
 def _state(state: State, into: Names) -> State:
     action = _action(state.action, into)
-    return state if action is state.action else replace(state, action=action)
+    return state if action is state.action else State(state.line, action, state.live)
 
 
 def _action(action: Action, into: Names) -> Action:
@@ -145,8 +142,8 @@ def _action(action: Action, into: Names) -> Action:
 def _edge(edge: Edge, into: Names) -> Edge:
     if not edge.values and not edge.requires:
         return edge
-    values = tuple((symbol, None if value is None else into.linear(value)) for symbol, value in edge.values)
-    return replace(edge, values=values, requires=tuple(into.formula(one) for one in edge.requires))
+    values = tuple([(symbol, None if value is None else into.linear(value)) for symbol, value in edge.values])
+    return Edge(edge.target, values, edge.advances, tuple([into.formula(one) for one in edge.requires]))
 
 
 def in_names_of(certificate: Certificate, names: Names) -> Certificate:
@@ -159,7 +156,7 @@ def in_names_of(certificate: Certificate, names: Names) -> Certificate:
 
 
 def _node(node: Node, names: Names) -> Node:
-    return replace(node, facts=_formulas(node.facts, names))
+    return Node(_formulas(node.facts, names), node.test, node.yes, node.no)
 
 
 def _formulas(formulas: tuple[Formula, ...], names: Names) -> tuple[Formula, ...]:

@@ -33,6 +33,7 @@ from pipec.verify.terms import (
     factors_of,
     product,
     substitute,
+    summed,
     symbols_of,
 )
 
@@ -162,10 +163,7 @@ class Variables:
         return self._new(atom(symbol), symbol)
 
     def form(self, row: Row) -> Linear:
-        made = Linear(row[0])
-        for variable, coefficient in row[1]:
-            made = add(made, self.forms[variable], coefficient)
-        return made
+        return summed(row[0], [(self.forms[variable], coefficient) for variable, coefficient in row[1]])
 
     def renamed(self, variable: int, values: Mapping[int, Row]) -> Row:
         """What a derived variable is when its registers have these values."""

@@ -13,9 +13,9 @@ from pipec.verify.terms import (
     Linear,
     Product,
     Symbol,
-    add,
     atom,
     product,
+    summed,
 )
 
 _LARGEST = 1 << 128  # of a number: what a proof says is about sums and products of 64-bit values
@@ -105,7 +105,7 @@ def _read_linear(data: object, depth: int) -> Linear:
             made = Linear(integer(constant), tuple(_read_term(term, depth) for term in terms))
         case _:
             raise Malformed(f"a sum is expected, not {short(data)}")
-    if add(Linear(0), made) != made:
+    if summed(0, [(made, 1)]) != made:
         raise Malformed("a sum that is not in order")
     return made
 

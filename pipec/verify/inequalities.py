@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd
 
-from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, symbols_of
+from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, summed, symbols_of
 
 _MOST_ROWS = 150  # of inequalities while variables are eliminated
 
@@ -39,10 +39,7 @@ class Inequalities:
         return self._form(self._reduced(self._row(form)))
 
     def _form(self, row: Row) -> Linear:
-        made = Linear(row[0])
-        for variable, coefficient in row[1].items():
-            made = add(made, atom(self._atoms[variable]), coefficient)
-        return made
+        return summed(row[0], [(atom(self._atoms[variable]), coefficient) for variable, coefficient in row[1].items()])
 
     def _row(self, form: Linear) -> Row:
         return form.constant, {self._number(one): coefficient for one, coefficient in form.terms}

@@ -6,20 +6,27 @@ canonical (sorted, no zero coefficient), so that equal forms are equal values. F
 could wrap at 32 bits, the reader states a requirement beside it (see network.Edge.requires) or uses an uninterpreted function.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import combinations
 from math import inf
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pipec.record import record
 
+_SYMBOLS: "dict[str, Symbol]" = {}
 
-@record
+
+@record(eq=False)
 class Symbol:
-    """An integer whose value is fixed while it is named: a parameter, a special register, a register of a process."""
+    """An integer whose value is fixed while it is named: a parameter, a special register, a register of a process. There is one object
+    for each name, so that the two questions asked most often, whether two are equal and what a table says of one, cost nothing."""
 
     name: str
+
+    def __new__(cls, name: str) -> Self:
+        found: Any = _SYMBOLS.get(name) or _SYMBOLS.setdefault(name, object.__new__(cls))
+        return found  # type: ignore[no-any-return]
 
 
 @record(remember=True)
@@ -113,18 +120,31 @@ def add(left: Linear, right: Linear, times: int = 1) -> Linear:
     """`left + times * right`."""
     if not right.terms:
         return Linear(left.constant + times * right.constant, left.terms)
+    if not left.terms:
+        return scale(right, times, left.constant)
     found = dict(left.terms)
     for one, coefficient in right.terms:
         found[one] = found.get(one, 0) + times * coefficient
-    return Linear(left.constant + times * right.constant, _sorted(found))
+    # (Sorting takes longer than all the rest, and what has no new value is sorted.)
+    ordered = found.items() if len(found) == len(left.terms) else sorted(found.items(), key=_place)
+    return Linear(left.constant + times * right.constant, tuple([term for term in ordered if term[1]]))
 
 
-def scale(form: Linear, times: int) -> Linear:
-    return add(Linear(0), form, times)
+def summed(constant: int, parts: Iterable[tuple[Linear, int]]) -> Linear:
+    """`constant` and each form as often as the number beside it says."""
+    found: dict[Atom, int] = {}
+    for form, times in parts:
+        constant += times * form.constant
+        for one, coefficient in form.terms:
+            found[one] = found.get(one, 0) + times * coefficient
+    return Linear(constant, tuple(sorted([term for term in found.items() if term[1]], key=_place)))
 
 
-def _sorted(found: Mapping[Atom, int]) -> tuple[tuple[Atom, int], ...]:
-    return tuple(sorted(((one, c) for one, c in found.items() if c), key=_place))
+def scale(form: Linear, times: int, more: int = 0) -> Linear:
+    """`times * form + more`."""
+    return Linear(
+        more + times * form.constant, tuple([(one, times * coefficient) for one, coefficient in form.terms]) if times else ()
+    )
 
 
 def _place(term: tuple[Atom, int]) -> str:
@@ -152,10 +172,7 @@ def substitute(form: Linear, values: Mapping[Symbol, Linear]) -> Linear:
     """The form with symbols replaced, all at once; inside of atoms too."""
     if values.keys().isdisjoint(symbols_of(form)):
         return form
-    made = Linear(form.constant)
-    for one, coefficient in form.terms:
-        made = add(made, _atom(one, values), coefficient)
-    return made
+    return summed(form.constant, [(_atom(one, values), times) for one, times in form.terms])
 
 
 def _atom(one: Atom, values: Mapping[Symbol, Linear]) -> Linear:
