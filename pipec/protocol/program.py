@@ -50,6 +50,9 @@ class Program:
         self._directions: dict[tuple[int, int], list[Row]] = {}
         self._clauses: dict[tuple[int, int], list[Condition]] = {}
         self._asking: dict[int, list[Condition]] = {}
+        self._testing: dict[int, list[Row]] = {}
+        self._stepping: dict[int, list[tuple[int, Row]]] = {}
+        self._suggesting: dict[int, list[tuple[frozenset[int], list[Row]]]] = {}
         self._constants: dict[Terms, list[int]] | None = None  # by the shape of rows
         if self.variables.derived:
             for process in range(len(network.processes)):
@@ -127,11 +130,20 @@ class Program:
             live = self.live[process][place]
             found = [one(variable) for variable in sorted(live)]
             # A fact that no test asks about excludes nothing.
-            for row in (*self._tested(process), *self._begun(process)):
-                inside = self._registers_in(row)
-                if inside and inside <= live:
-                    found += [each for like in self._alike(row) for each in (like, negative(like))]
+            for inside, rows in self._suggested(process) if live else ():
+                if inside <= live:
+                    found += rows
             found = self._directions[process, place] = list(dict.fromkeys(found))
+        return found
+
+    def _suggested(self, process: int) -> list[tuple[frozenset[int], list[Row]]]:
+        """Inequalities that may hold of registers of the process, by the registers."""
+        found = self._suggesting.get(process)
+        if found is None:
+            made = [(self._registers_in(row), row) for row in dict.fromkeys((*self._tested(process), *self._begun(process)))]
+            found = self._suggesting[process] = [
+                (inside, [each for like in self._alike(row) for each in (like, negative(like))]) for inside, row in made if inside
+            ]
         return found
 
     def clauses(self, process: int, place: int) -> list[Condition]:
@@ -157,9 +169,7 @@ class Program:
                 if isinstance(state.action, Test):
                     asked.update(dict.fromkeys(each for outcome in self.test(process, place) for each in _clauses_of(outcome)))
             # After a counter has moved on the test that was passed is one of its value before.
-            for variable, before in dict.fromkeys(
-                step for s in states for edge in edges_of(s.action) for step in self._steps(edge)
-            ):
+            for variable, before in self._steps(process):
                 known = self.variables.moved({variable: before})
                 asked.update(dict.fromkeys([substituted(each, known) for each in asked]))
             found = self._asking[process] = list(asked)
@@ -189,38 +199,46 @@ class Program:
 
     def _tested(self, process: int) -> list[Row]:
         """What tests compare with 0, also in terms of counters after they have moved on."""
-        states = self.network.processes[process].states
-        found: dict[Row, None] = {}
-        for place, state in enumerate(states):
-            if isinstance(state.action, Test):
-                found.update(dict.fromkeys(each.row for each in comparisons(self.test(process, place)[0])))
-        steps = [step for state in states for edge in edges_of(state.action) for step in self._steps(edge)]
-        for variable, before in dict.fromkeys(steps):
-            found.update(dict.fromkeys([replaced(row, {variable: before}) for row in found]))
-        return [*found, *self._awaited(list(found), steps)]
+        made = self._testing.get(process)
+        if made is None:
+            found: dict[Row, None] = {}
+            for place, state in enumerate(self.network.processes[process].states):
+                if isinstance(state.action, Test):
+                    found.update(dict.fromkeys(each.row for each in comparisons(self.test(process, place)[0])))
+            steps = self._steps(process)
+            for variable, before in steps:
+                found.update(dict.fromkeys([replaced(row, {variable: before}) for row in found]))
+            made = self._testing[process] = [*found, *self._awaited(list(found), steps)]
+        return made
 
     def _awaited(self, tested: list[Row], steps: list[tuple[int, Row]]) -> Iterator[Row]:
         """What tests compare that is made of counters, in terms of counters before they move on: the answer that is to come next."""
         for row in tested:
             for made in {variable for variable, _ in row[1]} & self.variables.derived.keys():
-                for variable, before in dict.fromkeys(steps):
+                for variable, before in steps:
                     if variable in self.variables.derived[made]:
                         after = plus(one(variable), plus(before, one(variable), -1), -1)
                         yield replaced(row, {made: self.variables.renamed(made, {variable: after})})
 
-    def _steps(self, edge: Edge) -> Iterator[tuple[int, Row]]:
-        """What counters were before the edge, in terms of what they are after it."""
-        values, _ = self._edge(edge)
-        for variable, row in values.items():
-            step = plus(row, one(variable), -1)
-            if step != ZERO and not self._registers_in(step):
-                yield variable, plus(one(variable), step, -1)
+    def _steps(self, process: int) -> list[tuple[int, Row]]:
+        """What counters were before an edge on which they move on, in terms of what they are after it."""
+        found = self._stepping.get(process)
+        if found is None:
+            made: dict[tuple[int, Row], None] = {}
+            for state in self.network.processes[process].states:
+                for edge in edges_of(state.action):
+                    for variable, row in self._edge(edge)[0].items():
+                        step = plus(row, one(variable), -1)
+                        if step != ZERO and not self._registers_in(step):
+                            made[variable, plus(one(variable), step, -1)] = None
+            found = self._stepping[process] = [*made]
+        return found
 
-    def _registers_in(self, row: Row) -> set[int]:
+    def _registers_in(self, row: Row) -> frozenset[int]:
         found: set[int] = set()
         for variable, _ in row[1]:
             found.update(self.variables.derived.get(variable, (variable,) if variable >= len(self.variables.sizes) else ()))
-        return found
+        return frozenset(found)
 
 
 def _clauses_of(condition: Condition) -> Iterator[Condition]:

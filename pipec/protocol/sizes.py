@@ -54,7 +54,8 @@ class Sizes:
         self.families = [self._family(*one) for one in self._components()]
         self._state = 1
         self._tried: list[Numbers | None] = []
-        self._made: dict[tuple[tuple[tuple[int, int], ...], tuple[tuple[Symbol, int], ...]], Numbers] = {}
+        self._made: dict[tuple[int, ...], Numbers | None] = {}
+        self._same: dict[tuple[tuple[tuple[int, int], ...], tuple[tuple[Symbol, int], ...]], Numbers] = {}
 
     def within(self, conditions: Sequence[Condition]) -> Iterator[Numbers]:
         """Values of all sizes for which the conditions hold."""
@@ -76,20 +77,28 @@ class Sizes:
                 yield numbers
 
     def _next(self, number: int) -> Numbers | None:
-        values: dict[int, int] = {}
-        launch: dict[Symbol, int] = {}
+        places = []
         for family in self.families:
             # A generator of our own: the search must go the same way on every machine, or a
             # proof would be found on one and not on the next.
             self._state = (self._state * 1103515245 + 12345) % 2**31
             # The first three at fixed places, all sizes alike, since they show most; then mixtures.
-            at = number if number < 3 else self._state >> 12
-            chosen, symbols = family.choices[at % len(family.choices)]
-            values |= chosen
-            launch |= symbols
-        # Few sizes have few combinations, which come again and again: as one object, by which a search knows them.
+            places.append((number if number < 3 else self._state >> 12) % len(family.choices))
+        # Few sizes have few combinations, which come again and again.
+        key = tuple(places)
+        if key not in self._made:
+            self._made[key] = self._chosen(key)
+        return self._made[key]
+
+    def _chosen(self, places: tuple[int, ...]) -> Numbers | None:
+        values: dict[int, int] = {}
+        launch: dict[Symbol, int] = {}
+        for family, place in zip(self.families, places, strict=True):
+            values |= family.choices[place][0]
+            launch |= family.choices[place][1]
+        # As one object, by which a search knows them.
         key = (tuple(values.items()), tuple(launch.items()))
-        numbers = self._made.setdefault(key, Numbers(self.variables, launch, values))
+        numbers = self._same.setdefault(key, Numbers(self.variables, launch, values))
         return None if any(evaluated(row, numbers) < 0 for row in self.variables.known) else numbers
 
     def _large(self) -> tuple[int, ...]:

@@ -150,9 +150,15 @@ def order_from(root: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
 
 def loops(arrows: Iterable[tuple[int, int]]) -> list[frozenset[int]]:
     """Strongly connected components with at least one arrow inside (Kosaraju)."""
+    arrows = [*arrows]
+    # Round a loop numbers grow and fall again: it lies between the arrows that go back.
+    back = [arrow for arrow in arrows if arrow[1] <= arrow[0]]
+    least, most = min((next_ for _, next_ in back), default=0), max((one for one, _ in back), default=-1)
     following: dict[int, list[int]] = {}
     preceding: dict[int, list[int]] = {}
     for one, next_ in arrows:
+        if not (least <= one <= most and least <= next_ <= most):
+            continue
         following.setdefault(one, []).append(next_)
         preceding.setdefault(next_, []).append(one)
     seen: set[int] = set()
