@@ -168,6 +168,7 @@ _OTHERS = (
         Tile("gemm_sm90_halves", {"CX": cx, "BM": bm, "BN": bn, "STAGES": stages})
         for cx, (bm, bn, stages) in product((1, 2), ((128, 128, 4), (128, 176, 3), (128, 192, 3), (64, 256, 4)))
     ),
+    *(Tile("gemm_sm90_halves", {"CY": 2, "BM": bm, "BN": bn, "STAGES": 4}) for bm, bn in ((128, 128), (64, 256))),
     Tile("gemm_sm90", {"BK": 32, "STAGES": 5, "WARPS": 4}),  # two blocks share a multiprocessor
 )
 _SPLIT = (
@@ -220,8 +221,12 @@ def _swapped(shape: Shape) -> Iterator[Tile]:
         yield Tile("gemm_sm90_swapped", {"CX": 2 - parts % 2, "BM": bm, "BN": bn, "STAGES": stages})
 
 
-# With the rows of B as rows, in clusters that share A: few requests to the L2 cache for rows that begin at no multiple of 128 bytes.
-_TURNED = tuple(Tile("gemm_sm90_swapped", {"CX": 1, "CY": cy, "BM": 128, "BN": 64, "STAGES": 8}) for cy in (4, 8))
+# With the rows of B as rows, in clusters of blocks with one tile each: (CX, CY, BM, BN, stages). Few requests to the L2 cache for rows that
+# begin at no multiple of 128 bytes.
+_TURNED = tuple(
+    Tile("gemm_sm90_swapped", {"CX": cx, "CY": cy, "BM": bm, "BN": bn, "STAGES": stages, "ONCE": True})
+    for cx, cy, bm, bn, stages in ((2, 2, 80, 128, 7), (1, 8, 128, 64, 8), (1, 4, 128, 64, 8), (2, 1, 72, 128, 8))
+)
 
 FP8: dict[str, int | str] = {"AB": "e4m3", "BK": 128}
 

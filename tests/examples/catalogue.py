@@ -92,7 +92,10 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),
     "attention_sm90_backward_fused": ({"D": "128", "CAUSAL": "true"},),
-    "gemm_sm90_halves": ({"BM": "64", "BN": "176", "STAGES": "2", "BLOCKS": "4", "CX": "2"},),
+    "gemm_sm90_halves": (
+        {"BM": "64", "BN": "176", "STAGES": "2", "BLOCKS": "4", "CX": "2"},
+        {"BM": "64", "BN": "64", "STAGES": "2", "BLOCKS": "4", "CY": "2"},
+    ),
     "gemm_sm90_split_k_sums": ({"SPLITS": "3", "BM": "64", "WARPS": "4", "BN": "64", "STAGES": "2"},),
     "gemm_sm90_pingpong": (
         {"BN": "176", "STAGES": "2", "BLOCKS": "4"},
@@ -136,6 +139,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "gemm_sm90_swapped": (
         {"BM": "56", "BN": "128", "STAGES": "2", "BLOCKS": "4"},
         {"CX": "1", "CY": "2", "BM": "112", "BN": "64", "AB": "e4m3", "BK": "128"},
+        {"CX": "2", "CY": "2", "BM": "80", "BN": "128", "STAGES": "2", "ONCE": "true"},
     ),
     "gemm_sm90_persistent": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"},),
     "gemm_mxfp8": (
