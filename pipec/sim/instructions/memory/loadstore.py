@@ -79,7 +79,8 @@ def spread(warp: Warp, values: LaneValues) -> LaneValues:
 
 def _past_first_cache(d: Decoder, where: Space, *operators: str) -> bool:
     """Whether a cache operator makes the access a strong one on chips (`machine.practice`)."""
-    return any([d.flag(operator) for operator in operators]) and where in ("global", "generic")
+    found = [operator for operator in operators if d.flag(operator)]
+    return bool(found) and where in ("global", "generic")
 
 
 def _vector_length(d: Decoder) -> int:
