@@ -323,3 +323,8 @@ def test_pairs_of_short_integers_wrap_apart():
         "  .reg .b32 %r<3>; mov.u32 %r0, 0x0001FFFF; pmevent 3; add.u16x2 %r1, %r0, 0xFFFF0001; st.global.u32 [%out], %r1;"
     )
     assert (out == 0).all()
+
+
+def test_space_in_front_of_a_modifier():
+    out, _ = run("add .s32 %tid, %tid, 1; st.global .cg\n.b32 [%out], %tid;")
+    assert (out == LANE + 1).all()

@@ -85,8 +85,12 @@ class Body:
             raise unsupported(f"directive `{token.text}` is not known to the simulator", token.line)
         if token.kind != "word" or token.text[0] in ".%":
             raise malformed(f"expected an instruction, found `{token.text}`", token.line)
-        operands = self.operands(token.text.split(".")[0] == "call")
-        self.function.instructions.append(Instruction(token.text, operands, guard, token.line, self.location, self.scope))
+        opcode = token.text
+        # Whoever writes assembly by hand may leave space in front of a modifier, which no operand begins like.
+        while cursor.token.kind == "word" and cursor.token.text[0] == ".":
+            opcode += cursor.word()
+        operands = self.operands(opcode.split(".")[0] == "call")
+        self.function.instructions.append(Instruction(opcode, operands, guard, token.line, self.location, self.scope))
 
     def label(self, name: str) -> None:
         cursor = self.cursor
