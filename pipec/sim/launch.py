@@ -34,6 +34,7 @@ from .machine.threads.specials import fill_registers
 from .ptx.parse import parse
 from .ptx.tree import Function, Module
 from .units.numbers.numerics import Numerics
+from .unwritten import Started, run_with_unwritten
 
 TIMINGS = get_args(Choice)
 NUMERICS = get_args(Numerics)
@@ -105,14 +106,16 @@ def launch(
         shape = _cluster(function, cluster, whole)
         explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
 
-        def run(schedule: Schedule, prepare: Prepare | None = None) -> Machine:
+        def once(schedule: Schedule, prepare: Prepare | None) -> Started:
             machine = Machine(extents, whole, options, GlobalMemory(), schedule)
             program = _prepared(machine, module, function, dynamic_smem, arguments, allocations)
             if prepare is not None:
                 program = program.copy()
                 prepare(machine, program)
-            _run_to_the_end(machine, program, shape, explicit, cooperative)
-            return machine
+            return machine, lambda: _run_to_the_end(machine, program, shape, explicit, cooperative)
+
+        def run(schedule: Schedule, prepare: Prepare | None = None) -> Machine:
+            return run_with_unwritten(lambda one: once(one, prepare), schedule)
 
         explored = None
         if options.timing == "explore":

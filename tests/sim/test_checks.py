@@ -32,7 +32,7 @@ CASES = {
     "reserved shared memory": ("out_of_bounds", "0x3fc", "st.shared.u32 [%r2+-4], %r1;"),
     "misaligned": ("misaligned", "not a multiple of 4", "ld.global.u32 %r4, [%rd1+2];"),
     "misaligned vector": ("misaligned", "16 bytes", "ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd1+8];"),
-    "unwritten shared": ("uninitialised", "nothing has written", "ld.shared.u32 %r4, [%r2];"),
+    "unwritten shared": ("uninitialised", "nothing has written", "ld.shared.u32 %r4, [%r2]; st.global.u32 [%rd1], %r4;"),
     "load of a barrier": ("undefined", "live mbarrier", BARRIER + "ld.shared.u32 %r4, [%r3];\nEND:"),
     "second init": ("undefined", "live mbarrier", BARRIER + "mbarrier.init.shared::cta.b64 [%r3], 1;\nEND:"),
     "no barrier there": ("uninitialised", "no mbarrier", ONE + "mbarrier.arrive.shared::cta.b64 _, [%r3];\nEND:"),
@@ -71,7 +71,8 @@ CASES = {
     "unwritten tensor memory": (
         "uninitialised",
         "never written",
-        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [0];",
+        """tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [0];
+        tcgen05.wait::ld.sync.aligned; tcgen05.dealloc.cta_group::1.sync.aligned.b32 0, 32; st.global.u32 [%rd1], %r4;""",
     ),
     "foreign rank": ("out_of_bounds", "CTA rank 1", "add.u32 %r4, %r2, 0x1000000;\nst.shared.u32 [%r4], %r1;"),
     "absent peer": ("out_of_bounds", "cluster of 1", "mapa.shared::cluster.u32 %r4, %r2, 3;\nld.shared::cluster.u32 %r5, [%r4];"),

@@ -131,8 +131,15 @@ def test_every_practice_has_a_row_and_a_form() -> None:
     for name, practice in PRACTICES.items():
         assert f"| {name} | {practice.promised} | {practice.done} | {practice.evidence} |" in text
     shown = {form.practice for form in FORMS.values()} - {None}
-    # The others are shown by test_races.py, here and in tests/oracle, by test_hopper_tile.py, and by test_told.py.
-    elsewhere = {"half a tensor map", "overwriting without a proxy fence", "equal stores", "replicated loads", PAST_CACHE}
+    # The others are shown by test_races.py, here and in tests/oracle, by test_hopper_tile.py, test_told.py and test_unwritten.py.
+    elsewhere = {
+        "half a tensor map",
+        "overwriting without a proxy fence",
+        "equal stores",
+        "replicated loads",
+        PAST_CACHE,
+        UNWRITTEN,
+    }
     assert shown | elsewhere | {"registers behind wgmma.fence", "barriers that are left"} == set(PRACTICES)
 
 
@@ -156,6 +163,7 @@ def test_half_a_tensor_map(program: Program, instead: str, kind: str) -> None:
 
 
 PAST_CACHE: PracticeName = "loads and stores past the first cache"
+UNWRITTEN: PracticeName = "unwritten memory that does not matter"
 # The first CTA waits for a count that others add to, and nothing in its loop says so but the operator.
 COUNTED = """.version 9.0\n.target sm_90a\n.address_size 64
 .entry k(.param .u64 count) { .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %d<4>;
@@ -172,3 +180,25 @@ def test_loads_past_the_first_cache() -> None:
     assert caught.value.kind == "race"
     with pytest.raises(SimulationError, match="warps poll memory"):
         sim.launch(COUNTED, grid=1, block=1, arguments=[np.ones(1, np.uint32)], options=Options(rules="practice"))
+
+
+# What was stored is loaded, and the columns are given back without a wait for the load.
+NO_WAIT = """.version 9.0\n.target sm_100a\n.address_size 64
+.entry k(.param .u64 out) { .reg .b32 %r<9>; .reg .b64 %d<4>; .shared .align 4 .b32 base;
+ld.param.u64 %d1, [out]; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [base], 32; ld.shared.b32 %r1, [base];
+mov.b32 %r2, 7; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {%r2}; tcgen05.wait::st.sync.aligned;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r3}, [%r1];
+USED
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 32; st.global.b32 [%d1], %r3; ret; }"""
+
+
+def test_loads_that_are_used_and_not_waited_for() -> None:
+    out = np.zeros(1, np.uint32)
+    result = sim.launch(NO_WAIT.replace("USED", "st.global.b32 [%d1], %r3;"), block=32, arguments=[out])
+    assert result.relied_on == ["registers before tcgen05.wait::ld"] and out[0] == 7
+    (finding,) = result.findings
+    assert finding.severity == "warn" and "no tcgen05.wait::ld stands between them, although the registers were used" in str(
+        finding
+    )
+    with pytest.raises(SimulationError, match="no tcgen05.wait::ld stands between them "):
+        sim.launch(NO_WAIT.replace("USED", ""), block=32, arguments=[out])

@@ -22,6 +22,7 @@ PracticeName = Literal[
     "registers behind wgmma.fence",
     "barriers that are left",
     "loads and stores past the first cache",
+    "unwritten memory that does not matter",
 ]
 
 
@@ -68,8 +69,9 @@ PRACTICES: dict[PracticeName, Practice] = {
     ),
     "registers before tcgen05.wait::ld": Practice(
         "a thread uses what `tcgen05.ld` loads once `tcgen05.wait::ld` has been executed",
-        "the registers hold what was loaded; the wait counts for whoever writes the tensor memory next",
-        "kernels that shipped compilers emit use registers before the wait; registers of a load are tracked like those of others",
+        "the registers hold what was loaded; without a wait, whoever writes the tensor memory after that use gets a warning only",
+        "kernels that shipped compilers emit use registers before the wait, or execute none (CuTe DSL, where the source has none); "
+        "registers of a load are tracked like those of others",
     ),
     "replicated loads": Practice(
         "a store and a load of the same place by another thread that nothing orders are a race",
@@ -93,5 +95,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "in global memory they count as relaxed ones of scope gpu",
         "ptxas 13.0 makes `LDG.E.STRONG.GPU` and `STG.E.STRONG.GPU` of them, the same instructions as of relaxed ones, for sm_90a and "
         "sm_100a",
+    ),
+    "unwritten memory that does not matter": Practice(
+        "shared and tensor memory is written before it is read",
+        "it may be read where that changes no result: the launch is run again, with other bytes in all memory that nothing writes",
+        "CUB's merge sort and the reductions of quack, which is written in CuTe DSL, load what nobody wrote and leave it out of their "
+        "results",
     ),
 }

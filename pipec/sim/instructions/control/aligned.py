@@ -40,8 +40,8 @@ def _gather(warp: Warp, what: str) -> Wait:
         return MERGED
     missing = f"0x{mask_bits(warp.live & ~warp.active):08x}"
     wait = warp.park(Wait("converge", f"lanes {missing} of its own warp at {what}, which is .aligned", retry=True, aligned=True))
-    # Where each of the others waits as well, nobody will come.
-    if all(_waits(other) for other in warp.fragments) and not warp.force_joins():
+    # Where each of the others waits as well, or has gone past to where they all meet, nobody will come.
+    if all(_waits(other) for other in warp.fragments):
         raise _apart(warp, what)
     return wait
 

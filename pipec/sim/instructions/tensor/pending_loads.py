@@ -70,9 +70,12 @@ def looking(execute: Execute, used: frozenset[int], item: Instruction) -> Execut
     """`execute`, which complains where a load of these registers has not been waited for."""
 
     def look(warp: Warp) -> Outcome:
-        line = next((warp.loading[slot] for slot in used if slot in warp.loading), None)
+        loads = [warp.loading[slot] for slot in used if slot in warp.loading]
         machine = warp.cta.machine
-        if line is not None and not machine.practised("registers before tcgen05.wait::ld"):
+        if loads and machine.practised("registers before tcgen05.wait::ld"):
+            warp.thread.use_loads(max(number for _, number in loads))
+        elif loads:
+            line = loads[0][0]
             message = f"`{item.opcode}` uses a register that the tcgen05.ld of PTX line {line} loads: no tcgen05.wait::ld stands between"
             machine.findings.add("race", ("wait::ld", warp.fragment.pc), warp.here(SimulationError("race", message)))
         return execute(warp)

@@ -19,7 +19,8 @@ MMA_LATENCY, MMA_SLOTS, COMMIT_LATENCY = 64, 32, 8
 def state_of(cta: Cta, group: CtaGroup | None = None) -> TensorState:
     if cta.tensor is None:
         races = cta.machine.races if cta.machine.watching else None
-        memory = TensorMemory(lambda error: cta.machine.unwritten(SimulationError.of_unit(error)))
+        machine = cta.machine
+        memory = TensorMemory(lambda error: machine.unwritten(SimulationError.of_unit(error)), machine.schedule.filling)
         cta.tensor = TensorState(TensorOrder(races, cta.image.names), memory)
     if group is not None:
         if cta.tensor.group not in (None, group):

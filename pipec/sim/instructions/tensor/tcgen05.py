@@ -121,7 +121,7 @@ def load(d: Decoder) -> Execute:
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
     address = d.address(1)
     half = d.integer(2) if shape == "16x32bx2" else 0
-    loading = dict.fromkeys(registers(d.operand(0)), d.item.line)
+    loading = tuple(registers(d.operand(0)))
 
     def execute(warp: Warp) -> None:
         place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.ld"))
@@ -131,7 +131,7 @@ def load(d: Decoder) -> Execute:
         columns = np.ascontiguousarray(values.T)
         for write, lanes in zip(writers, columns, strict=True):
             write(warp, lanes)
-        warp.loading.update(loading)
+        warp.loading.update(dict.fromkeys(loading, (d.item.line, warp.thread.count("ld"))))
 
     return execute
 

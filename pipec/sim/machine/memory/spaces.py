@@ -125,7 +125,7 @@ class SharedMemory:
     what follows from that (None: nobody watches).
     """
 
-    def __init__(self, size: int, rank: int, races: Races | None = None, base: int = SHARED_BASE) -> None:
+    def __init__(self, size: int, rank: int, races: Races | None = None, base: int = SHARED_BASE, filling: int = 0) -> None:
         self.size, self.rank, self.races, self.base = size, rank, races, base
         self.shadow = Shadow("shared", size, 4, lambda address: f"shared address 0x{address:x}")
         self.shadow.filled_by = self._filled_by
@@ -134,8 +134,9 @@ class SharedMemory:
             races.shadows.add(self.shadow)
             self.shadow.of(4)
         padded = (size + 15) // 16 * 16
-        self.data = np.zeros(padded, np.uint8)
+        self.data = np.full(padded, filling, np.uint8) if filling else np.zeros(padded, np.uint8)
         self.state = np.zeros(padded, np.uint8)
+        self.data[:RESERVED_END] = 0
         self.state[base:RESERVED_END] = WRITTEN
         self.views, self.state_views = views_of(self.data), views_of(self.state)
         # The mbarrier that last counted bytes for each granule (-1: none): it tells which stage of which ring this is.

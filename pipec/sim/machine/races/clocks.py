@@ -24,7 +24,7 @@ REACHES: Final[dict[str, tuple[Reach, ...]]] = {
 }
 
 # What a warp sets going and waits for in order of issue. Bulk copies are waited for twice: read, and done.
-Agent = Literal["bulk read", "bulk", "cp.async", "wgmma", "pipe", "ld", "st"]
+Agent = Literal["bulk read", "bulk", "cp.async", "wgmma", "pipe", "ld", "used ld", "st"]
 
 
 def join(first: Clock, second: Clock) -> Clock:

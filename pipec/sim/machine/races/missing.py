@@ -23,6 +23,7 @@ Missing = Literal[
     "tensormap",
     "lanes",
     "tcgen05.wait::ld",
+    "tcgen05.wait::ld of what was used",
     "tcgen05.wait::st",
     "tcgen05.commit",
     "before",
@@ -76,7 +77,10 @@ def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access,
     if not old.over(knowledge.order, thread.number if old.ends is None else -1):
         if not old.issued(knowledge.order, thread.number):
             return "wait"
-        return "tcgen05.commit" if old.pipe else "tcgen05.wait::st" if old.writes else "tcgen05.wait::ld"
+        if old.pipe or old.writes:
+            return "tcgen05.commit" if old.pipe else "tcgen05.wait::st"
+        used = any(old.thread.used(number, knowledge.order) for _, number in old.ends or ())
+        return "tcgen05.wait::ld of what was used" if used else "tcgen05.wait::ld"
     if DEALLOCATION in (old.what, new.what) or (own and not old.pipe) or old.over(thread.usable):
         return None
     return "after" if old.over(knowledge.tensor) else "before"

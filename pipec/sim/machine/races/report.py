@@ -27,6 +27,10 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "tensormap": ("proxy", "its user has executed no fence.proxy.tensormap::generic.acquire since"),
     "lanes": ("lanes", "they are other lanes of the same warp, and no bar.warp.sync stands between"),
     "tcgen05.wait::ld": ("race", "no tcgen05.wait::ld stands between them"),
+    "tcgen05.wait::ld of what was used": (
+        "fence",
+        "no tcgen05.wait::ld stands between them, although the registers were used before",
+    ),
     "tcgen05.wait::st": ("race", "no tcgen05.wait::st stands between them"),
     "tcgen05.commit": ("race", "no wait for a tcgen05.commit stands between them"),
     "before": ("fence", "no tcgen05.fence::before_thread_sync stands before what orders them"),

@@ -81,6 +81,7 @@ class Thread:
         self.acquirable: dict[Reach, Knowledge] = {}
         self.agents: dict[Agent, int] = {}
         self.issued: dict[Agent, int] = {}
+        self.used_loads = 0
         # Sets of accesses (`ledger.Ledger`) that this warp is known to come after: as writers, and as readers.
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
@@ -300,6 +301,17 @@ class Thread:
 
     def count(self, kind: Agent) -> int:
         return self.issued.get(kind, 0)
+
+    def use_loads(self, time: int) -> None:
+        """Registers of `tcgen05.ld` up to its `time` were used, for which chips wait."""
+        if time > self.used_loads:
+            self.used_loads = time
+            self.learn(self.agent("used ld"), time)
+
+    def used(self, load: int, clock: Clock) -> bool:
+        """Whether `clock` knows that registers of the `tcgen05.ld` of this number were used."""
+        number = self.agents.get("used ld")
+        return number is not None and self.actors.reached(clock, number, load)
 
     def found_over(self, kinds: Iterable[Agent], time: int) -> None:
         """A wait has found the operations up to `time` over."""

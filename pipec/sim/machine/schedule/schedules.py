@@ -17,6 +17,7 @@ class Schedule:
     reversed  the last cluster of the grid starts first
     together  clusters run beside each other from the start
     without   this instruction, which waits or orders, does nothing
+    filling   the bytes that shared and tensor memory hold before anything is written there
     """
 
     timing: Timing = "order"
@@ -27,6 +28,7 @@ class Schedule:
     reversed: bool = False
     together: bool = False
     without: int = -1
+    filling: int = 0
 
 
 PLAIN = Schedule()

@@ -60,7 +60,8 @@ class Warp(Divergence):
         self.groups: dict[tuple[GroupKind, int], Groups] = {}  # by kind and lane
         self.waited_on: set[int] = set()
         self.seen: dict[int, int] = {}  # mbarrier -> the phase last seen complete
-        self.loading: dict[int, int] = {}  # registers that tcgen05.ld loads and no wait has covered, by slot: the PTX line
+        # Registers that tcgen05.ld loads and no wait has covered, by slot: the PTX line, and the number of the load.
+        self.loading: dict[int, tuple[int, int]] = {}
         # Registers touched since the last wgmma.fence, where a wgmma may come to them without another: the PTX line; and if there was one.
         self.unfenced: dict[int, int] = {}
         self.fenced = False
@@ -181,7 +182,7 @@ class Cta(AddressSpaces):
         # Cooperative groups keep barriers of parts of the CTA in what is reserved in front, and ask where that is.
         base = 0 if "%reserved_smem_offset_1" in self.image.specials else SHARED_BASE
         if size > base:
-            return SharedMemory(size, self.rank, races, base)
+            return SharedMemory(size, self.rank, races, base, self.machine.schedule.filling)
         # Of a kernel that has none every access is out of bounds, so that all CTAs of a rank may have the same.
         found: SharedMemory | None = self.machine.no_shared.get(self.rank)
         if found is None:

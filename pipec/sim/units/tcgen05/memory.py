@@ -28,11 +28,12 @@ def raised(error: UnitError) -> None:
 
 
 class TensorMemory:
-    """One CTA's tensor memory.  Cells are addressed by `lane * 512 + column`; only written cells may be read."""
+    """One CTA's tensor memory.  Cells are addressed by `lane * 512 + column`; only written cells may be read. Others hold bytes of
+    `filling`."""
 
-    def __init__(self, unwritten: Callable[[UnitError], None] = raised) -> None:
+    def __init__(self, unwritten: Callable[[UnitError], None] = raised, filling: int = 0) -> None:
         self.unwritten = unwritten
-        self.cells = np.zeros(LANES * COLUMNS, dtype=np.uint32)
+        self.cells = np.full(LANES * COLUMNS, filling * 0x01010101, dtype=np.uint32)
         self.written = np.zeros(LANES * COLUMNS, dtype=bool)
         self._grid = self.cells.reshape(LANES, COLUMNS)
         self._written_grid = self.written.reshape(LANES, COLUMNS)

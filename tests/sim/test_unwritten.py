@@ -1,0 +1,52 @@
+"""Reads of memory that nothing has written: an error where anything comes of them, whatever stands there, and only there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipec.sim import Options, SimulationError, launch
+
+HEAD = """.version 9.0\n.target sm_90a\n.address_size 64
+.entry k(.param .u64 out) { .reg .pred %p<4>; .reg .b32 %t, %r<9>; .reg .f32 %f<9>; .reg .b64 %d<4>; .shared .align 4 .b8 words[256];
+mov.u32 %t, %tid.x; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %t, 4; add.s64 %d1, %d1, %d2; setp.lt.u32 %p1, %t, 20;
+mov.b32 %r1, words; mad.lo.u32 %r1, %t, 4, %r1; cvt.rn.f32.u32 %f1, %t; add.f32 %f1, %f1, 1.0;
+@%p1 st.shared.f32 [%r1], %f1; bar.sync 0; ld.shared.f32 %f2, [%r1];\n"""
+STORE = "st.global.f32 [%d1], %f3; ret; }"
+HARMLESS = {
+    "stored by nobody": "mov.f32 %f3, %f2; @!%p1 bra END; st.global.f32 [%d1], %f3; END: ret; }",
+    "replaced": "selp.f32 %f3, %f2, 0.0, %p1;" + STORE,
+    "masked": "selp.b32 %r2, -1, 0, %p1; mov.b32 %r3, %f2; and.b32 %r3, %r3, %r2; mov.b32 %f3, %r3;" + STORE,
+}
+# Zeros, which a simulator might find there, would hide each of these.
+HARMFUL = {
+    "summed": "add.f32 %f3, %f2, 1.0;" + STORE,
+    "multiplied by zero": "mul.f32 %f3, %f2, 0.0;" + STORE,
+    "a maximum": "max.f32 %f3, %f2, 0.0;" + STORE,
+    "decides": "setp.gt.f32 %p2, %f2, 0.0; selp.f32 %f3, 1.0, 0.0, %p2;" + STORE,
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_harmless(name):
+    out = np.ones(32, np.float32)
+    result = launch(HEAD + HARMLESS[name], block=32, arguments=[out])
+    assert result.relied_on == ["unwritten memory that does not matter"] and not result.findings
+    assert (out[:20] == np.arange(1, 21)).all()
+    with pytest.raises(SimulationError, match="nothing has written"):
+        launch(HEAD + HARMLESS[name], block=32, arguments=[out], options=Options(rules="documents"))
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_harmful(name):
+    out = np.ones(32, np.float32)
+    with pytest.raises(SimulationError, match="load of 4 bytes at shared address 0x450, which nothing has written") as caught:
+        launch(HEAD + HARMFUL[name], block=32, arguments=[out])
+    assert caught.value.kind == "uninitialised"
+    assert np.isfinite(out).all(), "the first run's results"
+
+
+def test_all_schedules_take_it_alike():
+    out = np.zeros(32, np.float32)
+    result = launch(HEAD + HARMLESS["replaced"], block=32, arguments=[out], options=Options("explore"))
+    assert result.explored is not None and not result.findings
