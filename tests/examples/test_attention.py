@@ -97,7 +97,9 @@ def test_a_maximum_that_grows(grows: int) -> None:
     compare_output(case, given)
 
 
-@pytest.mark.parametrize(("stem", "tile"), [("attention_sm90_persistent", ("BM", "64")), ("attention_sm90_roles", ("GROUPS", "2"))])
+@pytest.mark.parametrize(
+    ("stem", "tile"), [("attention_sm90_persistent", ("BM", "64")), ("attention_sm90_roles", ("GROUPS", "2"))]
+)
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 def test_heads_share_keys_and_sequences_have_lengths(causal: bool, stem: str, tile: tuple[str, str]) -> None:
     """Two sequences, four heads of queries on two of keys in each; one block walks over all tiles, so it goes from length to length."""

@@ -72,6 +72,7 @@ INSIDE = {
         "load",
         "arguments",
         "explore",
+        "unwritten",
         "launch",
         "timeline",
     ),
