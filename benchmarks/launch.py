@@ -138,17 +138,21 @@ def works(launches: dict[str, Launch], sets: Sequence[Tensors]) -> dict[str, Cal
 
 def parts(kernel: Any, sets: Sequence[Tensors]) -> dict[str, Callable[[int], object]]:
     """What a launch of pipec with fresh tensors is made of, each alone."""
+    from pipec.runtime.arguments.recognition import recogniser
     from pipec.runtime.gpu.cuda_driver import load
 
+    recognise = recogniser(sets[0])
+    assert recognise is not None, "this torch does not recognise tensors as a whole"
     launcher = kernel._launcher
     kernel(*sets[0])
-    (known,) = launcher._known.values()
+    known = next(iter(launcher._known.values())).prepared
     plan, loaded, driver = known.plan, known.kernel, load()
     frame = loaded._frame(plan.programmatic)
     addresses = [launcher._read(tensors)[1] for tensors in sets]
     frame.fill(plan, addresses[0], ())
     return {
         "part: reading the arguments": lambda at: launcher._read(sets[at % POOL]),
+        "part: recognising the arguments": lambda at: recognise(*sets[at % POOL]),
         "part: whether outputs overlap": lambda at: plan.separate(addresses[at % POOL]),
         "part: filling the parameters, fresh": lambda at: frame.fill(plan, addresses[at % POOL], ()),
         "part: filling the parameters, same": lambda at: frame.fill(plan, addresses[0], ()),

@@ -211,7 +211,7 @@ def replaced_addresses(kernel: Any) -> Row:
     tensors = _made()
     launcher = Launcher(kernel.interface, kernel.ptx)  # the kernel's own has plans of other shapes, too
     launcher(tensors)
-    (known,) = launcher._known.values()
+    known = next(iter(launcher._known.values())).prepared
     bound = bind(kernel.interface, tensors)
     maps = [value for value in values_of(kernel.interface, bound) if isinstance(value, TensorMapValue)]
     frame = known.kernel._frame(known.plan.programmatic)

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from pipec.runtime.arguments.sample import random_arguments
     from pipec.runtime.gpu.cuda import devices
     from pipec.runtime.image import Image
-    from pipec.runtime.launcher import Launcher, LaunchOptions, LaunchResult, launch
+    from pipec.runtime.launcher import Launcher, LaunchOptions, launch
+    from pipec.runtime.result import LaunchResult
 
 _LAZY = {
     "Image": "image",
     "LaunchOptions": "launcher",
-    "LaunchResult": "launcher",
+    "LaunchResult": "result",
     "Launcher": "launcher",
     "launch": "launcher",
     "devices": "gpu.cuda",

@@ -9,20 +9,22 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pipec.interface import MULTIPROCESSORS, KernelInterface, LaunchExpression, ScalarArgument
+from pipec.runtime.again import Again, Prepared, again
 from pipec.runtime.arguments.signatures import Reader
 from pipec.runtime.arguments.views import recording
 from pipec.runtime.errors import DeviceError, LaunchError
 from pipec.runtime.image import Image
+from pipec.runtime.result import LaunchResult
 
 if TYPE_CHECKING:
     from pipec.runtime.arguments.binding import Bound
     from pipec.runtime.arguments.views import View
     from pipec.runtime.gpu.cuda import CudaKernel
-    from pipec.runtime.gpu.plans import Plan
-    from pipec.sim import Options, Result
+    from pipec.sim import Options
 
 DEVICES = ("auto", "cuda", "sim")
 REMEMBERED = 1024  # signatures whose plans are kept per kernel
+_TRIES = 8  # how often what recognises the tensors of a signature is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +36,6 @@ class LaunchOptions:
     simulation: "Options | None" = None
     programmatic: bool | None = None
     multiprocessors: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchResult:
-    """What ran: `device` "sim" or "cuda:N"; `launched` False when the grid was empty; `simulation` the simulator's result."""
-
-    kernel: str
-    device: str
-    grid: tuple[int, int, int]
-    dimensions: Mapping[str, int]
-    launched: bool
-    simulation: "Result | None" = None
 
 
 def launch(
@@ -68,11 +58,10 @@ def launch(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is kept of a signature."""
+    """What is kept of a signature; `again`, where launches like it can be recognised."""
 
-    kernel: "CudaKernel"
-    plan: "Plan"
-    result: LaunchResult
+    prepared: Prepared
+    again: Again | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +88,7 @@ class Launcher:
         self._read = Reader(interface)
         self._cuda: dict[int, CudaKernel] = {}
         self._known: dict[tuple[object, ...], _Known] = {}
+        self.again: Again | None = None  # the launch that was made last, where tensors like its own can be recognised
         self._lock = Lock()
         self._fitting: int | _NoDevice | None = None
 
@@ -110,6 +100,11 @@ class Launcher:
         stream: Any = None,
         options: LaunchOptions | None = None,
     ) -> LaunchResult:
+        last = self.again
+        if last is not None and options is None and last.device == device and type(arguments) is tuple:
+            result = last.launch(arguments, stream)
+            if result is not None:
+                return result
         options = options or _DEFAULTS
         # The simulator takes far longer than any check, so its launches keep no plans.
         if device == "sim":
@@ -128,15 +123,27 @@ class Launcher:
         known = self._known.get(signature)
         if known is None:
             return self._unknown(arguments, device, stream, options, signature)
-        plan = known.plan
+        prepared = known.prepared
+        plan = prepared.plan
         # Both can change from call to call though the signature stays the same. The slow way finds the words to refuse it with.
         if (plan.differentiable and recording()) or not plan.separate(addresses):
             return self._unknown(arguments, device, stream, options, None)  # refuses it
         if views:
-            self._check_memory(known, addresses, views)
-        # From the second launch of a signature on, this is all that is left to do.
-        known.kernel.launch(plan, addresses, numbers, stream)
-        return known.result
+            self._check_memory(prepared, addresses, views)
+        # From the second launch of a signature on, this is all that is left to do, and less where the next one is recognised.
+        prepared.kernel.launch(plan, addresses, numbers, stream)
+        if known.again is not None:
+            self.again = self._renewed(signature, known, ordered) if known.again is last else known.again
+        return prepared.result
+
+    def _renewed(self, signature: tuple[object, ...], known: _Known, arguments: Sequence[Any]) -> Again | None:
+        """For a launch whose signature is that of the last one, but whose tensors were not recognised: torch is in another state."""
+        last = known.again
+        if last is None or last.made >= _TRIES:
+            return last
+        new = again(known.prepared, last.device, self._read, arguments, self._shaping, last.made + 1)
+        self._remember(signature, _Known(known.prepared, new))
+        return new
 
     def _ordered(self, arguments: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any]:
         """In the kernel's order; too few where a name is missing."""
@@ -144,7 +151,7 @@ class Launcher:
             return arguments
         return [arguments[name] for name in self._names if name in arguments] if len(arguments) == len(self._names) else ()
 
-    def _check_memory(self, known: _Known, addresses: Sequence[int], views: "Mapping[int, View]") -> None:
+    def _check_memory(self, known: Prepared, addresses: Sequence[int], views: "Mapping[int, View]") -> None:
         """Arrays of other libraries than torch are memory that CUDA knows."""
         from pipec.runtime.gpu import guards
 
@@ -180,7 +187,11 @@ class Launcher:
         plan = kernel.plan(bound, grid, programmatic, numbers)
         kernel.launch(plan, [view.address for view in bound.views.values()], numbers, stream)
         if signature is not None:
-            self._remember(signature, _Known(kernel, plan, result))
+            prepared = Prepared(kernel, plan, result)
+            ordered = self._ordered(arguments)
+            usual = options == _DEFAULTS
+            self.again = again(prepared, device, self._read, ordered, self._shaping, 1) if usual else None
+            self._remember(signature, _Known(prepared, self.again))
         return result
 
     def _remember(self, signature: tuple[object, ...], known: _Known) -> None:

@@ -106,6 +106,8 @@ class InTurn:
     """Kernels that run one after the other on one stream, in place of `otherwise`. Tensors that it does not have hold zeros when the
     first of them begins, and belong to the call: nothing is kept, so that calls may overlap on any streams, and graphs be captured."""
 
+    again = None  # one launch does not tell of the others
+
     def __init__(
         self, steps: tuple[CompiledKernel, ...], scratch: Mapping[str, TensorArgument], otherwise: CompiledKernel
     ) -> None:

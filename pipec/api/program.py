@@ -17,6 +17,7 @@ from pipec.record import replace
 if TYPE_CHECKING:
     from pipec.predict.launch import Prediction
     from pipec.runtime import Launcher, LaunchResult
+    from pipec.runtime.again import Again
     from pipec.tune.choice import Candidate, Choices
     from pipec.tune.measure import Outcome
     from pipec.tune.tuned import Tuned
@@ -79,6 +80,16 @@ class CompiledKernel:
 
         return Launcher(self.interface, self.ptx)
 
+    @cached_property
+    def _remembers(self) -> "Launcher | Tuned[Any]":
+        """What knows of the last launch."""
+        return self._launcher if self.tuned is None else self.tuned
+
+    @property
+    def again(self) -> "Again | None":
+        """The last launch, where one like it can be recognised."""
+        return self._remembers.again
+
     def __call__(
         self,
         /,
@@ -96,6 +107,17 @@ class CompiledKernel:
         end, and raises pipec.runtime.HangError when it hangs. Raises pipec.runtime.ArgumentError before anything runs when an
         argument does not fit.
         """
+        # What was launched last is nearly always what is launched now.
+        if (
+            options is None
+            and debug is None
+            and not by_name
+            and (last := self._remembers.again) is not None
+            and last.device == device
+        ):
+            again = last.launch(arguments, stream)
+            if again is not None:
+                return again
         # As nearly always there is nothing to check, it is not called.
         if options is not None or type(device) is not str or len(device) > _LONGEST_DEVICE:
             _check_call(self.name, device, options)
@@ -106,11 +128,16 @@ class CompiledKernel:
             ordered = arguments if not by_name else [self._named(arguments, by_name).get(name) for name in names]
             other = self.tuned.variant(ordered, device)
             if other is not None:
-                return other(*arguments, device=device, stream=stream, options=options, **by_name)
+                result = other(*arguments, device=device, stream=stream, options=options, **by_name)
+                self.tuned.again = other.again
+                return result
         if debug is not None and (seconds := debug_seconds(debug)) is not None and self.watched is not None:
             return self.watched(seconds)(*arguments, device=device, stream=stream, options=options, **by_name)
         given: Any = self._named(arguments, by_name) if by_name else arguments
-        return self._launcher(given, device=device, stream=stream, options=options)
+        result = self._launcher(given, device=device, stream=stream, options=options)
+        if self.tuned is not None:
+            self.tuned.again = self._launcher.again
+        return result
 
     def predict(self, *, device: str | None = None, clock: float | None = None, **sizes: int) -> "Prediction":
         """How long a launch with these sizes takes, and why, without a GPU: `kernel.predict(M=4096, N=4096, K=4096)`.

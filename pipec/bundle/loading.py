@@ -17,7 +17,8 @@ from pipec.runtime.errors import ArgumentError, DeviceError
 
 if TYPE_CHECKING:
     from pipec.runtime.gpu.cuda_driver import Device
-    from pipec.runtime.launcher import Launcher, LaunchOptions, LaunchResult
+    from pipec.runtime.launcher import Launcher, LaunchOptions
+    from pipec.runtime.result import LaunchResult
 
 _MOST_SHAPES = 4096  # remembered; more are forgotten all at once
 

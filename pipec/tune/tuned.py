@@ -5,7 +5,7 @@ fits, the values in the file are taken: there is nothing to be fast on, and ever
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, TensorArgument
@@ -15,6 +15,9 @@ from pipec.tune.store import keep, kept, shipped
 from pipec.tune.table import Row, bucket, found
 from pipec.verify.conditions import met, names_in
 from pipec.verify.data import formula_of
+
+if TYPE_CHECKING:
+    from pipec.runtime.again import Again
 
 Variant = TypeVar("Variant")
 Origin = Literal["measured", "table", "model", "file"]
@@ -64,6 +67,7 @@ class Tuned(Generic[Variant]):
         self._by_bucket: dict[tuple[Gpu, tuple[tuple[str, int], ...]], Chosen] = {}
         self._variants: dict[Candidate, Variant] = {}
         self._rows: dict[str, list[Row]] = {}
+        self.again: Again | None = None  # the last launch, of whichever candidate it was
 
     @property
     def label(self) -> str:
@@ -134,6 +138,7 @@ class Tuned(Generic[Variant]):
         keep(self.choices.source, row)
         self._rows.clear()
         self._by_shapes.clear()
+        self.again = None
 
     def _measured(self, device: str) -> list[Row]:
         if device not in self._rows:

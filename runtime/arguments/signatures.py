@@ -16,7 +16,7 @@ _NO_MEMORY = -1  # in place of the low bits of a null address: an empty tensor, 
 # What an argument that cannot be read raises. Where it is bound to its parameter it gets a message.
 UNREADABLE = (AttributeError, BufferError, IndexError, NotAnArray, NotImplementedError, RuntimeError, TypeError, ValueError)
 
-_Select = Callable[[Sequence[Any]], Sequence[Any]]
+Select = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 # A call's arguments taken apart: the key, all that a launch depends on but addresses and numbers; the tensors' addresses, in the
@@ -30,20 +30,20 @@ class Reader:
 
     def __init__(self, interface: KernelInterface) -> None:
         is_tensor = [isinstance(argument, TensorArgument) for argument in interface.arguments]
-        self._tensors = _selection([at for at, one in enumerate(is_tensor) if one])
-        self._numbers = None if all(is_tensor) else _selection([at for at, one in enumerate(is_tensor) if not one])
-        self._count = len(is_tensor)
-        self._low_bits = alignment(interface) - 1  # of an address; they belong to the signature
+        self.tensors = _selection([at for at, one in enumerate(is_tensor) if one])
+        self.numbers = None if all(is_tensor) else _selection([at for at, one in enumerate(is_tensor) if not one])
+        self.count = len(is_tensor)
+        self.low_bits = alignment(interface) - 1  # of an address; they belong to the signature
 
     def __call__(self, arguments: Sequence[Any]) -> Reading | None:
         """None for arguments whose launch must be prepared from nothing, as those in host memory."""
-        if len(arguments) != self._count:
+        if len(arguments) != self.count:
             return None
         key: list[Any] = []
         addresses: list[int] = []
-        low_bits = self._low_bits
+        low_bits = self.low_bits
         try:
-            for tensor in self._tensors(arguments):
+            for tensor in self.tensors(arguments):
                 address = tensor.data_ptr()
                 addresses.append(address)
                 # CUDA tensors alone have plans, so that the number of the device tells it. A tuple in the key for each: to copy its
@@ -61,9 +61,9 @@ class Reader:
                 )
         except UNREADABLE:
             return self._others(arguments)
-        if self._numbers is None:
+        if self.numbers is None:
             return tuple(key), addresses, (), None
-        numbers = self._numbers(arguments)
+        numbers = self.numbers(arguments)
         key += map(type, numbers)
         return tuple(key), addresses, numbers, None
 
@@ -73,23 +73,23 @@ class Reader:
         addresses: list[int] = []
         views: dict[int, View] = {}
         try:
-            for at, array in enumerate(self._tensors(arguments)):
+            for at, array in enumerate(self.tensors(arguments)):
                 view = view_of(array)
                 if view.on_host:
                     return None
                 if not is_torch(type(array)):
                     views[at] = view
                 differentiable = bool(getattr(array, "requires_grad", False))
-                low = view.address & self._low_bits if view.address else _NO_MEMORY
+                low = view.address & self.low_bits if view.address else _NO_MEMORY
                 key += (at in views, view.shape, view.strides, view.dtype, view.device, view.readonly, differentiable, low)
                 addresses.append(view.address)
         except UNREADABLE:
             return None
-        numbers = () if self._numbers is None else self._numbers(arguments)
+        numbers = () if self.numbers is None else self.numbers(arguments)
         return (*key, *map(type, numbers)), addresses, numbers, views
 
 
-def _selection(places: list[int]) -> _Select:
+def _selection(places: list[int]) -> Select:
     if len(places) > 1:
         return itemgetter(*places)
     return lambda arguments: [arguments[at] for at in places]

@@ -278,3 +278,34 @@ def test_the_library_chooses_kernels_for_what_they_are_for() -> None:
 def test_the_library_says_what_it_has(wrong: dict) -> None:
     with pytest.raises(pipec.CompileError, match="E1021(.|\n)*(sm_90a|bf16 or f16 or e4m3)"):
         library.gemm(**wrong)
+
+
+# -------------------------------------------------------------------------------------------------- what was launched last
+
+
+class Again:
+    """Stands in for pipec.runtime.again.Again."""
+
+    def __init__(self, device: str = "cuda") -> None:
+        self.device, self.calls = device, 0
+
+    def launch(self, arguments: tuple[object, ...], stream: object) -> object:
+        self.calls += 1
+        return "again" if len(arguments) == 3 else None
+
+
+def test_a_launch_like_the_last_one_asks_for_no_choice(scale: pipec.CompiledKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = scale.tuned
+    assert tuned is not None
+    x, y = arrays(40, 64)
+    variant = tuned.of(named(scale, "kernel=rows BM=32"))
+    variant._launcher.again = again = Again("sim")  # type: ignore[assignment]
+    monkeypatch.setattr(tuned, "variant", lambda arguments, device: variant)
+    monkeypatch.setattr(type(variant._launcher), "__call__", lambda *_, **__: "launched")
+    assert scale(x, y, 1.0, device="sim") == "again" and again.calls == 1  # by the variant, which knows its last launch
+    assert tuned.again is again
+    monkeypatch.setattr(tuned, "variant", None)  # is not asked any more
+    assert scale(x, y, 1.0, device="sim") == "again" and again.calls == 2
+    outcome = best(tuned.choices, {"M": 40, "N": 64}, FakeBench({}))
+    tuned.remember(outcome.row(tuned.label))
+    assert tuned.again is None  # another candidate may be the fastest now
