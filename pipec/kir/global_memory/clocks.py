@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from pipec.kir.global_memory.accesses import Access, RoleAccesses
 from pipec.kir.global_memory.courses import Course
-from pipec.kir.global_memory.runs import Event, HandOver, Run, Touch
+from pipec.kir.global_memory.runs import Event, HandOver, Passed, Run, Taken, Touch, Turn
 from pipec.kir.ir import Kernel
 from pipec.record import record
 from pipec.sema import tree
@@ -24,12 +24,15 @@ class Stamped:
 class Clocks:
     """Every signal, or those of the sides that `speak`, passes on all that its role knows: two uses without an order have none.
 
-    `ended`: every role has come to its end, in one order of their steps.
+    `ended`: every role has come to its end, in one order of their steps. `taken`: turns that a role waited for, and at which step;
+    `passed`: turns that were passed on, and what was known by then.
     """
 
     def __init__(self, events: list[list[Event]], speak: Callable[[tree.Pipeline, Side], bool] = lambda *_: True) -> None:
         self._speak = speak
         self.touches: list[tuple[int, Stamped]] = []
+        self.taken: list[tuple[int, Turn, int]] = []
+        self.passed: list[tuple[Turn, tuple[int, ...]]] = []
         self._events = events
         self._next = [0] * len(events)
         self._known = [[0] * len(events) for _ in events]
@@ -51,7 +54,11 @@ class Clocks:
             known[number] = event.step
             if isinstance(event, Touch):
                 self.touches.append((number, Stamped(event, tuple(known))))
-            elif isinstance(event, HandOver) and not self._hand_over(event, known):
+            elif isinstance(event, Taken):
+                self.taken.append((number, event.turn, event.step))
+            elif isinstance(event, Passed):
+                self.passed.append((event.turn, tuple(known)))
+            elif not self._hand_over(event, known):
                 break
             self._next[number] += 1
         return self._next[number] > start

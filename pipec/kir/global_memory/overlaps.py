@@ -14,7 +14,7 @@ from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.courses import Course, short_course
 from pipec.kir.global_memory.launches import SIZES, WHOLE_TILES, Cells, Launch, Position, launches
 from pipec.kir.global_memory.places import Along, Place, apart, apart_by_blocks
-from pipec.kir.global_memory.runs import Passed, Run, Touch
+from pipec.kir.global_memory.runs import Passed, Run, Touch, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
@@ -27,6 +27,7 @@ _MOST_SIZES = 2
 _CORNERS = 27  # of its blocks, at most
 _MOST_WORK = 1_500  # expressions, in all of them
 _MOST_TOUCHES = 600  # of one tensor in one launch
+_MOST_TOGETHER = 8  # blocks all of whose roles are run together
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
 
 
@@ -61,7 +62,7 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
         met: dict[str, Met] = {}
         left, sizes = suspects - found.keys(), 0
         while left and sizes < _MOST_SIZES and (launch := next(several, None)) is not None:
-            met = dict(_met(kernel, courses, launch, left)) | met
+            met = dict(_met(kernel, courses, rows, launch, left)) | met
             left &= met.keys()
             sizes += 1
         if sizes == _MOST_SIZES:
@@ -123,14 +124,39 @@ def _own(axes: list[Along], one: Place, other: Place) -> bool:
 
 @record(eq=False)
 class _Use:
+    """`held`: the turns that its block had waited for by then; `passed`: those that its block passes on only when it is done."""
+
     role: Role
     block: Position
     touch: Touch
-    passed: tuple[Passed, ...]
+    held: frozenset[Turn]
+    passed: frozenset[Turn]
 
 
-def _met(kernel: Kernel, courses: list[Course], launch: Launch, suspects: frozenset[str]) -> Iterator[tuple[str, Met]]:
+def _met(
+    kernel: Kernel, courses: list[Course], rows: tuple[RoleAccesses, ...], launch: Launch, suspects: frozenset[str]
+) -> Iterator[tuple[str, Met]]:
+    turns = _turns(kernel)
+    if turns and not {row.role.name for row in rows} <= turns:
+        found = _of_all_roles(kernel, rows, launch)
+    else:
+        found = _of_each_role(courses, launch)
     uses: dict[str, list[_Use]] = {tensor: [] for tensor in suspects}
+    for use in found:
+        if _inside(use.touch) and len(uses.get(use.touch.access.tensor, (None,) * _MOST_TOUCHES)) < _MOST_TOUCHES:
+            uses[use.touch.access.tensor].append(use)
+    for tensor, all_of in uses.items() if turns is not None else ():
+        cells = Cells([one.touch.box for one in all_of])
+        earlier = ((all_of[place], use) for number, use in enumerate(all_of) for place in cells.before(number))
+        pairs = ((one, use) for one, use in earlier if one.block != use.block)
+        race = next((pair for pair in pairs if _race(kernel, *pair)), None)
+        if race is not None:
+            first, second = race
+            blocks = first.block, second.block
+            yield tensor, Met((first.role, first.touch), (second.role, second.touch), blocks, launch.sizes)
+
+
+def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
     work = 0
     for block, known in launch.blocks.items():
         for course in courses:
@@ -139,24 +165,23 @@ def _met(kernel: Kernel, courses: list[Course], launch: Launch, suspects: frozen
             run = Run(course, known)
             events = list(run.events())
             work += run.work
-            passed = tuple(event for event in events if isinstance(event, Passed))
+            passed = [event for event in events if isinstance(event, Passed)]
             for event in events:
-                if (
-                    isinstance(event, Touch)
-                    and _inside(event)
-                    and len(uses.get(event.access.tensor, (None,) * _MOST_TOUCHES)) < _MOST_TOUCHES
-                ):
-                    uses[event.access.tensor].append(_Use(course.role, block, event, passed))
-    turns = _turns(kernel)
-    for tensor, all_of in uses.items():
-        cells = Cells([one.touch.box for one in all_of])
-        earlier = ((all_of[place], use) for number, use in enumerate(all_of) for place in cells.before(number))
-        pairs = ((one, use) for one, use in earlier if one.block != use.block)
-        found = next((pair for pair in pairs if _race(kernel, *pair, turns)), None)
-        if found is not None:
-            first, second = found
-            blocks = first.block, second.block
-            yield tensor, Met((first.role, first.touch), (second.role, second.touch), blocks, launch.sizes)
+                if isinstance(event, Touch):
+                    behind = frozenset(one.turn for one in passed if one.step >= event.step)
+                    yield _Use(course.role, block, event, event.held, behind)
+
+
+def _of_all_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch) -> Iterator[_Use]:
+    """The turns of one role tell of what others do where hand-overs carry them on."""
+    for block, known in islice(launch.blocks.items(), _MOST_TOGETHER):
+        clocks = _together(kernel, rows, known)
+        if _shares(kernel) or clocks is None:
+            return
+        for number, use in clocks.touches:
+            held = frozenset(turn for role, turn, step in clocks.taken if use.clock[role] >= step)
+            passed = frozenset(turn for turn, clock in clocks.passed if clock[number] >= use.touch.step)
+            yield _Use(kernel.roles[number], block, use.touch, held, passed)
 
 
 def _turns(kernel: Kernel) -> frozenset[str] | None:
@@ -167,12 +192,8 @@ def _turns(kernel: Kernel) -> frozenset[str] | None:
     return frozenset(found) if len(found) < 2 else None
 
 
-def _race(kernel: Kernel, one: _Use, other: _Use, turns: frozenset[str] | None) -> bool:
-    if not _clash(one.touch, other.touch) or turns is None:
-        return False
-    if turns and not {one.role.name, other.role.name} <= turns:
-        return False  # a hand-over may pass on what a turn has ordered
-    if _earlier(one, other) or _earlier(other, one):
+def _race(kernel: Kernel, one: _Use, other: _Use) -> bool:
+    if not _clash(one.touch, other.touch) or _earlier(one, other) or _earlier(other, one):
         return False
     shape = kernel.cluster.shape
     near = all(at // width == there // width for at, there, width in zip(one.block, other.block, shape, strict=True))
@@ -188,11 +209,7 @@ def _clash(one: Touch, other: Touch) -> bool:
 
 def _earlier(one: _Use, other: _Use) -> bool:
     """Whether the one is done before its block passes on a turn, and the other after its block has waited for a later one."""
-    return any(
-        passed.step >= one.touch.step and passed.turn[0] == place and passed.turn[1] < turn
-        for passed in one.passed
-        for place, turn in other.touch.held
-    )
+    return any(here == there and turn < later for here, turn in one.passed for there, later in other.held)
 
 
 # ------------------------------------------------------------------------------------------------------------ in one block
@@ -298,11 +315,9 @@ def _shares(kernel: Kernel) -> bool:
 
 def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[Met]:
     block, known = next(iter(launch.blocks.items()))
-    touching = {row.role.name: row for row in rows}
-    runs = [Run(Course(touching.get(role.name, RoleAccesses(role, ()))), known) for role in kernel.roles]
-    clocks = Clocks([list(run.events()) for run in runs])
-    if not all(run.ended for run in runs) or not clocks.ended:
-        return  # who waits for whom is not known to the end
+    clocks = _together(kernel, rows, known)
+    if clocks is None:
+        return
     for tensor in sorted(suspects):
         uses = [(role, one) for role, one in clocks.touches if one.touch.access.tensor == tensor and _inside(one.touch)]
         uses = uses[:_MOST_TOUCHES]
@@ -313,6 +328,14 @@ def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, s
                     yield Met(
                         (kernel.roles[other], first.touch), (kernel.roles[role], second.touch), (block, block), launch.sizes
                     )
+
+
+def _together(kernel: Kernel, rows: tuple[RoleAccesses, ...], known: Mapping[str, int]) -> Clocks | None:
+    """All roles of a block; None where it is not known to the end who waits for whom."""
+    touching = {row.role.name: row for row in rows}
+    runs = [Run(Course(touching.get(role.name, RoleAccesses(role, ()))), known) for role in kernel.roles]
+    clocks = Clocks([list(run.events()) for run in runs])
+    return clocks if clocks.ended and all(run.ended for run in runs) else None
 
 
 def _apart_in_time(role: int, one: Stamped, partner: int, other: Stamped) -> bool:

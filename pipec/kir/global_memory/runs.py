@@ -55,12 +55,18 @@ class HandOver:
 
 
 @record(eq=False)
+class Taken:
+    turn: Turn
+    step: int
+
+
+@record(eq=False)
 class Passed:
     turn: Turn
     step: int
 
 
-Event = Touch | HandOver | Passed
+Event = Touch | HandOver | Taken | Passed
 
 
 class Scalars:
@@ -230,7 +236,9 @@ class Run(Scalars):
                 yield HandOver(pipeline, "producer", True, last + pipeline.stages, self._step)
             case tree.AwaitTurn():
                 self._turn = self._taken(operation)
-                self._held |= {self._turn} if self._turn else frozenset()
+                if self._turn is not None:
+                    self._held |= {self._turn}
+                    yield Taken(self._turn, self._step)
             case tree.PassTurn() if self._turn is not None:
                 yield Passed(self._turn, self._step)
             case _:
