@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 COUNTED = ("parse", "analyse", "build", "check", "plan", "limits", "lower")
 # Four times would be quadratic. A row that is doubled costs twice, and a little is left to what is asked of pairs of neighbours.
 MOST_GROWTH = 2.5
-LEAST = 300  # calls below which growth is that of what is made once
+LEAST = 600  # calls below which growth is that of what is made once, or of what a cluster of one CTA along x does without
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,14 +1,19 @@
 """Launches that are tried: a few sizes that a kernel admits, and the first blocks of each grid."""
 
 from collections.abc import Iterator, Mapping
-from itertools import islice, product
+from itertools import islice, permutations, product
 
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
 from pipec.kir.global_memory.runs import Box, Scalars, Unknown
 from pipec.kir.ir import Kernel
+from pipec.kir.plan.roles import expressions
+from pipec.kir.walk import children
 from pipec.record import record
+from pipec.sema import tree
+from pipec.terms.term import Operator, Term
+from pipec.terms.walk import leaves
 from pipec.verify.conditions import condition_data, met
 
 Position = tuple[int, int, int]
@@ -16,10 +21,14 @@ Position = tuple[int, int, int]
 # By dimension and by scalar parameter. Tensors that TMA reaches have rows of 16 bytes; packed elements come by 128.
 SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
 WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to come round to those of another block
+FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to come to a block that the kernel names
 _PACKED_ROW = 128
 _MULTIPROCESSORS = 3
 _MOST_BLOCKS = 128  # of one launch
 _MOST_NEAR = 12
+_NAMED = 48  # the least number of a block that is looked for by itself
+_MOST_NAMED = 4
+_COMPARED = frozenset(("//", "%", "&", "<", "<=", ">", ">=", "==", "!=", "min", "max"))
 
 
 @record
@@ -30,18 +39,20 @@ class Launch:
     blocks: Mapping[Position, Mapping[str, int]]
 
 
-def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = SIZES, *, most: int | None = None) -> Iterator[Launch]:
-    """Such as the kernel's `assume` admits, with so many of their blocks at most."""
+def launches(
+    kernel: Kernel, tried: tuple[tuple[int, int], ...] = SIZES, *, most: int | None = None, named: tuple[int, ...] = ()
+) -> Iterator[Launch]:
+    """Such as the kernel's `assume` admits, with so many of their blocks at most, among them those at the numbers `named`."""
     names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
     rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
     scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
     for base in tried:
-        named = (
+        choices = (
             {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
             | dict.fromkeys(scalars, count)
             for size, count in (base, *_near(kernel, base))
         )
-        sizes = next((one for one in named if all(met(each.formula, one) for each in kernel.assumptions)), None)
+        sizes = next((one for one in choices if all(met(each.formula, one) for each in kernel.assumptions)), None)
         if sizes is None:
             continue
         try:
@@ -49,7 +60,7 @@ def launches(kernel: Kernel, tried: tuple[tuple[int, int], ...] = SIZES, *, most
         except Unknown:
             continue
         if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
-            yield Launch(sizes, dict(islice(_blocks(kernel, sizes, grid), most)))
+            yield Launch(sizes, dict(islice(_blocks(kernel, sizes, grid, named), most)))
 
 
 def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:
@@ -68,12 +79,33 @@ def _numbers(data: object) -> Iterator[int]:
         yield from _numbers(part)
 
 
-def _blocks(kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...]) -> Iterator[tuple[Position, Mapping[str, int]]]:
-    """The corners of the grid and of its first cluster, then the first blocks along each axis."""
+def numbers_of_blocks(kernel: Kernel) -> tuple[int, ...]:
+    """The larger numbers at which a role does something else by its block's place, as in `block.x % 1000`."""
+    found = {
+        number
+        for role in kernel.roles
+        for node in expressions(role)
+        if (isinstance(node, tree.Binary) and node.operator in _COMPARED)
+        or (isinstance(node, tree.Call) and node.function in _COMPARED)
+        for here, other in permutations(children(node)[:2])
+        if (number := role.values.of(here).number) is not None and number >= _NAMED and _is_of_block(role.values.of(other))
+    }
+    return tuple(sorted(found)[:_MOST_NAMED])
+
+
+def _is_of_block(term: Term) -> bool:
+    return any(atom.operator is Operator.SPECIAL and "." in str(atom.operands[0]) for atom in leaves(term))
+
+
+def _blocks(
+    kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...], named: tuple[int, ...]
+) -> Iterator[tuple[Position, Mapping[str, int]]]:
+    """The corners of the grid and of its first cluster, blocks at numbers that are named, then the first blocks along each axis."""
     shape = kernel.cluster.shape
     axes = sum(extent > 1 for extent in grid)
     each = round(_MOST_BLOCKS ** (1 / axes)) if axes else 1
-    corners = [{0, width - 1, width, extent - 1} for extent, width in zip(grid, shape, strict=True)]
+    marks = {at for number in named[: _MOST_NAMED // max(axes, 1)] for at in (number - 1, number, number + 1, 2 * number)}
+    corners = [{0, width - 1, width, extent - 1, *marks} for extent, width in zip(grid, shape, strict=True)]
     places = [sorted(at for at in one if at < extent) for one, extent in zip(corners, grid, strict=True)]
     more = [range(min(extent, each)) for extent in grid]
     for x, y, z in dict.fromkeys((x, y, z) for some in (places, more) for z, y, x in product(*reversed(some))):

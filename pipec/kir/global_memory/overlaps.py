@@ -12,7 +12,7 @@ from pipec.isa.targets import WARP
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute, taken_for_apart
 from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.courses import Course, short_course
-from pipec.kir.global_memory.launches import SIZES, WHOLE_TILES, Cells, Launch, Position, launches
+from pipec.kir.global_memory.launches import FAR, SIZES, WHOLE_TILES, Cells, Launch, Position, launches, numbers_of_blocks
 from pipec.kir.global_memory.places import Along, Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, Run, Touch, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
@@ -57,8 +57,9 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
     suspects = frozenset(_not_apart(kernel, rows))
     courses = [short_course(kernel, row) for row in rows] if suspects else []
     found: dict[str, Met] = {}
-    for tried in (SIZES, WHOLE_TILES) if suspects else ():
-        several = (launch for launch in launches(kernel, tried) if len(launch.blocks) > 1)
+    named = numbers_of_blocks(kernel) if suspects else ()
+    for tried in (SIZES, WHOLE_TILES, *((FAR,) if named else ())) if suspects else ():
+        several = (launch for launch in launches(kernel, tried, named=named) if len(launch.blocks) > 1)
         met: dict[str, Met] = {}
         left, sizes = suspects - found.keys(), 0
         while left and sizes < _MOST_SIZES and (launch := next(several, None)) is not None:
