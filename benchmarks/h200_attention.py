@@ -42,6 +42,7 @@ KERNELS: dict[int, list[tuple[str, dict[str, int]]]] = {
         (ROLES, {}),
         (ROLES, {"GROUPS": 2}),
         (ROLES, {"GROUPS": 4}),
+        (ROLES, {"CX": 2}),
     ],
     128: [
         (KERNEL, {}),
@@ -71,6 +72,7 @@ def tiles(size: int, length: int, causal: bool) -> list[Tile]:
     return [
         Tile(example, {"D": size, "CAUSAL": causal} | given | (strip if example != KERNEL else {}))
         for example, given in KERNELS[size]
+        if not (causal and "CX" in given)
     ]
 
 
