@@ -1,4 +1,5 @@
-"""The tile that pipec chooses for a shape when nothing was measured: the column "automatic" of benchmarks/h200.py."""
+"""What pipec chooses for a shape when nothing was measured: the tile of one kernel, the column "automatic" of benchmarks/h200.py, and
+the kernel and its tile, the column "chosen"."""
 
 from functools import cache
 from pathlib import Path
@@ -6,7 +7,9 @@ from pathlib import Path
 from benchmarks.gemm_shapes import FP8, KERNEL, Kind, Shape, Tile, tiles
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
+from pipec import library
 from pipec.tune.choice import Choices
+from pipec.tune.several import Several
 
 _SOURCE = Path(__file__).resolve().parent.parent / "examples" / f"{KERNEL}.pipe"
 
@@ -31,7 +34,20 @@ def automatic(shape: Shape) -> Tile:
     return Tile(KERNEL, {**different, **(FP8 if shape.kind == "fp8" else {})})  # type: ignore[dict-item]
 
 
+@cache
+def chosen(shape: Shape) -> Tile:
+    """Of pipec.library.gemm."""
+    tuned = library.gemm(dtype="e4m3" if shape.kind == "fp8" else "bf16").tuned
+    assert tuned is not None and isinstance(tuned.choices, Several)
+    kernel, own = tuned.choices.split(tuned.choices.choose({"M": shape.m, "N": shape.n, "K": shape.k}))
+    entry = library.GEMM["sm_90a"][tuned.choices.names.index(kernel)]
+    return Tile(entry.file, {**entry.constants, **own.constants, **(FP8 if shape.kind == "fp8" else {})})  # type: ignore[dict-item]
+
+
 def contending(shape: Shape) -> list[Tile]:
     """Every tile that is measured."""
-    tried, chosen = tiles(shape), automatic(shape)
-    return tried if chosen in tried else [*tried, chosen]
+    found = tiles(shape)
+    for tile in (automatic(shape), chosen(shape)):
+        if tile not in found:
+            found.append(tile)
+    return found

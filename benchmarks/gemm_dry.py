@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.gemm_automatic import automatic, contending
+from benchmarks.gemm_automatic import automatic, chosen, contending
 from benchmarks.gemm_method import Family
 from benchmarks.gemm_shapes import KERNEL, Shape, tiles
 
@@ -47,7 +47,8 @@ class DryField:
         return {self._ours[0]: "ValueError: pretended"}
 
     def named(self) -> Mapping[str, str]:
-        return {"default": f"pipec {tiles(self._shape)[0].name}", "automatic": f"pipec {automatic(self._shape).name}"}
+        named = {"default": tiles(self._shape)[0], "automatic": automatic(self._shape), "chosen": chosen(self._shape)}
+        return {column: f"pipec {tile.name}" for column, tile in named.items()}
 
     def kernel(self, name: str) -> bool:
         return name in self._kernels

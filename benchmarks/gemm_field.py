@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gemm_automatic import automatic, contending
+from benchmarks.gemm_automatic import automatic, chosen, contending
 from benchmarks.gemm_build import Built
 from benchmarks.gemm_contenders import Judge, Launch, OfCublasLt, OfPipec, buffers, of_torch, of_triton
 from benchmarks.gemm_method import Family
@@ -88,7 +88,8 @@ class GpuField:
     def named(self) -> Mapping[str, str]:
         first = tiles(self._shape)[0]
         assert first.example == DEFAULT.example
-        return {"default": f"pipec {first.name}", "automatic": f"pipec {automatic(self._shape).name}"}
+        named = {"default": first, "automatic": automatic(self._shape), "chosen": chosen(self._shape)}
+        return {column: f"pipec {tile.name}" for column, tile in named.items()}
 
     def kernel(self, name: str) -> bool:
         return name in self._kernels

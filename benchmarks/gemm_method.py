@@ -20,6 +20,7 @@ COLUMNS: dict[str, str] = {
     "default": "pipec with the tile that stands in the file",
     "automatic": "pipec with the tile that its model chooses, nothing measured",
     "best": "pipec with the fastest tile of that kernel",
+    "chosen": "pipec with the kernel and the tile that pipec.library.gemm chooses, nothing measured",
     "any": "pipec with the fastest tile of any example",
 }
 BASE = "cublaslt"
@@ -47,7 +48,7 @@ class Field(Protocol):
         ...
 
     def named(self) -> Mapping[str, str]:
-        """Columns that are one candidate each, whatever is measured: "default", and "automatic" where there is a choice."""
+        """Columns that are one candidate each, whatever is measured: "default", "automatic" and "chosen"."""
         ...
 
     def kernel(self, name: str) -> bool:

@@ -21,6 +21,7 @@ import torch
 from torch.nn import functional
 
 import pipec
+from pipec import library
 from benchmarks.common import write
 from pipec.torch import op
 
@@ -68,7 +69,7 @@ class Model(torch.nn.Module):
 
 
 def of_pipec() -> Model:
-    linear = op(kernel("gemm_sm90_persistent"), name="llama_linear")
+    linear = op(library.gemm(), name="llama_linear")
     attention = op(kernel("attention_sm90", D=WIDTH, CAUSAL=True), name="llama_attention")
     return Model(linear, lambda q, k, v: attention(q, k, v, WIDTH**-0.5))
 

@@ -23,7 +23,7 @@ from benchmarks.gemm_shapes import GROUPS
 
 DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/tuning.md")
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-_OURS = ("default", "automatic", "best", "any")
+_OURS = ("default", "automatic", "best", "chosen", "any")
 
 Record = Mapping[str, Any]
 
@@ -63,7 +63,13 @@ def gemm_summary(record: Record) -> list[str]:
     return lines
 
 
-_TITLES = {"default": "tile in the file", "automatic": "tile chosen", "best": "best tile", "any": "best example"}
+_TITLES = {
+    "default": "tile in the file",
+    "automatic": "tile chosen",
+    "best": "best tile",
+    "chosen": "kernel chosen",
+    "any": "best example",
+}
 
 
 def _mean(rows: list[Record], column: str) -> str:

@@ -71,6 +71,10 @@ class Several(Offer):
         (_, name), *values = candidate.values
         return str(name), Candidate(tuple(values))
 
+    @property
+    def names(self) -> list[str]:
+        return [*self._members]
+
     def choices(self, name: str) -> Choices:
         return self._members[name].choices
 
