@@ -22,6 +22,7 @@ Barrier = tuple[int, int]  # a ring and the CTA of the barrier
 EACH, TOGETHER, GIVEN = range(3)
 # In which what the processes know at a node may shrink: some, and more where rings have many stages, round which it goes use by use.
 _MOST_ROUNDS = 50
+_SETTLED = -1  # no node
 
 
 @record
@@ -57,18 +58,17 @@ def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
         # By the node they leave: a node whose facts did not shrink gives its passages nothing new to check.
         onwards.setdefault(passage.source, []).append(passage)
     changed: set[int | None] = {None}
-    for _ in range(_MOST_ROUNDS + 4 * layout.window):
-        for source, ways in onwards.items():
-            if source not in changed:
-                continue
-            changed.remove(source)
-            for passage in ways:
-                after = known[source].after(passage)
-                before = known.setdefault(passage.target, after)
-                if (before is after or before.weaken(after)) and passage.target in onwards:
-                    changed.add(passage.target)
-        if not changed:
+    for _ in range((_MOST_ROUNDS + 4 * layout.window) * len(onwards)):
+        # The first in the order of the passages: a loop settles before what comes behind it is followed.
+        source = next((one for one in onwards if one in changed), _SETTLED)
+        if source == _SETTLED:
             return
+        changed.remove(source)
+        for passage in onwards[source]:
+            after = known[source].after(passage)
+            before = known.setdefault(passage.target, after)
+            if (before is after or before.weaken(after)) and passage.target in onwards:
+                changed.add(passage.target)
     raise Refused("what the processes know of each other does not settle")
 
 
@@ -94,8 +94,10 @@ class Entries:
                 for process in layout.waiters[number]:
                     for rank in ranks_at(layout.network, number, spot, process):
                         self.waiter[(number, spot), (process, rank)] = self._entry(number)
+        self.stages, self.spots = [ring.stages for ring in layout.network.rings], [*map(spots, layout.network.rings)]
         self.arriving = [_arriving(layout.network, ring) for ring in range(len(layout.network.rings))]
-        self.start: Facts = (1 << layout.window * len(self.groups)) - 1  # what all know when the kernel begins
+        self.width = len(self.groups)
+        self.start: Facts = (1 << layout.window * self.width) - 1  # what all know when the kernel begins
 
     def _entry(self, ring: int) -> int:
         # Rings of one group are counted from the same cursor, so that one shift moves all their uses (see `lowered`).
@@ -103,7 +105,7 @@ class Entries:
         return len(self.groups) - 1
 
     def fact(self, entry: int, use: int) -> Facts:
-        return 1 << use * len(self.groups) + entry
+        return 1 << use * self.width + entry
 
     def lowered(self, by: Sequence[int], sets: Iterable[Facts]) -> dict[Facts, Facts]:
         """Sets of facts -> the same facts about uses that count less, group by group."""
@@ -202,8 +204,8 @@ class Knowledge:
         for rank, spot in reached(network, event.process, event.action) if not event.ends else ():
             self._arrive((event.process, rank), (ring, spot), event.use, part=event.action.part)
         if event.completes:
-            self._drop(ring, event.use - network.rings[ring].stages)
-            for spot in spots(network.rings[ring]):
+            self._drop(ring, event.use - self.entries.stages[ring])
+            for spot in self.entries.spots[ring]:
                 self._complete((ring, spot), event)
 
     def _arrive(self, member: Member, barrier: Barrier, use: int, *, part: bool) -> None:
@@ -215,9 +217,10 @@ class Knowledge:
             self.sets[handed] = self.sets.get(handed, 0) | self.sets[what, *member]
 
     def _knows_before(self, member: Member, barrier: Barrier, use: int, why: str) -> None:
-        before = use - self.entries.network.rings[barrier[0]].stages
-        if barrier in self.entries.ring:
-            need(before >= 0 and self.sets[EACH, *member] & self.entries.fact(self.entries.ring[barrier], before) != 0, why)
+        before = use - self.entries.stages[barrier[0]]
+        entry = self.entries.ring.get(barrier)
+        if entry is not None:
+            need(before >= 0 and self.sets[EACH, *member] & self.entries.fact(entry, before) != 0, why)
 
     def _complete(self, barrier: Barrier, event: Event) -> None:
         network, (ring, spot) = self.entries.network, barrier
@@ -232,7 +235,7 @@ class Knowledge:
             total |= self.sets.pop((TOGETHER, *member, *barrier, event.use))
             del self.sets[EACH, *member, *barrier, event.use]
         self.sets[GIVEN, *barrier, event.use] = total
-        before = event.use - network.rings[ring].stages
+        before = event.use - self.entries.stages[ring]
         for waiter in event.waited if barrier in self.entries.ring else ():
             for rank in ranks_at(network, ring, spot, waiter):
                 # Condition 2: the arrivals that complete this phase must come after every wait for the one before, or a slow waiter
@@ -242,7 +245,7 @@ class Knowledge:
 
     def _drop(self, ring: int, use: int) -> None:
         """What was handed over and nobody waits for any more: who has waited for it knows it."""
-        for spot in spots(self.entries.network.rings[ring]):
+        for spot in self.entries.spots[ring]:
             self.sets.pop((GIVEN, ring, spot, use), None)
             for member in self.entries.arriving[ring]:
                 for who in (EACH, TOGETHER):
