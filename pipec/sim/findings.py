@@ -10,7 +10,20 @@ from .errors import Details, ErrorKind, SimulationError, SourceLocation
 
 Severity = Literal["error", "warn", "off"]
 CheckName = Literal[
-    "race", "proxy", "fence", "uninitialised", "bytes", "leak", "commit", "layout", "linear", "peer", "lanes", "grid"
+    "race",
+    "proxy",
+    "init",
+    "fence",
+    "uninitialised",
+    "bytes",
+    "leak",
+    "commit",
+    "split",
+    "layout",
+    "linear",
+    "peer",
+    "lanes",
+    "grid",
 ]
 # After so many different ones a run stops: what follows is a consequence.
 _MOST = 100
@@ -31,11 +44,23 @@ class Check:
 CHECKS: dict[CheckName, Check] = {
     "race": Check("race", "two accesses to one place, one of them a write, that nothing orders"),
     "proxy": Check("race", "ordinary writes that asynchronous operations meet without fence.proxy.async"),
+    "init": Check(
+        "race",
+        "copies that count on an mbarrier whose initialisation no fence has told the async proxy of",
+        documents="warn",
+        practice="off",
+    ),
     "fence": Check("race", "tensor memory that changes hands without the two tcgen05.fence", practice="warn"),
     "uninitialised": Check("uninitialised", "shared memory that is read and that nothing has written"),
     "bytes": Check("byte_mismatch", "an mbarrier that ends with bytes announced and not delivered"),
     "leak": Check("leaked_tmem", "tensor memory that is not given back"),
     "commit": Check("undefined", "bulk stores that no commit_group follows, so that no wait is for them", practice="warn"),
+    "split": Check(
+        "undefined",
+        "arrivals of one instruction that fall into two phases of an mbarrier, as where its count is too small",
+        documents="warn",
+        practice="warn",
+    ),
     "layout": Check("layout", "an MMA or a tensor copy that reads a tile in another layout or type than it was written in"),
     "linear": Check(
         "layout",

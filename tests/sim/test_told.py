@@ -140,3 +140,62 @@ def test_a_barrier_that_served_for_nothing_is_not_left() -> None:
     text = LEFT.replace("  mbarrier.arrive.shared::cta.b64 _, [%r1];\n", "").replace("AGAIN", AGAIN["initialised"])
     with pytest.raises(SimulationError, match="live mbarrier"):
         launch(text, "left", grid=1, block=1, options=Options(rules="practice"))
+
+
+LOAD = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry load(.param .u64 x) .reqntid 32 {
+  .reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %rd<2>;
+  .shared .align 16 .b8 tile[512]; .shared .align 8 .b64 full;
+  ld.param.u64 %rd1, [x];
+  mov.u32 %r1, %tid.x;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra MADE;
+  mbarrier.init.shared::cta.b64 [full], 1;
+  FENCE
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 512;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], 512, [full];
+MADE:
+  bar.warp.sync -1;
+WAIT:
+  mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;
+  @!%p2 bra WAIT;
+  ret;
+}
+"""
+
+
+def test_the_async_proxy_is_told_of_barriers():
+    def told(fence: str, rules: str) -> list[str]:
+        options = Options(rules=rules)
+        return [
+            str(one)
+            for one in launch(LOAD.replace("FENCE", fence), arguments=[np.ones(128, np.uint32)], options=options).findings
+        ]
+
+    for fence in (FENCE, "fence.proxy.async.shared::cta;", "fence.proxy.async;"):
+        assert told(fence, "documents") == []
+    assert told("", "practice") == []
+    (finding,) = told("", "documents")
+    assert "which mbarrier.init of PTX line 12 made: neither fence.mbarrier_init nor fence.proxy.async stands between" in finding
+    assert "PTX line 15" in finding
+
+
+@pytest.mark.parametrize(("count", "words"), [(64, []), (63, ["some lanes arrive in phase 0", "a count of 63"])])
+def test_arrivals_of_one_instruction_belong_to_one_phase(count, words):
+    kernel = """.version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 64 {
+      .reg .pred %p<2>; .reg .b32 %r<2>; .shared .align 8 .b64 empty;
+      mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra MADE;
+      mbarrier.init.shared::cta.b64 [empty], COUNT;
+      MADE: bar.sync 0; mbarrier.arrive.shared::cta.b64 _, [empty]; ret; }"""
+    found = [str(one) for one in launch(kernel.replace("COUNT", str(count))).findings]
+    assert len(found) == bool(words) and all(word in text for text in found for word in words)
+
+
+@pytest.mark.parametrize("wait", ["cp.async.wait_group", "cp.async.bulk.wait_group", "wgmma.wait_group.sync.aligned"])
+def test_groups_are_counted_from_zero(wait):
+    with pytest.raises(SimulationError, match="operand 1 cannot be -1") as caught:
+        launch(f".version 8.6\n.target sm_90a\n.address_size 64\n.entry k() .reqntid 32 {{ {wait} -1; ret; }}")
+    assert caught.value.kind == "malformed" and caught.value.ptx_line == 4

@@ -330,6 +330,13 @@ class Decoder:
         self.literals.append(operand.value)
         return operand.value
 
+    def count(self, index: int) -> int:
+        """An integer literal that counts something."""
+        value = self.integer(index)
+        if value < 0:
+            self.fail(f"operand {index + 1} cannot be {value}", "malformed")
+        return value
+
     def _packed_source(self, operand: Vector, type_: Type) -> Reader:
         """`{a, b}` as one wide value, first item lowest (mov and cvt)."""
         part = unsigned(type_.bits // len(operand.items))

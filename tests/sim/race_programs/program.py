@@ -68,7 +68,10 @@ def bulk_load(to: str, source: str, count: int | str, barrier: str) -> str:
     return f"{name} [{to}], [{source}], {count}, [{barrier}];\n"
 
 
-INIT = "@%first mbarrier.init.shared::cta.b64 [%bar], {0}; @%first mbarrier.init.shared::cta.b64 [%bar2], {1};\nbar.sync 0;\n"
+INIT = """@%first mbarrier.init.shared::cta.b64 [%bar], {0}; @%first mbarrier.init.shared::cta.b64 [%bar2], {1};
+@%first fence.mbarrier_init.release.cluster;
+bar.sync 0;
+"""
 EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{0}], {1};\n"
 UNORDERED = "nothing orders them"
 NO_VALUES = "publishes nothing that threads wrote"

@@ -120,7 +120,7 @@ def commit(d: Decoder) -> Execute:
 
 @instruction("cp.async.wait_group")
 def wait_group(d: Decoder) -> Execute:
-    return wait_for_groups("cp.async", d.integer(0), False)
+    return wait_for_groups("cp.async", d.count(0), False)
 
 
 @instruction("cp.async.wait_all")

@@ -29,7 +29,7 @@ def commit(d: Decoder) -> Execute:
 
 @instruction("cp.async.bulk.wait_group")
 def wait_group(d: Decoder) -> Execute:
-    return wait_for_groups("bulk", d.integer(0), d.flag("read"))
+    return wait_for_groups("bulk", d.count(0), d.flag("read"))
 
 
 @instruction("cp.async.bulk.prefetch")

@@ -138,6 +138,8 @@ def _arriving(
                 last = address if ready else -1
             if write:
                 tokens[lane] = barrier.state.token()
+            if told is not None and flipped and not another:
+                _complain_of_split(warp, barrier)
             if told is not None and (another or flipped):
                 # Without .sem an arrival releases; without .scope to the threads of its own CTA.
                 reach: Reach = "cta" if cta is warp.cta else "cluster"
@@ -150,6 +152,18 @@ def _arriving(
             write(warp, tokens)
 
     return execute
+
+
+def _complain_of_split(warp: Warp, barrier: TrackedBarrier) -> None:
+    """Lanes that arrive together mean the same phase."""
+    findings, key = warp.cta.machine.findings, (warp.fragment.pc, barrier.offset)
+    if findings.again("split", key):
+        return
+    message = (
+        f"some lanes arrive in phase {barrier.state.phase - 1} of the mbarrier at shared 0x{barrier.offset:x}, which is complete then, and "
+        f"others in phase {barrier.state.phase}: it was initialised with a count of {barrier.state.expected}"
+    )
+    findings.add("split", key, warp.here(SimulationError("undefined", message)))
 
 
 @instruction("mbarrier.expect_tx", "mbarrier.complete_tx")

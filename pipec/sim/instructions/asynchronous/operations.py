@@ -81,7 +81,25 @@ def writing(
     places = granules(offsets)
     cta.shared.begin(warp.thread, access, places)
     cta.shared.filled_by[places] = barrier
+    if barrier >= 0:
+        _check_told(warp, cta, barrier, what)
     return access
+
+
+def _check_told(warp: Warp, cta: Cta, offset: int, what: str) -> None:
+    """Whether the async proxy, which counts on this barrier of `cta` for `warp`, has been told of its initialisation."""
+    barrier, findings = cta.mbarriers.get(offset), cta.machine.findings
+    if barrier is None or warp.watched is None or barrier.announced or not findings.wanted("init"):
+        return
+    made, pc = barrier.made, warp.fragment.pc
+    if made.over(warp.thread.knowledge.shared) or findings.again("init", (made.pc, pc)):
+        return
+    item = cta.image.item(made.pc)
+    message = (
+        f"{what} counts bytes on the mbarrier at shared 0x{offset:x}, which mbarrier.init of PTX line {item.line if item else 0} made: "
+        "neither fence.mbarrier_init nor fence.proxy.async stands between"
+    )
+    findings.add("init", (made.pc, pc), warp.here(SimulationError("race", message)))
 
 
 def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -> None:

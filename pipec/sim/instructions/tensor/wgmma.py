@@ -47,7 +47,7 @@ def commit(d: Decoder) -> Execute:
 @instruction("wgmma.wait_group")
 def wait(d: Decoder) -> Execute:
     d.ignore("sync", "aligned")
-    block = wait_for_groups("wgmma", d.integer(0), False)
+    block = wait_for_groups("wgmma", d.count(0), False)
 
     def execute(warp: Warp) -> Outcome:
         waiting = block(warp)
