@@ -39,7 +39,10 @@ def one(variable: int) -> Row:
 def replaced(row: Row, values: Mapping[int, Row]) -> Row:
     """The row with variables replaced, all at once."""
     # Most rows that are asked about have nothing to replace, and are returned as they are.
-    if not any(variable in values for variable, _ in row[1]):
+    for variable, _ in row[1]:
+        if variable in values:
+            break
+    else:
         return row
     constant, found = row[0], dict[int, int]()
     for variable, coefficient in row[1]:

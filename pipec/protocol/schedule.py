@@ -119,10 +119,10 @@ class Schedule(Generic[Memory]):
 
     def meeting(self, at: Configuration) -> int | None:
         """Who steps where threads meet, at no pipeline: beginnings and ends lie behind all before the loops begin."""
-        standing = self.meetings.intersection(enumerate(at.places))
-        if not standing:
+        if self.meetings.isdisjoint(enumerate(at.places)):
             return None
-        return next((one for one in self.order if (one, at.places[one]) in standing and able(at, one, at.action(one))), None)
+        meeting = (one for one in self.order if (one, at.places[one]) in self.meetings)
+        return next((one for one in meeting if able(at, one, at.action(one))), None)
 
     def demanded(self, at: Configuration, processes: Iterable[int]) -> int | None:
         """Who has to step for the first of these to go on who can."""

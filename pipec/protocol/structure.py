@@ -57,9 +57,9 @@ _ANY = atom(Symbol("register"))
 
 def questions(network: Network) -> dict[Place, Formula]:
     """What is asked at the tests of each process, whatever its registers are called."""
-    registers = registers_of(network)
+    registers = dict.fromkeys(registers_of(network), _ANY)
     return {
-        (process, place): substituted(state.action.condition, dict.fromkeys(symbols_in(state.action.condition) & registers, _ANY))
+        (process, place): substituted(state.action.condition, registers)
         for process, each in enumerate(network.processes)
         for place, state in enumerate(each.states)
         if isinstance(state.action, Test)

@@ -1,11 +1,13 @@
 """The checker's arithmetic against numbers: what holds of some integers is never found impossible, and no term changes its value."""
 
+import pickle
 import random
 
 import pytest
 from verify.interpret import holds, value
 
 from pipec.verify import terms
+from pipec.verify.checker.check import Unknown
 from pipec.verify.logic import System
 from pipec.verify.terms import Apply, Choose, Compare, Formula, Linear, Symbol, add, atom, both, either, floor, negate, scale
 
@@ -251,3 +253,23 @@ def test_a_quotient_of_a_quotient_leaves_whole_parts(divisor: int, times: int, a
     assert not System([Compare("eq", left)]).impossible()
     further = floor(add(x, Linear(127 + divisor * apart + divisor - 1)), divisor * times)
     assert not System([Compare("eq", add(add(fine, Linear(apart + 1)), further, -times))]).impossible()
+
+
+def test_a_name_is_one_symbol_and_what_is_unknown_has_none() -> None:
+    assert Symbol("a") is Symbol("a") is pickle.loads(pickle.dumps(Symbol("a")))
+    first, second = Unknown("a"), Unknown("a")
+    assert len({first, second, Symbol("a")}) == 3
+    assert not System([Compare("eq", atom(first))]).entails(Compare("eq", atom(second)))
+    assert not System([Compare("eq", atom(Symbol("a")))]).entails(Compare("eq", atom(first)))
+
+
+def test_sums_are_the_same_whichever_way_they_are_made() -> None:
+    draw = random.Random(7)
+    for _ in range(300):
+        parts = [(a_form(draw), draw.randint(-2, 2)) for _ in range(draw.randint(0, 4))]
+        one_by_one = Linear(3)
+        for form, times in parts:
+            one_by_one = add(one_by_one, form, times)
+        assert terms.summed(3, parts) == one_by_one
+        assert all(times for _, times in one_by_one.terms)
+        assert [*one_by_one.terms] == sorted(one_by_one.terms, key=lambda term: repr(term[0]))

@@ -1,8 +1,10 @@
 """Which loops certainly end: those that count towards a bound, by whatever steps and over however many copies of their test."""
 
+import random
+
 import pytest
 
-from pipec.verify.checker.progress import ends
+from pipec.verify.checker.progress import ends, loops
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, End, Process, State, Use
 from pipec.verify.network import Test as Branch
@@ -77,3 +79,15 @@ def test_a_quotient_is_bounded_where_what_is_divided_is(up: bool) -> None:
     left = add(N, atom(K), -1)
     more = Compare("ge", add(floor(left, 4), Linear(-1)))
     assert ends(process(Branch(more, Edge(1), Edge(2)), signal(moved(0, Linear(1 if up else -1))), End()), System()) is up
+
+
+def test_loops_are_where_one_comes_back() -> None:
+    draw = random.Random(5)
+    for _ in range(200):
+        count = draw.randint(1, 7)
+        arrows = [(draw.randrange(count), draw.randrange(count)) for _ in range(draw.randint(0, 12))]
+        reached = {one: {next_ for before, next_ in arrows if before == one} for one in range(count)}
+        for _ in range(count):
+            reached = {one: ways.union(*(reached[each] for each in ways)) for one, ways in reached.items()}
+        together = {frozenset(b for b in ways if a in reached[b]) for a, ways in reached.items() if a in ways}
+        assert {*loops(arrows)} == together

@@ -196,10 +196,11 @@ class Configuration:
             by.append(min(going, default=self.layout.window) - self.layout.window)
             if by[-1]:
                 self._lower(group, by[-1])
-        for (ring, process), waits in self.waited.items():
+        for ring, waiting in enumerate(self.layout.waiters):
             # What was waited for before the phase that has completed last is never asked again, and is not told apart.
-            past = self.below(ring) - self.network.rings[ring].stages
-            self.waited[ring, process] = waits | (1 << past) - 1 if past > 0 else waits
+            past = max(0, self.below(ring) - self.network.rings[ring].stages) if waiting else 0
+            for process in waiting:
+                self.waited[ring, process] |= (1 << past) - 1
         return tuple(by)
 
     def _forget(self, group: Group) -> None:
