@@ -139,6 +139,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "replicated loads",
         PAST_CACHE,
         UNWRITTEN,
+        EQUAL_LANES,
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "barriers that are left"} == set(PRACTICES)
 
@@ -163,6 +164,7 @@ def test_half_a_tensor_map(program: Program, instead: str, kind: str) -> None:
 
 
 PAST_CACHE: PracticeName = "loads and stores past the first cache"
+EQUAL_LANES: PracticeName = "one store by equal lanes"
 UNWRITTEN: PracticeName = "unwritten memory that does not matter"
 # The first CTA waits for a count that others add to, and nothing in its loop says so but the operator.
 COUNTED = """.version 9.0\n.target sm_90a\n.address_size 64
@@ -202,3 +204,23 @@ def test_loads_that_are_used_and_not_waited_for() -> None:
     )
     with pytest.raises(SimulationError, match="no tcgen05.wait::ld stands between them "):
         sim.launch(NO_WAIT.replace("USED", ""), block=32, arguments=[out])
+
+
+WHOLE_WARP = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k(.param .u64 out) .reqntid 32 { .reg .b32 %r<4>; .reg .b64 %d<3>; .shared .align 128 .b8 tile[128];
+ld.param.u64 %d1, [out]; mov.u32 %r1, %tid.x; mov.b32 %r2, tile; mad.lo.u32 %r3, %r1, 4, %r2; st.shared.u32 [%r3], %r1;
+fence.proxy.async.shared::cta; bar.warp.sync -1; STORE
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret; }"""
+
+
+def test_a_store_by_a_whole_warp() -> None:
+    store = WHOLE_WARP.replace("STORE", "cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r2], 128;")
+    out = np.zeros(32, np.uint32)
+    result = sim.launch(store, arguments=[out])
+    assert result.relied_on == [EQUAL_LANES] and not result.findings and (out == np.arange(32)).all()
+    with pytest.raises(SimulationError, match="bulk store of warp 0 .*wrote it: nothing orders them"):
+        sim.launch(store, arguments=[out], options=Options(rules="documents"))
+    # A sum is made as often as it is asked for.
+    add = WHOLE_WARP.replace("STORE", "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r2], 128;")
+    out[:] = 0
+    assert sim.launch(add, arguments=[out]).relied_on == [] and (out == 32 * np.arange(32)).all()

@@ -23,6 +23,7 @@ PracticeName = Literal[
     "barriers that are left",
     "loads and stores past the first cache",
     "unwritten memory that does not matter",
+    "one store by equal lanes",
 ]
 
 
@@ -101,5 +102,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "it may be read where that changes no result: the launch is run again, with other bytes in all memory that nothing writes",
         "CUB's merge sort and the reductions of quack, which is written in CuTe DSL, load what nobody wrote and leave it out of their "
         "results",
+    ),
+    "one store by equal lanes": Practice(
+        "each lane that executes a bulk or tensor store makes a copy of its own, and copies to one place race",
+        "lanes that execute one store with the same operands make one copy; reductions are made once for each lane",
+        "ptxas 13.0 makes one `UTMASTG` or `UBLKCP.G.S` of a store by a whole warp, and a loop of a reduction; the stores of CuTe DSL's "
+        "GEMMs are by whole warps",
     ),
 }

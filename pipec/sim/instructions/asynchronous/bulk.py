@@ -16,7 +16,19 @@ from ..control.branches import nothing
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
 from .operations import AsyncView, commit_groups, granules, operation, wait_for_groups
-from .transfers import Destination, Fetch, WatchedMemory, deliver, destinations, each_lane, one, routing, start_store, storing
+from .transfers import (
+    Destination,
+    Fetch,
+    WatchedMemory,
+    deliver,
+    destinations,
+    each_lane,
+    each_store,
+    one,
+    routing,
+    start_store,
+    storing,
+)
 
 Source = Literal["shared::cluster", "shared::cta", "global"]
 _SPACES: tuple[Source, ...] = ("shared::cluster", "shared::cta", "global")
@@ -130,4 +142,4 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
 
         start_store(warp, lane, offsets, write, what, memory)
 
-    return each_lane(one_lane)
+    return each_store(one_lane, reduction is not None, dst, source, size, *([mask] if mask else []))

@@ -21,7 +21,19 @@ from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
 from ..widths import Reader
 from .operations import operation
-from .transfers import Fetch, Store, WatchedMemory, deliver, destinations, each_lane, one, routing, start_store, storing
+from .transfers import (
+    Fetch,
+    Store,
+    WatchedMemory,
+    deliver,
+    destinations,
+    each_lane,
+    each_store,
+    one,
+    routing,
+    start_store,
+    storing,
+)
 
 Mode = Literal["tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs", "im2col::w", "im2col::w::128"]
 _TILED: tuple[Mode, ...] = ("tile", "tile::gather4", "tile::scatter4")
@@ -171,7 +183,7 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
         cta.shared.check_range(offsets, 1, what)
         start_store(warp, lane, offsets, write, what, memory, tma.tile_of(entry, offset, rows))
 
-    return each_lane(one_lane)
+    return each_store(one_lane, reduction is not None, map_address, source, *coordinates)
 
 
 def _scatter4(memory: WatchedMemory, entry: tma.AnyMap, point: list[int], data: Bytes) -> None:

@@ -15,6 +15,7 @@ from ...machine.program import Execute
 from ...machine.races.clocks import Agent, Knowledge
 from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
+from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
 from ...ptx.types import TYPES, Addresses, Bytes, LaneValues
 from ...units.layouts import Tile
@@ -37,6 +38,26 @@ def each_lane(action: Callable[[Warp, int], None]) -> Execute:
     def execute(warp: Warp) -> None:
         for lane in warp.lanes():
             action(warp, lane)
+
+    return execute
+
+
+def each_store(action: Callable[[Warp, int], None], reducing: bool, *operands: Reader) -> Execute:
+    """A store by each lane; those with the same `operands` make one together on chips (`machine.practice`). Reductions are made by each."""
+    everyone = each_lane(action)
+
+    def execute(warp: Warp) -> Outcome:
+        lanes = warp.lanes()
+        if reducing or len(lanes) == 1:
+            return everyone(warp)
+        first: dict[tuple[int, ...], int] = {}
+        for lane in lanes:
+            first.setdefault(tuple(one(operand, warp, lane) for operand in operands), lane)
+        if len(first) == len(lanes) or not warp.cta.machine.practised("one store by equal lanes"):
+            return everyone(warp)
+        for lane in first.values():
+            action(warp, lane)
+        return None
 
     return execute
 
