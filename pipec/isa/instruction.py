@@ -29,7 +29,7 @@ class Instruction:
     section: str
     target: str = "sm_90a"
     constraints: str | None = None
-    pure: bool = False  # of templates: the result depends on the operands alone
+    pure: bool = False  # the result depends on the operands alone, in one thread: asked again, it is the same
 
     @property
     def acts(self) -> bool:

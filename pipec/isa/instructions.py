@@ -31,7 +31,9 @@ from pipec.vocabulary import CACHE_POLICIES, Converged
 def _special_registers() -> list[Instruction]:
     rows = [("thread.x", "tid.x", "%tid.x"), ("lane", "laneid", "%laneid")]
     rows += [(row.name, row.llvm, row.ptx) for row in SPECIALS.values()]
-    return [intrinsic(name, f"read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10") for name, llvm, ptx in rows]
+    return [
+        Instruction(name, f"llvm.nvvm.read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10", pure=True) for name, llvm, ptx in rows
+    ]
 
 
 def _remote_arrive(spelling: str) -> str:

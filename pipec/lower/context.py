@@ -8,8 +8,9 @@ from pipec.kir.ir import ALL_THREADS, Participation
 from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.spread import Threads
 from pipec.lower.emit.debug import Metadata
-from pipec.lower.emit.llvm import Actions, Builder, Slot
+from pipec.lower.emit.llvm import Actions, Builder
 from pipec.lower.emit.value import FALSE, SHARED, TRUE, Value, integer
+from pipec.lower.emit.variables import Slot
 from pipec.lower.synchronisation.cursors import Cursor
 from pipec.record import field, mutable
 from pipec.sema import tree
@@ -261,10 +262,10 @@ def counted_loop(kernel: KernelContext, count: int, hint: str) -> Iterator[Value
     slot.write(integer(0))
     body, after = builder.label(hint), builder.label(f"{hint}.done")
     builder.jump(body)
-    builder.place(body)
+    builder.place(body, head=True)
     yield slot.read()
     advanced = builder.add(slot.read(), 1)
     slot.write(advanced)
     more = builder.compare("ult", advanced, integer(count))
-    builder.effect(f"br {more}, label %{body}, label %{after}{kernel.metadata.rolled_loop()}")
+    builder.branch(more, body, after, kernel.metadata.rolled_loop())
     builder.place(after)

@@ -61,11 +61,8 @@ def element_pointer(role: RoleContext, row: GlobalRow, index: Value, dtype: DTyp
     """Of elements a constant number apart, the addresses are a constant apart: no column of a row reaches 2 ** 31."""
     builder = role.builder
     column, further = builder.parts(index)
-    known = row.start, column, integer(dtype.bytes)
-    if known not in builder.sums:
-        offset = builder.multiply(builder.cast("sext", column, "i64"), dtype.bytes)
-        builder.sums[known] = builder.binary("add", row.start, offset)
-    address = builder.add(builder.sums[known], further * dtype.bytes)
+    start = builder.binary("add", row.start, builder.multiply(builder.cast("sext", column, "i64"), dtype.bytes))
+    address = builder.add(start, further * dtype.bytes)
     return builder.emit(GLOBAL, f"inttoptr {address} to {GLOBAL}")
 
 

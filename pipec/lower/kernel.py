@@ -76,7 +76,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter) -> list[str]:
     if plan.launch_registers is not None:
         attributes.append(f'"nvvm.maxnreg"="{plan.launch_registers}"')
     head = f"define ptx_kernel void @{plan.kernel.name}({parameters}) {' '.join(attributes)} !dbg !{function} {{"
-    return [head, "entry:", *builder.body(), "}"]
+    return [head, "entry:", builder.body(), "}"]
 
 
 def _parameter(parameter: Parameter) -> str:

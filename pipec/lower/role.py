@@ -46,12 +46,15 @@ def lower_role(role: RoleContext, end: str) -> None:
     # run time would cost a register for each handle.
     signalled = _signalled_at_entry(plan.role)
     rejoining = rejoins(plan.role)
+    heads = {
+        target for number, block in enumerate(plan.role.blocks) for target in ir.successors(block.terminator) if target <= number
+    }
     if plan.awaits_grids:
         role.builder.call("griddepcontrol.wait")
     role.builder.jump(labels[0])
     for number, block in enumerate(plan.role.blocks):
         role.participation = block.participation
-        role.builder.place(labels[number])
+        role.builder.place(labels[number], head=number in heads)
         role.signalled = signalled[number]
         pipelines.join_cursors(role)
         # Lanes that took different ways do not come together by themselves before an
@@ -253,7 +256,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
             if target <= number:
                 # LLVM would unroll the loop: the code grows, the goldens with it, and waits
                 # that stand once in the source would stand several times.
-                builder.effect(f"br label %{labels[target]}{role.kernel.metadata.rolled_loop()}")
+                builder.jump(labels[target], role.kernel.metadata.rolled_loop())
             else:
                 builder.jump(labels[target])
         case ir.Branch(condition, then, otherwise, span):

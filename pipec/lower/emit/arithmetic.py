@@ -86,37 +86,51 @@ def _shift(builder: Builder, operator: BinaryOperator, dtype: DType, left: Value
 
 def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, remainder: bool) -> Value:
     """Quotient and remainder as Python has them. A zero divisor, which LLVM may not see, counts as one."""
-    known = int(right.name) if right.name.lstrip("-").isdigit() else None
-    if known is None:
-        zero = builder.compare("eq", right, integer(0, right.type))
-        right = builder.select(zero, integer(1, right.type), right)
+    known, right = _divisor(builder, right)
     if dtype.family == "unsigned":
         return builder.binary("urem" if remainder else "udiv", left, right)
-    if known is not None and known > 0 and known & (known - 1) == 0:
+    if known > 0 and known & (known - 1) == 0:
         return builder.bits("and", left, known - 1) if remainder else builder.bits("ashr", left, known.bit_length() - 1)
     rest = builder.binary("srem", left, right)
-    nonzero = builder.compare("ne", rest, integer(0, left.type))
-    opposite = builder.compare("slt", builder.binary("xor", left, right), integer(0, left.type))
-    inexact = builder.binary("and", nonzero, opposite)
+    below = builder.compare("slt", rest, integer(0, left.type)) if known > 0 else _inexact(builder, rest, left, right, "slt")
     if remainder:
-        return builder.select(inexact, builder.add(rest, right), rest)
-    quotient = builder.binary("sdiv", left, right)
-    return builder.select(inexact, builder.add(quotient, -1), quotient)
+        return builder.binary("add", rest, builder.select(below, right, integer(0, left.type)))
+    return builder.binary("add", builder.binary("sdiv", left, right), builder.cast("sext", below, left.type))
 
 
 def ceil_divide(builder: Builder, dtype: DType, left: Value, right: Value) -> Value:
     """-(-left // right), without a step that can overflow."""
-    quotient = floor_divide(builder, dtype, left, right, remainder=False)
-    rest = floor_divide(builder, dtype, left, right, remainder=True)
-    inexact = builder.compare("ne", rest, integer(0, left.type))
-    return builder.add(quotient, builder.cast("zext", inexact, left.type))
+    known, right = _divisor(builder, right)
+    zero = integer(0, left.type)
+    if dtype.family == "unsigned" or (known > 0 and known & (known - 1) == 0):
+        rest = floor_divide(builder, dtype, left, right, remainder=True)
+        quotient, above = floor_divide(builder, dtype, left, right, remainder=False), builder.compare("ne", rest, zero)
+    else:
+        rest, quotient = builder.binary("srem", left, right), builder.binary("sdiv", left, right)
+        above = builder.compare("sgt", rest, zero) if known > 0 else _inexact(builder, rest, left, right, "sge")
+    return builder.add(quotient, builder.cast("zext", above, left.type))
+
+
+def _divisor(builder: Builder, value: Value) -> tuple[int, Value]:
+    """The number that it is known to be, or 0; and what to divide by."""
+    if value.name.lstrip("-").isdigit():
+        return int(value.name), value
+    return 0, builder.emit(value.type, f"call {value.type} @llvm.umax.{value.type}({value}, {value.type} 1)")
+
+
+def _inexact(builder: Builder, rest: Value, left: Value, right: Value, sign: str) -> Value:
+    """Whether something is left of a division, and the exact quotient is negative ("slt"), or is not ("sge")."""
+    zero = integer(0, left.type)
+    return builder.binary(
+        "and", builder.compare("ne", rest, zero), builder.compare(sign, builder.binary("xor", left, right), zero)
+    )
 
 
 def negate(builder: Builder, dtype: DType, value: Value) -> Value:
     if is_narrow_float(dtype):
         return convert(builder, [negate(builder, F32, convert(builder, [value], dtype, F32)[0])], F32, dtype)[0]
     if dtype.is_float:
-        return builder.emit(value.type, f"fneg {value}")
+        return builder.negate(value)
     return builder.binary("sub", integer(0, value.type), value)
 
 

@@ -1,17 +1,22 @@
 """A small writer of LLVM IR text: typed values, blocks, the current source line. It checks nothing: LLVM's verifier does."""
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pipec.budgets import Meter
 from pipec.isa.instruction import Instruction
 from pipec.isa.instructions import INSTRUCTIONS
-from pipec.lower.emit.value import CLUSTER, FALSE, GLOBAL, SHARED, TENSOR, TRUE, Value, integer
-from pipec.record import record
+from pipec.lower.emit.value import CLUSTER, FALSE, GLOBAL, SHARED, TENSOR, TRUE, Value, integer, negated
+from pipec.lower.emit.variables import Block, Slot, Variables
 
 # The constraint of inline PTX that takes an operand of the type; pointers to shared and tensor memory have 32 bits.
 _REGISTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", SHARED: "r", TENSOR: "r", CLUSTER: "r", GLOBAL: "l", "ptr": "l"}
+
+
+# Names of what variables hold.
+_NAMED = re.compile(r"%p\d+\.[\w.$-]+")
 
 
 class Actions:
@@ -39,13 +44,17 @@ class Builder:
         self._values = 0
         self._names = {"entry"}
         self._counts: dict[str, int] = {}
-        self._held: dict[str, Value] = {}  # what the slots are known to hold at this point of the block
-        self.pairs: dict[tuple[Value, Value], Value] = {}  # two values, as this block has them in one (pipec.lower.emit.packed)
-        self.words: dict[Value, tuple[Value, int]] = {}  # numbers in the highest bits of a word: see `top`
-        self.sums: dict[tuple[Value, ...], Value] = {}  # what this block has computed of values that are added again (`sum`)
-        self._parts: dict[Value, tuple[Value, int]] = {}  # a value and a constant, of which one is the sum
+        self._variables = Variables(self._fresh)
+        self._computed: dict[str, tuple[Value, Block]] = {}  # what was computed last, by text, and in which block
+        self.pairs: dict[tuple[str, str], Value] = {}  # two values, as this block has them in one (pipec.lower.emit.packed)
+        self.words: dict[str, tuple[Value, int]] = {}  # numbers in the highest bits of a word: see `top`
+        self._parts: dict[str, tuple[Value, int]] = {}  # a value and a constant, of which one is the sum
+        self._flips: dict[str, tuple[Value, int]] = {}  # a value and bits of it, of which one is the exclusive or
+        self._scaled: dict[str, tuple[Value, Value]] = {}  # products with a literal, and of what they are
+        self._negated: dict[str, Value] = {}  # a float, and that of which it is the negative
         self._prelude: list[str] = []  # what `early` has collected
         self._start: int | None = None  # where it goes
+        self._computed_early: dict[str, tuple[Value, Block]] = {}
         self._deferred: Actions | None = None
 
     # ---------------------------------------------------------------------------------------------------- structure
@@ -59,21 +68,30 @@ class Builder:
         self._names.add(name)
         return name
 
-    def place(self, label: str) -> None:
+    def _fresh(self, hint: str) -> str:
+        """A name for a value of a variable."""
+        self._values += 1
+        return self.label(f"p{self._values}.{hint}")
+
+    def place(self, label: str, *, head: bool = False) -> None:
+        """A block begins: the `head` of a loop, or one that all jumps to it come before."""
+        self._variables.begin(label, head=head)
         self.lines.append(f"{label}:")
-        self._held.clear()
         self.pairs.clear()
-        self.sums.clear()
 
-    def jump(self, label: str) -> None:
-        self.lines.append(f"  br label %{label}{self.location}")
+    def jump(self, label: str, suffix: str = "") -> None:
+        self._variables.jump(label)
+        self.lines.append(f"  br label %{label}{suffix or self.location}")
 
-    def branch(self, condition: Value, then: str, otherwise: str) -> None:
-        self.lines.append(f"  br {condition}, label %{then}, label %{otherwise}{self.location}")
+    def branch(self, condition: Value, then: str, otherwise: str, suffix: str = "") -> None:
+        """`suffix` says something of a loop, in place of where it comes from."""
+        self._variables.jump(then)
+        self._variables.jump(otherwise)
+        self.lines.append(f"  br {condition}, label %{then}, label %{otherwise}{suffix or self.location}")
 
     def begin_prelude(self) -> None:
         """What is computed `early` from here on stands here, where it comes before everything that follows."""
-        self._start = len(self.lines)
+        self._start, self._computed_early = len(self.lines), {}
 
     def end_prelude(self) -> None:
         assert self._start is not None
@@ -83,10 +101,10 @@ class Builder:
     @contextmanager
     def early(self) -> Iterator[None]:
         """What is written inside stands in the prelude: it uses nothing that was computed since."""
-        lines, held, pairs, sums = self.lines, self._held, self.pairs, self.sums
-        self.lines, self._held, self.pairs, self.sums = self._prelude, {}, {}, {}
+        before = self.lines, self._computed, self.pairs
+        self.lines, self._computed, self.pairs = self._prelude, self._computed_early, {}
         yield
-        self.lines, self._held, self.pairs, self.sums = lines, held, pairs, sums
+        self.lines, self._computed, self.pairs = before
 
     @contextmanager
     def deferring(self, actions: "Actions") -> Iterator[None]:
@@ -105,22 +123,36 @@ class Builder:
     def returns(self) -> None:
         self.lines.append(f"  ret void{self.location}")
 
-    def variable(self, type_: str, hint: str) -> "Slot":
-        """A stack slot in the entry block; LLVM turns it into registers."""
-        name = f"%{self.label(f'{hint}.slot')}"
-        self._entry.append(f"  {name} = alloca {type_}")
-        return Slot(self, type_, name)
+    def variable(self, type_: str, hint: str) -> Slot:
+        return Slot(self._variables, type_, hint)
 
     def declare(self, row: Instruction) -> None:
         """A directive at the head of the function, where no pass of LLVM makes a second copy of it."""
         self._entry.append(f"  call void {_callee(row)}()")
 
-    def body(self) -> list[str]:
-        return [*self._entry, *self.lines]
+    def body(self) -> str:
+        """All instructions, once everything is written."""
+        begins, replaced = self._variables.finish()
+        lines = [*self._entry]
+        for line in self.lines:
+            lines.append(line)
+            if line[0] != " ":
+                lines += begins.get(line[:-1], ())
+        return _NAMED.sub(lambda found: replaced.get(found[0], found[0]), "\n".join(lines))
 
     # ------------------------------------------------------------------------------------------------- instructions
 
     def emit(self, type_: str, text: str) -> Value:
+        """What depends on its operands alone: not computed again where it is known."""
+        found = self._computed.get(text)
+        if found is not None and self._variables.passed(found[1]):
+            return found[0]
+        value = self.result(type_, text)
+        self._computed[text] = value, self._variables.here
+        return value
+
+    def result(self, type_: str, text: str) -> Value:
+        """Of an instruction that may give another one each time."""
         self._spend()
         self._values += 1
         name = f"%v{self._values}"
@@ -147,23 +179,31 @@ class Builder:
         if row.result == "void":
             self.effect(text)
             return Value("void", "")
-        return self.emit(row.result, text)
-
-    def read(self, type_: str, slot: str) -> Value:
-        """A slot's value; one that this block read or wrote before is not loaded again."""
-        if slot not in self._held:
-            self._held[slot] = self.emit(type_, f"load {type_}, ptr {slot}")
-        return self._held[slot]
-
-    def write(self, slot: str, value: Value) -> None:
-        self.effect(f"store {value}, ptr {slot}")
-        self._held[slot] = value
+        return self.emit(row.result, text) if row.pure else self.result(row.result, text)
 
     def binary(self, operation: str, left: Value, right: Value) -> Value:
         folded = _folded(operation, left, right)
         if folded is not None:
             return folded
+        if operation == "fmul" and right.name.startswith("0x"):
+            return self._scale(left, right)
         return self.emit(left.type, f"{operation} {left}, {right.name}")
+
+    def _scale(self, value: Value, constant: Value) -> Value:
+        if value.name in self._negated:
+            value, constant = self._negated[value.name], negated(constant)
+        result = self.emit(value.type, f"fmul {value}, {constant.name}")
+        self._scaled[result.name] = value, constant
+        return result
+
+    def negate(self, value: Value) -> Value:
+        """Of a float. Beside a factor that is known it is no instruction."""
+        if value.name in self._scaled:
+            factor, constant = self._scaled[value.name]
+            return self._scale(factor, negated(constant))
+        result = self.emit(value.type, f"fneg {value}")
+        self._negated[result.name] = value
+        return result
 
     def compare(self, predicate: str, left: Value, right: Value) -> Value:
         known = _known(left, right)
@@ -187,7 +227,7 @@ class Builder:
                 return left
             total = self.binary("add", left, integer(right, left.type))
             first, constant = self.parts(left)
-            self._parts[total] = first, constant + right
+            self._parts[total.name] = first, constant + right
             return total
         return self.binary("add", left, right)
 
@@ -195,20 +235,18 @@ class Builder:
         """What a value was made of by adding a constant, and the constant; all of a literal is constant."""
         if value.type == "i32" and value.name.isdigit():
             return integer(0), int(value.name)
-        return self._parts.get(value, (value, 0))
+        return self._parts.get(value.name, (value, 0))
 
     def sum(self, left: Value, right: Value) -> Value:
         """As many sums with one value share what they have in common and differ by constants, which memory accesses take as they are."""
         right, constant = self.parts(right)
-        if (left, right) not in self.sums:
-            self.sums[left, right] = self.binary("add", left, right)
-        return self.add(self.sums[left, right], constant)
+        return self.add(self.binary("add", left, right), constant)
 
     def multiply(self, left: Value, right: Value | int) -> Value:
         if isinstance(right, int):
             if right == 1:
                 return left
-            word, shift = self.words.get(left, (left, 0))
+            word, shift = self.words.get(left.name, (left, 0))
             power = right.bit_length() - 1
             if right > 0 and right == 1 << power and power <= shift:
                 return self.bits("lshr", word, shift - power)
@@ -219,14 +257,26 @@ class Builder:
         """The number in the bits of a word from `shift` on, whose other bits are 0: a multiple of it may then be one shift as well."""
         number = self.bits("lshr", word, shift)
         if not number.name.isdigit():
-            self.words[number] = word, shift
+            self.words[number.name] = word, shift
         return number
 
     def bits(self, operation: str, left: Value, right: int) -> Value:
         """and, or, xor, shl, lshr, ashr, urem, udiv with a constant."""
         if right == 0 and operation in ("or", "xor", "shl", "lshr", "ashr"):
             return left
+        if operation == "xor":
+            return self._flipped(left, right)
         return self.binary(operation, left, integer(right, left.type))
+
+    def _flipped(self, value: Value, bits: int) -> Value:
+        """What turns to and fro is itself again: as often as a role is written out with the other of two places."""
+        first, before = self._flips.get(value.name, (value, 0))
+        if first is not value and bits == before:
+            return first
+        result = self.binary("xor", first, integer(bits ^ before, value.type))
+        if not result.name.isdigit():
+            self._flips[result.name] = first, bits ^ before
+        return result
 
     def extract(self, value: Value, index: int, type_: str = "i32") -> Value:
         return self.emit(type_, f"extractvalue {value}, {index}")
@@ -259,7 +309,7 @@ class Builder:
         return self.emit(pointer.type, f"getelementptr i8, {pointer}, {offset}")
 
     def load(self, type_: str, pointer: Value, alignment: int) -> Value:
-        return self.emit(type_, f"load {type_}, {pointer}, align {alignment}")
+        return self.result(type_, f"load {type_}, {pointer}, align {alignment}")
 
     def store(self, value: Value, pointer: Value, alignment: int) -> None:
         text = f"store {value}, {pointer}, align {alignment}"
@@ -271,22 +321,7 @@ class Builder:
     def _defer(self, actions: Actions, text: str, told: Sequence[Value]) -> None:
         self._spend()
         actions.lines.append(f"  {text}{self.location}")
-        actions.told += [value for value in told if value.name.startswith("%v")]
-
-
-@record
-class Slot:
-    """A variable."""
-
-    builder: Builder
-    type: str
-    name: str
-
-    def read(self) -> Value:
-        return self.builder.read(self.type, self.name)
-
-    def write(self, value: Value) -> None:
-        self.builder.write(self.name, value)
+        actions.told += [value for value in told if value.name.startswith(("%v", "%p"))]
 
 
 # What is known of operands that are not negative, for which signed and unsigned operators agree.

@@ -50,12 +50,13 @@ def total(builder: Builder, values: Sequence[Value]) -> Value:
 
 def _join(builder: Builder, low: Value, high: Value) -> Value:
     """One register pair for each pair of values in a block: LLVM would find that they are the same, but reads each one first."""
-    if (low, high) not in builder.pairs:
-        builder.pairs[low, high] = builder.vector([low, high])
-    return builder.pairs[low, high]
+    found = builder.pairs.get((low.name, high.name))
+    if found is None:
+        found = builder.pairs[low.name, high.name] = builder.vector([low, high])
+    return found
 
 
 def _split(builder: Builder, pair: Value) -> list[Value]:
     low, high = (builder.element(pair, index, "float") for index in (0, 1))
-    builder.pairs[low, high] = pair
+    builder.pairs[low.name, high.name] = pair
     return [low, high]

@@ -39,6 +39,13 @@ def floating(value: float, type_: str = "float") -> Value:
     return Value(type_, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
 
 
+def negated(literal: Value) -> Value:
+    """Of a literal of a floating type, by its sign."""
+    prefix = literal.name.rstrip("0123456789ABCDEF")
+    digits = literal.name.removeprefix(prefix)
+    return Value(literal.type, f"{prefix}{int(digits, 16) ^ 8 << 4 * (len(digits) - 1):0{len(digits)}X}")
+
+
 def _float_bits(value: float, code: str) -> int:
     pattern, infinity = ("<H", 0x7C00) if code == "e" else ("<I", 0x7F800000)
     try:

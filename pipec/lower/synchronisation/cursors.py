@@ -1,7 +1,8 @@
 """Where a role stands on a ring: the stage it comes to next, and the parity of the phase that it waits for there."""
 
-from pipec.lower.emit.llvm import Builder, Slot
+from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.value import Value, integer
+from pipec.lower.emit.variables import Slot
 from pipec.record import record
 from pipec.vocabulary import Side
 
@@ -55,8 +56,8 @@ class Cursor:
         """Writes a stage that `read` gave, as `kept` finds it."""
         if not self._wraps:
             slot.write(stage)
-        elif stage in self.builder.words:
-            slot.write(self.builder.words[stage][0])
+        elif stage.name in self.builder.words:
+            slot.write(self.builder.words[stage.name][0])
         else:  # known while compiling
             slot.write(self.builder.bits("shl", stage, self._shift))
 

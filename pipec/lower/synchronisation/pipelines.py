@@ -84,7 +84,7 @@ def wait(
     if role.kernel.alarm is not None:
         watchdog.wait(role, role.kernel.alarm, pipeline, pointer, parity, turn, again, done)
     else:
-        builder.place(again)
+        builder.place(again, head=True)
         builder.branch(clusters.try_wait(role, pipeline, pointer, parity), done, again)
     builder.place(done)
 

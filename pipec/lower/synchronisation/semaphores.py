@@ -34,7 +34,7 @@ def _wait(role: RoleContext, pointer: Value, turn: Value, mine: str) -> None:
         return
     again = builder.label(f"{role.prefix}.turn.wait")
     builder.jump(again)
-    builder.place(again)
+    builder.place(again, head=True)
     builder.branch(builder.compare("eq", builder.call("load.acquire.gpu", pointer), turn), mine, again)
 
 

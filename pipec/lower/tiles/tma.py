@@ -29,7 +29,7 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
             return
         for offset, rows, columns in boxes(row):
             target = builder.shared_pointer(builder.add(tile, offset))
-            at = _load_coordinates(role, operation, origin, rows, columns)
+            at = _load_coordinates(role, operation, origin, rows, columns, integer(0))
             policy = role.cache_policy(operation.cache)
             builder.call(f"tma.load.{len(at)}d", target, full, bases.tensor_map(role, row.symbol), *at, *policy)
 
@@ -45,18 +45,28 @@ def _load_into_cluster(
         full = leaders_barrier(role, operation.destination.handle)
     mask, first = integer(0, "i16"), integer(0)
     if row.line is not None:
-        mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
-        first = builder.multiply(clusters.line_coordinate(role, row.line), row.box_rows * row.row_boxes)
+        first = _share(role, row)
+        with builder.early():
+            mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
+            aside = builder.multiply(first, row.layout.span_bytes)
         # Each CTA of the line loads its share and sends it to all: every byte crosses from the L2 once for the whole line.
-        tile = builder.binary("add", tile, builder.multiply(first, row.layout.span_bytes))
+        tile = builder.binary("add", tile, aside)
     # Cache policy, whether multicast, whether with that policy, CTA group.
     policy, stated = role.cache_policy(operation.cache)
     tail = policy, TRUE if row.line is not None else FALSE, stated, integer(2 if in_pair else 0)
     for offset, rows, columns in boxes(row):
         target = builder.cluster_pointer(builder.add(tile, offset))
-        at = _load_coordinates(role, operation, origin, builder.add(first, rows), columns)
+        at = _load_coordinates(role, operation, origin, rows, columns, first)
         symbol = bases.tensor_map(role, row.symbol)
         builder.call(f"tma.load.cluster.{len(at)}d", target, full, symbol, *at, mask, *tail)
+
+
+def _share(role: RoleContext, row: TmaPlan) -> Value:
+    """The first row of a tile that this CTA loads of it."""
+    if row.line is None:
+        return integer(0)
+    with role.builder.early():
+        return role.builder.multiply(clusters.line_coordinate(role, row.line), row.box_rows * row.row_boxes)
 
 
 def keep_coordinates(role: RoleContext, operation: tree.TmaLoad, expressions: Collection[tree.Expression]) -> None:
@@ -66,20 +76,22 @@ def keep_coordinates(role: RoleContext, operation: tree.TmaLoad, expressions: Co
     added = {(len(given) - 1, columns) for _, _, columns in boxes(row)} | {(len(given) - 2, rows) for _, rows, _ in boxes(row)}
     for axis, expression in enumerate(given):
         if expression in expressions:
+            start = role.invariants[expression]
+            if axis == len(given) - 2:
+                start = role.builder.add(start, _share(role, row))
             for offset in sorted({offset for where, offset in added if where == axis} or {0}):
-                value = role.builder.add(role.invariants[expression], offset)
+                value = role.builder.add(start, offset)
                 role.coordinates[operation, axis, offset] = bases.own(role, value)
 
 
 def _load_coordinates(
-    role: RoleContext, operation: tree.TmaLoad, origin: list[Value], rows: int | Value, columns: int
+    role: RoleContext, operation: tree.TmaLoad, origin: list[Value], rows: int, columns: int, first: Value
 ) -> list[Value]:
-    """In the order of the instruction, as `box_coordinates`."""
-    found = box_coordinates(role, origin, rows, columns)
+    """In the order of the instruction, as `box_coordinates`; `first`: the row of the tile that this CTA begins at."""
+    found = box_coordinates(role, origin, role.builder.add(first, rows), columns)
     last = len(operation.source.coordinates) - 1
     for axis, offset in enumerate((columns, rows)):
-        kept = role.coordinates.get((operation, last - axis, offset)) if isinstance(offset, int) else None
-        found[axis] = kept or found[axis]
+        found[axis] = role.coordinates.get((operation, last - axis, offset), found[axis])
     for axis in range(2, len(origin)):
         found[axis] = role.coordinates.get((operation, last - axis, 0), found[axis])
     return [bases.constant(role, int(value.name)) if value.name.isdigit() else value for value in found]
