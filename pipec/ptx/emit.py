@@ -13,6 +13,10 @@ from pipec.source import Source
 # Of the code generator. Its third level also searches for redundant loads and partly redundant values (GVN): a tenth of its time, and
 # in no example a shorter loop.
 _OPTIMISATION = 2
+# Passes that the code generator runs before it selects instructions. They look for what the lowering has not written in the first place,
+# and what is left to find, the selection of instructions and the assembler find as well. Like every option of LLVM, this one holds for the
+# whole process.
+_UNUSED = ("early-cse", "slsr", "nary-reassociate", "separate-const-offset-from-gep", "speculative-execution")
 
 
 @cache
@@ -30,18 +34,17 @@ def _initialise() -> None:
     llvm.set_option("", "--nvptx-short-ptr")
     # Its rewriting of loop counters saves nothing in loops as small as these, costs time, and makes the PTX harder to read.
     llvm.set_option("", "--disable-lsr")
+    llvm.set_option("", f"--opt-disable={','.join(_UNUSED)}")
     # Parsing would verify the module for an upgrade of old debug information that it has none of, and end the process where it finds a
     # fault; `assembly` verifies it.
     llvm.set_option("", "--disable-auto-upgrade-debug-info")
 
 
 def _passes() -> llvm.ModulePassManager:
-    """Few passes: the code generator runs its own (common subexpressions, strength reduction) and a full O3 costs five times
-    the time for the same code. None of these unrolls a loop or makes a table of a switch.
+    """Few passes: there is no memory to turn into values (pipec.lower.emit.variables), and combining instructions takes a tenth of the
+    time for loops of the same length. None of these unrolls a loop or makes a table of a switch.
     """
     manager = llvm.create_new_module_pass_manager()
-    manager.add_sroa_pass()
-    manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()
     manager.add_loop_rotate_pass()
     return manager
