@@ -240,26 +240,35 @@ def _tensor_memory() -> list[Instruction]:
         row("tcgen05.fence.after", "tcgen05.fence.after.thread.sync", (), "tcgen05.fence::after_thread_sync", "thread", "9.7.16.11"),
     ]  # fmt: skip
     for width in (1, 2, 4, 8, 16, 32):
-        rows += [_tensor_load("32x32b", width, ""), _tensor_load("16x32bx2", width, f", ${width + 1}")]
-        vector = I32 if width == 1 else f"<{width} x i32>"
-        rows.append(
-            row(f"tcgen05.st.32x32b.x{width}", f"tcgen05.st.32x32b.x{width}", (TENSOR, vector, "i1="),
-                f"tcgen05.st.sync.aligned.32x32b.x{width}.b32", "warp", "9.7.16.8")
-        )  # fmt: skip
+        for words in (I32, F32):
+            rows += [_tensor_load("32x32b", width, words, ""), _tensor_load("16x32bx2", width, words, f", ${width + 1}")]
+        rows.append(_tensor_store(width))
     return rows
 
 
-def _tensor_load(shape: str, width: int, split: str) -> Instruction:
-    """A load with its wait in one template: LLVM would move uses of the registers above a wait of its own."""
+def _tensor_load(shape: str, width: int, words: str, split: str) -> Instruction:
+    """A load with its wait in one template: LLVM would move uses of the registers above a wait of its own. `words`: as what they are
+    taken."""
     registers = ", ".join(f"${index}" for index in range(width))
     spelling = f"tcgen05.ld.sync.aligned.{shape}.x{width}.b32"
     template = f"{spelling} {{{registers}}}, [${width}]{split};\\0A\\09tcgen05.wait::ld.sync.aligned;"
-    result = I32 if width == 1 else f"{{ {', '.join([I32] * width)} }}"
-    constraints = ",".join(["=r"] * width) + ",r" + (",n" if split else "")
+    result = words if width == 1 else f"{{ {', '.join([words] * width)} }}"
+    constraints = ",".join(["=r" if words == I32 else "=f"] * width) + ",r" + (",n" if split else "")
     operands = (TENSOR, "i64=") if split else (TENSOR,)
     return Instruction(
-        f"tcgen05.ld.{shape}.x{width}", template, result, operands, spelling, "warp", "9.7.16.8", "sm_100a", constraints
+        f"tcgen05.ld.{shape}.x{width}.{words}", template, result, operands, spelling, "warp", "9.7.16.8", "sm_100a", constraints
     )
+
+
+def _tensor_store(width: int) -> Instruction:
+    """A template, which takes its words as they are: the intrinsic wants them in a vector, which LLVM would only take apart again."""
+    spelling = f"tcgen05.st.sync.aligned.32x32b.x{width}.b32"
+    registers = ", ".join(f"${index}" for index in range(1, width + 1))
+    constraints = ",".join(["r"] * (width + 1))
+    return Instruction(
+        f"tcgen05.st.32x32b.x{width}", f"{spelling} [$0], {{{registers}}};", VOID, (TENSOR, *[I32] * width), spelling, "warp",
+        "9.7.16.8", "sm_100a", constraints,
+    )  # fmt: skip
 
 
 def _register_mma() -> list[Instruction]:

@@ -36,13 +36,13 @@ def lower(plans: Sequence[Plan], source: Source) -> str:
     ]
     if any(plan.interface.watchdog for plan in plans):
         lines.append(watchdog.COUNTER_DEFINITION)
-    meter = Meter("machine code")
-    for plan in plans:
-        lines += _kernel(plan, metadata, meter)
-    return "\n".join([*lines, *metadata.text(), ""])
+    meter, structures = Meter("machine code"), dict[str, str]()
+    kernels = [line for plan in plans for line in _kernel(plan, metadata, meter, structures)]
+    types = [f"{name} = type {members}" for name, members in structures.items()]
+    return "\n".join([*lines, *types, *kernels, *metadata.text(), ""])
 
 
-def _kernel(plan: Plan, metadata: Metadata, meter: Meter) -> list[str]:
+def _kernel(plan: Plan, metadata: Metadata, meter: Meter, structures: dict[str, str]) -> list[str]:
     builder = Builder(meter)
     function = metadata.function(plan.kernel.name, plan.kernel.span)
     builder.location = metadata.location(plan.kernel.span, function)
@@ -76,6 +76,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter) -> list[str]:
     if plan.launch_registers is not None:
         attributes.append(f'"nvvm.maxnreg"="{plan.launch_registers}"')
     head = f"define ptx_kernel void @{plan.kernel.name}({parameters}) {' '.join(attributes)} !dbg !{function} {{"
+    structures |= builder.structures
     return [head, "entry:", builder.body(), "}"]
 
 

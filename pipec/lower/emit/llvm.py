@@ -47,6 +47,7 @@ class Builder:
         self._variables = Variables(self._fresh)
         self._computed: dict[str, tuple[Value, Block]] = {}  # what was computed last, by text, and in which block
         self.pairs: dict[tuple[str, str], Value] = {}  # two values, as this block has them in one (pipec.lower.emit.packed)
+        self.structures: dict[str, str] = {}  # types that the module has to define, by name
         self.words: dict[str, tuple[Value, int]] = {}  # numbers in the highest bits of a word: see `top`
         self._parts: dict[str, tuple[Value, int]] = {}  # a value and a constant, of which one is the sum
         self._flips: dict[str, tuple[Value, int]] = {}  # a value and bits of it, of which one is the exclusive or
@@ -169,8 +170,8 @@ class Builder:
 
     def issue(self, row: Instruction, *arguments: Value) -> Value:
         """An instruction whose row was made for the occasion (pipec.isa.wgmma)."""
-        callee = _callee(row)
-        text = f"call {row.result} {callee}({', '.join(map(str, arguments))}){_attributes(row)}"
+        result = row.result if row.constraints is None else self._named(row.result)
+        text = f"call {result} {_callee(row)}({', '.join(map(str, arguments))}){_attributes(row)}"
         if len(arguments) != len(row.operands):
             raise AssertionError(f"{row.name}: {len(arguments)} operands, the table says {len(row.operands)}")
         if self._deferred is not None and row.acts:
@@ -179,7 +180,18 @@ class Builder:
         if row.result == "void":
             self.effect(text)
             return Value("void", "")
-        return self.emit(row.result, text) if row.pure else self.result(row.result, text)
+        return self.emit(result, text) if row.pure else self.result(result, text)
+
+    def _named(self, type_: str) -> str:
+        """A structure of many equal members by a name: each member that is taken would otherwise list them all."""
+        if not type_.startswith("{"):
+            return type_
+        first, *others = type_.strip("{} ").split(", ")
+        if others.count(first) < len(others):
+            return type_
+        name = f"%x{len(others) + 1}.{first}"
+        self.structures[name] = type_
+        return name
 
     def binary(self, operation: str, left: Value, right: Value) -> Value:
         folded = _folded(operation, left, right)

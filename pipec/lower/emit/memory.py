@@ -6,7 +6,7 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.plan.types import TileLayout
 from pipec.lower.emit.arithmetic import convert, is_narrow_float, pack_pair
 from pipec.lower.emit.llvm import Builder
-from pipec.lower.emit.value import FALSE, Value, integer
+from pipec.lower.emit.value import Value, integer
 
 MakePointer = Callable[[Value], Value]  # of an address
 
@@ -145,13 +145,14 @@ def _join(builder: Builder, parts: Sequence[Value], bits: int, per_word: int) ->
 def load_accumulator(builder: Builder, address: Value, dtype: DType, count: int, split: int | None) -> list[Value]:
     """`count` columns from a tensor-memory address; with a `split` lanes 16-31 take row lane - 16, `split` columns further."""
     pointer = builder.tensor_pointer(address)
+    type_ = dtype.llvm if dtype.bits == 32 else "i32"
     if split is not None:
-        loaded = builder.call(f"tcgen05.ld.16x32bx2.x{count}", pointer, integer(split, "i64"))
+        loaded = builder.call(f"tcgen05.ld.16x32bx2.x{count}.{type_}", pointer, integer(split, "i64"))
     else:
-        loaded = builder.call(f"tcgen05.ld.32x32b.x{count}", pointer)
-    words = builder.elements(loaded, count)
+        loaded = builder.call(f"tcgen05.ld.32x32b.x{count}.{type_}", pointer)
+    words = builder.elements(loaded, count, type_)
     if dtype.bits == 32:
-        return [builder.cast("bitcast", word, dtype.llvm) for word in words]
+        return words
     # A 16-bit accumulator stands in the low half of its column (hardware.md 3.6).
     return [builder.cast("bitcast", builder.cast("trunc", word, "i16"), dtype.llvm) for word in words]
 
@@ -159,11 +160,10 @@ def load_accumulator(builder: Builder, address: Value, dtype: DType, count: int,
 def load_packed(builder: Builder, address: Value, dtype: DType, count: int) -> list[Value]:
     """`count` elements that fill the columns from an address on."""
     width = -(-count * dtype.bits // 32)
-    loaded = builder.call(f"tcgen05.ld.32x32b.x{width}", builder.tensor_pointer(address))
+    loaded = builder.call(f"tcgen05.ld.32x32b.x{width}.i32", builder.tensor_pointer(address))
     return unpack(builder, builder.elements(loaded, width), dtype)[:count]
 
 
 def store_tensor(builder: Builder, address: Value, words: Sequence[Value]) -> None:
     """A word per column."""
-    value = builder.vector(words) if len(words) > 1 else words[0]
-    builder.call(f"tcgen05.st.32x32b.x{len(words)}", builder.tensor_pointer(address), value, FALSE)
+    builder.call(f"tcgen05.st.32x32b.x{len(words)}", builder.tensor_pointer(address), *words)

@@ -329,8 +329,7 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
         base = builder.binary("add", accumulator_address(role, buffer, stage), lane_quarter(role))
         with counted_loop(role.kernel, buffer.width // width, f"{role.prefix}.clear.columns") as index:
             address = builder.binary("add", base, builder.multiply(index, width))
-            zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
-            builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)
+            builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), *[integer(0)] * width)
         builder.call("tcgen05.wait.st")
     if shares_lanes:
         builder.call("tcgen05.fence.before")
