@@ -3,7 +3,6 @@
 from pipec.verify.checker.configuration import Configuration, Layout
 from pipec.verify.network import Arrive, Edge, End, Network, Process, Ring, State, Use, Wait
 
-
 ON = Edge(1, advances=((0, 2),))
 ARRIVAL, WAIT = Arrive(Use(0, 0, 0), ON, 1), Wait(Use(0, 0, 0), ON)
 

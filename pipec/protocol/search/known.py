@@ -23,6 +23,8 @@ class Known:
         self.program, self.places, self.when = program, places, when
         self.variables = program.variables
         self.given_of: dict[Told, Premises] = {}
+        self.exact_of: dict[Told, System] = {}
+        self.latest: tuple[object, System] = None, System()
         self.implied: dict[tuple[Told, int], bool] = {}
         self.base = Premises()
         for row in self.variables.known:
@@ -82,9 +84,18 @@ class Known:
 
     def exact(self, told: Told, place: Place | None) -> System:
         """All that is known, with the meaning of every value."""
-        facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
-        system = System([*self.program.facts, *self.when, *facts])
-        return system if place is None or place.facts is None else system.extended(self.formulas(place.facts))
+        system = self.exact_of.get(told)
+        if system is None:
+            sizes = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
+            system = self.exact_of[told] = System([*self.program.facts, *self.when, *sizes]).closed()
+        if place is None or place.facts is None:
+            return system
+        facts = place.facts
+        now = told, tuple(facts.equations), tuple(facts.bounds.items()), tuple(facts.clauses)
+        # Both outcomes of a test and all that they require are asked of the same facts.
+        if now != self.latest[0]:
+            self.latest = now, system.extended(self.formulas(facts)).closed()
+        return self.latest[1]
 
     def formulas(self, facts: Facts) -> list[Formula]:
         return [
@@ -151,6 +162,8 @@ class Known:
             assume(system, self.variables.condition(lacking))
             # Kept premises were made without the new assumption.
             self.given_of.clear()
+            self.exact_of.clear()
+            self.latest = None, System()
 
     def _lacking(self, required: Condition, having: Premises) -> Formula | None:
         """A bound of sizes, far above what can be allocated, that keeps a counter within 32 bits: `tiles + step <= 2^31` and the like; of
