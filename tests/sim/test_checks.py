@@ -44,8 +44,8 @@ CASES = {
     ),
     "bytes open at the end": (
         "byte_mismatch",
-        "16 bytes outstanding",
-        BARRIER + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;\nEND:",
+        "-16 bytes outstanding",
+        BARRIER + "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r3], 16;\nEND:",
     ),
     "tx overflow": (
         "byte_mismatch",

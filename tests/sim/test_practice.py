@@ -140,6 +140,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         PAST_CACHE,
         UNWRITTEN,
         EQUAL_LANES,
+        FOR_NOBODY,
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "barriers that are left"} == set(PRACTICES)
 
@@ -164,6 +165,7 @@ def test_half_a_tensor_map(program: Program, instead: str, kind: str) -> None:
 
 
 PAST_CACHE: PracticeName = "loads and stores past the first cache"
+FOR_NOBODY: PracticeName = "bytes announced for nobody"
 EQUAL_LANES: PracticeName = "one store by equal lanes"
 UNWRITTEN: PracticeName = "unwritten memory that does not matter"
 # The first CTA waits for a count that others add to, and nothing in its loop says so but the operator.
@@ -224,3 +226,16 @@ def test_a_store_by_a_whole_warp() -> None:
     add = WHOLE_WARP.replace("STORE", "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r2], 128;")
     out[:] = 0
     assert sim.launch(add, arguments=[out]).relied_on == [] and (out == 32 * np.arange(32)).all()
+
+
+def test_bytes_that_nobody_waits_for() -> None:
+    announced = """.version 8.6\n.target sm_90a\n.address_size 64
+    .entry k() .reqntid 1 { .shared .align 8 .b64 full; mbarrier.init.shared::cta.b64 [full], 1; BYTES ret; }"""
+    more = announced.replace("BYTES", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 64;")
+    assert sim.launch(more).relied_on == [FOR_NOBODY]
+    with pytest.raises(SimulationError, match="ends in phase 0 with 64 bytes outstanding"):
+        sim.launch(more, options=Options(rules="documents"))
+    # Bytes that came and were not announced are another matter.
+    fewer = announced.replace("BYTES", "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [full], 64;")
+    with pytest.raises(SimulationError, match="ends in phase 0 with -64 bytes outstanding"):
+        sim.launch(fewer)

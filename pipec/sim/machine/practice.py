@@ -24,6 +24,7 @@ PracticeName = Literal[
     "loads and stores past the first cache",
     "unwritten memory that does not matter",
     "one store by equal lanes",
+    "bytes announced for nobody",
 ]
 
 
@@ -108,5 +109,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "lanes that execute one store with the same operands make one copy; reductions are made once for each lane",
         "ptxas 13.0 makes one `UTMASTG` or `UBLKCP.G.S` of a store by a whole warp, and a loop of a reduction; the stores of CuTe DSL's "
         "GEMMs are by whole warps",
+    ),
+    "bytes announced for nobody": Practice(
+        "bytes that an mbarrier has been told of arrive before its CTA ends",
+        "a CTA may end while a barrier expects bytes of which no copy was issued, since nobody can be waiting for them",
+        "producers of FlashAttention 4 announce the bytes of a further stage when they wait for their stages to be given back at the end",
     ),
 }

@@ -373,7 +373,7 @@ class Cluster:
         findings = self.machine.findings
         for cta in self.ctas:
             for offset, barrier in sorted(cta.mbarriers.items()):
-                if barrier.state.tx:
+                if barrier.state.tx < 0 or (barrier.state.tx and not self.machine.practised("bytes announced for nobody")):
                     name = self.image.names.barrier(offset)
                     what = f"{name} (shared 0x{offset:x})" if name else f"mbarrier at shared 0x{offset:x}"
                     error = SimulationError(
