@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.gemm_shapes import FP8, KERNEL, Kind, Shape, Tile, tiles
+from pipec import library
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec import library
 from pipec.tune.choice import Choices
 from pipec.tune.several import Several
 

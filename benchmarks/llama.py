@@ -21,8 +21,8 @@ import torch
 from torch.nn import functional
 
 import pipec
-from pipec import library
 from benchmarks.common import write
+from pipec import library
 from pipec.torch import op
 
 LAYERS, HIDDEN, HEADS, INNER = 3, 4096, 32, 11008
