@@ -47,4 +47,4 @@ def check_plan(plan: Plan, sink: Sink) -> tuple[str, ...]:
     rows = accesses.collect(plan.kernel)
     partners = global_order.check(plan, rows, sink)
     shared = blocks.check(plan.kernel, rows, sink)
-    return tuple(assumed.sentences(plan.kernel, rows, shared, partners))
+    return tuple(assumed.sentences(plan, rows, shared, partners))

@@ -4,26 +4,25 @@ from collections.abc import Iterable, Iterator
 
 from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.global_memory.counters import unplaced
-from pipec.kir.global_memory.order import order
 from pipec.kir.global_memory.starts import unstarted
-from pipec.kir.ir import Kernel
+from pipec.kir.plan.types import Plan
 from pipec.sema import tree
 
 Partners = tuple[str, str, str]  # two roles and a tensor
 
 
-def sentences(
-    kernel: Kernel, rows: tuple[RoleAccesses, ...], blocks: Iterable[str], partners: Iterable[Partners]
-) -> Iterator[str]:
+def sentences(plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Iterable[str], partners: Iterable[Partners]) -> Iterator[str]:
     """`blocks`: tensors of which different blocks may touch the same elements, for all that is shown; `partners`: roles that store to
     one and may touch the same."""
+    kernel = plan.kernel
     turns = any(isinstance(one, tree.AwaitTurn) for role in kernel.roles for block in role.blocks for one in block.operations)
     for tensor in sorted(blocks):
         yield f"{tensor}: what one block stores no other touches{' but in another turn' if turns else ''}"
     for role, other, tensor in dict.fromkeys(partners):
         yield f"{tensor}: roles `{role}` and `{other}` store different elements"
+    orders = {one.role.name: one.global_order for one in plan.roles}
     for row in rows:
-        for tensor in sorted(order(row).taken):
+        for tensor in sorted(orders[row.role.name].taken):
             yield f"{tensor}: role `{row.role.name}` stores different elements each time"
     for where in dict.fromkeys(access.where.span.text() for access in unstarted(rows)):
         yield f"stores: `{where}` starts at no negative coordinate"

@@ -12,7 +12,10 @@ from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.values.analysis import Values
 from pipec.sema import tree
-from pipec.terms.term import Operator, operands
+from pipec.terms.registers import congruent
+from pipec.terms.term import Atom, Operator, as_term, operands
+
+_BITS = 32  # of a coordinate
 
 
 def check(kernel: ir.Kernel, sink: Sink) -> None:
@@ -60,10 +63,19 @@ def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> No
 
 
 def _steps(coordinate: tree.Expression, values: Values) -> set[int]:
-    """By how much the coordinate moves from one value of each of its parts to the next; a loop's counter goes on by the loop's step."""
+    """By how much the coordinate moves from one value of each of its parts to the next; a loop's counter goes on by the loop's step, and
+    what a loop carries by what is added to it."""
     parts = [(atom, factor) for atom, factor in values.of(coordinate).parts if factor]
     for atom, factor in parts:
         # A product that may leave 32 bits stands wrapped; it still moves by the same steps.
         if atom.operator is Operator.WRAPPED:
             parts += [(inner, factor * own) for inner, own in operands(atom)[0].parts]
-    return {factor * values.counts[atom].step if atom in values.counts else factor for atom, factor in parts}
+    return {factor * _step(atom, values) for atom, factor in parts}
+
+
+def _step(atom: Atom, values: Values) -> int:
+    if atom in values.counts:
+        return values.counts[atom].step
+    row = values.recurrences.get(atom)
+    added = congruent(row.following - as_term(atom), _BITS).number if row is not None else None
+    return 1 if added is None else added

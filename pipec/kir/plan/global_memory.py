@@ -17,5 +17,5 @@ def plan_global(kernel: Kernel) -> dict[str, GlobalOrder]:
         name = row.role.name
         own = order(row, again.own.get(name, ()))
         waits, fences = handed.get(name, (False, False))
-        found[name] = GlobalOrder(own.before, own.at_end, own.waits, own.fences, name in handed, waits, fences)
+        found[name] = GlobalOrder(own.before, own.at_end, own.waits, own.fences, name in handed, waits, fences, own.taken)
     return found

@@ -51,7 +51,7 @@ class GlobalOrder:
 
     Before the operations `before`, and before the branches that end the blocks `at_end`, the threads meet; `waits`:
     the bulk stores so far are complete then; `fences`: with a fence between the proxies. `hand_over_waits` and `hand_over_fences` ask for
-    the same before a stage is handed over.
+    the same before a stage is handed over. `taken`: tensors of which the role is taken to store different elements each time.
     """
 
     before: frozenset[Operation] = frozenset()
@@ -61,6 +61,7 @@ class GlobalOrder:
     hand_over: bool = False  # another role touches what this one does
     hand_over_waits: bool = False
     hand_over_fences: bool = False
+    taken: frozenset[str] = frozenset()
 
 
 @record
