@@ -11,7 +11,8 @@ from pipec.budgets import Meter
 from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
 from pipec.record import record
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.processes.walk import Node, Walk, Way
+from pipec.verify.reader.processes.states import Node, Way
+from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.read import turns_of
 from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.surroundings import Surroundings

@@ -191,7 +191,8 @@ def _folded_process(process: Process) -> Process:
 
 def _without_lines(network: Network) -> Network:
     """Loads and votes, which have their line in the name of what they find, numbered in the order of the text."""
-    symbols = {symbol for process in network.processes for state in process.states for symbol in (*mentioned(state), *state.live)}
+    live = [state.live for process in network.processes for state in process.states]
+    symbols = set[Symbol]().union(*map(mentioned, network.processes), *live)
     symbols |= {symbol for fact in network.facts for symbol in symbols_in(fact)}
     lines = sorted({int(found[2]) for symbol in symbols if (found := _FOUND.search(symbol.name))})
 

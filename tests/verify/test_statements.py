@@ -93,3 +93,12 @@ def test_the_kernel_ends_with_its_brace(depth: int) -> None:
     assert [one.opcode for one in kernel_of(text, "k").code] == ["mov.b64"] * depth + ["ret"]
     with pytest.raises(Unreadable, match="does not end"):
         kernel_of(text.partition("}\n.visible")[0], None)
+
+
+@pytest.mark.parametrize("text", [HEAD + STATEMENTS + "}\n", *[compiled(case).ptx or "" for case in cases()[:6]]])
+def test_what_is_defined_is_known_before_an_instruction_is_made(text: str) -> None:
+    for name in entries_of(text):
+        code = kernel_of(text, name).code
+        firsts = [code.first(number) for number in range(len(code))]
+        assert firsts == [one.first for one in code] and len({*code.opcodes}) > 2
+        assert all(alone in ("", first[0]) for alone, first in zip(code.defined, firsts, strict=True))

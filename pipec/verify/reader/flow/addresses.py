@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import COMPUTING, Kind, defines
 from pipec.verify.reader.text.operations import computable
-from pipec.verify.reader.text.statements import Instruction, integer, registers
+from pipec.verify.reader.text.statements import integer, registers
 
 # The variables from which an address may come; in another CTA of the cluster it is another variable.
 Roots = frozenset[str]
@@ -27,11 +28,13 @@ _PASSES = frozenset({"mov", "cvta", "cvt", "shfl"})
 def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int]) -> None:
     """Raises Unreadable where an address is taken for a number. `alignments`: of the variables."""
     variables: State = {name: frozenset((name,)) for name in alignments}
+    handling = _handling(blocks, {*alignments})
     before: dict[int, State] = {0: {}}
     work = [0]
     while work:
         block = blocks[work.pop()]
-        after = _behind(block, before[block.number], variables, alignments)
+        steps = handling.get(block.number)
+        after = _behind(steps, before[block.number], variables, alignments) if steps else before[block.number]
         for number in block.next:
             known = before.get(number)
             joined = after if known is None or known is after else _joined(known, after)
@@ -40,12 +43,31 @@ def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int]) -> N
                 work.append(number)
 
 
-def _behind(block: Block, before: State, variables: State, alignments: Mapping[str, int]) -> State:
-    """What registers hold behind a block; there is no entry for numbers."""
-    if not block.steps:
-        return before
+def _handling(blocks: Sequence[Block], names: set[str]) -> dict[int, list[Step]]:
+    """By block, the steps that have to do with a register that may hold an address: few of all that compute. `names`: of variables."""
+    steps = [(block.number, step) for block in blocks for step in block.steps]
+    others = [step for _, step in steps if step.kind in COMPUTING]
+    found = True
+    while found:
+        left = []
+        for step in others:
+            if names.isdisjoint(step.instruction.operands[1:]):
+                left.append(step)
+            else:
+                names.update(step.instruction.first)
+        found, others = len(left) < len(others), left
+    handling: dict[int, list[Step]] = {}
+    for number, step in steps:
+        one = step.instruction
+        if not names.isdisjoint((*one.first, *one.operands[1:]) if step.kind in COMPUTING else registers(one.text)):
+            handling.setdefault(number, []).append(step)
+    return handling
+
+
+def _behind(steps: Sequence[Step], before: State, variables: State, alignments: Mapping[str, int]) -> State:
+    """What registers hold behind the steps of a block; there is no entry for numbers."""
     known = {**variables, **before}
-    for step in block.steps:
+    for step in steps:
         found = _made(step, known, alignments)
         for name in defines(step.instruction, step.kind):
             if step.instruction.predicate:
@@ -66,7 +88,7 @@ def _made(step: Step, known: State, alignments: Mapping[str, int]) -> Roots:
     """The variables whose address the result may be."""
     one = step.instruction
     if step.kind not in COMPUTING:
-        if any(known.get(name) for text in one.operands if text[:1] != "[" for name in registers(text)):
+        if any(name in known for text in one.operands if text[:1] != "[" for name in registers(text)):
             raise _refused(one)
         return _NONE
     if not computable(one.opcode):

@@ -1,15 +1,20 @@
 """Control flow of a kernel: blocks of instructions, what must come after what, which branch decides about which block, loops."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.text.opcodes import Kind, defines, kind_of
-from pipec.verify.reader.text.statements import Instruction, Kernel
+from pipec.verify.reader.text.instructions import Instruction
+from pipec.verify.reader.text.opcodes import DEFINING, Kind, kind_of
+from pipec.verify.reader.text.statements import Kernel
 
 EXIT = -1
 _NONE = -2
+Before = dict[int, list[int]]
+_PLAIN = frozenset({Kind.COMPUTE, Kind.EFFECT})
 
 
 @mutable
@@ -20,8 +25,8 @@ class Stretch:
     number: int
     first: int
     last: int
-    next: tuple[int, ...] = ()
-    branch: Instruction | None = None
+    next: tuple[int, ...]
+    branch: Instruction | None
 
 
 @mutable
@@ -38,11 +43,26 @@ class Step:
 
 
 @mutable
+class Run:
+    """Steps one after the other of which each makes of values in registers others, and no more. `uses`: the registers on which the result
+    depends, and `defines` those that have it. `plans`: how to execute the steps, by rank. `made`: by the threads and what they had, what
+    they got and what must hold for it."""
+
+    steps: list[Step]
+    uses: tuple[str, ...]
+    defines: tuple[str, ...]
+    plans: dict[int, list[Callable[..., None]]] = field(default_factory=dict)
+    made: dict[tuple[object, ...], tuple[dict[Any, Any], tuple[Any, ...]]] = field(default_factory=dict)
+
+
+@mutable
 class Block(Stretch):
     """`steps`: what is left of it in the slice. `next`: one block only where the branch is outside of the slice; `test`: it is inside.
-    `loop`, `carried`: for the first block of a loop, the blocks of the loop, and the registers defined in it."""
+    `loop`, `carried`: for the first block of a loop, the blocks of the loop, and the registers defined in it. `runs`: by the place of
+    their first step."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step]
+    runs: dict[int, Run]
     test: bool = False
     live: int = 0
     loop: frozenset[int] = frozenset()
@@ -50,8 +70,8 @@ class Block(Stretch):
 
 
 class Graph:
-    """All of a kernel's control flow. By instruction: `kinds`, and `place`, its block; by register: `definitions`. `notable`: the kinds of
-    what does more than compute or store."""
+    """All of a kernel's control flow. By instruction: `kinds`, and `place`, its block, EXIT where no way leads to it.
+    `notable`: the kinds of what does more than compute or store."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.code = kernel, kernel.code
@@ -59,30 +79,49 @@ class Graph:
         if not self.blocks:
             raise Unreadable(kernel.line, "the kernel has no instructions")
         self.reached = reached(self.blocks)
-        self.kinds: dict[int, Kind] = {}
-        self.place = [0] * len(self.code)
+        known = {opcode: kind_of(opcode) for opcode in {*self.code.opcodes}}
+        self.kinds = [known[opcode] for opcode in self.code.opcodes]
+        self.place = [EXIT] * len(self.code)
+        for number in self.reached:
+            block = self.blocks[number]
+            self.place[block.first : block.last] = [number] * (block.last - block.first)
         self._ahead: dict[frozenset[Kind], tuple[list[int], set[int]]] = {}
-        self.definitions: dict[str, list[int]] = {}
-        known = {opcode: kind_of(opcode) for opcode in {one.opcode for one in self.code}}
-        for block in self.blocks:
-            if block.number not in self.reached:
-                continue
-            self.place[block.first : block.last] = [block.number] * (block.last - block.first)
-            for at in range(block.first, block.last):
-                one = self.code[at]
-                what = self.kinds[at] = known[one.opcode]
-                for name in defines(one, what):
-                    self.definitions.setdefault(name, []).append(at)
-        self.notable = {at: what for at, what in self.kinds.items() if what is not Kind.COMPUTE and what is not Kind.EFFECT}
+        self.notable = {at: what for at, what in enumerate(self.kinds) if what not in _PLAIN and self.place[at] != EXIT}
         for at, what in self.notable.items():
             if what is Kind.UNREAD:
                 raise Unreadable(self.code[at].line, f"{self.code[at].opcode} is not understood")
         self.after = _post_dominators(self.blocks, self.reached)
         self.decides = _control(self.blocks, self.after, self.reached)
 
+    def definitions(self, register: str) -> list[int]:
+        """The instructions that write a register."""
+        only, several = self._definitions
+        found = several.get(register)
+        if found is None:
+            found = [only[register]] if register in only else []
+        return [at for at in found if self.kinds[at] in DEFINING and self.place[at] != EXIT]
+
+    @cached_property
+    def _definitions(self) -> tuple[dict[str, int], dict[str, list[int]]]:
+        """By name: where it stands first, if that is one place, as for nearly all registers; else all such places."""
+        names = self.code.defined
+        several: dict[str, list[int]] = {name: [] for name, times in Counter(names).items() if times > 1}
+        groups = {at: self.defined(at) for at, name in enumerate(names) if not name and self.kinds[at] in DEFINING}
+        several.update((name, []) for defined in groups.values() for name in defined)
+        for at, name in enumerate(names):
+            if name in several:
+                several[name].append(at)
+        for at, defined in groups.items():
+            for name in defined:
+                several[name].append(at)
+        return dict(zip(names, range(len(names)), strict=True)), several
+
     def defined(self, at: int) -> tuple[str, ...]:
         """The registers that an instruction writes."""
-        return defines(self.code[at], self.kinds[at])
+        if self.kinds[at] not in DEFINING:
+            return ()
+        first = self.code.first(at)
+        return () if first[:1] and first[0][:1] in ("[", "") else first
 
     def coming_to(self, places: Sequence[int], kinds: frozenset[Kind]) -> list[int]:
         """The instructions among `places` from which a way leads on to one of these kinds."""
@@ -90,7 +129,7 @@ class Graph:
             return []
         if kinds not in self._ahead:
             there = [at for at, kind in self.notable.items() if kind in kinds]
-            self._ahead[kinds] = there, leading_to(self.blocks, self.reached, {self.place[at] for at in there})
+            self._ahead[kinds] = there, leading_to(self._before, {self.place[at] for at in there})
         there, leads = self._ahead[kinds]
         found = []
         for at in places:
@@ -100,23 +139,29 @@ class Graph:
         return found
 
     @cached_property
+    def _before(self) -> Before:
+        return coming_from(self.blocks, self.reached)
+
+    @cached_property
     def loops(self) -> dict[int, frozenset[int]]:
-        return natural_loops(self.blocks)
+        return natural_loops(self.blocks, self._before)
 
 
 def _blocks(kernel: Kernel) -> list[Stretch]:
     code = kernel.code
     starts = {0, *kernel.labels.values()}
-    ends = {opcode for opcode in {one.opcode for one in code} if opcode.partition(".")[0] in ("bra", "ret", "exit", "trap")}
-    starts.update([at for at, one in enumerate(code, 1) if one.opcode in ends])
+    ends = {opcode for opcode in {*code.opcodes} if opcode.partition(".")[0] in ("bra", "ret", "exit", "trap")}
+    starts.update([at for at, opcode in enumerate(code.opcodes, 1) if opcode in ends])
     bounds = sorted(at for at in starts if at < len(code))
     number_of = {at: number for number, at in enumerate(bounds)}
     blocks = []
     for number, first in enumerate(bounds):
         last = bounds[number + 1] if number + 1 < len(bounds) else len(code)
-        block = Stretch(number, first, last)
         falls = number + 1 if number + 1 < len(bounds) else EXIT
-        block.next = (falls,)
+        block = Stretch(number, first, last, (falls,), None)
+        blocks.append(block)
+        if code.opcodes[last - 1] not in ends:
+            continue
         end = code[last - 1]
         if end.head == "bra":
             target = number_of.get(kernel.labels.get(end.text.strip(), -1), EXIT)
@@ -127,7 +172,6 @@ def _blocks(kernel: Kernel) -> list[Stretch]:
             block.next = (EXIT, falls) if end.predicate and falls != EXIT else (EXIT,)
         if len(block.next) > 1:
             block.branch = end
-        blocks.append(block)
     return blocks
 
 
@@ -142,10 +186,9 @@ def reached(blocks: Sequence[Stretch]) -> set[int]:
     return seen
 
 
-def leading_to(blocks: Sequence[Stretch], among: set[int], wanted: set[int]) -> set[int]:
-    """The blocks among some that are wanted, or from which one of these is come to."""
+def leading_to(before: Before, wanted: set[int]) -> set[int]:
+    """The blocks that are wanted, or from which one of these is come to."""
     found, work = set(wanted), [*wanted]
-    before = _before(blocks, among) if work else {}
     while work:
         for one in before.get(work.pop(), ()):
             if one not in found:
@@ -154,9 +197,9 @@ def leading_to(blocks: Sequence[Stretch], among: set[int], wanted: set[int]) -> 
     return found
 
 
-def _before(blocks: Sequence[Stretch], among: set[int]) -> dict[int, list[int]]:
-    """By block: those from which it is come to at once."""
-    before: dict[int, list[int]] = {}
+def coming_from(blocks: Sequence[Stretch], among: set[int]) -> Before:
+    """By block: those among some from which it is come to at once."""
+    before: Before = {}
     for number in among:
         for after in blocks[number].next:
             before.setdefault(after, []).append(number)
@@ -246,9 +289,9 @@ def _back_edges(blocks: Sequence[Stretch]) -> list[tuple[int, int]]:
     return found
 
 
-def natural_loops(blocks: Sequence[Stretch]) -> dict[int, frozenset[int]]:
-    """By first block: of each jump back to it, the blocks from which that is reached without passing its target."""
-    before = _before(blocks, reached(blocks))
+def natural_loops(blocks: Sequence[Stretch], before: Before) -> dict[int, frozenset[int]]:
+    """By first block: of each jump back to it, the blocks from which that is reached without passing its target. `before`: of all blocks
+    that are reached."""
     found: dict[int, frozenset[int]] = {}
     for source, target in _back_edges(blocks):
         body, work = {*found.get(target, ()), target}, [source]

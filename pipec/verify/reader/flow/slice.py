@@ -10,11 +10,12 @@ from functools import cached_property
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.addresses import check_addresses
-from pipec.verify.reader.flow.graph import EXIT, Block, Graph, Step, leading_to, natural_loops, reached
+from pipec.verify.reader.flow.graph import EXIT, Before, Block, Graph, Run, Step, coming_from, leading_to, natural_loops, reached
 from pipec.verify.reader.flow.sections import Section, members, sections
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import EVENTS, MEETINGS, Kind, deciding, defines
 from pipec.verify.reader.text.operations import computable
-from pipec.verify.reader.text.statements import Instruction, registers
+from pipec.verify.reader.text.statements import registers
 
 _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER})
 
@@ -27,7 +28,8 @@ class Flow:
         self.kernel, self.code, self.kinds = graph.kernel, graph.code, graph.kinds
         self.bits: dict[str, int] = {}
         self.names: list[str] = []
-        self.blocks = [Block(one.number, one.first, one.last, one.next, one.branch) for one in graph.blocks]
+        self._named: dict[int, tuple[str, ...]] = {}
+        self.blocks = [Block(one.number, one.first, one.last, one.next, one.branch, [], {}) for one in graph.blocks]
         if prologue:
             for number in {
                 graph.place[at] for at, what in graph.notable.items() if what is Kind.SYNC and meets_all(self.code[at])
@@ -36,13 +38,17 @@ class Flow:
         self._slice(roots, reached(self.blocks) if prologue else graph.reached)
         left = reached(self.blocks)
         check_addresses(self.blocks, self.kernel.alignments)
-        self._loops(left)
+        before = coming_from(self.blocks, left)
+        self._loops(left, before)
         self._liveness(left)
         self.sections = sections(self.blocks, graph.after, left)
         for section in self.sections.values():
             self._mark(section)
         self._to_come: dict[tuple[Question, int, int], bool] = {}
-        self.leading: dict[Question, set[int]] = {asks: self._leading_to(left, asks) for asks in QUESTIONS}
+        self.leading: dict[Question, set[int]] = {
+            asks: leading_to(before, {number for number in left if any(map(asks, self.blocks[number].steps))})
+            for asks in QUESTIONS
+        }
 
     @cached_property
     def waiting(self) -> dict[int, tuple[bool, bool]]:
@@ -58,46 +64,44 @@ class Flow:
             for step in self.blocks[number].steps:
                 step.partly = True
 
-    def bit(self, name: str) -> int:
-        found = self.bits.get(name)
-        if found is None:
-            found = self.bits[name] = 1 << len(self.names)
-            self.names.append(name)
-        return found
-
     def mask(self, names: Sequence[str]) -> int:
+        """Those of the registers on which anything depends, as bits of a number."""
         made = 0
         for name in names:
-            made |= self.bit(name)
+            made |= self.bits.get(name, 0)
         return made
 
     def _slice(self, roots: frozenset[Kind], among: set[int]) -> None:
         graph = self.graph
         work = [at for at, what in graph.notable.items() if what in roots and graph.place[at] in among]
-        wanted: dict[int, list[str]] = {}
+        uses: dict[int, int] = {}
+        seen: set[int] = set()
         tests: set[int] = set()
-        known: set[str] = set()
         while work:
             at = work.pop()
-            if at in wanted:
+            if at in uses:
                 continue
-            sources = wanted[at] = _sources(self.code[at], self.kinds[at], self.kinds[at] in roots)
-            for name in sources:
-                if name not in known:
-                    known.add(name)
-                    work += graph.definitions.get(name, ())
-            for decider in graph.decides.get(graph.place[at], ()):
+            uses[at] = 0
+            for name in _sources(self.code[at], self.kinds[at], self.kinds[at] in roots):
+                if name not in self.bits:
+                    self.bits[name] = 1 << len(self.names)
+                    self.names.append(name)
+                    work += graph.definitions(name)
+                uses[at] |= self.bits[name]
+            place = graph.place[at]
+            deciders = [] if place in seen else graph.decides.get(place, ())
+            seen.add(place)
+            for decider in deciders:
                 if decider not in tests:
                     tests.add(decider)
                     work.append(self.blocks[decider].last - 1)
+        for at in sorted(uses):
+            if self.kinds[at] is not Kind.BRANCH and self.kinds[at] is not Kind.END:
+                step = Step(self.code[at], self.kinds[at], self.mask(graph.defined(at)), uses[at])
+                self.blocks[graph.place[at]].steps.append(step)
         for block in self.blocks:
             if block.number not in among:
                 continue
-            block.steps = [
-                Step(self.code[at], self.kinds[at], self.mask(graph.defined(at)), self.mask(wanted[at]))
-                for at in range(block.first, block.last)
-                if at in wanted and self.kinds[at] not in (Kind.BRANCH, Kind.END)
-            ]
             block.test = block.number in tests and block.next != (EXIT,)
             # Nothing that matters depends on which way it goes: skip to where both ways meet again. The walk would otherwise double its
             # states at each such branch.
@@ -106,10 +110,36 @@ class Flow:
             if block.test:
                 _spin(block)
                 _poll(block)
+            self._runs(block)
 
-    def _loops(self, reached: set[int]) -> None:
+    def _runs(self, block: Block) -> None:
+        """Notes what is computed between two events."""
+        first, used, made = 0, 0, 0
+        for at, step in enumerate((*block.steps, None)):
+            if step is not None and _computes(step):
+                # Where its predicate is false, a register keeps what it had.
+                needs = step.uses | (step.defines if step.instruction.predicate else 0)
+                used, made = used | needs & ~made, made | step.defines
+                continue
+            if at > first:
+                block.runs[first] = Run(block.steps[first:at], self.named(used), self.named(made))
+            first, used, made = at + 1, 0, 0
+
+    def named(self, mask: int) -> tuple[str, ...]:
+        """The registers that are bits of a number."""
+        found = self._named.get(mask)
+        if found is None:
+            names, left = [], mask
+            while left:
+                lowest = left & -left
+                names.append(self.names[lowest.bit_length() - 1])
+                left ^= lowest
+            found = self._named[mask] = tuple(names)
+        return found
+
+    def _loops(self, reached: set[int], before: Before) -> None:
         made = {number: _all(self.blocks[number]) for number in reached}
-        for first, body in natural_loops(self.blocks).items():
+        for first, body in natural_loops(self.blocks, before).items():
             self.blocks[first].loop = body
         for number in reached:
             for inner in self.blocks[number].loop:
@@ -133,10 +163,6 @@ class Flow:
                 if live != block.live:
                     block.live, changed = live, True
 
-    def _leading_to(self, reached: set[int], wanted: "Question") -> set[int]:
-        """The blocks from which such a step can still be come to."""
-        return leading_to(self.blocks, reached, {number for number in reached if any(map(wanted, self.blocks[number].steps))})
-
     def comes_to(self, wanted: "Question", block: Block, index: int) -> bool:
         """Whether such a step can still be come to from a place."""
         key = (wanted, block.number, index)
@@ -148,7 +174,7 @@ class Flow:
 
     def live_after(self, block: Block) -> int:
         """The registers live at the end of a block, before its branch."""
-        live = self.bit(block.branch.predicate) if block.test and block.branch and block.branch.predicate else 0
+        live = self.bits[block.branch.predicate] if block.test and block.branch and block.branch.predicate else 0
         for number in block.next:
             if number != EXIT:
                 live |= self.blocks[number].live
@@ -187,6 +213,12 @@ def shuffles(step: Step) -> bool:
 
 Question = Callable[[Step], bool]
 QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, initialises, gives_up, shuffles)
+
+
+def _computes(step: Step) -> bool:
+    """Whether it depends on registers alone: what is read of memory depends on who reads it, and when."""
+    opcode = step.instruction.opcode
+    return step.kind is Kind.COMPUTE and (opcode[:3] != "ld." or opcode[:9] == "ld.param.")
 
 
 def live_before(step: Step, live: int) -> int:

@@ -6,8 +6,9 @@ from pipec.record import mutable, replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.leaving import leaves
+from pipec.verify.reader.processes.states import Node, Way
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed, tidied
-from pipec.verify.reader.processes.walk import Node, Walk, Way
+from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import Act
@@ -256,8 +257,7 @@ class Assembly:
     def _facts(self, processes: list[Process]) -> tuple[Formula, ...]:
         names: set[str] = set()
         for process in processes:
-            for state in process.states:
-                names |= {symbol.name for symbol in mentioned(state)}
+            names |= {symbol.name for symbol in mentioned(process)}
         names |= {symbol.name for one in self.conditions for symbol in symbols_in(one)}
         made: list[Formula] = [*self.conditions]
         for name, (low, high) in self.ranges.items():  # as they are declared, whatever they are called
@@ -316,8 +316,9 @@ def _colours(drafts: list[list[_Draft]], counts: list[tuple[int, ...]]) -> list[
         return [0]
     keys: list[object] = []
     for mine, count in zip(drafts, counts, strict=True):
-        plain = [replace(process, ranks=(), states=tuple(_untargeted(state) for state in process.states)) for process in mine]
-        keys.append((tuple(plain), count))
+        keys.append(
+            (tuple([replace(process, ranks=(), states=tuple(map(_untargeted, process.states))) for process in mine]), count)
+        )
     colours = _numbered(keys)
     while True:
         received: list[Counter[object]] = [Counter() for _ in drafts]
@@ -341,8 +342,12 @@ def _numbered(keys: list[object]) -> list[int]:
 
 
 def _untargeted(state: State) -> State:
-    return replace(state, action=replace(state.action, targets=())) if isinstance(state.action, Arrive) else state
+    action = state.action
+    if not isinstance(action, Arrive) or not action.targets:
+        return state
+    anywhere = Arrive(action.use, action.edge, action.count, action.expects, action.delivers, (), action.part)
+    return State(state.line, anywhere, state.live)
 
 
 def _edge(way: Way, cursors: dict[object, int]) -> Edge:
-    return Edge(way.target, way.values, tuple((cursors[key], by) for key, by in way.advances), way.requires)
+    return Edge(way.target, way.values, tuple([(cursors[key], by) for key, by in way.advances]), way.requires)

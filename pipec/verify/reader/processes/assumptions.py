@@ -12,9 +12,10 @@ from pipec.verify.network import Assumption, AssumptionKind, Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Stretch
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.turns import turns
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import Kind, kind_of
 from pipec.verify.reader.text.operations import wrapped
-from pipec.verify.reader.text.statements import Instruction, integer
+from pipec.verify.reader.text.statements import integer
 from pipec.verify.reader.values.surroundings import Surroundings
 
 # By register: what defines it in a loop; None for what not every turn does once.
@@ -62,14 +63,12 @@ _CLUSTER_REGISTERS = re.compile(r"%(?:n?cluster|is_explicit_cluster)")
 
 def _of_clusters(flow: Flow) -> list[int]:
     """The lines that do something else where the launch makes clusters of CTAs."""
-    opcodes = {opcode for opcode in {one.opcode for one in flow.code} if _of_cluster(opcode)}
+    opcodes = {opcode for opcode in {*flow.code.opcodes} if _of_cluster(opcode)}
     asked = _CLUSTER_REGISTERS.search(flow.kernel.body) is not None
     if not opcodes and not asked:
         return []
-    found = [
-        one for at in flow.kinds if (one := flow.code[at]).opcode in opcodes or asked and _CLUSTER_REGISTERS.search(one.text)
-    ]
-    return [one.line for one in found]
+    found = [one for one in flow.code if one.opcode in opcodes or asked and _CLUSTER_REGISTERS.search(one.text)]
+    return [one.line for one in found if flow.graph.place[one.number] != EXIT]
 
 
 @cache

@@ -57,7 +57,9 @@ def _left(
 
 def _may_leave(threads: tuple[int, ...], machine: Machine) -> bool:
     """Not the lane that `elect.sync` is taken to elect: without it the machine elects another one."""
-    return all(thread % 32 for thread in threads) or all(one.head != "elect" for one in machine.around.kernel.code)
+    return all(thread % 32 for thread in threads) or all(
+        opcode.partition(".")[0] != "elect" for opcode in {*machine.around.kernel.code.opcodes}
+    )
 
 
 def _may_end_after_arriving(process: Process, ring: int) -> bool:

@@ -1,6 +1,5 @@
 """Loops of a walk: values that change from turn to turn are generalised at the loop's first block."""
 
-from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow
@@ -41,16 +40,19 @@ class Again(Exception):
         self.block = block
 
 
-@mutable
+def _alike(one: Value, other: Value) -> bool:
+    return one is other or one == other
+
+
 class Path:
     """What happened on the way from one state to the next. `meaning`: of symbols given a new value on the way, in terms of the source."""
 
-    meaning: dict[Symbol, Linear | None] = field(default_factory=dict)
-    requires: list[Formula] = field(default_factory=list)
-    advances: dict[object, int] = field(default_factory=dict)
+    __slots__ = ("advances", "meaning", "requires")
 
-    def copy(self) -> "Path":
-        return Path(dict(self.meaning), list(self.requires), dict(self.advances))
+    def __init__(self) -> None:
+        self.meaning: dict[Symbol, Linear | None] = {}
+        self.requires: list[Formula] = []
+        self.advances: dict[object, int] = {}
 
     def in_source(self, form: Linear) -> Linear | None:
         if not self.meaning:
@@ -79,7 +81,7 @@ class Loops(Rounds):
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         super().__init__(flow, machine, name)
         self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
-        self._symbols: dict[Value, frozenset[Symbol]] = {}
+        self._symbols: dict[int, tuple[Value, frozenset[Symbol]]] = {}
         self.met: dict[int, Met] = {}
         self.moduli: dict[tuple[int, object], int] = {}  # of counters, by block and register: by what they are divided
         self.first: dict[int, Here] = {}  # by first block of a loop, in the order in which they were come to
@@ -100,7 +102,8 @@ class Loops(Rounds):
             self.first[block.number] = self._here()
         if MET in env:
             self._meet_alike(block, env)
-        env.update({name: UNKNOWN for name, value in env.items() if isinstance(value, Mixed)})
+        if Mixed in map(type, env.values()):
+            env.update({name: UNKNOWN for name, value in env.items() if isinstance(value, Mixed)})
         special = self.special.get(block.number)
         if special:
             self._generalise(block, special, env, path)
@@ -110,15 +113,13 @@ class Loops(Rounds):
         last, turns, undecided = before
         if turns > _MOST_REPEATED:
             raise Unreadable(self.flow.code[block.first].line, "a loop that does not come to an end is not understood")
-        names: list[object] = [name for name in self._masked(block.carried & block.live)] + [
+        if not undecided and turns < MOST_TURNS:
+            return trail
+        names: list[object] = [*self.flow.named(block.carried & block.live)] + [
             name for name in {*last, *env} if type(name) is tuple and name[0] == "position"
         ]
-        changed: list[object] = [
-            name
-            for name in names
-            if self._value(last, name) is not self._value(env, name) and self._value(last, name) != self._value(env, name)
-        ]
-        if not changed or not undecided and turns < MOST_TURNS:
+        changed = [name for name in names if not _alike(self._value(last, name), self._value(env, name))]
+        if not changed:
             return trail
         if self._found(block, last, env, changed, names, trail):
             raise Again(block.number)
@@ -132,7 +133,7 @@ class Loops(Rounds):
             known = (Met.LANES if meets else Met.NONE) if waits else Met.ALL
         now = env[MET]
         assert isinstance(now, int)
-        here = Met(min(known, now))
+        here = min(known, Met(now))
         if self.met.setdefault(block.number, here) != here:
             self.met[block.number] = here
             raise Again(block.number)
@@ -211,7 +212,7 @@ class Loops(Rounds):
         special[name] = made
 
     def _generalise(self, block: Block, special: dict[object, Special], env: Env, path: Path) -> None:
-        live = set(self._masked(block.live))
+        live = {*self.flow.named(block.live)}
         self._to_tables(
             block,
             {
@@ -242,8 +243,9 @@ class Loops(Rounds):
                 self.machine.around.loads.add(self.flow.code[block.first].line)
             if form.terms == ((symbol, 1),):
                 moved[symbol] = add(atom(symbol), Linear(form.constant), -1)
-        for other in live - set(given.values()):
-            self._rewrite(block, other, env, set(given), moved)
+        for other in live.difference(given.values()):
+            if type(env.get(other)) in OF_SYMBOLS:
+                self._rewrite(block, other, env, set(given), moved)
         for symbol, name in given.items():
             env[name] = self.machine.same(atom(symbol))
         for key in [key for key in env if type(key) is tuple and key[0] == RESIDUE and key[1] in given] if residues else ():
@@ -291,8 +293,10 @@ class Loops(Rounds):
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
         if type(value) not in OF_SYMBOLS:
             return _NO_SYMBOLS
-        found = self._symbols.get(value)
-        if found is None:
+        # By the object: values that are kept are one object where they are equal, and to hash them takes longer.
+        known, found = self._symbols.get(id(value), (None, _NO_SYMBOLS))
+        if known is not value:
             all_of = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)  # type: ignore[arg-type]
-            found = self._symbols[value] = frozenset(one for one in all_of if ":" in one.name and ":cursor" not in one.name)
+            found = frozenset(one for one in all_of if ":" in one.name and ":cursor" not in one.name)
+            self._symbols[id(value)] = value, found
         return found

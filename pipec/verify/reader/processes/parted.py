@@ -42,13 +42,16 @@ class Parted(Loops):
             return False
         assert block.branch is not None
         passing = (section.way == 1) != block.branch.negated  # the predicate of those that go past
-        mine = tuple(thread for thread in self.machine.threads if value.entries[thread] != passing)
-        warps = {thread // 32 for thread in mine}
-        others = warps.intersection(thread // 32 for thread in self.machine.threads if value.entries[thread] == passing)
-        if not 0 < len(mine) < len(self.machine.threads) or section.meets and others:
+        held = zip(self.machine.threads, map(value.entries.__getitem__, self.machine.threads), strict=True)
+        mine = tuple([thread for thread, entry in held if entry != passing])
+        if not 0 < len(mine) < len(self.machine.threads):
+            return False
+        if section.meets and not {thread // 32 for thread in mine}.isdisjoint(
+            thread // 32 for thread in {*self.machine.threads}.difference(mine)
+        ):
             return False
         live = self.flow.blocks[section.join].live if section.join != EXIT else 0
-        names = self._masked(section.defines & ~section.others & live)
+        names = self.flow.named(section.defines & ~section.others & live)
         self._act(env, Acting(section, mine, tuple((name, env[name]) for name in names if name in env)))
         return True
 
@@ -73,7 +76,7 @@ class Parted(Loops):
             return
         acting = self._acting[at]
         kept = dict(acting.kept)
-        for name in self._masked(acting.section.defines):
+        for name in self.flow.named(acting.section.defines):
             if name in env:
                 env[name] = self.machine.joined(acting.threads, env[name], kept.get(name, UNKNOWN))
         del env[ACTING]

@@ -24,7 +24,6 @@ class Rounds:
 
     def __init__(self, flow: Flow, machine: Machine, name: str) -> None:
         self.flow, self.machine, self.name = flow, machine, name
-        self._names: dict[int, tuple[str, ...]] = {}
 
     @staticmethod
     def _value(env: Env, name: object) -> Value:
@@ -101,7 +100,7 @@ class Rounds:
     def _orbits(self, block: Block, last: Env, names: list[object], trail: Trail) -> dict[object, Special]:
         """Registers that go round together with the position on a ring, as tables over it, by repeating the turn just made."""
         passed = self._passed(block, trail)
-        groups = self.machine.groups(passed, names, last)
+        groups = [group for group in self.machine.groups(passed, names, last) if self._goes_round(group, last)]
         if not groups:
             return {}
         env = dict(last)
@@ -125,6 +124,12 @@ class Rounds:
             env = self.machine.repeat(steps, dict(env))
         return found
 
+    def _goes_round(self, group: Group, env: Env) -> bool:
+        """Whether there is a ring on which the position is a number: once it is a table, the turn is repeated at the same place."""
+        return any(
+            self.machine.signalled(ring) or isinstance(self._value(env, ("position", ring)), int) for ring in group.positions
+        )
+
     def _orbit(self, group: Group, names: list[object], round_: list[tuple[Value, ...]]) -> dict[object, Special]:
         """The registers of a group as tables. The first turns may be others: what is released late is nothing at first."""
         for ring in sorted(group.positions, key=self.machine.period, reverse=True):
@@ -139,15 +144,4 @@ class Rounds:
             made = as_table(ring, self.machine.period(ring), places, [state[column] for state in round_])
             if isinstance(made, (Table, Peek)):
                 found[name] = made
-        return found
-
-    def _masked(self, mask: int) -> tuple[str, ...]:
-        found = self._names.get(mask)
-        if found is None:
-            names, left, made = self.flow.names, mask, []
-            while left:
-                lowest = left & -left
-                made.append(names[lowest.bit_length() - 1])
-                left ^= lowest
-            found = self._names[mask] = tuple(made)
         return found

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from pipec.record import replace
-from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, State, Test, Unreadable, Use, Wait
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, State, Test, Unreadable, Use, Wait, edges_of
 from pipec.verify.terms import FALSE, TRUE, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
 
 
@@ -61,14 +61,9 @@ def reached_from(start: int, states: Sequence[State]) -> set[int]:
     work = [start]
     while work:
         number = work.pop()
-        if number in seen:
-            continue
-        seen.add(number)
-        match states[number].action:
-            case Test(_, yes, no):
-                work += [yes.target, no.target]
-            case Wait(_, edge) | Arrive(_, edge):
-                work.append(edge.target)
+        if number not in seen:
+            seen.add(number)
+            work += [edge.target for edge in edges_of(states[number].action)]
     return seen
 
 
@@ -113,7 +108,7 @@ def tidied(network: Network) -> Network:
 
 def _counting(process: Process, at: int) -> Process:
     """What names a cursor is named by a register that is 0 at first and moves on with it."""
-    named = {one for state in process.states for one in mentioned(state)}
+    named = mentioned(process)
     cursors = {number: Symbol(f"{at}:cursor{number}") for number in range(process.cursors)}
     cursors = {number: symbol for number, symbol in cursors.items() if symbol in named}
     if not cursors:
@@ -132,53 +127,50 @@ def _counting(process: Process, at: int) -> Process:
 def _with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[Use], Use] = lambda use: use) -> Action:
     """The action with other edges, and another use."""
     match action:
-        case Test(condition, yes, no):
-            return Test(condition, moved(yes), moved(no))
-        case Wait(use, edge):
-            return Wait(used(use), moved(edge))
-        case Arrive(use, edge, count, expects, delivers, targets, part):
-            return Arrive(used(use), moved(edge), count, expects, delivers, targets, part)
+        case Test():
+            return Test(action.condition, moved(action.yes), moved(action.no))
+        case Wait():
+            return Wait(used(action.use), moved(action.edge))
+        case Arrive():
+            use, edge = used(action.use), moved(action.edge)
+            return Arrive(use, edge, action.count, action.expects, action.delivers, action.targets, action.part)
     return action
 
 
 def renamed(process: Process, name: Callable[[str], str]) -> Process:
     """With other names for the symbols of registers and cursors."""
-    symbols = {symbol for state in process.states for symbol in {*mentioned(state), *state.live} if ":" in symbol.name}
-    names = {symbol: Symbol(name(symbol.name)) for symbol in symbols}
+    symbols = mentioned(process).union(*[state.live for state in process.states])
+    names = {symbol: Symbol(name(symbol.name)) for symbol in symbols if ":" in symbol.name}
     names = {symbol: one for symbol, one in names.items() if symbol != one}
     if not names:
         return process
     forms = {symbol: atom(one) for symbol, one in names.items()}
 
     def moved(edge: Edge) -> Edge:
-        values = tuple((names.get(one, one), None if form is None else substitute(form, forms)) for one, form in edge.values)
-        return replace(edge, values=values, requires=tuple(substituted(formula, forms) for formula in edge.requires))
+        if not (edge.values or edge.requires):
+            return edge
+        values = tuple([(names.get(one, one), None if form is None else substitute(form, forms)) for one, form in edge.values])
+        return Edge(edge.target, values, edge.advances, tuple([substituted(formula, forms) for formula in edge.requires]))
 
     states = []
     for state in process.states:
-        action = state.action
-        match action:
-            case Test(condition, yes, no):
-                action = Test(substituted(condition, forms), moved(yes), moved(no))
-            case Wait(_, edge) | Arrive(_, edge):
-                action = replace(action, edge=moved(edge))
-        states.append(replace(state, action=action, live=tuple(names.get(one, one) for one in state.live)))
+        action = _with_edges(state.action, moved)
+        if isinstance(action, Test):
+            action = Test(substituted(action.condition, forms), action.yes, action.no)
+        states.append(State(state.line, action, tuple([names.get(one, one) for one in state.live])))
     return replace(process, states=tuple(states))
 
 
-def mentioned(state: State) -> set[Symbol]:
-    """The symbols in what a state does."""
+def mentioned(process: Process) -> set[Symbol]:
+    """The symbols in what the states of a process do."""
     found: set[Symbol] = set()
-    edges: tuple[Edge, ...] = ()
-    match state.action:
-        case Test(condition, yes, no):
-            found |= symbols_in(condition)
-            edges = (yes, no)
-        case Wait(_, edge) | Arrive(_, edge):
-            edges = (edge,)
-    for edge in edges:
-        for _, form in edge.values:
-            found |= symbols_of(form) if form is not None else set()
-        for formula in edge.requires:
-            found |= symbols_in(formula)
+    for state in process.states:
+        if isinstance(state.action, Test):
+            found |= symbols_in(state.action.condition)
+        for edge in edges_of(state.action):
+            for _, form in edge.values:
+                if form is not None:
+                    found |= symbols_of(form)
+            for formula in edge.requires:
+                found |= symbols_in(formula)
     return found

@@ -5,13 +5,16 @@ a loop are generalised at the loop's first block: registers that go round in cir
 over the position of that ring's cursor; others (counters) become symbols. Whatever is found to need that starts the walk anew with it.
 """
 
-from pipec.record import field, mutable
+from itertools import compress
+from operator import attrgetter
+
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises, live_before, shuffles, signals_in_part, touches
 from pipec.verify.reader.processes.loops import OF_SYMBOLS, PUBLISHED, Again, Here, Path
 from pipec.verify.reader.processes.parted import Parted
 from pipec.verify.reader.processes.rounds import Trail
+from pipec.verify.reader.processes.states import Held, Node, Way
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import (
@@ -29,44 +32,20 @@ from pipec.verify.reader.values.surroundings import (
     Met,
 )
 from pipec.verify.reader.values.tables import Hints
-from pipec.verify.reader.values.values import UNKNOWN, Mixed, Peek, Table
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 2_000  # the largest class of the examples has 117; what searches and checks is slow long before memory is full
 # What is kept only where an instruction can still follow that asks for it.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
 _INITIALISING = frozenset({Kind.INIT})
+_FINDING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.VOTE})
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []
+_IS_MARK = frozenset({tuple}).__contains__  # a key of what is no register
+_name = attrgetter("name")
 _DRAWING = ("ld", "vote", "bar", "barrier")  # what finds something new each time
-
-
-@mutable
-class Node:
-    """A state found. `act` for an event (number `sub` of its step), `condition` for a branch, neither at the end."""
-
-    block: int
-    index: int
-    sub: int
-    line: int
-    env: Env
-    trail: Trail
-    acts: list[Act] = field(default_factory=list)
-    act: Act | None = None
-    condition: Formula | None = None
-    edges: list["Way"] = field(default_factory=list)
-    symbols: tuple[Symbol, ...] = ()
-
-
-@mutable
-class Way:
-    """An edge between nodes."""
-
-    target: int
-    values: tuple[tuple[Symbol, Linear | None], ...]
-    advances: tuple[tuple[object, int], ...]
-    requires: tuple[Formula, ...]
 
 
 class Walk(Parted):
@@ -75,7 +54,7 @@ class Walk(Parted):
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         super().__init__(flow, machine, name, hints)
         self.held: set[int] = set()  # at the ends
-        self._live: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._kept: dict[tuple[int, int], tuple[tuple[str, ...], bool, frozenset[object]]] = {}
         self.nodes: list[Node] = []
         self.keys: dict[object, int] = {}
         self.at = -1
@@ -132,13 +111,17 @@ class Walk(Parted):
             if self.flow.graph.coming_to([block.steps[node.index].instruction.number], _INITIALISING):
                 raise Unreadable(node.line, "barriers are made ready again after threads have met")
             return
+        more = node.sub + 1 < len(node.acts)
+        if more and not node.act.waits and not node.act.advance:
+            # Nothing has changed: as a rule an arrival, and the wait for the same use.
+            node.edges.append(self._come(block, node.index, node.sub + 1, node.held, node.env, node.trail, Path(), node.acts))
+            return
         env, path = dict(node.env), Path()
         self._pass(node.act, env, path)
-        step = block.steps[node.index]
-        if node.sub + 1 < len(node.acts):
+        if more:
             node.edges.append(self._place(block, node.index, node.sub + 1, env, node.trail, path, node.acts))
             return
-        self._finish(step, env, path)
+        self._finish(block.steps[node.index], env, path)
         node.edges.append(self._go(block, node.index + 1, env, node.trail, path))
 
     def _expand_test(self, node: Node, block: Block) -> None:
@@ -206,12 +189,13 @@ class Walk(Parted):
         """What an event leaves in registers."""
         if step.kind in MEETINGS:
             self._meet(env)
-        if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.VOTE):
-            self._compute(step, env, path)
+        if step.kind in _FINDING:
+            if step.defines:  # else nobody asks for the result
+                self._compute(step, env, path)
         elif step.kind is Kind.TRY and not step.spin:
             env.update(self.machine.peek(step.instruction, env))
         else:
-            for name in self._masked(step.defines):
+            for name in self.flow.named(step.defines):
                 env[name] = UNKNOWN
 
     @staticmethod
@@ -240,14 +224,19 @@ class Walk(Parted):
         at = self.keys.get("end")
         if at is None:
             at = self.keys["end"] = len(self.nodes)
-            self.nodes.append(Node(EXIT, 0, 0, self.flow.code[-1].line, {}, None))
+            self.nodes.append(Node(EXIT, 0, 0, self.flow.code[len(self.flow.code) - 1].line, {}, None, [], _NOTHING))
         return Way(at, (), tuple(path.advances.items()), tuple(path.requires))
 
     def _go(self, block: Block, index: int, env: Env, trail: Trail, path: Path) -> Way:
         """On to the next state."""
-        steps = block.steps
+        steps, runs = block.steps, block.runs
         while True:
             while index < len(steps):
+                run = runs.get(index)
+                if run is not None:
+                    self.machine.execute(run, env, path.require)
+                    index += len(run.steps)
+                    continue
                 step = steps[index]
                 if step.kind is Kind.COMPUTE or step.kind is Kind.OBSERVE and not step.until:
                     self._compute(step, env, path)
@@ -270,7 +259,7 @@ class Walk(Parted):
             if after == EXIT:
                 return self._end(env, path)
             block, index = self.flow.blocks[after], 0
-            steps = block.steps
+            steps, runs = block.steps, block.runs
             self._rejoin(after, env)
             if block.loop:
                 self._keep(env, lambda value: value)
@@ -288,9 +277,10 @@ class Walk(Parted):
         """Which way the branch goes, None if that is a matter of the sizes."""
         assert block.branch is not None and block.branch.predicate
         value = env.get(block.branch.predicate, UNKNOWN)
-        if not self._set_apart(block, value, env) and ACTING not in env and self.machine.divides(value):
-            env[APART] = 1
-        value = self.machine.uniform(value, block.branch.line)
+        if isinstance(value, (Lanes, Mixed)):
+            if not self._set_apart(block, value, env) and ACTING not in env and self.machine.divides(value):
+                env[APART] = 1
+            value = self.machine.uniform(value, block.branch.line)
         if isinstance(value, int):
             return 0 if bool(value) != block.branch.negated else 1
         if isinstance(value, Peek):
@@ -326,59 +316,72 @@ class Walk(Parted):
 
     # States.
 
-    def _live_at(self, block: Block, index: int) -> tuple[str, ...]:
-        found = self._live.get((block.number, index))
+    def _kept_at(self, block: Block, index: int) -> tuple[tuple[str, ...], bool, frozenset[object]]:
+        """What matters of an environment in front of a step: registers; whether barriers are still touched; of other things those that an
+        instruction to come may ask for."""
+        found = self._kept.get((block.number, index))
         if found is None:
             live = self.flow.live_after(block)
             for step in reversed(block.steps[index:]):
                 live = live_before(step, live)
-            found = self._live[block.number, index] = self._masked(live)
+            touching = self.flow.comes_to(touches, block, index)
+            seldom = {key for key, asks in _SELDOM.items() if self.flow.comes_to(asks, block, index)}
+            found = self._kept[block.number, index] = self.flow.named(live), touching, frozenset({*seldom, ACTING, ASKED, HELD})
         return found
 
     def _place(self, block: Block, index: int, sub: int, env: Env, trail: Trail, path: Path, acts: list[Act] = _NOTHING) -> Way:
-        live = self._live_at(block, index)
-        kept: Env = {name: env[name] for name in live if name in env and not isinstance(env[name], Mixed)}
-        touching = self.flow.comes_to(touches, block, index)
-        for key in [key for key in env if type(key) is tuple]:
-            if key[0] == RESIDUE:
-                if touching and any(key[1] in self._registers_in(one) for one in [*kept.values()]):
-                    kept[key] = env[key]
-            elif self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching or key in (ACTING, ASKED, HELD):
-                kept[key] = env[key]
-        state = (block.number, index, sub, frozenset(kept.items()))
-        at = self.keys.get(state)
-        if at is None:
-            at = self.keys[state] = len(self.nodes)
-            self.nodes.append(self._node(block, index, sub, kept, trail, acts))
-        node = self.nodes[at]
+        live, touching, asked = self._kept_at(block, index)
+        values = tuple(map(env.get, live))
+        if Mixed in map(type, values):
+            values = tuple(None if isinstance(value, Mixed) else value for value in values)
+        marks = [
+            (key, env[key])
+            for key in compress(env, map(_IS_MARK, map(type, env)))
+            if key in asked or touching and key not in _SELDOM and self._tells(key, values)  # type: ignore[arg-type]
+        ]
+        kept: Env = {name: value for name, value in zip(live, values, strict=True) if value is not None}
+        kept.update(marks)
+        return self._come(block, index, sub, (values, frozenset(marks)), kept, trail, path, acts)
+
+    def _tells(self, key: tuple[object, ...], values: tuple[Value | None, ...]) -> bool:
+        """What is left of a counter tells something where the counter is still there."""
+        return key[0] != RESIDUE or any(key[1] in self._registers_in(one) for one in values if one is not None)
+
+    def _come(self, block: Block, index: int, sub: int, held: Held, env: Env, trail: Trail, path: Path, acts: list[Act]) -> Way:
+        """To the state in which that is held, which may be known."""
+        state = (block.number, index, sub, held)
+        at = self.keys.setdefault(state, len(self.nodes))
+        if at == len(self.nodes):
+            self.nodes.append(self._node(block, index, sub, env, trail, acts))
+            self.nodes[at].held = held
         values = []
-        for symbol in node.symbols if path.meaning else ():
+        for symbol in self.nodes[at].symbols if path.meaning else ():
             if symbol in path.meaning and path.meaning[symbol] != atom(symbol):
                 values.append((symbol, path.meaning[symbol]))
         return Way(at, tuple(values), tuple(path.advances.items()), tuple(path.requires))
 
     def _node(self, block: Block, index: int, sub: int, env: Env, trail: Trail, acts: list[Act]) -> Node:
         symbols: set[Symbol] = set()
-        for value in env.values():
-            if type(value) in OF_SYMBOLS:
-                symbols |= self._registers_in(value)
+        for value in compress(env.values(), map(OF_SYMBOLS.__contains__, map(type, env.values()))):
+            symbols |= self._registers_in(value)
         if index < len(block.steps):
             step = block.steps[index]
-            node = Node(block.number, index, sub, step.instruction.line, env, trail)
+            node = Node(block.number, index, sub, step.instruction.line, env, trail, [], _NOTHING)
             if sub == GUARD:
                 node.condition = self.machine.guard(step, env)  # type: ignore[assignment]
             else:
                 node.acts, node.act = acts, acts[sub]
-                met = 1 + any(rank != self.machine.rank for rank, _ in node.act.targets)
-                if isinstance(node.act.ring, int) and Kind.SYNC in self.flow.roots and _published(env) < met:
-                    raise Unreadable(node.line, "the barrier may not be ready yet: no barrier of all threads stands before")
+                if isinstance(node.act.ring, int) and Kind.SYNC in self.flow.roots:
+                    met = 1 + any(rank != self.machine.rank for rank, _ in node.act.targets)
+                    if _published(env) < met:
+                        raise Unreadable(node.line, "the barrier may not be ready yet: no barrier of all threads stands before")
         else:
             assert block.branch is not None and block.branch.predicate
             value = env[ASKED] if ASKED in env else self.machine.uniform(env[block.branch.predicate], block.branch.line)
             condition: Formula = value  # type: ignore[assignment]
-            node = Node(block.number, index, sub, block.branch.line, env, trail)
+            node = Node(block.number, index, sub, block.branch.line, env, trail, [], _NOTHING)
             node.condition = negate(condition) if block.branch.negated else condition
-        node.symbols = tuple(sorted(symbols, key=lambda one: one.name))
+        node.symbols = tuple(sorted(symbols, key=_name)) if len(symbols) > 1 else tuple(symbols)
         if node.condition is not None and len(self.machine.present) > 1:
             self.machine.around.loads |= {node.line for one in symbols_in(node.condition) if LOADED in one.name}
         return node

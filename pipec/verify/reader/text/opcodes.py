@@ -7,7 +7,7 @@ contains it is not read.
 from enum import Enum
 from functools import cache
 
-from pipec.verify.reader.text.statements import Instruction
+from pipec.verify.reader.text.instructions import Instruction
 
 
 class Kind(Enum):
@@ -160,12 +160,12 @@ def kind_of(opcode: str) -> Kind:
     return Kind.UNREAD
 
 
-_WITH_STATE = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE, Kind.OBSERVE, Kind.VOTE})
+DEFINING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE, Kind.OBSERVE, Kind.VOTE})
 
 
 def defines(instruction: Instruction, of: Kind) -> tuple[str, ...]:
     """The registers that it writes."""
-    if of not in _WITH_STATE or instruction.text[:1] in ("[", ""):
+    if of not in DEFINING or instruction.text[:1] in ("[", ""):
         return ()
     return instruction.first
 
@@ -190,8 +190,13 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
 }
 
 
+_OF_LANES = frozenset({"bar", "elect", "shfl", "vote", "match", "redux"})  # their last operand says which lanes of a warp meet
+
+
 def deciding(instruction: Instruction, of: Kind) -> tuple[str, ...]:
     """The operands that decide what an event does."""
+    if of is Kind.MEET or of is Kind.MEET_COMPUTE:
+        return instruction.operands[-1:] if instruction.head in _OF_LANES else ()
     operands = instruction.operands
     if of is Kind.ARRIVE:
         # Before the barrier stands where the state goes, which another instruction may have written before.
@@ -201,6 +206,4 @@ def deciding(instruction: Instruction, of: Kind) -> tuple[str, ...]:
         operands = (operands[0], operands[1].partition("{")[0], *operands[2:])
     if of is Kind.LOAD and "shared::cluster" in instruction.parts:
         return operands[:5]
-    if of in (Kind.MEET, Kind.MEET_COMPUTE):
-        return operands[-1:] if instruction.head in ("bar", "elect", "shfl", "vote", "match", "redux") else ()
     return tuple(operands[at] for at in _DECIDING.get(of, ()) if at < len(operands))

@@ -114,9 +114,11 @@ def number_of(op: Operation) -> Callable[[Sequence[int]], int]:
     # What is written out, or stands in a register that is wider, counts by its lower bits: 4294967295 is -1 to `setp.lt.s32`.
     # (The addend of a mad may be wider; it has no sign of its own.)
     rule = _ordered(op)
+    if name in _OF_ONE:
+        return (lambda v: rule((wrapped(v[0], width),))) if op.signed else (lambda v: rule((v[0] & mask,)))
     if op.signed:
-        return lambda v: rule([wrapped(v[0], width), *(wrapped(one, width) for one in v[1:2]), *v[2:]])
-    return lambda v: rule([v[0] & mask, *(one & mask for one in v[1:2]), *v[2:]])
+        return lambda v: rule((wrapped(v[0], width), wrapped(v[1], width), *v[2:]))
+    return lambda v: rule((v[0] & mask, v[1] & mask, *v[2:]))
 
 
 def _ordered(op: Operation) -> Callable[[Sequence[int]], int]:
@@ -138,6 +140,7 @@ def _wrapping(rule: Callable[[Sequence[int]], int], width: int) -> Callable[[Seq
     return lambda v: ((rule(v) + half) & mask) - half
 
 
+_OF_ONE = frozenset({"neg", "abs", "not", "mov", "cvt"})
 # What gives the same bits for signed and unsigned operands.
 _ALIKE = frozenset({"add", "sub", "neg", "and", "or", "xor", "not"})
 _SIMPLE: dict[str, Callable[[Sequence[int]], int]] = {

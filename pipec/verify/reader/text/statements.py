@@ -1,28 +1,30 @@
 """PTX text to instructions: statements, labels, variables in shared memory.
 
-Only the outline of a statement is taken apart here: predicate, opcode, operands as text. Whoever needs more of an operand asks for it,
-so that the thousands of arithmetic instructions of a large kernel cost one pattern match each.
+Only the outline of a statement is taken apart here: predicate, opcode, operands as text, and what it may define. Whoever needs more asks
+for the instruction, so that the thousands of arithmetic instructions of a large kernel cost one pattern match each.
 """
 
 import re
-from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from math import prod
-from typing import Generic, TypeVar
 
 from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
+from pipec.verify.reader.text.instructions import Code, Outline
 
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
-# A line: one statement (no label, whose colon is single, and nothing behind it), or anything else, whole.
+# A line: one statement (no label, whose colon is single, and nothing behind it), a label, a note of a line of the source, or anything else,
+# whole. Where the first operand of a statement is no more than a name, that name also stands alone.
 _LINES = re.compile(
-    r"^[\t ]*+(?:@(!?)([%\w$]++)[\t ]++)?([a-z_][\w.]*+(?:::[\w.]++)*+)(?:[\t ]++(?![\s:])([^;\n]*+))?;[\t ]*+$|^(.*)$",
+    r"^[\t ]*+(?:@(!?)([%$\w]++)[\t ]++)?([a-z_][\w.]*+(?:::[\w.]++)*+)"
+    r"(?:[\t ]++(?![\s:])(?:(?=([%$\w]++)[,;]))?+([^;\n]*+))?;[\t ]*+$"
+    r"|^([%$\w]++):[\t ]*+$|^[\t ]*+\.loc(?:[\t ]++\d++){3}[\t ]*+$|^(.*)$",
     re.MULTILINE,
 )
 _LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
-_REGISTER = re.compile(r"[%$A-Za-z_][\w$.]*")
 _READ = re.compile(r"(?!_(?![\w$.]))[%$A-Za-z_][\w$.]*")
 _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
+_OCTAL = re.compile(r"-?0[0-7]+")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _REST_OF_LINE = re.compile(r"//[^\n]*")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
@@ -43,60 +45,6 @@ _DIRECTIVE = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\
 Directives = dict[str, tuple[int, ...]]
 
 
-_Made = TypeVar("_Made")
-
-
-class once(Generic[_Made]):
-    """A value computed when it is first asked for. (functools.cached_property takes a lock, which costs more than most of them.)"""
-
-    def __init__(self, rule: Callable[["Instruction"], _Made]) -> None:
-        self.rule, self.name = rule, rule.__name__
-
-    def __get__(self, owner: "Instruction", kind: type) -> _Made:
-        made = owner.__dict__[self.name] = self.rule(owner)
-        return made
-
-
-_parts = cache(lambda opcode: tuple(opcode.split(".")))
-
-
-@mutable(caches=True)
-class Instruction:
-    """`number`: its place in the kernel. `predicate`: register that must be true (false if `negated`) for it to act; `text`: the operands,
-    as written."""
-
-    number: int
-    line: int
-    opcode: str
-    predicate: str | None
-    negated: bool
-    text: str
-
-    @once
-    def parts(self) -> tuple[str, ...]:
-        return _parts(self.opcode)
-
-    @once
-    def head(self) -> str:
-        return self.parts[0]
-
-    @once
-    def operands(self) -> tuple[str, ...]:
-        """Split at commas outside of brackets and braces."""
-        if "{" not in self.text and "[" not in self.text:
-            return tuple(part.strip() for part in self.text.split(",")) if self.text else ()
-        return tuple(_split(self.text))
-
-    @once
-    def first(self) -> tuple[str, ...]:
-        """The registers of the first operand: what a computing instruction defines."""
-        text = self.text
-        if text.startswith("{"):
-            return tuple(_REGISTER.findall(text[: text.find("}")]))
-        one = text.partition(",")[0]
-        return (one.strip(),) if "|" not in one else tuple(part.strip() for part in one.split("|"))
-
-
 @mutable
 class Kernel:
     """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables;
@@ -109,7 +57,7 @@ class Kernel:
     directives: Directives
     shared: dict[str, int]
     alignments: dict[str, int] = field(default_factory=dict)
-    code: list[Instruction] = field(default_factory=list)
+    code: Code = field(default_factory=lambda: Code([], []))
     labels: dict[str, int] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
     body: str = ""
@@ -126,13 +74,21 @@ def registers(text: str) -> list[str]:
 
 def address(text: str, line: int) -> tuple[str, int]:
     """The parts of `[name+offset]`: register or variable ("" for a number), and the constant."""
+    found = _address(text)
+    if found is None:
+        raise Unreadable(line, f"the address {text} is not understood")
+    return found
+
+
+@lru_cache(1024)  # a walk comes to an instruction again and again
+def _address(text: str) -> tuple[str, int] | None:
     found = _ADDRESS.match(text)
     if not found:
-        raise Unreadable(line, f"the address {text} is not understood")
+        return None
     name, sign, offset = found.groups()
     number = integer(offset) if offset else 0
     if number is None:
-        raise Unreadable(line, f"the address {text} is not understood")
+        return None
     number = -number if sign == "-" else number
     plain = integer(name)
     return (name, number) if plain is None else ("", plain + number)
@@ -144,22 +100,9 @@ def integer(text: str) -> int | None:
         return None
     body = text[:-1] if text[-1:] in "Uu" else text
     try:
-        return int(body, 0) if not re.fullmatch(r"-?0[0-7]+", body) else int(body, 8)
+        return int(body, 0)
     except ValueError:
-        return None
-
-
-def _split(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        if char in "{[(":
-            depth += 1
-        elif char in "}])":
-            depth -= 1
-        elif char == "," and not depth:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    return [*parts, text[start:].strip()]
+        return int(body, 8) if _OCTAL.fullmatch(body) else None
 
 
 def entries_of(ptx: str) -> tuple[str, ...]:
@@ -264,32 +207,47 @@ def _shared(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
 
 @mutable
 class _Scopes:
-    """The braces around the statement being read, by number. `branches`: with those around each. `declared`: the registers of each."""
+    """The statements read, and their lines; and the braces around the one being read, by number. `branches`: those within braces, with what
+    is around each. `declared`: the registers of each."""
 
+    outlines: list[Outline] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
     around: tuple[int, ...] = (0,)
     count: int = 0
-    branches: list[tuple[Instruction, tuple[int, ...]]] = field(default_factory=list)
+    branches: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     declared: dict[int, set[str]] = field(default_factory=dict)
 
 
 def _statements(kernel: Kernel, line: int) -> None:
     scopes, rest, lines = _Scopes(), "", kernel.body.split("\n")
-    for at, (negated, predicate, opcode, operands, text) in enumerate(_LINES.findall(kernel.body)):
+    for at, found in enumerate(_LINES.findall(kernel.body), line):
         if not rest:
-            if opcode:
-                _add(kernel, scopes, negated, predicate, opcode, operands, line + at)
+            if found[2]:
+                _add(scopes, found, at)
                 continue
-            if not text or text.isspace():
+            if found[5]:
+                _label(kernel, scopes, found[5], at)
                 continue
-        *whole, rest = f"{rest}{lines[at]}\n".split(";")
+            if not found[6] or found[6].isspace():
+                continue
+        *whole, rest = f"{rest}{lines[at - line]}\n".split(";")
         for statement in whole:
-            _statement(kernel, scopes, statement.rstrip(), line + at)
-        rest = _begun(kernel, scopes, rest, line + at)
+            _statement(kernel, scopes, statement.rstrip(), at)
+        rest = _begun(kernel, scopes, rest, at)
     if rest:
         raise Unreadable(line, "the last statement does not end")
-    for branch, around in scopes.branches:
+    kernel.code = Code(scopes.outlines, scopes.lines)
+    for number, around in scopes.branches:
+        branch = kernel.code[number]
         names = [_scoped(branch.text, scope) for scope in reversed(around)]
         branch.text = next((name for name in names if name in kernel.labels), branch.text)
+
+
+def _label(kernel: Kernel, scopes: _Scopes, label: str, line: int) -> None:
+    name = _scoped(label, scopes.around[-1])
+    if name in kernel.labels:
+        raise Unreadable(line, f"the label {name[:40]} stands there twice")
+    kernel.labels[name] = len(scopes.outlines)
 
 
 def _scoped(label: str, scope: int) -> str:
@@ -313,10 +271,7 @@ def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
         elif text[:4] == ".loc" and (location := _LOCATION.match(text)):
             text = text[location.end() :]
         elif ":" in text and (found := _LABEL.match(text)):
-            name = _scoped(found[1], scopes.around[-1])
-            if name in kernel.labels:
-                raise Unreadable(line, f"the label {name[:40]} stands there twice")
-            kernel.labels[name] = len(kernel.code)
+            _label(kernel, scopes, found[1], line)
             text = text[found.end() :]
         else:
             return text
@@ -332,7 +287,7 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     if not found:
         raise Unreadable(line, f"the statement {text.split()[0][:60]!r} is not understood")
     negated, predicate, opcode, operands = found.groups("")
-    _add(kernel, scopes, negated, predicate, opcode, operands, line)
+    _add(scopes, (negated, predicate, opcode, "", operands), line)
 
 
 def _declare(scopes: _Scopes, names: str, line: int) -> None:
@@ -344,7 +299,8 @@ def _declare(scopes: _Scopes, names: str, line: int) -> None:
     scopes.declared.setdefault(scopes.around[-1], set()).update(mine)
 
 
-def _add(kernel: Kernel, scopes: _Scopes, negated: str, predicate: str, opcode: str, operands: str, line: int) -> None:
-    kernel.code.append(Instruction(len(kernel.code), line, opcode, predicate or None, negated == "!", operands.strip()))
-    if opcode[:3] == "bra" and opcode.partition(".")[0] == "bra":
-        scopes.branches.append((kernel.code[-1], scopes.around))
+def _add(scopes: _Scopes, outline: Outline, line: int) -> None:
+    scopes.outlines.append(outline)
+    scopes.lines.append(line)
+    if len(scopes.around) > 1 and outline[2].partition(".")[0] == "bra":
+        scopes.branches.append((len(scopes.outlines) - 1, scopes.around))

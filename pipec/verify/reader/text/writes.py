@@ -6,7 +6,8 @@ a tensor which is written shares memory with no other.
 
 from collections.abc import Collection, Mapping
 
-from pipec.verify.reader.text.statements import Instruction, Kernel, integer, registers
+from pipec.verify.reader.text.instructions import Instruction
+from pipec.verify.reader.text.statements import Kernel, integer, registers
 
 # What is discarded is anything from then on.
 _STORES = (

@@ -1,8 +1,9 @@
 """What operations make of abstract values. Results are remembered."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
+from itertools import repeat
 from math import inf, isinf
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
@@ -10,8 +11,6 @@ from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_c
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
-    FALSE,
-    TRUE,
     Apply,
     Atom,
     Both,
@@ -64,11 +63,11 @@ class Arithmetic:
 
     def apply(self, op: Operation, values: list[Value]) -> tuple[Value, tuple[Formula, ...]]:
         """The result, and what must hold for it to be that."""
-        if all(type(value) is int for value in values):
-            return number_of(op)(values), ()  # type: ignore[arg-type]
         key = (op, *values)
         found = self._memory.get(key)
         if found is None:
+            if all(type(value) is int for value in values):
+                return number_of(op)(values), ()  # type: ignore[arg-type]
             self._requires = []
             made = self._apply(op, values)
             result = self.same(
@@ -84,15 +83,11 @@ class Arithmetic:
         """One object for all equal values, and a number for a form without terms."""
         if type(value) is int or value is UNKNOWN:
             return value
-        if isinstance(value, Linear) and not value.terms:
-            return value.constant
-        if value == TRUE or value == FALSE:
-            return int(value == TRUE)
-        if isinstance(value, Table) and len({entry for entry in value.entries if entry is not None}) == 1:
-            return next(entry for entry in value.entries if entry is not None)
-        if isinstance(value, (Lanes, Mixed)) and len(set(value.entries)) == 1:
-            return value.entries[0]
-        return self._same.setdefault(value, value)
+        found = self._same.get(value)
+        if found is None:
+            found = _plain(value)
+            found = self._same[value] = self._same.setdefault(found, found)
+        return found
 
     def remembered(self, key: object, made: Callable[[], Value]) -> Value:
         """What is computed for each thread, once."""
@@ -173,11 +168,17 @@ class Arithmetic:
         return Table(first.cursor, tuple(None if None in row else rule(row) for row in rows))
 
     def _lanes(self, op: Operation, values: list[Value]) -> Value:
-        count = next(len(value.entries) for value in values if isinstance(value, Lanes))
-        rows = [*zip(*[value.entries if isinstance(value, Lanes) else (value,) * count for value in values], strict=True)]
         rule = number_of(op)
-        made = {row: rule(row) for row in {*rows}}  # most threads have the same numbers as others
-        return Lanes(tuple(map(made.__getitem__, rows)))
+        lanes = [value.entries for value in values if isinstance(value, Lanes)]
+        columns: list[Iterable[int]]
+        if len(lanes) == 1:  # most threads have the same numbers as others
+            each = [*{*lanes[0]}]
+            columns = [each if isinstance(value, Lanes) else repeat(value) for value in values]  # type: ignore[arg-type]
+            made = dict(zip(each, map(rule, zip(*columns)), strict=True))
+            return Lanes(tuple(map(made.__getitem__, lanes[0])))
+        rows = [*zip(*[value.entries if isinstance(value, Lanes) else repeat(value) for value in values])]
+        found = {row: rule(row) for row in {*rows}}
+        return Lanes(tuple(map(found.__getitem__, rows)))
 
     def _mixed(self, op: Operation, values: list[Value]) -> Value:
         """Of predicates: what the threads hold apart with what they hold alike."""
@@ -309,6 +310,23 @@ class Arithmetic:
                 return RESULTS.get(function.rpartition(".")[2], anything)
             case Product():
                 return anything  # only certificates have them
+
+
+def _plain(value: Value) -> Value:
+    """A number, if that is all that the value says."""
+    match value:
+        case Linear(constant, ()):
+            return constant
+        case Both(()):
+            return 1
+        case Either(()):
+            return 0
+        case Table(_, entries) if len({*entries} - {None}) == 1:
+            return next(entry for entry in entries if entry is not None)
+        case Lanes(entries) | Mixed(entries) if len({*entries}) == 1:
+            return entries[0]
+        case _:
+            return value
 
 
 def _exact(form: Linear) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from pipec.record import replace
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
-from pipec.verify.reader.text.statements import Instruction, address
+from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.registers import Registers
 from pipec.verify.reader.values.surroundings import CTA_BITS, GIVEN_UP, HELD, MET, OFFSET, READY, Act, Env, Met, Spot
 from pipec.verify.reader.values.values import Remote, Table, Value
@@ -311,7 +312,7 @@ class Events(Registers):
             case Met.ALL:
                 return not taking
             case Met.LANES:
-                return {thread // 32 for thread in taking} != {thread // 32 for thread in self.threads}
+                return {thread // 32 for thread in taking} != self.warps.keys()
             case _:
                 return len(taking) < len(self.threads)
 

@@ -1,15 +1,37 @@
 """A class of threads as it executes instructions, and what of a turn of a loop has to be repeated to see where it leads."""
 
-from pipec.verify.reader.flow.graph import Block, Step
+from pipec.verify.reader.flow.graph import Block, Run, Step
 from pipec.verify.reader.text.opcodes import COMPUTING, Kind
 from pipec.verify.reader.text.operations import operation
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.events import Events
-from pipec.verify.reader.values.surroundings import Env, Group
+from pipec.verify.reader.values.surroundings import Env, Group, Require
+from pipec.verify.terms import Formula
 
 
 class Machine(Events):
     """Instructions as one class of threads executes them. Turns are repeated with the branches as they went."""
+
+    def execute(self, run: Run, env: Env, require: Require) -> None:
+        """Steps that compute. What they make of equal values is equal: all threads of the class execute them again and again."""
+        if self.acting is not None or self.winds:
+            for step in run.steps:
+                self.compute(step, env, require)
+            return
+        key = (self.group, *map(env.get, run.uses))
+        found = run.made.get(key)
+        if found is None:
+            needed: list[tuple[Formula, ...]] = []
+            plans = run.plans.get(self.rank)
+            if plans is None:
+                plans = run.plans[self.rank] = [self.plan(step.instruction) for step in run.steps]
+            for plan in plans:
+                plan(self, env, needed.append)
+            found = run.made[key] = {name: env[name] for name in run.defines if name in env}, tuple(needed)
+        else:
+            env.update(found[0])
+        for formulas in found[1]:
+            require(formulas)
 
     def needed(self, passed: list[Block], names: int) -> list[Step]:
         """The steps of a turn on which registers (bits of a number) and positions on rings depend."""
@@ -82,7 +104,7 @@ class Machine(Events):
             for step in block.steps:
                 one = step.instruction
                 if step.kind in COMPUTING:
-                    used = nothing.union(*(sources.get(text, nothing) for text in one.operands[1:]))
+                    used = nothing.union(*[sources[text] for text in one.operands[1:] if text in sources])
                     if one.predicate:
                         used |= sources.get(one.predicate, nothing) | sources.get(one.operands[0], nothing)
                     for name in one.first:

@@ -2,19 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import filterfalse
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
-from pipec.verify.reader.text.statements import Instruction, integer
-from pipec.verify.reader.values.surroundings import CTA_BITS, Env, Split, Surroundings
+from pipec.verify.reader.text.statements import integer
+from pipec.verify.reader.values.surroundings import CTA_BITS, Env, Split, Spot, Surroundings
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom
 
 
 class Operands:
-    """Operands as `threads` (a class of them) of the CTA of `rank` find them.
+    """Operands as `threads` (a class of them) of the CTA of `rank` find them. `group`: their number among all that are looked at.
 
     `acting`: in a section of the flow, the threads that are in it. `inside`: by number of an instruction in a section, who was there
     last. `announcing`: by ring, who arrives or announces bytes, and whether without an arrival. `lags`: by ring, how many uses behind its
@@ -25,9 +27,10 @@ class Operands:
     def __init__(self, around: Surroundings, threads: tuple[int, ...], rank: int, name: str = "") -> None:
         self.name = name
         self.around, self.threads, self.rank = around, threads, rank
+        self.group = around.numbers.setdefault((rank, threads), len(around.numbers))
         self.arithmetic = around.arithmetic
-        warps = Counter([thread // 32 for thread in threads])
-        self.partial = any(count < min(32, around.threads - 32 * warp) for warp, count in warps.items())
+        self.warps = Counter([thread // 32 for thread in threads])
+        self.partial = any(count < min(32, around.threads - 32 * warp) for warp, count in self.warps.items())
         self.acting: tuple[int, ...] | None = None
         self.inside: dict[int, tuple[int, ...]] = {}
         self.announcing: dict[int, list[tuple[frozenset[int], bool]]] = {}
@@ -36,6 +39,8 @@ class Operands:
         self.waits: set[int] = set()
         self.relied: set[int] = set()
         self._rings: dict[int, set[int]] = {}
+        # Barriers that were tried, by the instruction and what it found in registers: the barrier, and stage + stages * parity.
+        self._tried: dict[tuple[object, ...], tuple[Spot, Value]] = {}
         # By offset: arrivals, line, thread. Filled before the first barrier of the CTA.
         self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self.prologue = False
@@ -83,6 +88,8 @@ class Operands:
 
     def _special(self, name: str) -> Value | None:
         root, _, axis = name.partition(".")
+        if root not in _SPECIAL:
+            return None
         place = "xyz".find(axis) if axis else -1
         block, cluster = self.around.block, self.around.cluster
         if root == "tid" and place >= 0:
@@ -111,7 +118,7 @@ class Operands:
                 return self.same(atom(Symbol(f"%{name}")))
             form = Linear(self._within_cluster(place), ((Symbol(f"%clusterid.{axis}"), cluster[place]),))
             return self.same(form)
-        return UNKNOWN if name in _VARYING or root in _VARYING else None
+        return UNKNOWN if root in _VARYING else None
 
     def _within_cluster(self, place: int) -> int:
         x, y, _ = self.around.cluster
@@ -122,7 +129,7 @@ class Operands:
         if not isinstance(value, (Lanes, Mixed)):
             return value
         present = self.present
-        mine: set[Value] = {value.entries[thread] for thread in present}
+        mine: set[Value] = {*map(value.entries.__getitem__, present)}
         if len(mine) == 1:
             return mine.pop()
         groups: dict[Value, list[int]] = {}
@@ -152,9 +159,7 @@ class Operands:
         """Whether a branch on it divides a warp."""
         if not isinstance(value, (Lanes, Mixed)):
             return False
-        warps = {thread // 32 for thread in self.threads}
-        lanes = [{value.entries[lane] for lane in range(32 * warp, min(32 * warp + 32, self.around.threads))} for warp in warps]
-        return any(len(entries) > 1 for entries in lanes)
+        return any(len({*value.entries[32 * warp : 32 * warp + 32]}) > 1 for warp in self.warps)
 
     def guard(self, step: Step, env: Env) -> int | Formula:
         """Whether the instruction is executed; 1 too if by some threads of the class only and that stops nobody."""
@@ -182,7 +187,7 @@ class Operands:
         value = env.get(one.predicate, UNKNOWN) if one.predicate else 1
         if not isinstance(value, Lanes):
             return self.present
-        return tuple(thread for thread in self.present if bool(value.entries[thread]) != one.negated)
+        return tuple((filterfalse if one.negated else filter)(value.entries.__getitem__, self.present))
 
 
 _NOT = Operation("not", "", 1, False, 1)
@@ -194,4 +199,8 @@ _VARYING = frozenset(
         *("lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"),
         *("dynamic_smem_size", "total_smem_size", "aggr_smem_size", "current_graph_exec"),
     )
+)
+_SPECIAL = _VARYING.union(
+    ("tid", "laneid", "ntid", "cluster_ctarank", "cluster_nctarank", "cluster_nctaid", "cluster_ctaid", "nctaid"),
+    ("clusterid", "nclusterid", "ctaid"),
 )

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from pipec.verify.network import Unreadable
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.operations import Operation
-from pipec.verify.reader.text.statements import Instruction, address
+from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.operands import Operands
 from pipec.verify.reader.values.surroundings import ANNOUNCED, CTA_BITS, FILLED, OFFSET, Act, Env, Spot
 from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
@@ -40,7 +41,7 @@ class Places(Operands):
 
     def _spot(self, one: Instruction, text: str, env: Env) -> Spot:
         """The barrier at an address."""
-        name, offset = (text, 0) if text.startswith("%where") else address(text, one.line)
+        name, offset = (text, 0) if text.startswith(_WHERE) else address(text, one.line)
         value = self.uniform(self.value(name, env), one.line) if name else 0
         if isinstance(value, int):
             found = self._place(one, value + offset)
@@ -64,15 +65,21 @@ class Places(Operands):
         """The barrier that is tried, and stage + stages * parity."""
         if "parity" not in one.parts or len(one.operands) < 3:
             raise Unreadable(one.line, "a wait without a parity is not understood")
-        spot = self._spot(one, one.operands[1], env)
-        if spot.rank != self.rank:
-            raise Unreadable(one.line, "a wait for the barrier of another CTA is not understood")
-        stages = self.around.barriers.stages[spot.ring]
-        parity = self.uniform(self.value(one.operands[2], env), one.line)
-        rounds = _joined(spot.cursor, spot.stage, parity, lambda stage, bit: stage + stages * (bit & 1))
-        if rounds is None:
-            raise Unreadable(one.line, "the parity waited for is not understood")
-        return spot, rounds
+        where, text = one.operands[1:3]
+        name = where if where.startswith(_WHERE) else address(where, one.line)[0]
+        key = (one.number, self.acting, env.get(name), env.get(text))
+        found = self._tried.get(key)
+        if found is None:
+            spot = self._spot(one, where, env)
+            if spot.rank != self.rank:
+                raise Unreadable(one.line, "a wait for the barrier of another CTA is not understood")
+            stages = self.around.barriers.stages[spot.ring]
+            parity = self.uniform(self.value(text, env), one.line)
+            rounds = _joined(spot.cursor, spot.stage, parity, lambda stage, bit: stage + stages * (bit & 1))
+            if rounds is None:
+                raise Unreadable(one.line, "the parity waited for is not understood")
+            found = self._tried[key] = spot, rounds
+        return found
 
     def _wait(self, one: Instruction, env: Env) -> Act:
         spot, rounds = self._awaited(one, env)
@@ -146,7 +153,7 @@ class Places(Operands):
 
     def peeked(self, one: Instruction, peek: Peek, env: Env) -> Act:
         """The wait that a peek with outcome true stands for."""
-        name = "%where of the peek"
+        name = f"{_WHERE} of the peek"
         there: Env = {**env, name: peek.address, "%parity of the peek": peek.parity}
         awaited = Instruction(one.number, one.line, "mbarrier.try_wait.parity", None, False, f"_, [{name}], %parity of the peek")
         awaited.__dict__["operands"] = ("_", name, "%parity of the peek")
@@ -154,6 +161,7 @@ class Places(Operands):
 
 
 _ADD = Operation("add", "", 32, True, 32)
+_WHERE = "%where"  # begins a name that no register has
 
 
 def _joined(

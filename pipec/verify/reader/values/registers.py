@@ -1,11 +1,12 @@
 """What one class of threads computes: the registers that an instruction defines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.operations import Operation, number_of, operation
-from pipec.verify.reader.text.statements import Instruction, address
+from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.merged import not_negative, rounded_down
 from pipec.verify.reader.values.places import Places
 from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, RESIDUE, VOTED, Env, Later, Plan, Require
@@ -17,34 +18,73 @@ class Registers(Places):
     """Registers as instructions of a class of threads define them."""
 
     def compute(self, step: Step, env: Env, require: Require) -> None:
-        one = step.instruction
-        plan = self._plans.get(one.number)
-        if plan is None:
-            plan = self._plans[one.number] = self._plan(one)
-        op, rule, operands = plan
-        if op is not None and rule is not None:
-            values, plain = [], op.name not in _DIVIDING
-            for name, constant in operands:
-                value = constant if name is None else env.get(name, UNKNOWN)
-                values.append(value)
-                if type(value) is not int:
-                    plain = False
-            if plain:  # as nearly always
-                env[one.operands[0]] = rule(values)  # type: ignore[arg-type]
+        self.plan(step.instruction)(self, env, require)
+
+    def plan(self, one: Instruction) -> Plan:
+        found = self._plans.get(one.number)
+        if found is None:
+            found = self._plans[one.number] = self._plan(one)
+        return found
+
+    def _plan(self, one: Instruction) -> Plan:
+        """How to execute an instruction, for all classes of a CTA: what it is and where its operands are is found once."""
+        op = operation(one.opcode)
+        fills = (
+            op is not None and _defines_one(one) and not (op.name == "cvt" and self.around.kernel.is_wider(one.first[0], op.to))
+        )
+        if one.predicate is None and op is not None and fills and op.name != "mapa":
+            return self._arithmetic(one, op)
+        names, special = one.first, None if op is not None else _special(one)
+
+        def execute(machine: Registers, env: Env, require: Require) -> None:
+            if one.head == "mapa" and (remote := machine._remote(one, env)) is not None:
+                env[names[0]] = remote
                 return
-            found = self._applied(op, rule, values, require)
-            env[one.operands[0]] = self._wound(found, env, require) if self.winds and isinstance(found, Linear) else found
-            return
-        if one.parts[0] == "mapa" and (remote := self._remote(one, env)) is not None:
-            env[one.operands[0]] = remote
-            return
-        made = self._computed(one, env, require)
-        if one.predicate is not None and len(made) == 1:
-            ((name, value),) = made.items()
-            made = {name: self._selected(one, env, value, env.get(name, UNKNOWN))}
-        elif one.predicate is not None:
-            made = dict.fromkeys(made, UNKNOWN)
-        env.update(made)
+            if op is not None and fills:
+                values = [machine.value(text, env) for text in one.operands[1:]]
+                made = {names[0]: machine._applied(op, values, require)}
+            else:
+                made = special(machine, one, env) if special is not None else dict.fromkeys(names, UNKNOWN)
+            if one.predicate is not None and len(made) == 1:
+                ((name, value),) = made.items()
+                made = {name: machine._selected(one, env, value, env.get(name, UNKNOWN))}
+            elif one.predicate is not None:
+                made = dict.fromkeys(made, UNKNOWN)
+            env.update(made)
+
+        return execute
+
+    def _arithmetic(self, one: Instruction, op: Operation) -> Plan:
+        """Of what is no more than arithmetic: nearly always on numbers."""
+        (target, *sources), rule, numbers = one.operands, number_of(op), {int} if op.name not in _DIVIDING else set()
+        # By name, and what stands for it where that is no register that holds something.
+        operands: list[tuple[str | None, Value]] = []
+        for text in sources:
+            is_register, value = self._operand(text)
+            operands.append((text, UNKNOWN) if is_register else (None, value))  # type: ignore[arg-type]
+
+        def execute(machine: Registers, env: Env, require: Require) -> None:
+            values = [env.get(name, otherwise) for name, otherwise in operands]
+            if {*map(type, values)} == numbers:
+                env[target] = rule(values)  # type: ignore[arg-type]
+            else:
+                env[target] = machine._found(op, values, env, require)
+
+        def execute_two(machine: Registers, env: Env, require: Require) -> None:
+            left, right = env.get(first, one_), env.get(second, other)
+            if type(left) in numbers and type(right) in numbers:
+                env[target] = rule((left, right))  # type: ignore[arg-type]
+            else:
+                env[target] = machine._found(op, [left, right], env, require)
+
+        if len(operands) != 2:
+            return execute
+        (first, one_), (second, other) = operands
+        return execute_two
+
+    def _found(self, op: Operation, values: list[Value], env: Env, require: Require) -> Value:
+        found = self._applied(op, values, require)
+        return self._wound(found, env, require) if self.winds and isinstance(found, Linear) else found
 
     def _wound(self, form: Linear, env: Env, require: Require) -> Value:
         """What depends on no more of a loop's counter than what is left of it by a division: `k % 3`, where that is known of `k`."""
@@ -67,32 +107,10 @@ class Registers(Places):
         require(tuple(Compare("ge", one) for one in divided))
         return made.constant
 
-    def _plan(self, one: Instruction) -> Plan:
-        """How to compute what is no more than arithmetic: the operation, its rule for numbers, and for each operand the register, or the
-        value that it is."""
-        op = operation(one.opcode)
-        if op is None or op.name == "mapa" or one.predicate is not None or not self._fills(one, op):
-            return None, None, []
-        operands: list[tuple[str | None, Value]] = []
-        for text in one.operands[1:]:
-            is_register, value = self._operand(text)
-            operands.append((text, 0) if is_register else (None, value))  # type: ignore[arg-type]
-        return op, number_of(op), operands
-
-    def _fills(self, one: Instruction, op: Operation) -> bool:
-        """Whether the result is the one register that is defined, all of it."""
-        return _defines_one(one) and not (op.name == "cvt" and self.around.kernel.is_wider(one.operands[0], op.to))
-
-    def _applied(self, op: Operation, rule: Callable[[Sequence[int]], int], values: list[Value], require: Require) -> Value:
+    def _applied(self, op: Operation, values: list[Value], require: Require) -> Value:
         if op.name in _DIVIDING and _may_be_zero(values[1], op.width):
             return UNKNOWN
-        for value in values:
-            if type(value) is not int:
-                break
-        else:
-            return rule(values)  # type: ignore[arg-type]
-        kinds = {type(value) for value in values}
-        if Lanes in kinds and not kinds <= _LANES:
+        if Lanes in map(type, values) and not {*map(type, values)} <= _LANES:
             values = [self._common(value) for value in values]
         value, requires = self.arithmetic.apply(op, values)
         if requires:
@@ -131,18 +149,6 @@ class Registers(Places):
         if isinstance(when, Table):
             return self.arithmetic.apply(_SELECT, [new, old, when])[0]
         return UNKNOWN
-
-    def _computed(self, one: Instruction, env: Env, require: Require) -> dict[str, Value]:
-        op = operation(one.opcode)
-        operands = one.operands
-        if op is not None and not self._fills(one, op):
-            return dict.fromkeys(one.first, UNKNOWN)
-        if op is not None:
-            return {operands[0]: self._applied(op, number_of(op), [self.value(text, env) for text in operands[1:]], require)}
-        special = _SPECIAL.get(".".join(one.parts[:2])) or _SPECIAL.get(one.parts[0])
-        if special is not None:
-            return special(self, one, env)
-        return dict.fromkeys(one.first, UNKNOWN)
 
     def _common(self, value: Value) -> Value:
         if not isinstance(value, Lanes):
@@ -284,7 +290,8 @@ def _may_be_zero(value: Value, width: int) -> bool:
 _DIVIDING = frozenset({"div", "rem"})  # by 0: some number, which PTX leaves to the machine
 _LANES = {int, Lanes}
 _SELECT = Operation("selp", "", 32, False, 32)
-_SPECIAL: dict[str, Callable[[Registers, Instruction, Env], dict[str, Value]]] = {
+Special = Callable[[Registers, Instruction, Env], dict[str, Value]]
+_SPECIAL: dict[str, Special] = {
     "elect": Registers.elected,
     "shfl": Registers.shuffled,
     **dict.fromkeys(("vote", "bar", "barrier"), Registers.voted),
@@ -293,3 +300,8 @@ _SPECIAL: dict[str, Callable[[Registers, Instruction, Env], dict[str, Value]]] =
     "ld.shared": Registers.from_shared,
     "clusterlaunchcontrol.query_cancel": Registers.queried,
 }
+
+
+def _special(one: Instruction) -> Special | None:
+    """What finds values that are no arithmetic."""
+    return _SPECIAL.get(".".join(one.parts[:2])) or _SPECIAL.get(one.head)

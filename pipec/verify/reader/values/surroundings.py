@@ -1,12 +1,12 @@
 """What the threads of a kernel have in common while they are walked, and the words in which their actions are told."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 from pipec.record import field, mutable, record
 from pipec.verify.reader.text.interface import Interface
-from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.values import Lanes, Value
@@ -14,8 +14,8 @@ from pipec.verify.terms import Formula
 
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
 Env = dict[object, Value]
-Plan = tuple[Operation | None, Callable[[Sequence[int]], int] | None, list[tuple[str | None, Value]]]
 Require = Callable[[tuple[Formula, ...]], None]
+Plan = Callable[[Any, Env, Require], None]  # of an instruction, for a Registers
 # Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
 APART = ("apart",)
 MET = ("met",)
@@ -123,6 +123,7 @@ class Surroundings:
     given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
         default_factory=dict
     )  # by rank and place: line, threads
+    numbers: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)  # of classes of threads, by rank and threads
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
