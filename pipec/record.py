@@ -6,6 +6,7 @@ assign. Here classes with equally many fields share the compiled code of their m
 record; they take both decorators for `dataclass` (PEP 681).
 """
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
@@ -59,10 +60,23 @@ def mutable(cls: Any = None, /, *, caches: bool = False) -> Any:
     return type(cls.__name__, cls.__bases__, body)
 
 
+if sys.version_info >= (3, 14):
+    from annotationlib import Format, get_annotations
+
+    def _annotated(cls: Any) -> tuple[str, ...]:
+        """The names that a class annotates itself; what they are annotated with may not be imported (PEP 649)."""
+        return tuple(get_annotations(cls, format=Format.FORWARDREF))
+
+else:
+
+    def _annotated(cls: Any) -> tuple[str, ...]:
+        return tuple(vars(cls).get("__annotations__", ()))
+
+
 def _body(cls: Any, init: str, hidden: tuple[str, ...] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The class again, with slots (for its own fields and for what is `hidden`) and the methods that all have; the names of its fields,
     those of its base first."""
-    own = tuple(vars(cls).get("__annotations__", ()))
+    own = _annotated(cls)
     inherited: tuple[str, ...] = getattr(cls.__base__, "__match_args__", ())
     names = (*inherited, *own)
     defaults = tuple(cls.__dict__[name] for name in own if name in cls.__dict__)

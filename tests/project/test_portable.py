@@ -88,3 +88,19 @@ def test_no_comprehension_hides_a_name_of_its_module() -> None:
     files = [path for folder in ("pipec", "runtime") for path in (ROOT / folder).rglob("*.py")]
     assert {str(path): found for path in files if (found := _hidden(ast.parse(path.read_text(encoding="utf-8"))))} == {}
     assert _hidden(ast.parse("from m import one\ndef f(x):\n    return [one for one in x]")) == ["one, line 3"]
+
+
+def _read_annotations(tree: ast.AST) -> list[int]:
+    """Lines that look annotations up by their name, in a namespace that need not have them."""
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == "__annotations__"]
+
+
+def test_annotations_are_not_looked_up_in_a_namespace() -> None:
+    """From Python 3.14 on a class makes them when it is asked, and its namespace has none before (PEP 649)."""
+    record = ROOT / "pipec" / "record.py"
+    files = [path for folder in ("pipec", "runtime") for path in (ROOT / folder).rglob("*.py") if path != record]
+    assert {str(path): found for path in files if (found := _read_annotations(ast.parse(path.read_text(encoding="utf-8"))))} == {}
+    # There alone, for the versions before.
+    (branch,) = (node for node in ast.parse(record.read_text(encoding="utf-8")).body if isinstance(node, ast.If))
+    assert "3, 14" in ast.unparse(branch.test) and not any(map(_read_annotations, branch.body))
+    assert len(_read_annotations(ast.Module(branch.orelse, []))) == len(_read_annotations(ast.parse(record.read_text()))) == 1
