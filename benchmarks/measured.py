@@ -32,6 +32,7 @@ class Measured:
     sizes: tuple[int, int, int]
     seconds: float
     work: Workload
+    clock: float | None  # Hz, read while tiles of the shape were measured
 
 
 @cache
@@ -58,7 +59,8 @@ def _of_shape(shape: str, row: dict) -> Iterator[Measured]:
         example = "gemm_sm90" if found[1] == "sm90" else f"gemm_sm90_{found[1]}"
         constants = found[2].strip() + (" AB=e4m3" if kind == "fp8" else "")
         work = workload(_kernel(example, constants.strip()), {"M": m, "N": n, "K": k}, MULTIPROCESSORS)
-        yield Measured(shape, "fp8" if kind == "fp8" else "bf16", example, name, (m, n, k), microseconds / 1e6, work)
+        clock = row["clock_mhz"] * 1e6 if row.get("clock_mhz") else None
+        yield Measured(shape, "fp8" if kind == "fp8" else "bf16", example, name, (m, n, k), microseconds / 1e6, work, clock)
 
 
 def compared(screened: dict) -> dict[str, float]:

@@ -154,7 +154,7 @@ def _ptx_as_text(one: PtxPrediction) -> str:
     sizes = " ".join(f"{name}={size}" for name, size in one.given.items())
     busy = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in sorted(one.busy.items(), key=lambda item: -item[1]))
     lines = [
-        f"{one.kernel} (PTX) on a {one.device.name} at {one.clock / 1e9:g} GHz, {one.blocks} blocks {sizes}".rstrip(),
+        f"{one.kernel} (PTX) on a {one.device.name} at {one.clock / 1e9:.4g} GHz, {one.blocks} blocks {sizes}".rstrip(),
         f"  time         {one.seconds * 1e6:,.1f} us"
         + (f", {one.flops * one.blocks / one.seconds / 1e12:,.0f} TFLOP/s" if one.flops else ""),
         f"  bound by     {one.bound_by}, there by {one.waits_for}",
@@ -233,7 +233,7 @@ def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
     )
     alone = ", ".join(f"{name} {seconds * 1e6:,.1f}" for name, seconds in one.bounds.items())
     lines = [
-        f"{one.kernel} on a {one.device.name} at {one.clock / 1e9:g} GHz, {sizes}",
+        f"{one.kernel} on a {one.device.name} at {one.clock / 1e9:.4g} GHz, {sizes}",
         f"  time         {one.seconds * 1e6:,.1f} us{rate}",
         f"  bound by     {one.bound_by} (each alone, in us: {alone})",
         f"  within       {one.within[0] * 1e6:,.1f} to {one.within[1] * 1e6:,.1f} us",

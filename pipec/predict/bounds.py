@@ -24,15 +24,30 @@ def bounds_of(work: Workload, device: Device, waves: Sequence[Wave], clock: floa
     return {
         "multiprocessors": sum(wave.cycles for wave in waves) / clock,
         "memory": dram_bytes(work, device) / device.machine.dram,
-        "power": work.flops * work.filled / device.machine.flops,  # products of zeros take next to none
+        "power": powered(device, work.flops * work.filled, dram_bytes(work, device)),  # products of zeros take next to none
     }
 
 
-def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float) -> float:
+def powered(device: Device, flops: float, moved: float) -> float:
+    """Seconds in which the power limit allows so many 16-bit operations, and bytes from memory."""
+    machine, sustained = device.machine, device.machine.sustained
+    if sustained is None:
+        return flops / machine.flops
+    return (sustained.products * flops / machine.peak + sustained.memory * moved / machine.dram) / (1 - sustained.idle)
+
+
+def largest(bounds: Mapping[str, float], seconds: float, device: Device) -> str:
+    """What bounds a launch of so many `seconds`. Where it is known how the clock falls, power does if it does fall: the launch then takes
+    less time than its power allows at the nominal one."""
+    spared = device.machine.sustained is not None and bounds.get("power", 0.0) < seconds
+    return max((name for name in bounds if not (spared and name == "power")), key=bounds.__getitem__)
+
+
+def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float, device: Device) -> float:
     """Seconds of a launch. What a wave loads comes from memory while it runs, so a last one that is not full leaves memory idle; the power
-    limit knows only averages."""
+    limit knows only averages, and is in the `clock` already where it is known how that falls."""
     waiting = sum(_joined(wave.cycles / clock, bounds["memory"] * wave.part + wave.idle / clock) for wave in waves)
-    return _joined(waiting, bounds["power"])
+    return waiting if device.machine.sustained is not None else _joined(waiting, bounds["power"])
 
 
 EVEN = 0.99

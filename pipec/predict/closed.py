@@ -13,7 +13,8 @@ tests/predict holds the two together. Costs, conditions and the bounds around a 
 from collections.abc import Mapping
 from math import ceil
 
-from pipec.predict.bounds import EVEN, Wave, bounds_of, in_turn, staying, together
+from pipec.isa.targets import WARPGROUP_WARPS
+from pipec.predict.bounds import EVEN, Wave, bounds_of, in_turn, largest, staying, together
 from pipec.predict.conditions import Conditions, conditions
 from pipec.predict.device import Device
 from pipec.predict.work import LINE, product_cycles, store_cycles
@@ -23,23 +24,40 @@ from pipec.record import record
 
 @record
 class Estimate:
-    """Seconds, and those of each bound alone; `bound` names the largest."""
+    """Seconds, and those of each bound alone; `bound` names the one that counts."""
 
     seconds: float
     terms: Mapping[str, float]
-
-    @property
-    def bound(self) -> str:
-        return max(self.terms, key=self.terms.__getitem__)
+    bound: str
 
 
-def estimate(work: Workload, device: Device) -> Estimate:
-    """Of a launch whose inputs are in memory."""
+def estimate(work: Workload, device: Device, clock: float | None = None) -> Estimate:
+    """Of a launch whose inputs are in memory; at the clock that it can keep, if none is given."""
     if work.blocks == 0:
-        return Estimate(device.launch, {"launch": device.launch})
-    waves = _waves(work, device)
-    terms = bounds_of(work, device, waves, device.clock)
-    return Estimate(device.launch + together(terms, waves, device.clock), terms)
+        return Estimate(device.launch, {"launch": device.launch}, "launch")
+    if clock is None:
+        clock = sustained_clock(work, device)
+    waves = _waves(work, device.at(clock))
+    terms = bounds_of(work, device, waves, clock)
+    seconds = device.launch + together(terms, waves, clock, device)
+    return Estimate(seconds, terms, largest(terms, seconds, device))
+
+
+def sustained_clock(work: Workload, device: Device) -> float:
+    """The nominal one (Hz), or below it where launches one after the other would take more power than there is."""
+    sustained, nominal = device.machine.sustained, device.clock
+    if sustained is None or work.blocks == 0:
+        return nominal
+    clock = nominal
+    for _ in range(2):  # cycles in which data is awaited are fewer at a lower clock, so that the launch then takes more power
+        waves = _waves(work, device.at(clock))
+        terms = bounds_of(work, device, waves, nominal)
+        seconds = device.launch + together(terms, waves, nominal, device)
+        lower = nominal * sustained.clock(terms["power"] / seconds)
+        if lower == clock:
+            break
+        clock = lower
+    return clock
 
 
 def _waves(work: Workload, device: Device) -> list[Wave]:
@@ -104,10 +122,22 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     walking += sum(read.bytes * read.inside / around.bytes_per_cycle * read.times for read in work.reads)
     issued = max(_issued(role, device, work) for role in work.roles)
     threads = sum(role.slots.cycles(device) for role in work.roles if _in_loop(role))  # the schedulers are shared
-    engines = held * max(products, walking, issued, threads)
+    chain = max((_one_after_the_other(role, device) for role in work.roles), default=0.0)
+    engines = max(held * max(products, walking, issued, threads), chain)
     used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
     return max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))
+
+
+def _one_after_the_other(role: RoleWork, device: Device) -> float:
+    """Of each warpgroup of a role that computes in registers between two products: it waits for its own, as for its own results."""
+    groups = role.warps // WARPGROUP_WARPS
+    if groups < 2 or len(role.products) < 2:
+        return 0.0
+    multiplied = [(one.times, *product_cycles(one.instructions, device)) for one in role.products]
+    return sum(times * (cycles / groups + latency) for times, cycles, latency in multiplied) + (
+        role.slots.cycles(device) * device.dependent / groups
+    )
 
 
 def _around(work: Workload, pipeline: str, device: Device, around: Conditions, engines: float) -> float:

@@ -13,6 +13,22 @@ from pipec.record import record, replace
 
 
 @record
+class Sustained:
+    """What a launch takes of the power limit at the nominal clock: `idle`, whatever it does, and `products` and `memory` for the part of
+    its time in which tensor cores and memory are busy. As far as it is more than the limit, the clock falls, by the power `exponent`."""
+
+    idle: float
+    products: float
+    memory: float
+    exponent: float
+
+    def clock(self, demand: float) -> float:
+        """Of the nominal one, the part at which a launch runs whose energy takes the limit so many times as long as it does."""
+        part: float = (self.idle + (1 - self.idle) * demand) ** -self.exponent
+        return min(1.0, part)
+
+
+@record
 class Machine:
     """What bounds a launch as a whole. Rates per multiprocessor and cycle unless named otherwise.
 
@@ -25,11 +41,17 @@ class Machine:
     operand_bytes: int  # that the tensor cores read from shared memory
     l2_capacity: float  # bytes of inputs that stay in the L2 from one use to the next
     dram: float  # bytes per second
-    flops: float  # per second at the power limit, 16-bit operands
+    flops: float  # per second at the power limit, 16-bit operands, where nothing is known of how the clock falls
+    sustained: Sustained | None  # how it falls
 
     @property
     def multiprocessors(self) -> int:
         return sum(self.groups)
+
+    @property
+    def peak(self) -> float:
+        """16-bit operations of all tensor cores per second, at the nominal clock."""
+        return self.multiprocessors * self.product_flops * self.clock
 
     def resized(self, multiprocessors: int) -> "Machine":
         """One of the same kind with so many, in as many groups."""
@@ -103,6 +125,11 @@ class Device:
         """Hz; kernels that use much power run below it."""
         return self.machine.clock
 
+    def at(self, clock: float) -> "Device":
+        """The same at another clock: the way to memory takes its time, however fast a multiprocessor counts."""
+        part = clock / self.clock
+        return self if part == 1.0 else replace(self, memory=self.memory * part, loaded=self.loaded * part)
+
 
 _START = 0.55  # interval: CyclesPerMMA minus the fitted slope, the same in all rows
 _NARROWEST = {64: 25.0, 128: 38.6}  # fitted: the interval table ends at N = 64
@@ -156,6 +183,7 @@ DEVICES: Mapping[str, Device] = {
             l2_capacity=60e6,
             dram=7.2e12,  # tma_throughput.csv, 64 KiB in flight (docs/reference/hardware.md 10)
             flops=1700e12,  # below what two of the published GEMMs reach at their best
+            sustained=None,
         ),
         interval=_tcgen05,
         latency=_tcgen05_latency,
@@ -173,7 +201,7 @@ DEVICES: Mapping[str, Device] = {
         near_bytes=64 * 2**20,
         far_row=1.06,  # sweep: row-bound tiles whose data takes 80 MiB or more
         memory=528.0,  # tma_throughput.csv: all multiprocessors load one box of 512 bytes at a time in 900 cycles
-        loaded=281.0,  # the H200's, like the next four
+        loaded=281.0,  # the H200's as they were fitted without a model of its clock, like the next five
         loaded_rate=69.5,
         outside=7.52,
         split=2.53,
@@ -184,7 +212,7 @@ DEVICES: Mapping[str, Device] = {
         spread=((inf, 0.03),),  # benchmarks/predict.py, of one multiprocessor
         # As one alone has it (sweep) and the tensor cores' own limit; at least so much was seen (tma_multicast.csv, b200_published.csv).
         extremes=(Unknown(loaded_rate=122.0, loaded=0.0, flops=2.2e15), Unknown(loaded_rate=46.0, loaded=2000.0, flops=1.25e15)),
-        dependent=1.4,  # the H200's
+        dependent=1.4,  # the H200's, likewise
         turn_over=3000.0,  # the H200's
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
         pair=0.5,  # add.f32x2 and the like; of three values one instruction finds the largest
@@ -203,12 +231,14 @@ DEVICES: Mapping[str, Device] = {
             product_flops=4096,
             operand_bytes=128,
             l2_capacity=36e6,
-            dram=4.18e12,  # fitted, like `flops`
-            flops=786e12,
+            dram=4.28e12,  # fitted
+            flops=inf,
+            sustained=Sustained(idle=0.218, products=1.4, memory=0.457, exponent=0.704),  # fitted, to clocks on record as well
         ),
         interval=_wgmma,
         latency=_wgmma_latency,
-        product=1.227,  # fitted, like all below that do not say otherwise: to the tiles of seventeen of the shapes of h200_gemm.json
+        # Fitted, like all below that do not say otherwise: to the tiles of seventeen of the shapes of h200_gemm.json.
+        product=1.159,
         narrow=0.0,
         row=1.0,  # as on a B200
         issue=56.0,  # as on a B200, where it is 57 with its rows
@@ -221,18 +251,18 @@ DEVICES: Mapping[str, Device] = {
         far=0.0,
         near_bytes=inf,
         far_row=1.0,
-        memory=1060.0,
-        loaded=281.0,
-        loaded_rate=69.5,
-        outside=7.52,
-        split=2.53,
-        tile=441.0,
-        element=0.109,
-        launch=1.89e-6,
+        memory=1180.0,
+        loaded=16.5,
+        loaded_rate=70.5,
+        outside=11.0,
+        split=2.69,
+        tile=31.0,
+        element=0.0885,
+        launch=2.55e-6,
         arrive=29.0,  # as on a B200
-        spread=((30e-6, 0.18), (100e-6, 0.16), (inf, 0.11)),  # benchmarks/predict.py, tiles within 1.3 of the best
+        spread=((30e-6, 0.12), (inf, 0.1)),  # benchmarks/predict.py, tiles within 1.3 of the best
         extremes=(),
-        dependent=1.4,  # fitted to every third time of benchmarks/results/h200_attention.json
+        dependent=1.6,  # fitted to every third time of benchmarks/results/h200_attention.json
         turn_over=3000.0,  # fitted to every third time of gemm_sm90_split_k in benchmarks/results/h200.json
         transcendental=8.0,
         pair=1.0,

@@ -9,8 +9,8 @@ from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
-from pipec.predict.bounds import EVEN, Wave, bounds_of, dram_bytes, in_turn, staying, together
-from pipec.predict.closed import block_cycles, estimate, idle
+from pipec.predict.bounds import EVEN, Wave, bounds_of, dram_bytes, in_turn, largest, staying, together
+from pipec.predict.closed import block_cycles, estimate, idle, sustained_clock
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
@@ -37,6 +37,7 @@ class Prediction:
     kernel: str
     device: Device
     clock: float
+    stated: float | None  # the clock that was asked for; otherwise it is the one that the launch can keep
     sizes: Mapping[str, int]
     blocks: int
     held: int
@@ -54,7 +55,7 @@ class Prediction:
 
     @property
     def bound_by(self) -> str:
-        return max(self.bounds, key=self.bounds.__getitem__)
+        return largest(self.bounds, self.seconds, self.device)
 
     @property
     def flops(self) -> float:
@@ -175,9 +176,10 @@ class Launch:
         work: Workload | None = None,
     ) -> None:
         self.kernel, self.plan, self.sizes, self.device, self.stages = kernel, plan, sizes, device, stages or {}
-        self.clock = clock or device.clock
         machine = device.machine
         self.work = work or workload(kernel, sizes, machine.multiprocessors)
+        self.stated, self.clock = clock, clock or sustained_clock(self.work, device)
+        self._costs = device.at(self.clock)
         self.grid = self._grid()
         self.blocks = prod(self.grid)
         # The plan knows what epilogues stage beside the pipelines' buffers.
@@ -196,11 +198,11 @@ class Launch:
         stretches = first.stretches() if drawn else ()
         cycles = sum(wave.cycles for wave in waves)
         bounds = bounds_of(self.work, self.device, waves, self.clock)
-        seconds = self.device.launch + together(bounds, waves, self.clock)
+        seconds = self.device.launch + together(bounds, waves, self.clock, self.device)
         traffic = dram_bytes(self.work, self.device)
         return Prediction(
-            self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, seconds, bounds, self.work, first.loops,
-            first.shares, traffic, (0.0, 0.0), _hidden(stretches, first.tiles), stretches, tuple(first.assumed),
+            self.kernel.name, self.device, self.clock, self.stated, self.sizes, self.blocks, self.held, cycles, seconds, bounds, self.work,
+            first.loops, first.shares, traffic, (0.0, 0.0), _hidden(stretches, first.tiles), stretches, tuple(first.assumed),
         )  # fmt: skip
 
     def _waves(self) -> tuple[Followed, list[Wave]]:
@@ -209,7 +211,7 @@ class Launch:
         if self._stays or self.running <= places:
             busy = min(1.0, self.running / count)
             run = self._run(ceil(self.running / count), busy)
-            waiting = idle(self.work, self.device, busy)
+            waiting = idle(self.work, self._costs, busy)
             return run, staying(self.work, self.device, run.cycles, None, waiting) if self._stays else [
                 Wave(run.cycles, 1.0, waiting)
             ]
@@ -217,11 +219,11 @@ class Launch:
         if self.work.evenness < EVEN:
             return run, [in_turn(self.work, run.cycles, places * self.held)]
         full, rest = divmod(self.running, places * self.held)
-        waiting = idle(self.work, self.device, 1.0, full, self.held)
+        waiting = idle(self.work, self._costs, 1.0, full, self.held)
         waves = [Wave(run.cycles * full, 1 - rest / self.running, waiting)] if full else []
         if rest:
             busy = min(1.0, rest / count)
-            waiting = idle(self.work, self.device, busy) / (self.held if full else 1)
+            waiting = idle(self.work, self._costs, busy) / (self.held if full else 1)
             waves.append(Wave(self._last_wave(run, ceil(rest / places), busy), rest / self.running, waiting))
         return run, waves
 
@@ -231,7 +233,7 @@ class Launch:
         if blocks != self.held:
             return self._run(blocks, busy).cycles
         return (
-            full.cycles * block_cycles(self.work, self.device, busy, blocks) / block_cycles(self.work, self.device, 1.0, blocks)
+            full.cycles * block_cycles(self.work, self._costs, busy, blocks) / block_cycles(self.work, self._costs, 1.0, blocks)
         )
 
     @property
@@ -248,4 +250,4 @@ class Launch:
         launched = Launched(
             self.kernel, self.plan, self.sizes, self.device, self.work, self.grid, self.blocks, self.held, self.stages
         )
-        return Followed(launched, blocks, conditions(self.work, self.device, busy, at_once))
+        return Followed(launched, blocks, conditions(self.work, self._costs, busy, at_once))

@@ -31,7 +31,7 @@ _FEW = 16  # counts below it move by one, extents from there on are doubled and 
 _FOLLOWED = 2  # launches with what is advised or promises most, until one keeps the promise
 _CHECKED = 2  # kernels that are checked and planned anew for that
 _LONG = 48  # operations of a kernel beyond which that takes so long
-_PROMISING = 0.05  # that the closed form must promise as much
+_PROMISING = (0.02, 0.05)  # what the closed form must promise then, of other kernels and of those
 WORTH = 0.01  # a gain below it is not told
 _SAME_WORK = 0.9  # of the products inside the tensors; masks and edges cut tiles of other sizes differently
 _FILLED = (
@@ -133,7 +133,7 @@ class _Search:
     @property
     def promising(self) -> float:
         """The gain for which a kernel is worth to be checked anew."""
-        return WORTH if self._length <= _LONG else _PROMISING
+        return _PROMISING[self._length > _LONG]
 
     @property
     def spent(self) -> bool:
@@ -142,7 +142,7 @@ class _Search:
     def estimated(self) -> list[Variation]:
         """Parameters moved by one step, by the closed form. Where one way promises something, the other does not."""
         found, estimated = self._found, []
-        usual = estimate(found.work, found.device).seconds
+        usual = estimate(found.work, found.device, found.stated).seconds
         left = max(_FEWEST, _OPERATIONS // max(1, self._length))
         for parameter, values in self._steps():
             rings = self._rings(parameter)
@@ -158,7 +158,7 @@ class _Search:
                     break
                 if work is None:
                     continue
-                part = estimate(work, found.device).seconds / usual
+                part = estimate(work, found.device, found.stated).seconds / usual
                 if _as_much(work, found.work):
                     estimated.append(Variation(parameter, value, found.seconds * part, 1 / part - 1, followed=False))
                 if part < 1 / (1 + WORTH) or (part == 1.0 and work.shared_bytes == found.work.shared_bytes):
@@ -237,12 +237,12 @@ class _Search:
             stages = dict.fromkeys(rings, value)
             plan = next(one for one in self._state.plans or () if one.kernel.name == self._name)
             work = self._with_stages(stages)
-            return Launch(self._kernel, plan, found.sizes, found.device, found.clock, stages, work).predict(drawn=False)
+            return Launch(self._kernel, plan, found.sizes, found.device, found.stated, stages, work).predict(drawn=False)
         self._checked += 1
         other = carried_on(self._compiled(parameter, value), "analyse", "limits")
         if other.failed or not other.plans:
             return None
-        return prediction(other, self._name, found.sizes, None, found.clock, alone=True)
+        return prediction(other, self._name, found.sizes, None, found.stated, alone=True)
 
     def _compiled(self, parameter: str, value: int) -> Compilation:
         key = parameter, value

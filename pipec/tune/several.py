@@ -93,7 +93,7 @@ class Several(Offer):
             behind = sum(_seconds_behind(later, sizes, multiprocessors) for later in member.others)
             for one in member.choices.ranked(sizes, multiprocessors):
                 seconds = one.prediction.seconds + behind
-                found.append(Ranked(member.named(one.candidate), Estimate(seconds, one.prediction.terms)))
+                found.append(Ranked(member.named(one.candidate), Estimate(seconds, one.prediction.terms, one.prediction.bound)))
         found.sort(key=lambda one: one.prediction.seconds)
         return found
 

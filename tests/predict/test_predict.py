@@ -97,7 +97,7 @@ def test_what_is_cut_short_goes_on_as_if_it_were_not(
     assert len(short.stretches) < 0.6 * len(whole.stretches)
     assert short.cycles == pytest.approx(whole.cycles, rel=0.004)
     if name != "gemm_direct":  # whose window of four is not one of whole threes
-        assert [one.period for one in short.loops] == pytest.approx([one.period for one in whole.loops], rel=0.004)
+        assert [one.period for one in short.loops] == pytest.approx([one.period for one in whole.loops], rel=0.006)
 
 
 @pytest.mark.parametrize("example", ["gemm_persistent", "gemm_clc"])

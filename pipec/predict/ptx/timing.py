@@ -9,6 +9,7 @@ are, or how many blocks a launch has: rows of 128 bytes are assumed, inputs in m
 from collections.abc import Mapping
 from math import ceil, prod
 
+from pipec.predict.bounds import largest, powered
 from pipec.predict.device import Device
 from pipec.predict.following.uses import Stretch
 from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
@@ -49,7 +50,7 @@ class PtxPrediction:
 
     @property
     def bound_by(self) -> str:
-        return max(self.bounds, key=self.bounds.__getitem__)
+        return largest(self.bounds, self.seconds, self.device)
 
     @property
     def waits_for(self) -> str:
@@ -99,7 +100,24 @@ def predict_ptx(
     blocks: int | tuple[int, int, int] | None,
     clock: float | None,
 ) -> PtxPrediction:
-    """`given`: values of `names_of`; `blocks`: of the launch, along x if one number, one on each multiprocessor if None. Raises Unclear."""
+    """At the clock that launches can keep, if none is given. `given`: values of `names_of`; `blocks`: of the launch, along x if one number,
+    one on each multiprocessor if None. Raises Unclear."""
+    if clock is not None:
+        return _at_clock(network, text, device, given, blocks, clock)
+    nominal = _at_clock(network, text, device, given, blocks, device.clock)
+    sustained = device.machine.sustained
+    part = sustained.clock(nominal.bounds["power"] / nominal.seconds) if sustained is not None else 1.0
+    return nominal if part == 1.0 else _at_clock(network, text, device, given, blocks, device.clock * part)
+
+
+def _at_clock(
+    network: Network,
+    text: str,
+    device: Device,
+    given: Mapping[str, int],
+    blocks: int | tuple[int, int, int] | None,
+    clock: float,
+) -> PtxPrediction:
     threads = sum(process.threads for process in network.processes if 0 in process.ranks)
     count = device.machine.multiprocessors
     grid = blocks if isinstance(blocks, tuple) else (count if blocks is None else blocks, 1, 1)
@@ -118,7 +136,8 @@ def predict_ptx(
     firsts = _all_over(grid, code.cluster) if several else [0]
     busy_part = min(1.0, launched / count)
     runs = [
-        Multiprocessor(taking_over or network, code, device, given, each, busy_part, grid, running, first) for first in firsts
+        Multiprocessor(taking_over or network, code, device.at(clock), given, each, busy_part, grid, running, first)
+        for first in firsts
     ]
     ends = [run.run() for run in runs]
     waves = running / (places * each)
@@ -132,12 +151,11 @@ def predict_ptx(
         raise Unclear(
             0, "no barrier of it carries copies or products: its threads take the time, and what they compute is not followed"
         )
-    clock = clock or device.clock
     # Of all that is launched, the part that was followed: blocks, or the tiles that these took over.
     followed = each * len(runs) if taking_over is None else sum(ceil((clusters - number) / at_once) for number in range(each))
     part = followed / clusters
-    bounds = {"multiprocessors": cycles / clock, "power": flops / part / device.machine.flops}
-    seconds = device.launch + max(bounds.values())
+    bounds = {"multiprocessors": cycles / clock, "power": powered(device, flops / part, 0.0)}
+    seconds = device.launch + (max(bounds.values()) if device.machine.sustained is None else cycles / clock)
     busy = {name: found / each / size for name, found in longest.busy.items()}
     return PtxPrediction(
         network.name, device, clock, given, launched, each, cycles, seconds, bounds, busy, moved / part / launched,
