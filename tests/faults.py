@@ -100,7 +100,7 @@ FAULTS = {
         Fault(
             "wrong_phase",
             ("load", "loaded", "empty", 1, 9),
-            llvm=_swap("store i32 1, ptr %load.loaded.producer.phase.slot", "store i32 0, ptr %load.loaded.producer.phase.slot"),
+            llvm=_swap("load.loaded.producer.phase = phi i32 [ 1,", "load.loaded.producer.phase = phi i32 [ 0,"),
         ),
         Fault("wrong_bytes", ("compute", "loaded", "full", 1, 15), plan=_more_bytes),
         Fault(
