@@ -2,10 +2,10 @@
 
     python benchmarks/gemm_choice.py       # needs no GPU; writes benchmarks/results/gemm_choice.json
 
-The record (benchmarks/results/h200_gemm.json) has the times of 29 to 104 tiles at each shape, of which some are among the candidates of
-the library's kernels. Two questions are asked at each shape. What is chosen among all candidates, and is it one that was measured: if not,
-it is not judged. And what is chosen among those that were measured: that has a time at every shape. A candidate is the tile on record
-that does the same work.
+The records (benchmarks/results/h200_gemm.json and h200_choice.json) have the times of 29 to 120 tiles at each shape, of which some are
+among the candidates of the library's kernels. Two questions are asked at each shape. What is chosen among all candidates, and is it one
+that was measured: if not, it is not judged. And what is chosen among those that were measured: that has a time at every shape. A
+candidate is the tile on record that does the same work.
 
 The speed of a tile relative to cuBLASLt is that of the best tile on record, which was compared with cuBLASLt in rounds of their own, over
 its time relative to the best tile's in their screening.
@@ -30,7 +30,7 @@ from pipec.predict.workload import Workload
 from pipec.tune.choice import Candidate, Ranked
 from pipec.tune.several import Several
 
-RECORD = "h200_gemm"
+RECORDS = ("h200_gemm", "h200_choice")
 _EXAMPLES = {entry.kernels[0]: entry.file for entry in library.GEMM["sm_90a"]}
 
 
@@ -81,17 +81,21 @@ def judged(shape: Shape, rows: list[Measured], best_ratio: float) -> dict[str, A
     }
 
 
-def main() -> None:
-    record = json.loads((RESULTS / f"{RECORD}.json").read_text(encoding="utf-8"))
+def figures_of(record: dict[str, Any], name: str) -> dict[str, Any]:
     rows: dict[str, list[Measured]] = defaultdict(list)
-    for one in measured(RECORD):
+    for one in measured(name):
         rows[one.shape].append(one)
     figures = {}
     for shape in (shape for shape in SHAPES if str(shape) in record["figures"]):
         ratio = record["figures"][str(shape)]["columns"]["any"]["ratio"]["median"]
         figures[str(shape)] = found = judged(shape, rows[str(shape)], ratio)
-        print(shape, found, file=sys.stderr)
-    write("gemm_choice", {"record": {name: record[name] for name in ("date", "gpu")} | {"name": RECORD}, "figures": figures})
+        print(name, shape, found, file=sys.stderr)
+    return {"record": {key: record[key] for key in ("date", "gpu")}, "shapes": figures}
+
+
+def main() -> None:
+    records = {name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in RECORDS}
+    write("gemm_choice", {name: figures_of(record, name) for name, record in records.items()})
 
 
 if __name__ == "__main__":

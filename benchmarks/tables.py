@@ -256,9 +256,9 @@ _STAGES = ("parse", "analyse", "build", "check", "plan", "limits", "lower", "emi
 
 
 def gemm_choice(record: Record) -> list[str]:
-    """What the choice among kernels costs beside the best tile on record, group by group."""
-    figures = record["figures"]["figures"]
+    """What the choice among kernels costs beside the best tile of each record, group by group."""
     lines = _head(
+        "record",
         "shapes",
         "how many",
         "best tile on record",
@@ -266,16 +266,30 @@ def gemm_choice(record: Record) -> list[str]:
         "cost: geometric mean, worst",
         "chosen among all is on record, and its cost",
     )
+    for name, found in record["figures"].items():
+        for group in GROUPS:
+            rows = [row for row in found["shapes"].values() if row["group"] == group]
+            costs, judged = [row["cost_on_record"] for row in rows], [row["cost"] for row in rows if row["cost"] is not None]
+            cells = (
+                f"{geomean(row['best_ratio'] for row in rows):.2f}",
+                f"{geomean(row['best_ratio'] / row['cost_on_record'] for row in rows):.2f}",
+                f"{geomean(costs):.3f}, {max(costs):.2f}",
+                f"at {len(judged)}: {geomean(judged):.3f}, {max(judged):.2f}" if judged else "nowhere",
+            )
+            lines.append(_row(name, group, len(rows), *cells))
+    return lines
+
+
+def chosen_then(record: Record) -> list[str]:
+    """What was measured of the choice among kernels, where it was a contender of its own."""
+    lines = _head(
+        "shapes", "how many", "tile chosen in one kernel", "kernel and tile chosen", "best tile", "cost of the choice, worst"
+    )
     for group in GROUPS:
-        rows = [row for row in figures.values() if row["group"] == group]
-        costs, judged = [row["cost_on_record"] for row in rows], [row["cost"] for row in rows if row["cost"] is not None]
-        cells = (
-            f"{geomean(row['best_ratio'] for row in rows):.2f}",
-            f"{geomean(row['best_ratio'] / row['cost_on_record'] for row in rows):.2f}",
-            f"{geomean(costs):.3f}, {max(costs):.2f}",
-            f"at {len(judged)}: {geomean(judged):.3f}, {max(judged):.2f}" if judged else "nowhere",
-        )
-        lines.append(_row(group, len(rows), *cells))
+        rows = [row["columns"] for row in record["figures"].values() if row["group"] == group and "chosen" in row["columns"]]
+        ratios = {name: [row[name]["ratio"]["median"] for row in rows] for name in ("automatic", "chosen", "any")}
+        worst = max(best / chosen for best, chosen in zip(ratios["any"], ratios["chosen"], strict=True))
+        lines.append(_row(group, len(rows), *(f"{geomean(one):.2f}" for one in ratios.values()), f"{worst:.2f}"))
     return lines
 
 
@@ -303,6 +317,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-summary": ("h200_gemm", gemm_summary),
     "gemm": ("h200_gemm", gemm),
     "gemm-choice": ("gemm_choice", gemm_choice),
+    "gemm-chosen": ("h200_choice", chosen_then),
     "gemm-fresh": ("h200_gemm", fresh),
     "split-k": ("h200_split_k", split_k),
     "epilogue": ("h200_epilogue", epilogue),
