@@ -92,9 +92,10 @@ def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, r
     if known > 0 and known & (known - 1) == 0:
         return builder.bits("and", left, known - 1) if remainder else builder.bits("ashr", left, known.bit_length() - 1)
     rest = builder.binary("srem", left, right)
-    below = builder.compare("slt", rest, integer(0, left.type)) if known > 0 else _inexact(builder, rest, left, right, "slt")
+    # (Asked of the sign of the remainder alone, LLVM would make masks of it, which the reader of proofs cannot divide into cases.)
+    below = _inexact(builder, rest, left, integer(0, left.type) if known > 0 else right, "slt")
     if remainder:
-        return builder.binary("add", rest, builder.select(below, right, integer(0, left.type)))
+        return builder.select(below, builder.add(rest, right), rest)
     return builder.binary("add", builder.binary("sdiv", left, right), builder.cast("sext", below, left.type))
 
 
