@@ -17,7 +17,10 @@ WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
 TIMINGS = ("order", "late", "random", "explore")
 # As pipec.sim has them:
-CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak", "commit", "layout", "linear", "lanes", "grid", "peer")
+CHECKS = (
+    "race", "proxy", "init", "fence", "uninitialised", "bytes", "leak",
+    "commit", "split", "layout", "linear", "lanes", "grid", "peer",
+)  # fmt: skip
 SEVERITIES = ("error", "warn", "off")
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
 _FASTEST = 10  # GHz
