@@ -131,9 +131,9 @@ _MOST = {
     "gemm_clc": (27, 20),
     "gemm_2cta": (30, 23),
     "gemm_grouped": (29, 22),
-    "gemm_mxfp8": (35, 27),
+    "gemm_mxfp8": (35, 29),
     "gemm_mxfp8_2cta": (39, 30),
-    "gemm_nvfp4": (45, 28),
+    "gemm_nvfp4": (45, 30),
     "gemm_nvfp4_2cta": (61, 31),
     "gemm_blockwise_fp8": (39, 23),
 }
