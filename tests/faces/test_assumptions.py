@@ -122,7 +122,7 @@ def test_what_a_proof_needs_beyond_is_checked_at_the_launch(tmp_path: Path, caps
         grid_of(interface, Bound({}, {}, {**integers, "M": (1 << 31) - 1}, {}, "cpu"), 132)
 
 
-# Both roles do it once for all n but those for which 4 * n wraps.
+# Both roles do it once for all n but those for which 4 * n + 1 wraps.
 SCALED = """
 kernel scaled(x: tensor[i32, N], n: {}):
     grid(1)
@@ -141,8 +141,8 @@ kernel scaled(x: tensor[i32, N], n: {}):
 @pytest.mark.parametrize(
     ("dtype", "words", "least", "most"),
     [
-        ("u32", "4 * n <= 4294967295", 0, (1 << 30) - 1),
-        ("i32", "4 * n >= -2147483648 and 4 * n <= 2147483647", -(1 << 29), (1 << 29) - 1),
+        ("u32", "4 * n <= 4294967294", 0, (1 << 30) - 1),
+        ("i32", "4 * n >= -2147483649 and 4 * n <= 2147483646", -(1 << 29), (1 << 29) - 1),
     ],
 )
 def test_conditions_are_about_scalars_too(dtype: str, words: str, least: int, most: int) -> None:

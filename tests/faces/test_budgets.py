@@ -72,8 +72,8 @@ ENDED = {
     "machine code": (
         "a.pipe",
         _ROLE
-        + "        t = fill(1.0, f32, 32, 32)\n"
-        + "        t = t - row_max(t)\n" * 150
+        + "        t = registers(load(b[0, 0], 32, 128))\n"
+        + "        t = t - row_max(t)\n" * 700
         + "        store.direct(b[0, 0], t)\n",
         ("compile",),
     ),
