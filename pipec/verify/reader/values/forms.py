@@ -327,7 +327,9 @@ def _setp(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         least, most = how.bounds(difference)
         if not (least > -(1 << op.width) and most < 1 << op.width):
             signed = Operation(op.name, op.how, op.width, True, 1)
-            difference = add(how.read(forms[0], signed, True), how.read(forms[1], signed, True), -1)
+            # (A number less a constant is 0 where they are equal, however the machine counts.)
+            parts = forms if forms[1].terms else [difference, Linear(0)]
+            difference = add(how.read(parts[0], signed, True), how.read(parts[1], signed, True), -1)
         least, most = how.bounds(difference)
         if least > 0 or most < 0 or least == most:
             return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
