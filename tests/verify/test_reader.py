@@ -39,6 +39,19 @@ def test_any_lane_of_a_warp_tells_its_number() -> None:
     assert other != GEMM and read(other) == read(GEMM)
 
 
+def test_a_register_of_which_nothing_becomes_tells_no_states_apart() -> None:
+    """Of a counter's first value a buffer's number is made, which goes round with the loop: nothing waits for that number."""
+    starts = re.findall(r"mov\.b32 \t(%r\d+), (%r\d+);", GEMM)
+    counters = {name: of for name, of in starts if f"mov.b32 \t{of}, 0;" in GEMM and f"add.s32 \t{name}, {name}, 1;" in GEMM}
+    assert counters
+    text = GEMM
+    for name, of in counters.items():
+        text = text.replace(f"mov.b32 \t{name}, {of};", f"mov.b32 %r9{of[2:]}, 0; mov.b32 {name}, %r9{of[2:]};")
+        turn = f"add.s32 \t{name}, {name}, 1;"
+        text = text.replace(turn, f"{turn} xor.b32 %r9{of[2:]}, %r9{of[2:]}, 1;")
+    assert read(text) == read(GEMM)
+
+
 def test_memory_that_is_written_says_nothing() -> None:
     """Two loads of one place give one value only where nobody stores there."""
     text = (GOLDEN / "gemm_grouped.ptx").read_text()

@@ -37,10 +37,12 @@ class Flow:
                 self.blocks[number].next = (EXIT,)
         self._slice(roots, reached(self.blocks) if prologue else graph.reached)
         left = reached(self.blocks)
+        self._liveness(left)
+        for number in left:
+            self._runs(self.blocks[number])
         check_addresses(self.blocks, self.kernel.alignments)
         before = coming_from(self.blocks, left)
         self._loops(left, before)
-        self._liveness(left)
         self.sections = sections(self.blocks, graph.after, left)
         for section in self.sections.values():
             self._mark(section)
@@ -110,7 +112,6 @@ class Flow:
             if block.test:
                 _spin(block)
                 _poll(block)
-            self._runs(block)
 
     def _runs(self, block: Block) -> None:
         """Notes what is computed between two events."""
@@ -146,12 +147,13 @@ class Flow:
                 self.blocks[number].carried |= made[inner]
 
     def _liveness(self, reached: set[int]) -> None:
-        # What is live in front of a block: what it needs, and what is live behind it and not written in it.
-        needed, kept = {number: 0 for number in reached}, {number: -1 for number in reached}
-        for number in reached:
-            for step in reversed(self.blocks[number].steps):
-                needed[number] = live_before(step, needed[number])
-                kept[number] &= -1 if step.instruction.predicate else ~step.defines
+        """What is live in front of each block; steps that compute only what is not live are left out.
+
+        The slice follows names: of a register that is 0 where another one is made of it, it has all definitions, also those that nothing
+        comes to from which it matters. Registers of which nothing becomes but themselves, turn after turn, would tell states apart that do
+        the same. So a step makes its operands live only where its result is.
+        """
+        behind = dict.fromkeys(reached, -1)
         # Backwards in the text is nearly post-order, so few rounds are needed.
         order = sorted(reached, reverse=True)
         changed = True
@@ -159,9 +161,25 @@ class Flow:
             changed = False
             for number in order:
                 block = self.blocks[number]
-                live = needed[number] | self.live_after(block) & kept[number]
+                live = self.live_after(block)
+                if live == behind[number]:
+                    continue
+                behind[number] = live
+                for step in reversed(block.steps):
+                    live = live_before(step, live)
                 if live != block.live:
                     block.live, changed = live, True
+        for number in reached:
+            self._without_dead(self.blocks[number], behind[number])
+
+    @staticmethod
+    def _without_dead(block: Block, live: int) -> None:
+        kept = []
+        for step in reversed(block.steps):
+            if not _is_dead(step, live):
+                kept.append(step)
+                live = live_before(step, live)
+        block.steps = kept[::-1]
 
     def comes_to(self, wanted: "Question", block: Block, index: int) -> bool:
         """Whether such a step can still be come to from a place."""
@@ -221,7 +239,13 @@ def _computes(step: Step) -> bool:
     return step.kind is Kind.COMPUTE and (opcode[:3] != "ld." or opcode[:9] == "ld.param.")
 
 
+def _is_dead(step: Step, live: int) -> bool:
+    return step.kind is Kind.COMPUTE and not step.defines & live
+
+
 def live_before(step: Step, live: int) -> int:
+    if _is_dead(step, live):
+        return live
     return (live if step.instruction.predicate else live & ~step.defines) | step.uses
 
 
