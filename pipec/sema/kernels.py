@@ -18,7 +18,7 @@ from pipec.sema import tree
 from pipec.sema.calls.dispatch import call
 from pipec.sema.context import Context, Recursion
 from pipec.sema.declarations.assumptions import read_assumption
-from pipec.sema.declarations.launch_values import launch_uniform
+from pipec.sema.declarations.launch_values import block_uniform, launch_uniform
 from pipec.sema.declarations.parameters import default_value, read_constant, read_parameter
 from pipec.sema.declarations.pipelines import declare, is_declaration
 from pipec.sema.declarations.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
@@ -273,9 +273,9 @@ class _Kernel:
             context.define(statement.target, meaning)
             return
         if isinstance(meaning, EXPRESSIONS) and not isinstance(meaning.type, TileType):
-            # A name for a value that is the same in every thread; it stands for its expression.
+            # A name for a value that is the same in every thread of a block; it stands for its expression.
             # Roles see the name, and each thread evaluates the expression by itself: it must not depend on the thread.
-            launch_uniform(context, meaning, f"`{statement.target.name}`")
+            block_uniform(context, meaning, f"`{statement.target.name}`")
             context.define(statement.target, meaning)
             return
         context.fail(

@@ -94,4 +94,8 @@ def test_grids_that_do_not_fit(grid: str) -> None:
 
 def test_uniform_names_of_a_kernel() -> None:
     assert isinstance(value("tiles + 1", kernel="tiles = ceildiv(M, BM)"), tree.Binary)
-    assert len(told(kernel="where = block.x")) == 1
+    assert isinstance(value("where + 1", kernel="where = block.x * BM if n > 0 else 0"), tree.Binary)
+    assert isinstance(value("twice + alpha", kernel="twice = fma(alpha, alpha, 1.0)"), tree.Binary)
+    for differs in ("lane_id()", "role_thread() // 32", "n + role_warp()", "abs(lane_id())", "1 if lane_id() == 0 else 2"):
+        assert told(kernel=f"where = {differs}") == ["NotBlockUniform"]
+    assert told(kernel="where = block.x\nassume(where > 0)") == ["NotLaunchUniform"]

@@ -1,4 +1,4 @@
-"""Expressions that the host evaluates before the launch: the grid, the number of tiles.
+"""Expressions outside of roles: what the host evaluates before the launch (the grid, the number of tiles), and the names of a kernel.
 
 Their form is asked for, not their value, so the analysis of values (pipec.kir.values) cannot tell: the host computes with the operators of
 pipec.interface and no others, even where a term shows that the value is a constant.
@@ -6,6 +6,7 @@ pipec.interface and no others, even where a term shows that the value is a const
 
 from pipec.diag.catalogue.language import constants as messages
 from pipec.interface import HOST_FUNCTIONS, HOST_OPERATORS
+from pipec.isa.specials import SPECIALS
 from pipec.sema import tree
 from pipec.sema.context import Context
 
@@ -25,6 +26,37 @@ def launch_uniform(context: Context, expression: tree.Expression, what: str) -> 
                 launch_uniform(context, argument, what)
         case _:
             context.fail(messages.NotLaunchUniform(what=what, found=found_in(expression), at=expression.span))
+
+
+def block_uniform(context: Context, expression: tree.Expression, what: str) -> None:
+    """Refuses what need not be the same in all threads of a block whenever they evaluate it."""
+    match expression:
+        case tree.Constant() | tree.ReadDimension() | tree.ReadParameter():
+            parts: tuple[tree.Expression, ...] = ()
+        case tree.Special(name) if name in SPECIALS:
+            parts = ()
+        case tree.Unary(_, operand) | tree.Convert(operand) | tree.Bitcast(operand):
+            parts = (operand,)
+        case tree.Binary(_, left, right):
+            parts = left, right
+        case tree.Select(condition, when_true, when_false):
+            parts = condition, when_true, when_false
+        case tree.Call(_, arguments):
+            parts = arguments
+        case _:
+            context.fail(messages.NotBlockUniform(what=what, found=_varies(expression), at=expression.span))
+    for part in parts:
+        block_uniform(context, part, what)
+
+
+def _varies(expression: tree.Expression) -> str:
+    match expression:
+        case tree.Special(name):
+            return f"`{name}()` differs between the threads of a block"
+        case tree.ReadElement():
+            return "this is read from memory, at a time that only a role can say"
+        case _:
+            return "only the statements of a role can compute this"
 
 
 def found_in(expression: tree.Expression) -> str:

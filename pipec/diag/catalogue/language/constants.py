@@ -50,12 +50,41 @@ class AssertionFailed(Message):
 
 
 class NotLaunchUniform(Message):
-    """The grid is computed before the kernel starts, from dimensions, scalar parameters and constants."""
+    """What the host has to know before the kernel starts depends on something that only running threads know.
+
+    The grid, the numbers of tiles of a scheduler and the conditions of `assume` are computed on the host from dimensions, integer
+    parameters and constants. What depends on the block belongs into the roles, or into a name of the kernel:
+
+        grid(ceildiv(M, 128))
+        m = block.x * 128
+    """
 
     code = "E0227"
     title = "{what} cannot be computed before the launch"
     labels = (primary("at", "{found}"),)
     note = "the host computes it from sizes, integer parameters and constants, by + - * // % min max ceildiv"
+    what: str
+    found: str
+    at: Span
+
+
+class NotBlockUniform(Message):
+    """A name of the kernel depends on something that is not the same in all of its roles and threads.
+
+    Such a name stands for its expression, which every role that uses it evaluates: sizes, parameters, constants and the place of the
+    block (`block.x`, `cta.rank`) give all of them the same value. A number of the thread would not, and an element of a tensor might have
+    changed from one read to the next.
+
+        m = block.x * BM                      # right: all roles work on the same tile
+
+        role load(warps=1) produces input:
+            length = load(lengths[block.x])   # read from memory: in each role that needs it
+    """
+
+    code = "E0239"
+    title = "{what} cannot be computed outside of a role"
+    labels = (primary("at", "{found}"),)
+    help = "move the assignment into the roles that use it"
     what: str
     found: str
     at: Span
