@@ -256,8 +256,8 @@ def _explain(options: argparse.Namespace) -> int:
         options.printer.text(f"proof  {TITLE}")
         options.printer.row("topic", topic="proof", title=TITLE)
         for code, message in sorted(load_catalogue().items()):
-            options.printer.text(f"{code}  {plain_title(message.title)}")
-            options.printer.row("code", code=code, title=plain_title(message.title))
+            options.printer.text(f"{code}  {plain_title(message)}")
+            options.printer.row("code", code=code, title=plain_title(message))
         return 0
     text = explain(options.code)
     if text is None:

@@ -21,9 +21,11 @@ def explain(code: str) -> str | None:
     message = load_catalogue().get(code.upper())
     if message is None:
         return None
-    return f"{message.code}: {plain_title(message.title)}\n\n{cleandoc(message.__doc__ or '')}\n"
+    return f"{message.code}: {plain_title(message)}\n\n{cleandoc(message.__doc__ or '')}\n"
 
 
-def plain_title(title: str) -> str:
-    """The title with `...` for what a report fills in."""
-    return "".join(literal + ("..." if name is not None else "") for literal, name, _, _ in Formatter().parse(title))
+def plain_title(message: type[Message]) -> str:
+    """The subject of a message, or its title with `...` for what a report fills in."""
+    if message.subject is not None:
+        return message.subject
+    return "".join(literal + ("..." if name is not None else "") for literal, name, _, _ in Formatter().parse(message.title))

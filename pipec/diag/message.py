@@ -127,6 +127,8 @@ class Message:
 
     code: ClassVar[str]
     title: ClassVar[str]
+    # What `pipec explain` and the index call it, where the title is little but what a report fills in.
+    subject: ClassVar[str | None] = None
     labels: ClassVar[tuple[LabelTemplate, ...]] = ()
     note: ClassVar[str | None] = None
     help: ClassVar[str | None] = None

@@ -44,7 +44,7 @@ def page() -> str:
     cases, tests = shown_by_cases(), shown_by_tests()
     rows = []
     for code, message in sorted(load_catalogue().items()):
-        title = plain_title(message.title).replace("|", r"\|")
+        title = plain_title(message).replace("|", r"\|")
         rows.append(f"| {code} | {title} | {', '.join(cases.get(code) or tests.get(code, []))} |")
     return _HEAD + "\n".join(rows) + "\n"
 

@@ -40,6 +40,7 @@ class BadShape(Message):
 
     code = "E1004"
     title = "`--shape {name}={value}` {problem}"
+    subject = "a size given with `--shape` is not usable"
     name: str
     value: str
     problem: str
@@ -94,10 +95,15 @@ class SimulationFailed(Message):
 
 
 class LaunchRefused(Message):
-    """The launch was refused before anything ran, or the device could not run it."""
+    """The launch was refused before anything ran, or the device could not run it: a size that an `assume` of the kernel excludes, arrays of
+    the wrong type or shape, two arguments in the same memory, more shared memory than the device has, no device.
+
+    The title gives the reason, with the values. Nothing was written.
+    """
 
     code = "E1008"
     title = "{message}"
+    subject = "the launch was refused"
     help = "{hint}"
     message: str
     hint: str | None
@@ -158,6 +164,7 @@ class BadArgument(Message):
 
     code = "E1012"
     title = "`{option} {text}` {problem}"
+    subject = "an argument of `pipec sim` is not usable"
     option: str
     text: str
     problem: str

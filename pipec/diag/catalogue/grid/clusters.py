@@ -37,7 +37,13 @@ class PairCluster(Message):
 
 
 class GridOfClusters(Message):
-    """The grid counts CTAs, and is launched in whole clusters."""
+    """The grid counts CTAs, and is launched in whole clusters: along each axis it must be a multiple of the cluster's extent.
+
+    Divide what a cluster does first, then count its CTAs:
+
+        cluster(2)
+        grid(2 * ceildiv(M, 2 * BM), ceildiv(N, BN))
+    """
 
     code = "E0793"
     title = "a grid of {blocks} CTAs along {axis} is not a whole number of clusters of {extent}"
@@ -70,7 +76,9 @@ class MulticastRows(Message):
 
 
 class MulticastTile(Message):
-    """Tiles of scale factors are loaded by each CTA for itself."""
+    """A tile of scale factors is a few hundred bytes, already in the layout that tensor memory takes, and cannot be divided by rows as a
+    multicast would. Each CTA loads its own.
+    """
 
     code = "E0795"
     title = "tile `{tile}` of scale factors cannot be loaded by multicast"
@@ -173,7 +181,9 @@ class RemoteOperand(Message):
 
 
 class LeaderOfNothing(Message):
-    """A role on the leader needs pairs of CTAs: a cluster with an even width."""
+    """A role with `on="leader"` runs in the CTA of each pair that issues the pair's MMAs, so it needs pairs: a cluster
+    whose width is even.
+    """
 
     code = "E0453"
     title = "role `{role}` runs in the leader of each pair of CTAs, but the cluster is {width} wide"
@@ -203,7 +213,9 @@ class SideInBoth(Message):
 
 
 class RemoteCopies(Message):
-    """`cp.async` signals a barrier of its own CTA only."""
+    """A pipeline whose stages go to another CTA of the cluster is filled by `cp.async`, whose completion signals a barrier of its
+    own CTA only (PTX ISA 9.7.13.15, `cp.async.mbarrier.arrive`). The other CTA would wait for ever.
+    """
 
     code = "E0455"
     title = "`{pipeline}` is filled by cp.async, which cannot signal another CTA"

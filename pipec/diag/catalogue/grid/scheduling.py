@@ -76,7 +76,10 @@ class UnknownMode(Message):
 
 
 class SecondScheduler(Message):
-    """A kernel has one tile scheduler: the grid is derived from its tiles."""
+    """A kernel has one tile scheduler: the grid is derived from its tiles, and in every block all roles iterate over the same ones.
+
+    For two kinds of work in one kernel, count the tiles of both in one scheduler and tell them apart by their number.
+    """
 
     code = "E0265"
     title = "the kernel has two tile schedulers, `{other}` and `{name}`"

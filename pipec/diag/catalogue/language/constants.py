@@ -16,7 +16,7 @@ class NotComptime(Message):
 
 
 class UnknownConstant(Message):
-    """A constant given from outside (`-D NAME=VALUE`, `constants={{...}}`) must be a compile-time parameter of the kernel."""
+    """A constant given from outside (`-D NAME=VALUE`, `constants={...}`) must be a compile-time parameter of the kernel."""
 
     code = "E0217"
     title = "no kernel has a compile-time parameter `{name}`"
@@ -27,10 +27,18 @@ class UnknownConstant(Message):
 
 
 class BadConstant(Message):
-    """A value given for a compile-time parameter has the wrong type, or the parameter got no value at all."""
+    """A value given for a compile-time parameter (`-D BM=64`, `constants={"BM": 64}`) has another type than the parameter, or a
+    parameter without a default was given none.
+
+    The type stands behind the colon, and names are looked up among the language's:
+
+        # -D BM=128 -D FAST=true -D OUT=f32
+        kernel copy[BM: int, FAST: bool = False, OUT: dtype = bf16](x: tensor[f32, M, K], y: tensor[OUT, M, K]):
+    """
 
     code = "E0218"
     title = "compile-time parameter `{name}` {problem}"
+    subject = "a value does not fit a compile-time parameter"
     labels = (primary("at", "declared here"),)
     name: str
     problem: str
@@ -38,10 +46,14 @@ class BadConstant(Message):
 
 
 class AssertionFailed(Message):
-    """A `static_assert` of the kernel's author does not hold for these compile-time parameters."""
+    """A `static_assert(condition, "text")` of the kernel's author does not hold for these compile-time parameters; the title is its text.
+
+    Choose other values with `-D NAME=VALUE`. Among the candidates of a `tune` statement, those that fail are dropped silently.
+    """
 
     code = "E0223"
     title = "{text}"
+    subject = "a `static_assert` does not hold"
     labels = (primary("at", "this assertion does not hold"),)
     note = "compile-time values: {values}"
     text: str

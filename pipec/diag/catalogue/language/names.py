@@ -49,7 +49,9 @@ class NoSuchMember(Message):
 
 
 class NotCallable(Message):
-    """Only operations, helpers and types are called."""
+    """What stands in front of the brackets is a value, a type or a name of the kernel. Only operations, helpers (`fn`) and types that
+    describe something (`tile[...]`, `TilePayload(...)`) can be called or indexed so; `a[m, k]` is a place in a tensor, `a(m, k)` nothing.
+    """
 
     code = "E0209"
     title = "{what} cannot be called"
@@ -90,7 +92,7 @@ class TileReassigned(Message):
 
 
 class UnknownKernel(Message):
-    """`--kernel NAME` must name a kernel of the file."""
+    """`--kernel NAME`, or `kernel=` in Python, must name a kernel of the file."""
 
     code = "E0224"
     title = "no kernel is called `{name}`"

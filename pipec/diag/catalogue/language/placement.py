@@ -5,7 +5,11 @@ from pipec.source import Span
 
 
 class Misplaced(Message):
-    """Kernels contain `grid`, declarations and roles; roles contain the statements that run."""
+    """Kernels contain `grid`, declarations and roles; roles contain the statements that run.
+
+    Nothing runs outside of a role, so an operation written there would belong to no thread; and what is declared inside one would exist
+    for that role alone, although every role of the block shares it.
+    """
 
     code = "E0215"
     title = "{what} is not allowed {where}"
@@ -28,7 +32,10 @@ class MissingGrid(Message):
 
 
 class Recursive(Message):
-    """A helper is inlined where it is called, so it cannot call itself, directly or through others."""
+    """A helper is inlined where it is called, so it cannot call itself, directly or through others: the code would never end.
+
+    Write a loop; over compile-time numbers it can be unrolled.
+    """
 
     code = "E0219"
     title = "helper `{name}` calls itself"
@@ -39,7 +46,11 @@ class Recursive(Message):
 
 
 class MisplacedReturn(Message):
-    """A helper is inlined: its `return` can only be its last statement."""
+    """A helper is inlined: its body takes the place of the call, so its `return` can only be its last statement.
+
+    Where the result depends on a condition, choose between values (`return x if k > 0 else y`), or assign a variable in both branches and
+    return it at the end. Roles and kernels return nothing: what they compute is stored.
+    """
 
     code = "E0220"
     title = "`return` is only allowed as the last statement of a helper"
@@ -53,7 +64,10 @@ class MisplacedReturn(Message):
 
 
 class NoEffect(Message):
-    """A statement that computes a value and drops it, or names an operation without calling it."""
+    """A statement computes a value and drops it, or names an operation without calling it: `s.release` in place of `s.release()`.
+
+    No instruction would be emitted for it. Where it should have signalled something, another role would wait for ever.
+    """
 
     code = "E0221"
     title = "this statement does nothing"
@@ -110,7 +124,13 @@ class EndlessLoop(Message):
 
 
 class NoRoles(Message):
-    """A kernel's work is done by its roles; one without any would launch threads that do nothing."""
+    """A kernel's work is done by its roles; one without any would launch threads that do nothing.
+
+    The smallest kernel has one, without a pipeline:
+
+        role work(warps=4):
+            store(y[block.x * 128, 0], load(x[block.x * 128, 0], 128, 64))
+    """
 
     code = "E0234"
     title = "kernel `{kernel}` has no role"
@@ -159,6 +179,7 @@ class LinearInWith(Message):
 
     code = "E0235"
     title = "{problem}"
+    subject = "a stage is obtained in one form and given back in the other"
     labels = (primary("at", "this is the {form} form"),)
     help = "{fix}"
     problem: str

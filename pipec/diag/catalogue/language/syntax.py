@@ -129,7 +129,11 @@ class Unreadable(Message):
 
 
 class Empty(Message):
-    """A source without a kernel compiles to nothing, which is never what was meant."""
+    """A file or text without a kernel compiles to nothing, which is never what was meant.
+
+    Files of helpers and constants alone do not exist: a `fn` is inlined into the kernels of its own file. If the text was put together
+    by a program, look at what it put in.
+    """
 
     code = "E0112"
     title = "`{name}` defines no kernel"

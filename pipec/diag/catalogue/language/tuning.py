@@ -81,6 +81,7 @@ class UnknownSize(Message):
 
     code = "E0289"
     title = "{what} for `{kernel}`"
+    subject = "a size is missing"
     help = "its dimensions are {known}: `--shape M=4096 N=4096`"
     what: str
     kernel: str

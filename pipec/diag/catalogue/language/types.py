@@ -5,10 +5,15 @@ from pipec.source import Span
 
 
 class WrongType(Message):
-    """An operation got an operand of the wrong kind. The label says what was found."""
+    """An operation got an operand of the wrong kind: the title says what it takes, the label what it was given.
+
+    Often a tile stands where a place in a tensor is needed, or a stage where one of its tiles is: `tma.load(s.a, a[m, k])` takes the tile
+    first and the place second. The elements of a tensor are read with `load(lengths[i])`; `lengths[i]` alone is the place.
+    """
 
     code = "E0203"
     title = "{what} must be {expected}"
+    subject = "an operand of the wrong kind"
     labels = (primary("at", "this is {found}"),)
     what: str
     expected: str
@@ -45,10 +50,14 @@ class BadOperand(Message):
 
 
 class WrongArguments(Message):
-    """The call does not fit the signature shown."""
+    """The arguments of a call do not fit its form, which the note shows: one is missing, one is too many, or a name is not a parameter's.
+
+    Parameters with `=` may be left out. Tiles that travel together in a form of their own are `TilePayload(name=tile[...], ...)`.
+    """
 
     code = "E0206"
     title = "`{callee}` {problem}"
+    subject = "arguments do not fit the operation"
     labels = (primary("at", "called here"),)
     note = "its form is `{signature}`"
     callee: str
@@ -58,7 +67,10 @@ class WrongArguments(Message):
 
 
 class DoesNotFit(Message):
-    """A constant outside the range of its type would wrap silently on the GPU."""
+    """A constant is outside the range of the type it is used as; on the GPU it would silently wrap around, or become infinite.
+
+    An integer literal without a type is an `i32` beside other `i32` values. Where 64 bits are meant, say so once: `x: i64 = 5000000000`.
+    """
 
     code = "E0210"
     title = "the constant {value} does not fit into {type}"
@@ -81,7 +93,13 @@ class ShapeMismatch(Message):
 
 
 class TypeChanged(Message):
-    """A variable keeps the type of its first assignment."""
+    """A variable keeps the type of its first assignment, because it is one register with one meaning for the whole of its block.
+
+    A number that starts as an integer therefore stays one:
+
+        total = 0                 # i32 from here on
+        total = total * 0.5       # refused: write `total = 0.0` above, or give the new value another name
+    """
 
     code = "E0213"
     title = "`{name}` is {old} and cannot become {new}"
@@ -94,7 +112,10 @@ class TypeChanged(Message):
 
 
 class DivisionByZero(Message):
-    """A compile-time division by zero."""
+    """A divisor is 0 while the kernel is compiled: a literal, or arithmetic over compile-time parameters that comes out as 0.
+
+    A divisor that is 0 only when the kernel runs is not found here; integer division by zero gives an unspecified number on a GPU.
+    """
 
     code = "E0222"
     title = "division by zero"
@@ -103,7 +124,13 @@ class DivisionByZero(Message):
 
 
 class WrongRank(Message):
-    """A tile of a tensor is given by one coordinate per dimension, outermost first, in elements."""
+    """A place in a tensor is given by one coordinate per dimension, outermost first, counted in elements (not in tiles or bytes).
+
+    Dimensions of batches and heads come first; the tile lies along the last two:
+
+        # keys: tensor[bf16, HEADS, N, D]
+        tma.load(s.k, keys[head, n * BN, 0])
+    """
 
     code = "E0226"
     title = "`{tensor}` has {rank}, but was given {given}"

@@ -20,7 +20,7 @@ class AccumulatorNeverWritten(Message):
 
 
 class NothingAdded(Message):
-    """An accumulator in registers that no `mma` of its role adds to stays zero."""
+    """An accumulator in registers to which no `mma` of its role adds stays zero, and its registers are lost to the role."""
 
     code = "E0841"
     title = "no `mma` adds to accumulator `{accumulator}`"

@@ -66,7 +66,7 @@ class BarriersShared(Message):
 
 
 class AllocationColumns(Message):
-    """Tensor memory is allocated in powers of two from 32 to 512 columns."""
+    """Tensor memory is allocated in powers of two from 32 to 512 columns (PTX ISA 9.7.16.7, `tcgen05.alloc`)."""
 
     code = "E0755"
     title = "{columns} columns of tensor memory cannot be allocated"

@@ -36,7 +36,14 @@ class WrongSideWait(Message):
 
 
 class OtherPipelinesPeek(Message):
-    """The result of a peek is given to the wait of another pipeline. It says nothing about that pipeline's stages."""
+    """The result of a peek is given to the wait of another pipeline. It says nothing about that pipeline's stages.
+
+    A peek goes to the wait for the same pipeline, and for the stage that was looked at:
+
+        ready = first.try_acquire_consumer()
+        first.wait_producer_if_needed(ready)      # right
+        second.wait_producer_if_needed(ready)     # wrong: a stage of `second` would be read before it is full
+    """
 
     code = "E0433"
     title = "`{token}` is a peek at `{peeked_pipeline}`, but completes a wait for `{pipeline}`"

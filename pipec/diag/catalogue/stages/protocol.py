@@ -10,8 +10,15 @@ class Deadlock(Message):
 
     The usual cause is a loop that runs more often in one role than in the other:
 
-        role load produces p:   for k in range(ceildiv(K, 64)): ...
-        role mma consumes p:    for k in range(ceildiv(K, 64) + 1): ...     # the last wait never ends
+        role load(warps=1) produces ring:
+            for k in range(ceildiv(K, 64)):
+                with ring.produce() as s:
+                    tma.load(s.x, x[0, k * 64])
+
+        role work(warps=4) consumes ring:
+            for k in range(ceildiv(K, 64) + 1):     # the last wait never ends
+                with ring.consume() as s:
+                    store(y[0, k * 64], s.x)
 
     or two pipelines acquired in opposite orders, with fewer stages than the loop in between needs. The sizes are the smallest
     found; larger ones usually fail too.
@@ -19,6 +26,7 @@ class Deadlock(Message):
 
     code = "E0601"
     title = "{roles} for ever{when}"
+    subject = "roles wait for each other, or for nobody, for ever"
     labels = (primary("at", "`{role}` never gets past this wait"), secondary("others", "and this wait never ends"))
     note = "{waits}: on the GPU the kernel hangs until a watchdog ends the process"
     roles: str

@@ -102,7 +102,10 @@ class TwoProducers(Message):
 
 
 class NoProducer(Message):
-    """A pipeline is consumed, but no role fills it."""
+    """A pipeline is consumed, but no role fills it, so its first stage never becomes full.
+
+    Either the role that fills it does not say so (`role load(warps=1) produces input:`), or the pipeline is left over.
+    """
 
     code = "E0406"
     title = "pipeline `{pipeline}` has no producer"
@@ -116,7 +119,10 @@ class NoProducer(Message):
 
 
 class NoConsumer(Message):
-    """A pipeline is filled, but no role takes its stages."""
+    """A pipeline is filled, but no role takes its stages, so none becomes free again.
+
+    The producer gets as far as the ring has stages, and then waits for ever.
+    """
 
     code = "E0407"
     title = "pipeline `{pipeline}` has no consumer"

@@ -208,7 +208,13 @@ class SignalDoesNotWait(Message):
 
 
 class NoArrival(Message):
-    """`arrive()` is under a condition that is false for every lane."""
+    """`arrive()` is under a condition that is false for every lane, so nobody arrives and the stage is never given back.
+
+    Lanes are numbered from 0 to 31 in each warp:
+
+        if lane_id() == 0: s.arrive()       # right: one arrival per warp
+        if lane_id() == 32: s.arrive()      # wrong: no lane has this number
+    """
 
     code = "E0509"
     title = "no thread arrives on stage `{stage}`"

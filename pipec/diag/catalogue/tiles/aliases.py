@@ -40,6 +40,7 @@ class AliasOwner(Message):
 
     code = "E0747"
     title = "`{buffer}` {problem}"
+    subject = "two tiles share columns of tensor memory at the same time"
     labels = (
         primary("at", "`{base}` and `{buffer}` are in the same columns"),
         secondary("declared", "`{buffer}` uses the columns of `{base}`"),

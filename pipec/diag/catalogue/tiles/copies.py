@@ -67,7 +67,10 @@ class CopyRank(Message):
 
 
 class WriteShape(Message):
-    """`write` puts a register tile into a shared tile of the same shape and element type."""
+    """`write(tile, value)` puts a tile from registers into a shared tile of the same shape and element type.
+
+    Convert the elements first (`cast[bf16](x)`); nothing converts or reshapes on the way, since every thread stores what it holds.
+    """
 
     code = "E0716"
     title = "`write` puts {value} into {destination}"

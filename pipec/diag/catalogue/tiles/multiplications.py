@@ -5,7 +5,10 @@ from pipec.source import Span
 
 
 class AccumulatorRows(Message):
-    """An accumulator has 64 or 128 rows: the M of one MMA, laid out over the 128 lanes of tensor memory."""
+    """An accumulator has 64 or 128 rows: the M of one MMA, laid out over the 128 lanes of tensor memory.
+
+    A taller tile takes several accumulators, one MMA each, or a pair of CTAs (`cta_group=2`), which works on 256 rows together.
+    """
 
     code = "E0709"
     title = "the accumulator of `{buffer}` has {rows} rows"

@@ -37,7 +37,7 @@ class NoStages(Message):
 
 
 class WarpCount(Message):
-    """A role has between 1 and 32 warps of 32 threads; a thread block has at most 1024 threads in all."""
+    """A role has between 1 and 32 warps of 32 threads, and a thread block has at most 1,024 threads in all its roles."""
 
     code = "E0703"
     title = "role `{role}` has {warps} warps"
@@ -151,7 +151,10 @@ class TensorMemory(Message):
 
 
 class NamedBarriers(Message):
-    """Each role with several warps uses one of the 15 hardware barriers that the block itself does not use."""
+    """Each role with several warps uses one of the 15 named barriers that the block itself does not use, to let its threads meet.
+
+    A role of one warp needs none.
+    """
 
     code = "E0721"
     title = "kernel `{kernel}` has {count} roles with several warps, but there are only {most} barriers for them"

@@ -160,6 +160,7 @@ class ScaleRows(Message):
 
     code = "E0789"
     title = "scale tile `{tile}` {problem}"
+    subject = "a scale tile does not cover the operand"
     labels = (primary("at", "{use}"), secondary("declared", "{rows} rows of factors"))
     note = "an MMA reads the factors of 32 rows from one column of tensor memory: it would read those of other rows"
     help = "{hint}"

@@ -7,15 +7,15 @@ from pipec.source import Span
 class RowsAlongAnother(Message):
     """The rows and columns of a tile run along the last two dimensions of its tensor; of each other dimension it takes one element.
 
-        kernel k(q: tensor[bf16, T, H, D], ...)
-            tma.load(s.x, q[block.x * 64, 0, 0])    # 64 rows: the heads 0 to 63 of every 64th token
+        # q: tensor[bf16, T, H, D]
+        tma.load(s.x, q[block.x * 64, 0, 0])    # 64 rows: the heads 0 to 63 of every 64th token
 
     If the coordinates advance along another dimension by as many elements as the tile has rows, but not along the dimension of the rows,
     most of that dimension would never be read. To get a tile of one head and 64 tokens, declare the tensor with two dimensions, whose
     columns hold the heads one after the other: the array is the same in memory, and needs no copy.
 
-        kernel k(q: tensor[bf16, T, HD], ...)
-            tma.load(s.x, q[block.x * 64, head * D])
+        # q: tensor[bf16, T, HD]
+        tma.load(s.x, q[block.x * 64, head * D])
     """
 
     code = "E0739"
