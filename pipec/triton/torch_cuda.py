@@ -99,12 +99,9 @@ class _Stream:
         return event
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Asks a GPU for something that is so already."""
-
-
-def _zero(*_: Any, **__: Any) -> int:
-    return 0
+def _always(value: object) -> Callable[..., object]:
+    """One function for each name: torch's own tables of its functions take one that has two names for a mistake."""
+    return lambda *_, **__: value
 
 
 def _properties(target: Target) -> SimpleNamespace:
@@ -143,13 +140,13 @@ def _cuda(target: Target, event: type) -> dict[str, object]:
         "mem_get_info": (_MEMORY, _MEMORY),
         "is_current_stream_capturing": False,
     }
-    table: dict[str, object] = {name: (lambda *_, _value=value, **__: _value) for name, value in constants.items()}
+    table: dict[str, object] = {name: _always(value) for name, value in constants.items()}
     table |= {"Stream": _Stream, "Event": event, "stream": lambda stream: stream or nullcontext()}
     table |= {"device": lambda *_: nullcontext(), "device_of": lambda *_: nullcontext()}
     for name in ("set_device", "synchronize", "init", "empty_cache", "manual_seed", "manual_seed_all", "reset_peak_memory_stats"):
-        table[name] = _nothing
+        table[name] = _always(None)  # it is so already
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
-        table[name] = _zero
+        table[name] = _always(0)
     return table
 
 

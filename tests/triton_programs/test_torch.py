@@ -127,3 +127,12 @@ def test_occupancy_can_be_computed() -> None:
     kernel = twice.warmup(x, x, 64, BLOCK=64, grid=(1,))
     kernel._init_handles()
     assert 0 < kernel.n_regs <= 255
+
+
+def test_torch_can_list_its_functions() -> None:
+    """`torch.compiler` does, which libraries import while they are imported; it takes a function of two names for a mistake."""
+    from torch._dynamo.trace_rules import get_torch_obj_rule_map
+
+    get_torch_obj_rule_map.cache_clear()
+    assert torch.cuda.synchronize in get_torch_obj_rule_map()
+    get_torch_obj_rule_map.cache_clear()
