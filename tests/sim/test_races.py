@@ -55,6 +55,16 @@ def test_equal_stores_are_a_practice(store: str) -> None:
         assert caught.value.details["other"]["warp"] == 0 and caught.value.details["warp"] == 1
 
 
+def test_lanes_that_store_to_one_place_leave_the_value_of_the_last() -> None:
+    """Sums that lanes add in other orders differ in their last bits, and Triton lets all lanes of all warps store them."""
+    copies = Program(
+        "st.shared.u32 [%tile], %lane; bar.sync 0; ld.shared.u32 %r1, [%tile];", {"each warp": ("%lane;", "%t;", "")}
+    )
+    assert copies.run(options=Options(rules="practice")).relied_on == ["equal stores"]
+    with pytest.raises(SimulationError):
+        copies.run("each warp")
+
+
 OVERWRITTEN = Program(
     LOADED.replace(INIT.format(1, 1), "st.shared.u32 [%own], %t;\n" + INIT.format(1, 1)) + wait("%bar", "0", "W"), {}
 )

@@ -16,7 +16,7 @@ from ..races.detector import Races, Same
 from ..races.ledger import Access
 from ..races.shadow import Shadow
 from ..races.thread import Thread
-from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, replaced, views_of
+from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, replaced, unchanged, views_of
 
 
 @dataclass
@@ -191,7 +191,7 @@ class GlobalMemory:
         offsets = addresses - allocation.base
         index = offsets // size
         if by is not None and allocation.shadow is not None and self.races is not None:
-            known = same or (lambda: bool((allocation.views[size][index] == values).all()))
+            known = same or (lambda: unchanged(index, allocation.views[size][index], values))
             self.races.store(by, allocation.shadow, offsets // span if span else index, span or size, known)
         return replaced(allocation.views[size], index, values)
 
@@ -217,7 +217,7 @@ class GlobalMemory:
         words = elements.view(BY_SIZE[unit])
         index, view = offsets[:, None] // unit + STEPS[size // unit], allocation.views[unit]
         if by is not None and allocation.shadow is not None and self.races is not None:
-            known = same or (lambda: bool((view[index] == words).all()))
+            known = same or (lambda: unchanged(index, view[index], words))
             self.races.store(by, allocation.shadow, offsets // size, size, known)
         return replaced(view, index, words)
 

@@ -83,6 +83,16 @@ def replaced(view: LaneValues, index: Addresses, values: LaneValues) -> bool:
     return changed
 
 
+def unchanged(places: Addresses, there: LaneValues, values: LaneValues) -> bool:
+    """Whether a store leaves what is there: of the lanes that store to one place, the last one's value stays."""
+    differ = there != values
+    if not differ.any():
+        return True
+    rows = differ.reshape(len(differ), -1).any(axis=1)
+    pieces = places.reshape(len(rows), -1)[::-1, 0]
+    return not rows[::-1][np.unique(pieces, return_index=True)[1]].any()
+
+
 class FlatMemory:
     """A zero-based byte array: parameters, constants, local memory of one warp."""
 
@@ -205,7 +215,7 @@ class SharedMemory:
         if (state & _ANY_BARRIER[unit]).any():
             return None
         if by is not None and self.races is not None:
-            known = same or (lambda: bool((self.views[unit][index] == words).all()))
+            known = same or (lambda: unchanged(index, self.views[unit][index], words))
             self.races.store(by, self.shadow, offsets // size, size, known)
         states[index] = state | _ALL_WRITTEN[unit]
         return replaced(self.views[unit], index, words)
@@ -255,7 +265,7 @@ class SharedMemory:
             self.reclaim(places, f"store of {size} bytes over a live mbarrier, shared address 0x{int(places[0]):x}")
             state = states[index]
         if by is not None and self.races is not None:
-            known = same or (lambda: bool((self.views[size][index] == values).all()))
+            known = same or (lambda: unchanged(index, self.views[size][index], values))
             self.races.store(by, self.shadow, offsets // span if span else index, span or size, known)
         states[index] = state | _ALL_WRITTEN[size]
         return replaced(self.views[size], index, values)

@@ -11,7 +11,7 @@ from ...errors import SimulationError
 from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
 from ..image import Image
 from ..machine import Machine
-from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
+from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of, unchanged
 from ..races.detector import Same, StrongUse
 from ..races.thread import Thread
 
@@ -139,10 +139,10 @@ class AddressSpaces:
         if space == "cluster":
             owners = self._by_owner(addresses)
             found = [owner.shared.load_words(offsets, elements.dtype, count, None) for owner, offsets, _ in owners]
-            pairs = zip(found, [elements[chosen] for _, _, chosen in owners], strict=True)
-            return all(old is not None and (old == new).all() for old, new in pairs)
+            pairs = zip(found, owners, strict=True)
+            return all(old is not None and unchanged(own, old, elements[lanes]) for old, (_, own, lanes) in pairs)
         old = self.load_words(space, addresses, elements.dtype, count, None)
-        return old is not None and bool((old == elements).all())
+        return old is not None and unchanged(addresses, old, elements)
 
     def strong(self, warp: Accessing, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
         """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""
