@@ -8,7 +8,7 @@ from pipec.sim import Options, SimulationError
 
 from .race_programs import PROGRAMS
 from .race_programs.copies import LOADED
-from .race_programs.program import INIT, UNORDERED, Program, wait
+from .race_programs.program import CLUSTER_SYNC, INIT, NO_VALUES, RELAXED_SYNC, UNORDERED, Program, wait
 
 FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in program.faults]
 
@@ -63,6 +63,27 @@ def test_lanes_that_store_to_one_place_leave_the_value_of_the_last() -> None:
     assert copies.run(options=Options(rules="practice")).relied_on == ["equal stores"]
     with pytest.raises(SimulationError):
         copies.run("each warp")
+
+
+# Each thread stores a word, and reads that of the other warp: of its own CTA, or of the neighbour.
+BEHIND_RELAXED = Program(
+    "xor.b32 %r8, %rank, 1; mapa.shared::cluster.u32 %r7, %other, %rank; st.shared.u32 [%own], %t;\n"
+    f"{RELAXED_SYNC} ld.shared::cluster.u32 %r1, [%r7];\n{CLUSTER_SYNC}",
+    {"of the neighbour": ("%rank;", "%r8;", ""), "behind no barrier": (RELAXED_SYNC, "", "")},
+    cluster=2,
+    grid=2,
+)
+
+
+def test_own_memory_behind_a_relaxed_cluster_barrier_is_a_practice() -> None:
+    assert BEHIND_RELAXED.run().relied_on == ["own memory behind a relaxed cluster barrier"]
+    for fault, rules, words in (
+        (None, "documents", NO_VALUES),
+        ("of the neighbour", "practice", NO_VALUES),
+        ("behind no barrier", "practice", UNORDERED),
+    ):
+        with pytest.raises(SimulationError, match=words):
+            BEHIND_RELAXED.run(fault, Options(rules=rules))
 
 
 OVERWRITTEN = Program(

@@ -25,6 +25,7 @@ PracticeName = Literal[
     "unwritten memory that does not matter",
     "one store by equal lanes",
     "bytes announced for nobody",
+    "own memory behind a relaxed cluster barrier",
 ]
 
 
@@ -114,5 +115,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "bytes that an mbarrier has been told of arrive before its CTA ends",
         "a CTA may end while a barrier expects bytes of which no copy was issued, since nobody can be waiting for them",
         "producers of FlashAttention 4 announce the bytes of a further stage when they wait for their stages to be given back at the end",
+    ),
+    "own memory behind a relaxed cluster barrier": Practice(
+        "`barrier.cluster.arrive.relaxed` makes nothing visible that was written before it",
+        "what a thread wrote to the shared memory of its own CTA is visible there to the CTA's other threads",
+        "pairs of DeepGEMM read the address that `tcgen05.alloc` wrote behind such a barrier, and run on B200",
     ),
 }

@@ -130,7 +130,7 @@ def cluster_arrive(d: Decoder) -> Execute:
             raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
         warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
         cluster.barrier_arrived += _participants(warp)
-        cluster.barrier_gathers = merged(cluster.barrier_gathers, warp.thread.tell(not relaxed, "cluster"))
+        cluster.barrier_gathers = merged(cluster.barrier_gathers, warp.thread.arrive_at_cluster(relaxed))
         _met(warp)
         cluster.settle_barrier()
 
@@ -150,7 +150,7 @@ def cluster_wait(d: Decoder) -> Execute:
         if (awaited <= cluster.barrier_phase).all():
             # Another wait would be for another phase, in which this warp has yet to arrive.
             warp.cluster_arrivals = np.where(warp.active, 0, warp.cluster_arrivals)
-            warp.thread.hear_signal(cluster.barrier_tells, not relaxed, "cluster")
+            warp.thread.leave_cluster_barrier(cluster.barrier_tells, not relaxed)
             warp.thread.lanes_met()
             return None
         cluster.barrier_waiting.append(warp.fragment)

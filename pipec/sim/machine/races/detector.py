@@ -305,6 +305,8 @@ class Races:
                 clean = False
                 if missing == "overwrite" and self.practised("overwriting without a proxy fence"):
                     continue
+                if missing == "values" and self._in_own_memory(thread, old, access, shadow):
+                    continue
                 if self._replicated(old, access, cells, index, number):
                     continue
                 # Last, since comparing the values reads memory.
@@ -338,6 +340,12 @@ class Races:
                 others = now[(now != before) & (now >= 0)]
                 if others.size and (others[:, None] == before).any():
                     self.complain(Race(old, access, "lanes", shadow, _where(cells, index, number, size)))
+
+    def _in_own_memory(self, thread: Thread, old: Access, new: Access, shadow: Shadow) -> bool:
+        """Whether threads of one CTA meet in shared memory, behind a cluster barrier at which they have arrived relaxed."""
+        if shadow.kind != "shared" or old.thread.cta != new.thread.cta or new.proxy != "generic":
+            return False
+        return old.over(thread.neighbours) and self.practised("own memory behind a relaxed cluster barrier")
 
     def _replicated(self, old: Access, new: Access, cells: Cells, index: Index, number: int) -> bool:
         """Whether the lanes that store where others load have themselves loaded that address by the same instruction: then the loads

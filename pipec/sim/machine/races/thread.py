@@ -79,6 +79,9 @@ class Thread:
         # what signals that were heard relaxed tell once a fence follows, by those so near.
         self.released: dict[Reach, Knowledge] = {}
         self.acquirable: dict[Reach, Knowledge] = {}
+        # What it came after when it arrived at the last cluster barrier, and what the warps of its own CTA did before the last one
+        # that it waited at: with a relaxed arrival that is told to nobody else.
+        self.arrived_after = self.neighbours = NOTHING
         self.agents: dict[Agent, int] = {}
         self.issued: dict[Agent, int] = {}
         self.used_loads = 0
@@ -99,7 +102,7 @@ class Thread:
     def retire(self) -> None:
         """It has ended; what it did may be asked for still."""
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
-        self.released, self.acquirable = {}, {}
+        self.released, self.acquirable, self.neighbours = {}, {}, NOTHING
         self.accesses.clear()
         self.executed = None
         self.after_writers, self.after_readers = {0}, {0}
@@ -224,6 +227,16 @@ class Thread:
         if not acquires:
             self.acquirable[reach] = merged(self.acquirable.get(reach, UNKNOWING), told)
             self.knowledge = self.knowledge._replace(heard=join(self.knowledge.heard, told.values))
+
+    def arrive_at_cluster(self, relaxed: bool) -> Knowledge:
+        """What the cluster barrier is told."""
+        self.arrived_after = self.publish().values
+        return self.tell(not relaxed, "cluster")
+
+    def leave_cluster_barrier(self, told: Knowledge, acquires: bool) -> None:
+        self.hear_signal(told, acquires, "cluster")
+        for peer in self.peers:
+            self.neighbours = join(self.neighbours, peer.arrived_after)
 
     def learn(self, actor: int, time: int) -> None:
         self.knowledge = learned(self.knowledge, actor, time)
