@@ -23,6 +23,7 @@ from common import ROOT, instructions, seconds, write
 
 from pipec.diag.message import Sink
 from pipec.driver import STAGES, Compilation, Options, compile_source
+from pipec.garbage import uncollected
 from pipec.protocol.explain import sides_of
 from pipec.protocol.judge import pairs_of
 from pipec.protocol.prove import prove
@@ -65,6 +66,7 @@ def compiled(source: Source) -> Compilation:
     return state
 
 
+@uncollected()
 def stage_seconds(source: Source) -> dict[str, Any]:
     """Median processor seconds of each stage over ROUNDS compilations, and of the parts of the proof."""
     times: dict[str, list[float]] = {name: [] for name in STAGES}

@@ -16,6 +16,7 @@ from common import ROOT, write
 
 from pipec.budgets import BUDGETS
 from pipec.driver import STAGES, Compilation, Options
+from pipec.garbage import uncollected
 from pipec.protocol import judge
 from pipec.protocol.effort import steps_so_far
 from pipec.source import Source
@@ -28,6 +29,7 @@ GOALS = {"median": 0.005, "p99": 0.300}
 PARTS = ("readings_of", "prove", "check", "refute")
 
 
+@uncollected()
 def figures(path: Path, options: Options) -> dict[str, Any] | None:
     """None where what comes before the proof reports something."""
     state = Compilation(Source(path.name, path.read_text(encoding="utf-8")), options)

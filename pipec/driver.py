@@ -14,6 +14,7 @@ from pipec.checks.verdict import UNCHECKED, Verdict
 from pipec.diag.catalogue.commands import internal
 from pipec.diag.catalogue.language import syntax
 from pipec.diag.message import Diagnostic, Sink
+from pipec.garbage import uncollected
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
 from pipec.kir import ir
 from pipec.kir.plan.types import Plan
@@ -236,13 +237,15 @@ def compile_source(
 
     `parsed`: the source's syntax tree, from an earlier compilation of it.
     """
-    return _through(Compilation(source, options or Options(), file=parsed), [*STAGES], until)
+    with uncollected():
+        return _through(Compilation(source, options or Options(), file=parsed), [*STAGES], until)
 
 
 def carried_on(state: Compilation, after: str, until: str) -> Compilation:
     """Runs the stages behind `after`, up to which `state` was compiled without a message, as compile_source would have done."""
     names = [*STAGES]
-    return _through(state, names[names.index(after) + 1 :], until)
+    with uncollected():
+        return _through(state, names[names.index(after) + 1 :], until)
 
 
 def _through(state: Compilation, names: Sequence[str], until: str) -> Compilation:

@@ -18,6 +18,7 @@ LEAVES = (
     "interface",
     "blocked_waits",
     "cache",
+    "garbage",
     "grammar",
     "isa",
     "diag",

@@ -1,10 +1,10 @@
 """Blocks that are followed on one multiprocessor: long loops and many tiles are cut short and continued at their pace."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil, lcm
 from typing import NamedTuple
 
+from pipec.garbage import uncollected
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
 from pipec.kir.walk import subexpressions
@@ -114,13 +114,8 @@ class Followed:
             values = Values(sizes, _specials(launch, number))
             self.around.add(launch.kernel, launch.plan, values, _granted(launch, number), tiles)
         # Events are many, live long and form no cycles: looking for garbage among them takes longer than they do.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
+        with uncollected():
             self._end = self.around.run()
-        finally:
-            if collects:
-                gc.enable()
         uses = {ring: len(marks) for ring, marks in self.around.blocks[0].marks.items()}
         run = _Run(self._end.time, max(self.around.loaded.values(), default=0), uses, _parts(self._end))
         self._runs.append(run)

@@ -8,10 +8,8 @@ processes. The CTAs of a cluster are walked one by one; those that turn out alik
 Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (processes/assumptions.py).
 """
 
-import gc
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from pipec.record import replace
 from pipec.verify.network import Assumption, Network, Ring, Unreadable
@@ -57,26 +55,13 @@ def read(ptx: str, kernel: str | None = None, limit: int | None = None) -> Netwo
 def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None) -> "Reading":
     """The same, with what makes it cheap to read the text once more when launches have been promised to keep to more."""
     try:
-        with _uncollected():
-            return Reading(ptx, kernel, limit)
+        return Reading(ptx, kernel, limit)
     except Unreadable:
         raise
     except RecursionError as error:
         raise Unreadable(1, "it is nested too deeply") from error
     except Exception as error:
         raise Unreadable(1, f"the reader failed: {type(error).__name__} {error}") from error
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """What is read lives until all of it has been, and forms no cycles: looking for garbage in it takes a tenth of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
