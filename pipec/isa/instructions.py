@@ -60,6 +60,8 @@ def _barriers() -> list[Instruction]:
         # Without a branch, so that the warp stays together.
         Instruction("mbarrier.arrive.if", "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", VOID, (SHARED, I1),
                     "mbarrier.arrive.shared::cta.b64", "thread", mbarrier, constraints="r,b"),
+        Instruction("mbarrier.arrive.expect_tx.if", "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", VOID, (SHARED, I32, I1),
+                    "mbarrier.arrive.expect_tx.shared::cta.b64", "thread", mbarrier, constraints="r,r,b"),
         # On the barrier at the same place in another CTA of the cluster. Releasing to the whole cluster costs a fence of all memory.
         *(Instruction(f"mbarrier.arrive.remote{scope}.if", _remote_arrive(spelling), VOID, (SHARED, I32, I1), spelling, "thread",
                       mbarrier, constraints="r,r,b")

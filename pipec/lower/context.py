@@ -128,6 +128,8 @@ class RoleContext:
     maps: dict[str, Value] = field(default_factory=dict)  # addresses of tensor maps, likewise
     columns: dict[int, Value] = field(default_factory=dict)  # of tensor memory, likewise
     zeros: int = 0  # that were made for it
+    waits_next: bool = False  # the operation behind the one at hand waits
+    met: int = -1  # the builder's effects when the lanes came together last
     # In a role that a whole warp walks: what the elected thread has to do before the lanes go on together, and whether more is being added.
     actions: Actions = field(default_factory=Actions)
     acting: bool = False
@@ -167,8 +169,9 @@ class RoleContext:
     def reconverge(self) -> None:
         """After code that lanes of a warp left at different times, before anything that wants them together."""
         self.rejoin()
-        if self.whole or self.plan.whole_warp:
+        if (self.whole or self.plan.whole_warp) and self.met != self.builder.effects:
             self.builder.call("barrier.warp", FULL_WARP)
+            self.met = self.builder.effects
 
     def rejoin(self) -> None:
         """Writes the section of the elected thread, if there is something for it to do. The lanes need not meet behind it: the next wait

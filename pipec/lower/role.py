@@ -62,8 +62,9 @@ def lower_role(role: RoleContext, end: str) -> None:
         if number in rejoining:
             role.reconverge()
         _leave_loops(role, number)
-        for operation in block.operations:
+        for place, operation in enumerate(block.operations):
             role.kernel.at(operation.span)
+            role.waits_next = any(isinstance(one, tree.Acquire) for one in block.operations[place + 1 : place + 2])
             _operation(role, operation)
             role.signalled = _after(role.signalled, operation)
         role.rejoin()

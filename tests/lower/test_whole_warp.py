@@ -49,6 +49,58 @@ def test_lanes_meet_behind_each_wait() -> None:
     assert behind_waits(program().ptx) == ["bar.warp.sync"] * 4
 
 
+PER_BLOCK = """
+kernel per_block(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    grid(ceildiv(M, 128), ceildiv(N, 64))
+    input    = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 64, 64]), stages=3)
+    output   = OutputTilePipeline(tmem[f32, 128, 64], stages=2)
+    throttle = ProducerConsumerPipeline(stages=2)
+
+    role load(warps=1) produces input, throttle:
+        for k in range(ceildiv(K, 64)):
+            throttle.producer_signal_and_step()
+            with input.produce() as s:
+                tma.load(s.a, a[block.x * 128, k * 64])
+                tma.load(s.b, b[block.y * 64, k * 64])
+
+    role mma(warps=1) consumes input, throttle produces output:
+        for k in range(ceildiv(K, 64)):
+            throttle.consumer_signal_and_step()
+            with output.produce() as acc, input.consume() as s:
+                mma(acc, s.a, s.b)
+
+    role epilogue(warps=4) consumes output:
+        total = registers(fill(0.0, f32, 128, 64))
+        for k in range(ceildiv(K, 64)):
+            with output.consume() as acc:
+                total = total + acc
+        store(d[block.x * 128, block.y * 64], total)
+"""
+_STEP = re.compile(
+    r"\t(@%p\d+ )?(mbarrier\.try_wait|bar\.warp\.sync|mbarrier\.arrive(\.expect_tx)?|cp\.async\.bulk|tcgen05\.(?:mma|commit))"
+)
+
+
+def steps(ptx: str, role: str) -> list[str]:
+    """Waits, meetings and acts from a role's text on, by their names."""
+    return [match[2] for match in map(_STEP.match, ptx[ptx.index(f"// {role}(warps") :].splitlines()) if match]
+
+
+def test_lanes_meet_once_in_front_of_what_acts() -> None:
+    """Where two waits follow each other, behind the second; and not again for a signal that follows a meeting."""
+    found = pipec.compile(PER_BLOCK)
+    wait, meet, arrive = "mbarrier.try_wait", "bar.warp.sync", "mbarrier.arrive"
+    load = [wait, meet, arrive, wait, meet, "mbarrier.arrive.expect_tx", *["cp.async.bulk"] * 2]
+    product = [wait, meet, arrive, wait, wait, meet, *["tcgen05.mma"] * 4, *["tcgen05.commit"] * 2]
+    assert steps(found.ptx, "load")[: len(load)] == load
+    assert steps(found.ptx, "mma")[: len(product)] == product
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, (size, 64 * 5)).astype(ml_dtypes.bfloat16) for size in (128, 64))
+    d = np.full((128, 64), np.nan, np.float32)
+    found["per_block"](a, b, d, device="sim", options=LaunchOptions(Options(timing="random", seed=1)))
+    assert np.array_equal(d, a.astype(np.float64) @ b.astype(np.float64).T)
+
+
 def test_only_what_acts_is_left_to_the_elected_lane() -> None:
     """Behind the branch of the elected lane there are copies, products and signals, with constants of theirs."""
     lines = [line for line in program().ptx.splitlines() if line.startswith(("\t", "$L")) and ".loc" not in line]

@@ -57,6 +57,7 @@ class Builder:
         self._start: int | None = None  # where it goes
         self._computed_early: dict[str, tuple[Value, Block]] = {}
         self._deferred: Actions | None = None
+        self.effects = 0  # instructions so far that do more than compute a value of others, and blocks
 
     # ---------------------------------------------------------------------------------------------------- structure
 
@@ -77,6 +78,7 @@ class Builder:
     def place(self, label: str, *, head: bool = False) -> None:
         """A block begins: the `head` of a loop, or one that all jumps to it come before."""
         self._variables.begin(label, head=head)
+        self.effects += 1
         self.lines.append(f"{label}:")
         self.pairs.clear()
 
@@ -148,12 +150,16 @@ class Builder:
         found = self._computed.get(text)
         if found is not None and self._variables.passed(found[1]):
             return found[0]
-        value = self.result(type_, text)
+        value = self._result(type_, text)
         self._computed[text] = value, self._variables.here
         return value
 
     def result(self, type_: str, text: str) -> Value:
         """Of an instruction that may give another one each time."""
+        self.effects += 1
+        return self._result(type_, text)
+
+    def _result(self, type_: str, text: str) -> Value:
         self._spend()
         self._values += 1
         name = f"%v{self._values}"
@@ -161,6 +167,7 @@ class Builder:
         return Value(type_, name)
 
     def effect(self, text: str) -> None:
+        self.effects += 1
         self._spend()
         self.lines.append(f"  {text}{self.location}")
 

@@ -90,14 +90,22 @@ def wait(
 
 
 def _wait_at_cursor(
-    role: RoleContext, pipeline: tree.Pipeline, side: Side, sub_stage: int = 0, ready: Value | None = None
+    role: RoleContext,
+    pipeline: tree.Pipeline,
+    side: Side,
+    sub_stage: int = 0,
+    ready: Value | None = None,
+    *,
+    apart: bool = False,
 ) -> tuple[Value, Value, Value]:
-    """Waits for the other side at the cursor, moves the cursor on, and gives the stage, the parity waited for and the turn."""
+    """Waits for the other side at the cursor, moves the cursor on, and gives the stage, the parity waited for and the turn. Lanes that
+    are left `apart` come together behind a later wait."""
     cursor = role.cursors[pipeline, side]
     stage, phase = cursor.read()
     turn = watchdog.count(role, pipeline, side)
     wait(role, pipeline, barrier(role, pipeline, OTHER_SIDE[side], stage, sub_stage), phase, turn, ready)
-    role.reconverge()
+    if not apart:
+        role.reconverge()
     cursor.step()
     return stage, phase, turn
 
@@ -122,8 +130,11 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     ready = role.peeked[operation.token].read() if operation.token is not None else None
     if handle.side == "producer" and ready is None:
         ready = clusters.others_ask(role, pipeline)
-    stage, parity, turn = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready)
-    if handle.side == "producer" and "tma" in _kinds(role, handle):
+    announces = handle.side == "producer" and "tma" in _kinds(role, handle)
+    # Nothing is signalled before the next wait has ended: until then no barrier can complete two phases that a lane has not seen.
+    apart = role.plan.whole_warp and role.waits_next and not announces
+    stage, parity, turn = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready, apart=apart)
+    if announces:
         global_order.hand_over_by_one(role)  # the bytes are announced right below
     _meet(role, handle)
     if handle not in role.stages:
@@ -143,8 +154,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
             slot.write(FALSE)
             if (target := role.targets.get((handle, accumulator))) is not None:
                 target.write(accumulator_address(role, accumulator, stage))
-    kinds = _kinds(role, handle)
-    if handle.side == "producer" and "tma" in kinds:
+    if announces:
         _expect_bytes(role, handle, stage)
     # The reader clears, not the role that multiplies: it reaches all lanes anyway (hardware.md 3.9), and it waits at this place.
     if handle.side == "consumer" and role.plan.uses_tensor:
@@ -182,13 +192,17 @@ def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
     """The barrier of a pair is the leader's, which announces the bytes of both."""
     expected = role.kernel.plan.expected_bytes.get(handle, 0)
     for_pair = clusters.reach_of(role, handle.pipeline, "producer").to == LEADER
-    with role.one_thread("expect"), role.only_if(clusters.leads(role) if for_pair else None, "expect.leader"):
+    told = clusters.leads(role) if for_pair else None
+    # The barrier counts this arrival whether or not a path loads anything.
+    name, operands = ("mbarrier.arrive.expect_tx", [integer(expected)]) if expected else ("mbarrier.arrive", [integer(1)])
+    if role.plan.whole_warp and expected:
+        # Apart from what the elected lane does later: in a long section the assembler elects again, and makes the number again.
         pointer = barrier(role, handle.pipeline, "producer", stage)
-        if expected:
-            role.builder.call("mbarrier.arrive.expect_tx", pointer, integer(expected))
-        else:
-            # The barrier counts this arrival whether or not a path loads anything.
-            role.builder.call("mbarrier.arrive", pointer, integer(1))
+        alone = role.leader if told is None else role.builder.binary("and", role.leader, told)
+        role.builder.call(f"{name}.if", pointer, *operands, alone)
+        return
+    with role.one_thread("expect"), role.only_if(told, "expect.leader"):
+        role.builder.call(name, barrier(role, handle.pipeline, "producer", stage), *operands)
 
 
 @lowers(tree.Signal)
