@@ -13,9 +13,10 @@ _TOP = 31  # the highest bit of a word
 
 @record
 class Cursor:
-    """A ring of 2 ** n stages has the stage in the highest n bits of one word, and in another one the phase above a copy of it. Both wrap
-    around by themselves, and what stands below is 0: an address is a shift and an addition, one instruction. Other rings have both as
-    numbers, and compare where those would take a remainder."""
+    """A ring of 2 ** n stages, n > 1, has the stage in the highest n bits of one word, and in another one the phase above a copy of it.
+    Both wrap around by themselves, and what stands below is 0: an address is a shift and an addition, one instruction. Other rings have
+    both as numbers, and compare where those would take a remainder. With two stages neither is needed: the stage flips, and where it was
+    the second one the phase flips as well."""
 
     builder: Builder
     stages: int
@@ -34,7 +35,7 @@ class Cursor:
 
     @property
     def _wraps(self) -> bool:
-        return self.stages > 1 and self.stages & (self.stages - 1) == 0
+        return self.stages > 2 and self.stages & (self.stages - 1) == 0
 
     @property
     def _shift(self) -> int:
@@ -77,6 +78,10 @@ class Cursor:
             whole = 1 << _TOP + 1
             self.stage.write(builder.add(stage, whole // self.stages))
             self.phase.write(builder.add(phase, whole // 2 // self.stages))
+            return
+        if self.stages == 2:
+            self.phase.write(builder.binary("xor", phase, stage))
+            self.stage.write(builder.bits("xor", stage, 1))
             return
         advanced = builder.add(stage, 1)
         wraps = builder.compare("eq", advanced, integer(self.stages))
