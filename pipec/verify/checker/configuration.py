@@ -40,7 +40,9 @@ class Layout:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.actions = [[state.action for state in process.states] for process in network.processes]
-        self.window = 2 * max((ring.stages for ring in network.rings), default=1) + 2
+        # Whoever waits once more for a use long past asks for the one before it on the same barrier.
+        waited = [network.rings[use.ring].stages - use.shift for process in network.processes for use in waits_of(process)]
+        self.window = max([2, *waited, *(2 * ring.stages for ring in network.rings)]) + 2
         self.before = (1 << self.window) - 1  # as a set of uses: all that lie before the kernel
         self.groups = groups_of(network)
         self.group_of = {ring: number for number, group in enumerate(self.groups) for ring in group.rings}

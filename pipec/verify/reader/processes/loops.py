@@ -273,7 +273,10 @@ class Loops(Rounds):
             env[name] = self.machine.same(substituted(value, moved))  # type: ignore[arg-type]
 
     def _to_tables(self, block: Block, tables: dict[object, Table | Peek], env: Env) -> None:
-        """Numbers become the tables that they are entries of, for all registers of a ring together or for none."""
+        """Numbers become the tables that they are entries of, for all registers of a ring together or for none.
+
+        Where a table has no entry yet, it gets one only if turns of the loop come back to it: behind a wait for all that has been filled,
+        say, the position is ahead of the stage until the loop has caught up, and what holds then is never so again."""
         for ring in {cursor_of(table) for table in tables.values()}:
             mine = {name: table for name, table in tables.items() if cursor_of(table) == ring}
             at = self._value(env, ("position", ring))
@@ -284,11 +287,11 @@ class Loops(Rounds):
                     break
                 made[name] = wanted
             else:
-                if made != mine:
+                if made == mine:
+                    env.update({name: self.machine.same(table) for name, table in made.items()})
+                elif self._comes_back(block, ring, env, made):
                     self.special[block.number].update(made)
                     raise Again(block.number)
-                for name, table in made.items():
-                    env[name] = self.machine.same(table)
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
         if type(value) not in OF_SYMBOLS:

@@ -2,8 +2,10 @@
 that take a few values only, and counters of which no more matters than what a division leaves.
 """
 
+from collections.abc import Iterable
+
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.graph import Block
+from pipec.verify.reader.flow.graph import Block, Step
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import RESIDUE, Env, Group
@@ -24,6 +26,7 @@ class Rounds:
 
     def __init__(self, flow: Flow, machine: Machine, name: str) -> None:
         self.flow, self.machine, self.name = flow, machine, name
+        self.turns: dict[int, list[Step]] = {}  # by first block of a loop: what a turn does with registers that go round
 
     @staticmethod
     def _value(env: Env, name: object) -> Value:
@@ -110,6 +113,7 @@ class Rounds:
         states: dict[Group, list[tuple[Value, ...]]] = {group: [] for group in groups}
         together = frozenset().union(*(group.names for group in groups))
         steps = self.machine.needed(passed, self.flow.mask([name for name in together if isinstance(name, str)]))
+        self.turns[block.number] = steps
         for _ in range(longest):
             for group, own in list(open_.items()):
                 now = tuple(self._value(env, name) for name in own)
@@ -123,6 +127,30 @@ class Rounds:
                 break
             env = self.machine.repeat(steps, dict(env))
         return found
+
+    def _comes_back(self, block: Block, ring: int, env: Env, names: Iterable[object]) -> bool:
+        """Whether the turn that was found to go round leads back to what registers hold now, wherever the position on the ring is."""
+        steps = self.turns.get(block.number)
+        if steps is None:
+            return True
+        period, at = self.machine.period(ring), self._value(env, ("position", ring))
+        places = [place for place, entry in enumerate(at.entries) if entry is not None] if isinstance(at, Table) else [at]
+        return all(
+            self._repeats(steps, {name: _entry(value, ring, place) for name, value in env.items()}, [*names], period)
+            for place in places
+        )
+
+    def _repeats(self, steps: list[Step], env: Env, names: list[object], turns: int) -> bool:
+        """Whether registers hold again what they hold now, after so many turns or fewer."""
+        begun = [env.get(name) for name in names]
+        for _ in range(turns):
+            try:
+                env = self.machine.repeat(steps, env)
+            except Unreadable:
+                return True  # what cannot be followed says nothing
+            if [env.get(name) for name in names] == begun:
+                return True
+        return False
 
     def _goes_round(self, group: Group, env: Env) -> bool:
         """Whether there is a ring on which the position is a number: once it is a table, the turn is repeated at the same place."""
@@ -145,3 +173,8 @@ class Rounds:
             if isinstance(made, (Table, Peek)):
                 found[name] = made
         return found
+
+
+def _entry(value: Value, ring: int, place: Value) -> Value:
+    """What it is at a position on a ring."""
+    return value.entries[place] if isinstance(value, Table) and value.cursor == ring and isinstance(place, int) else value  # type: ignore[return-value]
