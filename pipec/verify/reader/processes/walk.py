@@ -299,9 +299,10 @@ class Walk(Parted):
         node = self.nodes[slow.target]
         if node.act == act and not (slow.values or slow.advances or slow.requires):
             ways = []
+            # First the way through the wait: states behind it are found with it in their trail, by which a turn is repeated.
             for first, index, values, passed in (
-                (None, 0, dict(env), trail),
                 (self.flow.blocks[node.block], node.index + 1, dict(node.env), node.trail),
+                (None, 0, dict(env), trail),
             ):
                 path = Path()
                 self._pass(act, values, path)
