@@ -7,6 +7,7 @@ from itertools import repeat
 from math import inf, isinf
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
+from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
@@ -202,7 +203,7 @@ class Arithmetic:
             if not isinstance(value, (int, Linear)):
                 return UNKNOWN
             forms.append(Linear(value) if isinstance(value, int) else value)
-        rule = FORMS.get(op.name)
+        rule = compared if op.name == "setp" else FORMS.get(op.name)
         return rule(self, op, forms) if rule else UNKNOWN
 
     def _condition(self, op: Operation, values: list[Value]) -> Value:

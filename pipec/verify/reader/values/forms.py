@@ -22,12 +22,9 @@ from pipec.verify.terms import (
     Symbol,
     add,
     atom,
-    both,
     choose,
     decided,
-    either,
     floor,
-    negate,
     scale,
 )
 
@@ -260,7 +257,7 @@ def _and(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     left, right = forms if not forms[1].terms else forms[::-1]
     if right.terms:
         return _opaque(how, op, forms, orderless=True)
-    return _masked(left, right.constant) or _opaque(how, op, [left, right])
+    return masked(left, right.constant) or _opaque(how, op, [left, right])
 
 
 def _shifted(form: Linear, by: int) -> Linear:
@@ -275,10 +272,10 @@ def _shifted(form: Linear, by: int) -> Linear:
     return add(whole, floor(add(form, whole, -divisor), divisor))
 
 
-def _masked(form: Linear, mask: int) -> Linear | None:
+def masked(form: Linear, mask: int) -> Linear | None:
     """`form & mask`: what lies between two powers of two, for each row of ones in the mask; None where these are many."""
     if mask < 0:
-        rest = _masked(form, ~mask)
+        rest = masked(form, ~mask)
         return None if rest is None else add(form, rest, -1)
     made = Linear(0)
     for _ in range(_MOST_RUNS):
@@ -306,7 +303,7 @@ def _bfe(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 def _or(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     """Bits that both have count once, with `or`; not at all, with `xor`."""
     left, right = forms if not forms[1].terms else forms[::-1]
-    both = None if right.terms else _masked(left, right.constant)
+    both = None if right.terms else masked(left, right.constant)
     if both is None:
         return _opaque(how, op, forms, orderless=True)
     return add(add(left, right), both, -1 if op.name == "or" else -2)
@@ -319,60 +316,6 @@ def _extreme(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         return left if (least >= 0) == (op.name == "max") else right
     first_larger = decided(Compare("ge", add(left, right, -1)))
     return choose(first_larger, left, right) if op.name == "max" else choose(first_larger, right, left)
-
-
-def _setp(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    if op.how in ("eq", "ne"):
-        difference = add(forms[0], forms[1], -1)
-        least, most = how.bounds(difference)
-        if not (least > -(1 << op.width) and most < 1 << op.width):
-            signed = Operation(op.name, op.how, op.width, True, 1)
-            # (A number less a constant is 0 where they are equal, however the machine counts.)
-            parts = forms if forms[1].terms else [difference, Linear(0)]
-            difference = add(how.read(parts[0], signed, True), how.read(parts[1], signed, True), -1)
-        least, most = how.bounds(difference)
-        if least > 0 or most < 0 or least == most:
-            return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
-        equal = both(*(decided(Compare("eq", part)) for part in _all_zero(how, difference)))
-        return equal if op.how == "eq" else negate(equal)
-    left, right = how.read(forms[0], op, True), how.read(forms[1], op, True)
-    difference, strict = {
-        "lt": (add(right, left, -1), 1),
-        "lo": (add(right, left, -1), 1),
-        "gt": (add(left, right, -1), 1),
-        "hi": (add(left, right, -1), 1),
-        "le": (add(right, left, -1), 0),
-        "ls": (add(right, left, -1), 0),
-        "ge": (add(left, right, -1), 0),
-        "hs": (add(left, right, -1), 0),
-    }[op.how]
-    form = add(difference, Linear(-strict))
-    least, most = how.bounds(form)
-    return TRUE if least >= 0 else FALSE if most < 0 else _signs(how, form) or Compare("ge", form)
-
-
-def _all_zero(how: Reading, form: Linear) -> tuple[Linear, ...]:
-    """What has to be 0 for the form to be 0: both numbers of which `or` makes it."""
-    match form:
-        case Linear(0, ((Apply("or.u32.s32", parts), 1 | -1),)):
-            signed = Operation("or", "", 32, True, 32)
-            return tuple(each for one in parts for each in _all_zero(how, how.read(one, signed)))
-        case _:
-            return (form,)
-
-
-def _signs(how: Reading, form: Linear) -> Formula | None:
-    """Whether `form >= 0` where that asks for the sign of what `or` or `and` makes of two numbers."""
-    match form:
-        case Linear(-1 | 0, ((Apply("or.u32.s32" | "and.u32.s32" as function, (left, right)), 1 | -1 as times),)):
-            if form.constant != (0 if times == 1 else -1):
-                return None
-            signed = Operation("or", "", 32, True, 32)
-            parts = [decided(Compare("ge", how.read(one, signed))) for one in (left, right)]
-            if times == -1:
-                parts = [negate(part) for part in parts]
-            return both(*parts) if (function[0] == "o") == (times == 1) else either(*parts)
-    return None
 
 
 def _cvt(how: Reading, op: Operation, forms: list[Linear]) -> Value:
@@ -397,6 +340,5 @@ FORMS: dict[str, Rule] = {
     "bfe": _bfe,
     "min": _extreme,
     "max": _extreme,
-    "setp": _setp,
     "cvt": _cvt,
 }

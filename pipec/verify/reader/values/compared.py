@@ -1,0 +1,61 @@
+"""What comparisons of linear forms ask for: conditions on numbers, where machines compare bits."""
+
+from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.values.forms import Reading
+from pipec.verify.reader.values.values import Value
+from pipec.verify.terms import FALSE, TRUE, Apply, Compare, Formula, Linear, add, both, decided, either, negate
+
+
+def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    """Of `setp`: the first number with the second."""
+    if op.how in ("eq", "ne"):
+        difference = add(forms[0], forms[1], -1)
+        least, most = how.bounds(difference)
+        if not (least > -(1 << op.width) and most < 1 << op.width):
+            signed = Operation(op.name, op.how, op.width, True, 1)
+            # (A number less a constant is 0 where they are equal, however the machine counts.)
+            parts = forms if forms[1].terms else [difference, Linear(0)]
+            difference = add(how.read(parts[0], signed, True), how.read(parts[1], signed, True), -1)
+        least, most = how.bounds(difference)
+        if least > 0 or most < 0 or least == most:
+            return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
+        equal = both(*(decided(Compare("eq", part)) for part in _all_zero(how, difference)))
+        return equal if op.how == "eq" else negate(equal)
+    left, right = how.read(forms[0], op, True), how.read(forms[1], op, True)
+    difference, strict = {
+        "lt": (add(right, left, -1), 1),
+        "lo": (add(right, left, -1), 1),
+        "gt": (add(left, right, -1), 1),
+        "hi": (add(left, right, -1), 1),
+        "le": (add(right, left, -1), 0),
+        "ls": (add(right, left, -1), 0),
+        "ge": (add(left, right, -1), 0),
+        "hs": (add(left, right, -1), 0),
+    }[op.how]
+    form = add(difference, Linear(-strict))
+    least, most = how.bounds(form)
+    return TRUE if least >= 0 else FALSE if most < 0 else _signs(how, form) or Compare("ge", form)
+
+
+def _all_zero(how: Reading, form: Linear) -> tuple[Linear, ...]:
+    """What has to be 0 for the form to be 0: both numbers of which `or` makes it."""
+    match form:
+        case Linear(0, ((Apply("or.u32.s32", parts), 1 | -1),)):
+            signed = Operation("or", "", 32, True, 32)
+            return tuple(each for one in parts for each in _all_zero(how, how.read(one, signed)))
+        case _:
+            return (form,)
+
+
+def _signs(how: Reading, form: Linear) -> Formula | None:
+    """Whether `form >= 0` where that asks for the sign of what `or` or `and` makes of two numbers."""
+    match form:
+        case Linear(-1 | 0, ((Apply("or.u32.s32" | "and.u32.s32" as function, (left, right)), 1 | -1 as times),)):
+            if form.constant != (0 if times == 1 else -1):
+                return None
+            signed = Operation("or", "", 32, True, 32)
+            parts = [decided(Compare("ge", how.read(one, signed))) for one in (left, right)]
+            if times == -1:
+                parts = [negate(part) for part in parts]
+            return both(*parts) if (function[0] == "o") == (times == 1) else either(*parts)
+    return None
