@@ -74,6 +74,22 @@ def test_a_quotient_of_a_quotient_is_one_division(first: int, added: int, second
         assert evaluate(form, {X: number}) == (number // first + added) // second
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_number_asked_for_without_a_few_of_its_bits_is_one_of_a_few(seed: int) -> None:
+    """Compilers make `x & -3 == 1` of `x == 1 or x == 3`."""
+    draw = random.Random(seed)
+    low, bits = draw.choice((2, 4, 8, 64)), draw.choice((1, 1, 2))
+    mask, added, asked = ~(low * (2**bits - 1)), draw.choice((0, 0, 5, -1, 64, -1000)), draw.randrange(-100, 200)
+    arithmetic = Arithmetic({"x": RANGES["s32"]})
+    form: object = atom(X)
+    for opcode, operand in (("add.s32", added), ("and.b32", mask), ("setp.eq.s32", asked)):
+        form = arithmetic.apply(op(opcode), [form, operand])[0]  # type: ignore[list-item]
+    assert "Floor" not in repr(form)
+    for x in (*EDGES, *range(-300, 300)):
+        found = bool(form) if isinstance(form, int) else holds(form, {X: x})  # type: ignore[arg-type]
+        assert found == (wrapped(x + added, 32) & mask == asked), x
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_any_upper_half_and_mask_is_what_the_machine_computes(seed: int) -> None:
     draw = random.Random(seed)

@@ -1,15 +1,19 @@
 """What comparisons of linear forms ask for: conditions on numbers, where machines compare bits."""
 
-from pipec.verify.reader.text.operations import Operation
-from pipec.verify.reader.values.forms import Reading
+from pipec.verify.reader.text.operations import Operation, wrapped
+from pipec.verify.reader.values.forms import Reading, as_formula, masked
 from pipec.verify.reader.values.values import Value
-from pipec.verify.terms import FALSE, TRUE, Apply, Compare, Formula, Linear, add, both, decided, either, negate
+from pipec.verify.terms import FALSE, TRUE, Apply, Compare, Floor, Formula, Linear, add, both, decided, either, negate
+
+_MOST_LEFT_OUT = 2  # bits of a number that is asked for without them
 
 
 def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     """Of `setp`: the first number with the second."""
     if op.how in ("eq", "ne"):
         difference = add(forms[0], forms[1], -1)
+        if (few := _few(how, op, difference)) is not None:
+            return few if op.how == "eq" else negate(few)
         least, most = how.bounds(difference)
         if not (least > -(1 << op.width) and most < 1 << op.width):
             signed = Operation(op.name, op.how, op.width, True, 1)
@@ -35,6 +39,27 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     form = add(difference, Linear(-strict))
     least, most = how.bounds(form)
     return TRUE if least >= 0 else FALSE if most < 0 else _signs(how, form) or Compare("ge", form)
+
+
+def _few(how: Reading, op: Operation, difference: Linear) -> Formula | None:
+    """Whether the form is 0, where it is a number without a few of its bits, less a constant: compilers make `x & -3 == 1` of
+    `x == 1 or x == 3`."""
+    divided = [one for one, _ in difference.terms if isinstance(one, Floor)]
+    for one in divided if len(divided) > 1 else ():
+        if one.divisor & -one.divisor != one.divisor or one.divisor >> op.width:
+            continue
+        for low in (one.divisor >> bits for bits in range(1, _MOST_LEFT_OUT + 1) if one.divisor >> bits > 1):
+            without = masked(one.form, low - one.divisor - 1)
+            rests = [] if without is None else [(sign, add(difference, without, -sign)) for sign in (1, -1)]
+            number = next((-sign * rest.constant for sign, rest in rests if not rest.terms), None)
+            if number is None:
+                continue
+            if number % one.divisor >= low:
+                return FALSE  # a bit that is left out is asked for
+            equal = Operation("setp", "eq", op.width, True, 1)
+            asked = (Linear(wrapped(number + more, op.width)) for more in range(0, one.divisor, low))
+            return either(*(as_formula(compared(how, equal, [one.form, each])) for each in asked))
+    return None
 
 
 def _all_zero(how: Reading, form: Linear) -> tuple[Linear, ...]:
