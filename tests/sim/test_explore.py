@@ -11,13 +11,13 @@ from pipec.sim import Options, Result, SimulationError, launch
 from .test_gemm import gemm_ptx, launch_text
 
 HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
-# Warp 0 fills a word and arrives; warp 1 looks once, and waits if it was too early.
+# Warp 1 fills a word and arrives; warp 0, which comes to the first barrier last, looks once, and waits if it was too early.
 PEEK = """.entry k(.param .u64 out) .reqntid 64 {{
 .reg .pred %p<4>; .reg .b32 %t, %r<6>; .reg .b64 %d<4>; .shared .align 8 .b64 bar; .shared .b32 word[32];
 mov.u32 %t, %tid.x; ld.param.u64 %d1, [out]; setp.ne.u32 %p1, %t, 0; @%p1 bra READY; mbarrier.init.shared.b64 [bar], 32;
 READY: bar.sync 0; and.b32 %r1, %t, 31; shl.b32 %r1, %r1, 2; mov.b32 %r2, word; add.u32 %r2, %r2, %r1;
-setp.ge.u32 %p2, %t, 32; @%p2 bra TAKE;
-st.shared.b32 [%r2], %t; mbarrier.arrive.shared.b64 _, [bar]; bra END;
+setp.lt.u32 %p2, %t, 32; @%p2 bra TAKE;
+sub.u32 %t, %t, 32; st.shared.b32 [%r2], %t; mbarrier.arrive.shared.b64 _, [bar]; bra END;
 TAKE: mbarrier.{peek}.parity.shared.b64 %p3, [bar], 0; @%p3 bra THERE;
 WAIT: {wait}
 THERE: ld.shared.b32 %r3, [%r2]; cvt.u64.u32 %d2, %r1; add.s64 %d1, %d1, %d2; ld.global.b32 %r4, [%d1]; add.u32 %r3, %r3, %r4;

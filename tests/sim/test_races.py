@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pipec.sim import Options, SimulationError
+from pipec.sim.machine.schedule import scheduler
 
 from .race_programs import PROGRAMS
 from .race_programs.copies import LOADED
-from .race_programs.program import CLUSTER_SYNC, INIT, NO_VALUES, RELAXED_SYNC, UNORDERED, Program, wait
+from .race_programs.program import CLUSTER_SYNC, HANGS, INIT, NO_VALUES, RELAXED_SYNC, UNORDERED, Program, wait
 
 FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in program.faults]
 
@@ -22,14 +23,35 @@ def test_no_alarm_on_what_is_in_order(name: str) -> None:
 def test_every_fault_is_found_in_one_run(name: str, fault: str) -> None:
     with pytest.raises(SimulationError) as caught:
         PROGRAMS[name].run(fault)
-    reports = [finding for finding in caught.value.findings if finding.kind == "race"]
     words = PROGRAMS[name].faults[fault][2]
+    reports = [finding for finding in caught.value.findings if finding.kind == ("deadlock" if words is HANGS else "race")]
     assert any(words in report.message for report in reports), str(caught.value)
     # Both sides have a line, of an instruction of the program.
     lines = PROGRAMS[name].text(fault).count("\n")
     for report in reports:
         if "other" in report.details:
             assert 8 < report.details["other"]["ptx_line"] <= lines and 8 < report.ptx_line <= lines
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_verdict_does_not_depend_on_turns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long each warp runs before another one does."""
+    for fault in (None, *PROGRAMS[name].faults):
+        verdicts = set()
+        for quantum in (5, 32, 5000):
+            monkeypatch.setattr(scheduler, "QUANTUM", quantum)
+            verdicts.add(_verdict(name, fault))
+        assert len(verdicts) == 1, (fault, verdicts)
+
+
+def _verdict(name: str, fault: str | None) -> tuple[str, bool] | None:
+    """The kind of the first error, and whether it is what the fault is to get."""
+    try:
+        assert PROGRAMS[name].run(fault).findings == []
+    except SimulationError as error:
+        assert fault is not None
+        return error.kind, PROGRAMS[name].faults[fault][2] in str(error)
+    return None
 
 
 def test_there_are_enough() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from . import blocks
 from .plain import i32, i64, u8, u16
 from .remembered import remember
+from .sets import joined, ordered, own_set, replaced
 
 _HIGHEST = (1 << 63) - 1
 
@@ -30,113 +31,6 @@ def _allocation(state: int, record: int, low: int, end: int) -> int:
     return 0
 
 
-def _new_set(ledger: int) -> int:
-    """The number of a new set of accesses; 0: it is time to forget some."""
-    count = i64[ledger + blocks.FREE_COUNT]
-    if count > 0:
-        i64[ledger + blocks.FREE_COUNT] = count - 1
-        return i32[i64[ledger + blocks.FREE] + 4 * (count - 1)]
-    number = i64[ledger + blocks.NEXT]
-    if number >= i64[ledger + blocks.LIMIT]:
-        return 0
-    i64[ledger + blocks.NEXT] = number + 1
-    return number
-
-
-def _noted(state: int, ledger: int, number: int, pc: int, writes: int, rest: int, depth: int) -> int:
-    """Writes down that `number` is an access of this warp, and those of the set `rest`."""
-    i32[i64[ledger + blocks.OF_THREAD] + 4 * number] = i64[state + blocks.WHO]
-    i32[i64[ledger + blocks.OF_PC] + 4 * number] = 2 * pc + writes
-    i32[i64[ledger + blocks.OF_TIME] + 4 * number] = i64[state + blocks.TIME]
-    i32[i64[ledger + blocks.OF_MEET] + 4 * number] = -1
-    i32[i64[ledger + blocks.OF_REST] + 4 * number] = rest
-    i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] = depth
-    return number
-
-
-def _own(state: int, record: int, pc: int, writes: int) -> int:
-    """The set of this access alone: one until the warp tells others of it."""
-    i64[state + blocks.TOUCHED] = 1
-    if i64[record + blocks.STAMP_OF] == i64[state + blocks.STAMP]:
-        return i64[record + blocks.NUMBER]
-    ledger = i64[state + blocks.LEDGER]
-    number = _new_set(ledger)
-    if number == 0:
-        return 0
-    i64[record + blocks.STAMP_OF] = i64[state + blocks.STAMP]
-    i64[record + blocks.NUMBER] = number
-    i64[record + blocks.JOINED_OLD] = 0
-    return _noted(state, ledger, number, pc, writes, 0, 1)
-
-
-def _ordered(state: int, ledger: int, number: int, known: int) -> int:
-    """Whether all accesses of a set come before what the warp does now, and its own before its lanes last met."""
-    who, first, warps, clock = (
-        i64[state + blocks.WHO],
-        i64[state + blocks.FIRST],
-        i64[state + blocks.WARPS],
-        i64[state + blocks.CLOCK],
-    )
-    aware = i32[known + 4 * (number & (blocks.KNOWN - 1))] == number
-    while number != 0:
-        thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
-        # Also of a known set: the order between warps says nothing of the lanes of one.
-        if thread == who and i32[i64[ledger + blocks.OF_MEET] + 4 * number] >= i64[state + blocks.MEET]:
-            return 0
-        if aware:
-            return 1
-        if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
-            return 0
-        if thread != who:
-            if thread < first or thread >= first + warps:
-                return 0
-            if i64[clock + 8 * (thread - first)] < i32[i64[ledger + blocks.OF_TIME] + 4 * number]:
-                return 0
-        number = i32[i64[ledger + blocks.OF_REST] + 4 * number]
-    return 1
-
-
-def _covered(state: int, ledger: int, number: int) -> int:
-    """Whether whoever comes after this warp comes after all accesses of a set."""
-    who, first, warps, clock = (
-        i64[state + blocks.WHO],
-        i64[state + blocks.FIRST],
-        i64[state + blocks.WARPS],
-        i64[state + blocks.CLOCK],
-    )
-    while number != 0:
-        thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
-        if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
-            return 0
-        if thread != who:
-            if thread < first or thread >= first + warps:
-                return 0
-            if i64[clock + 8 * (thread - first)] < i32[i64[ledger + blocks.OF_TIME] + 4 * number]:
-                return 0
-        number = i32[i64[ledger + blocks.OF_REST] + 4 * number]
-    return 1
-
-
-def _joined(state: int, ledger: int, record: int, pc: int, old: int, own: int) -> int:
-    """The set of readers `old` with this access, which is `own`; 0: there is no number left, or too many have read."""
-    # The cells of a tile mostly have one set, so that all but the first of an instruction ask for the same.
-    if i64[record + blocks.JOINED_OLD] == old:
-        return i64[record + blocks.JOINED_NEW]
-    if _covered(state, ledger, old):
-        found = own
-    else:
-        depth = i32[i64[ledger + blocks.OF_DEPTH] + 4 * old]
-        if depth == 0 or depth >= blocks.MOST:
-            return 0
-        found = _new_set(ledger)
-        if found == 0:
-            return 0
-        _noted(state, ledger, found, pc, 0, old, depth + 1)
-    i64[record + blocks.JOINED_OLD] = old
-    i64[record + blocks.JOINED_NEW] = found
-    return found
-
-
 def _mark_load(state: int, record: int, pc: int, shadow: int, addresses: int, mask: int, base: int, total: int) -> int:
     """Holds a load of `total` bytes from each address on against the writers, and marks it; 1: not in order, as it seems."""
     ledger = i64[state + blocks.LEDGER]
@@ -145,7 +39,7 @@ def _mark_load(state: int, record: int, pc: int, shadow: int, addresses: int, ma
         count = i64[shadow + blocks.LOG_COUNT]
         if count >= i64[shadow + blocks.LOG_LIMIT]:
             return 1
-        own = _own(state, record, pc, 0)
+        own = own_set(state, record, pc, 0)
         if own == 0:
             return 1
         entry = i64[shadow + blocks.LOG] + 8 * blocks.LOG_WORDS * count
@@ -168,10 +62,10 @@ def _mark_load(state: int, record: int, pc: int, shadow: int, addresses: int, ma
             for one in range(cell, cell + (total >> shift)):
                 found = i32[writers + 4 * one]
                 if found != fine:
-                    if _ordered(state, ledger, found, known) == 0:
+                    if ordered(state, ledger, found, known) == 0:
                         return 1
                     fine = found
-    own = _own(state, record, pc, 0)
+    own = own_set(state, record, pc, 0)
     if own == 0:
         return 1
     columns = i64[ledger + blocks.OF_MEET]
@@ -184,7 +78,7 @@ def _mark_load(state: int, record: int, pc: int, shadow: int, addresses: int, ma
                     if found == 0:
                         found = own
                     else:
-                        found = _joined(state, ledger, record, pc, found, own)
+                        found = joined(state, ledger, record, pc, found, own)
                         if found == 0:
                             return 1
                     i32[readers + 4 * one] = found
@@ -198,22 +92,31 @@ def _mark_store(state: int, record: int, pc: int, shadow: int, addresses: int, m
     writers, readers, shift = i64[shadow + blocks.WRITERS], i64[shadow + blocks.READERS], i64[shadow + blocks.SHIFT]
     if i64[shadow + blocks.LOG] != 0 or writers == 0 or total >> shift == 0:
         return 1
-    fine, fine_readers = 0, 0
+    before = i64[shadow + blocks.REPLACED]
+    fine, fine_readers, kept, kept_with, kept_of, kept_to = 0, 0, 0, 0, 0, 0
     for lane in range(blocks.LANES):
         if u8[mask + lane] != 0:
             cell = (i64[addresses + 8 * lane] - base) >> shift
             for one in range(cell, cell + (total >> shift)):
-                found = i32[writers + 4 * one]
-                if found != fine:
-                    if _ordered(state, ledger, found, i64[state + blocks.KNOWN_WRITERS]) == 0:
+                stored, loaded = i32[writers + 4 * one], i32[readers + 4 * one]
+                if stored != fine:
+                    if ordered(state, ledger, stored, i64[state + blocks.KNOWN_WRITERS]) == 0:
                         return 1
-                    fine = found
-                found = i32[readers + 4 * one]
-                if found != fine_readers:
-                    if _ordered(state, ledger, found, i64[state + blocks.KNOWN_READERS]) == 0:
+                    fine = stored
+                if loaded != fine_readers:
+                    if ordered(state, ledger, loaded, i64[state + blocks.KNOWN_READERS]) == 0:
                         return 1
-                    fine_readers = found
-    own = _own(state, record, pc, 1)
+                    fine_readers = loaded
+                # Should the access be made by NumPy after all, what is written here comes out the same there.
+                if before != 0 and stored | loaded != 0:
+                    earlier = i32[before + 4 * one]
+                    if earlier != kept_with or stored != kept_of or loaded != kept_to:
+                        kept = replaced(state, ledger, earlier, stored, loaded, pc)
+                        if kept < 0:
+                            return 1
+                        kept_with, kept_of, kept_to = earlier, stored, loaded
+                    i32[before + 4 * one] = kept
+    own = own_set(state, record, pc, 1)
     if own == 0:
         return 1
     i32[i64[ledger + blocks.OF_MEET] + 4 * own] = i64[state + blocks.MEET]

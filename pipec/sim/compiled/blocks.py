@@ -23,10 +23,10 @@ OF_THREAD, OF_PC, OF_TIME, OF_MEET, OF_REST, OF_DEPTH, NEXT, LIMIT, FREE, FREE_C
 LEDGER_WORDS = 11
 MOST = 31
 
-# The shadow of a memory: cells of int32 for writers and readers (0: not made yet), the binary logarithm of the bytes of a place, and the
-# log of reads (0: none).
-WRITERS, READERS, SHIFT, LOG, LOG_COUNT, LOG_LIMIT = range(0, 48, 8)
-SHADOW_WORDS = 6
+# The shadow of a memory: cells of int32 for writers and readers (0: not made yet), the binary logarithm of the bytes of a place, the
+# log of reads (0: none), and cells for what the last store has replaced (0: nobody asks).
+WRITERS, READERS, SHIFT, LOG, LOG_COUNT, LOG_LIMIT, REPLACED = range(0, 56, 8)
+SHADOW_WORDS = 7
 # An entry of the log: the set that is the access, the bytes of each piece, the offset of each lane (-1: not active).
 LOG_WORDS = 2 + LANES
 

@@ -78,8 +78,8 @@ PRACTICES: dict[PracticeName, Practice] = {
     ),
     "replicated loads": Practice(
         "a store and a load of the same place by another thread that nothing orders are a race",
-        "they are none where the storing thread has itself loaded that address by the same instruction, volatile or not: the other load "
-        "was a copy",
+        "in global memory they are none where the storing thread has itself loaded that address by the same instruction, volatile or not: "
+        "the other load was a copy",
         "Triton spreads a block of fewer elements than threads over all threads, of which one stores each element",
     ),
     "registers behind wgmma.fence": Practice(

@@ -1,6 +1,6 @@
 """Hand-overs inside of a CTA: its barriers, mbarriers, rings of stages."""
 
-from .program import EXPECT, INIT, NO_VALUES, UNORDERED, Program, bulk_load, wait
+from .program import EXPECT, HANGS, INIT, NO_VALUES, UNORDERED, Program, bulk_load, wait
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -112,7 +112,7 @@ PROGRAMS["mbarrier hands over"] = Program(
             "mbarrier.arrive.release.cta.shared::cta.b64 _, [%bar];\nst.shared.u32 [%own], %t;",
             UNORDERED,
         ),
-        "waits for the other parity": ("[%bar], 0;\n@!%p7", "[%bar], 1;\n@!%p7", UNORDERED),
+        "waits for the other parity": ("[%bar], 0;\n@!%p7", "[%bar], 1;\n@!%p7", HANGS),
         "barrier not ready": ("bar.sync 0;\n", "", UNORDERED),
     },
 )

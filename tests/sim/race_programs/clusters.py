@@ -7,7 +7,7 @@ PROGRAMS: dict[str, Program] = {}
 NEIGHBOUR = "xor.b32 %r5, %rank, 1; mapa.shared::cluster.u32 %r6, %own, %r5; mapa.shared::cluster.u32 %r7, %bar, %r5;\n"
 PROGRAMS["words of the neighbour"] = Program(
     NEIGHBOUR + "st.shared.u32 [%own], %rank;\n" + CLUSTER_SYNC + "ld.shared::cluster.u32 %r1, [%r6];\n" + CLUSTER_SYNC
-    + "st.shared.u32 [%own], 0;",
+    + "st.shared.u32 [%own], 0;\n" + CLUSTER_SYNC,
     {
         "no cluster barrier": (CLUSTER_SYNC, "", UNORDERED),
         "relaxed arrival": ("barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed.aligned", NO_VALUES),

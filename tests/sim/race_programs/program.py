@@ -74,6 +74,7 @@ bar.sync 0;
 """
 EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{0}], {1};\n"
 UNORDERED = "nothing orders them"
+HANGS = "no warp can make progress"
 NO_VALUES = "publishes nothing that threads wrote"
 NO_PROXY = "no fence.proxy.async"
 CLUSTER_SYNC = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"

@@ -19,6 +19,7 @@ from .clocks import Knowledge
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import Missing, missing_between, together
+from .replaced import keep_replaced, replicated
 from .shadow import Index, Shadow, distinct
 from .signals import Signal
 from .thread import Thread
@@ -113,6 +114,7 @@ class Races:
         found = distinct(writers[index])
         if not found <= thread.after_writers:
             self._after_writers(thread, access, shadow, size, index, found, same)
+        before = readers[index].copy() if scope is None and shadow.kind == "global" else None
         if scope is None and self.lanes:
             if stored := self.sets.of_lanes(thread, found):
                 self._among_lanes(thread, access, shadow, size, index, writers, stored)
@@ -121,7 +123,9 @@ class Races:
         self._after_readers(thread, access, shadow, size, index, readers)
         if scope is None:
             # A write that is in order after everything before it stands for all of that: who comes after the write comes after the
-            # rest.
+            # rest. What may have to be held against others all the same is kept apart.
+            if before is not None and (found != {NOBODY} or before.any()):
+                keep_replaced(self.sets, access, shadow, index, size, before, thread.knowledge.order)
             writers[index] = number = self.sets.alone(access)
             self.sets.touched(thread, (number,))
             if self.sets.full:
@@ -245,7 +249,7 @@ class Races:
 
     def _collect(self) -> None:
         shadows = list(self.shadows)
-        cells = [one for shadow in shadows for one in (shadow.writes, shadow.reads)]
+        cells = [one for shadow in shadows for one in (shadow.writes, shadow.reads, shadow.replaced)]
         self.sets.collect([*cells, *(shadow.log.numbers for shadow in shadows if shadow.log is not None)])
 
     def _replay(self, shadow: Shadow) -> None:
@@ -307,16 +311,39 @@ class Races:
                     continue
                 if missing == "values" and self._in_own_memory(thread, old, access, shadow):
                     continue
-                if self._replicated(old, access, cells, index, number):
-                    continue
-                # Last, since comparing the values reads memory.
-                if old.writes and access.writes and same is not None and same() and self.practised("equal stores"):
+                if self._forgiven(old, access, shadow, cells, index, number, same):
+                    if old.writes and shadow.kind == "global":
+                        self._check_replaced(thread, knowledge, access, shadow, size, index, cells[index] == number)
                     continue
                 self.raced += 1
                 self.complain(Race(old, access, missing, shadow, _where(cells, index, number, size)))
             if clean:
                 ordered.add(number)
         return ordered
+
+    def _forgiven(
+        self, old: Access, new: Access, shadow: Shadow, cells: Cells, index: Index, number: int, same: Same | None
+    ) -> bool:
+        """Whether a race is none in practice."""
+        if replicated(old, new, shadow, cells, index, number):
+            return self.practised("replicated loads")
+        # Last, since comparing the values reads memory.
+        return old.writes and new.writes and same is not None and same() and self.practised("equal stores")
+
+    def _check_replaced(
+        self, thread: Thread, knowledge: Knowledge, access: Access, shadow: Shadow, size: int, index: Index, marks: np.ndarray
+    ) -> None:
+        """Complains of what the last store has replaced at the places of the marks: that this store may be met says nothing of what was
+        there before. In another run `access` might have come between the two."""
+        cells = shadow.replaced_by(size)
+        for number in distinct(cells[index][marks]) - {NOBODY}:
+            for old in self.sets.members(number):
+                # Whether a store that was overwritten stored the same nobody can tell.
+                if old.writes == access.writes or missing_between(thread, knowledge, old, access, shadow) is None:
+                    continue
+                if not replicated(old, access, shadow, cells, index, number):
+                    self.raced += 1
+                    self.complain(Race(old, access, "wait", shadow, _where(cells, index, number, size)))
 
     def _among_lanes(
         self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, cells: Cells, numbers: set[int]
@@ -346,31 +373,6 @@ class Races:
         if shadow.kind != "shared" or old.thread.cta != new.thread.cta or new.proxy != "generic":
             return False
         return old.over(thread.neighbours) and self.practised("own memory behind a relaxed cluster barrier")
-
-    def _replicated(self, old: Access, new: Access, cells: Cells, index: Index, number: int) -> bool:
-        """Whether the lanes that store where others load have themselves loaded that address by the same instruction: then the loads
-        are copies of theirs."""
-        store, load = (old, new) if old.writes else (new, old)
-        # A volatile load may be a copy as any other; a store that is strong is no store of an element.
-        if old.writes == new.writes or store.scope is not None or any(one.ends is not None for one in (old, new)):
-            return False
-        latest = new.thread.executions(new.pc)
-        marks = cells[index] == number
-        concerned = marks.any(axis=1) if marks.ndim > 1 else marks
-        if not latest or isinstance(index, slice):
-            return False
-        touched = latest[-1][latest[-1] >= 0]
-        if concerned.size != touched.size:
-            return False
-        # A warp may come so late that what it loads was stored long ago.
-        if store.thread.executed is not None and store.thread.executed.copies(store.pc, load.pc):
-            return self.practised("replicated loads")
-        for stored in store.thread.executions(store.pc):
-            for loaded in store.thread.executions(load.pc):
-                own = stored[(stored == loaded) & (stored >= 0)]
-                if np.isin(touched[concerned], own).all():
-                    return self.practised("replicated loads")
-        return False
 
 
 def _where(cells: Cells, index: Index, number: int, size: int) -> int:

@@ -122,6 +122,8 @@ class Ledger:
         found = self.numbers.get(members)
         if found is not None:
             return found
+        # In columns there is room for one access and the number of the others.
+        rest = self.number(members[:-1]) if len(members) > 1 and all(one.plain for one in members) else NOBODY
         words = self.words
         if words[native.FREE_COUNT // 8]:
             words[native.FREE_COUNT // 8] -= 1
@@ -138,8 +140,8 @@ class Ledger:
         cells[native.OF_PC][found] = 2 * last.pc + last.writes
         cells[native.OF_TIME][found] = last.time
         cells[native.OF_MEET][found] = -1
-        cells[native.OF_REST][found] = 0
-        cells[native.OF_DEPTH][found] = int(last.plain and len(members) == 1)
+        cells[native.OF_REST][found] = rest
+        cells[native.OF_DEPTH][found] = len(members) if last.plain and (rest or len(members) == 1) else 0
         return found
 
     def alone(self, access: Access) -> int:
@@ -156,6 +158,19 @@ class Ledger:
             left = tuple(one for one in self.members(old) if not _covered(one, access, clock))[-native.MOST :]
             found = self.successors[key] = self.number((*left, access))
         return found
+
+    def replaced(self, earlier: int, stored: int, loaded: int, access: Access, clock: Clock) -> int:
+        """What the store `access` replaces: the accesses `earlier`, the set `stored` if that is one ordinary store that it comes after, and
+        the ordinary loads `loaded`. Of each instruction of a warp the last execution stands for those before it."""
+        stores, loads = self.members(stored), self.members(loaded)
+        fresh = [one for one in (*stores, *loads) if one.plain and one.over(clock, access.thread.number)]
+        if len(stores) > 1 or (stores and stores[0].thread is access.thread and stores[0].pc == access.pc):
+            fresh = [one for one in fresh if not one.writes]
+        if not fresh:
+            return earlier
+        places = {(one.thread.number, one.pc, one.writes) for one in fresh}
+        kept = [one for one in self.members(earlier) if (one.thread.number, one.pc, one.writes) not in places]
+        return self.number((*kept, *fresh)[-native.MOST :])
 
     # ---- the lanes of a warp
 

@@ -2,6 +2,7 @@
 
 A place is some bytes (or 16 lanes by one column of tensor memory). For each the shadow has a number for the set of accesses that
 wrote it last, and one for those that read it since. Sets are made once and shared, so that a tile is marked by one assignment.
+Of global memory it also has what the last store replaced: where a race with that store is none, one with what was before it may be.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Shadow:
 
     def __init__(self, kind: Memory, size: int, granule: int, place: Callable[[int], str]) -> None:
         self.kind, self.size, self.granule, self.place = kind, size, granule, place
-        self.writes = self.reads = np.zeros(0, np.int32)
+        self.writes = self.reads = self.replaced = np.zeros(0, np.int32)
         self.rows: dict[int, tuple[Cells, Cells]] = {}
         self.block = np.zeros(native.SHADOW_WORDS, np.int64)  # what machine code finds it by
         self.log: ReadLog | None = None
@@ -44,19 +45,29 @@ class Shadow:
             self.granule = min(self.granule, size)
             count = -(-self.size // 128) * 128 // self.granule
             self.writes, self.reads = np.zeros(count, np.int32), np.zeros(count, np.int32)
+            self.replaced = np.zeros(count if self.kind == "global" else 0, np.int32)
         # Rare: something touches single bytes of a memory that was marked in words.
         if size < self.granule:
             times = self.granule // size
-            self.writes, self.reads = np.repeat(self.writes, times), np.repeat(self.reads, times)
+            self.writes, self.reads, self.replaced = (
+                np.repeat(cells, times) for cells in (self.writes, self.reads, self.replaced)
+            )
             self.granule = size
             self.rows.clear()
         for place, cells in ((native.WRITERS, self.writes), (native.READERS, self.reads)):
             self.block[place // 8] = cells.ctypes.data
+        if self.replaced.size:
+            self.block[native.REPLACED // 8] = self.replaced.ctypes.data
         self.block[native.SHIFT // 8] = self.granule.bit_length() - 1
         each = size // self.granule
         shape = (-1, each) if each > 1 else (-1,)
         self.rows[size] = found = self.writes.reshape(shape), self.reads.reshape(shape)
         return found
+
+    def replaced_by(self, size: int) -> Cells:
+        """By pieces as `of`: what the last store has replaced. Of memory that is not global nothing is kept."""
+        writers, _ = self.of(size)
+        return self.replaced.reshape(-1, *writers.shape[1:])
 
     def keep_log(self) -> None:
         """From now on reads are only written down, until somebody writes."""

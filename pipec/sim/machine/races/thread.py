@@ -84,7 +84,7 @@ class Thread:
         self.arrived_after = self.neighbours = NOTHING
         self.agents: dict[Agent, int] = {}
         self.issued: dict[Agent, int] = {}
-        self.used_loads = 0
+        self.used_loads = self.told = 0
         # Sets of accesses (`ledger.Ledger`) that this warp is known to come after: as writers, and as readers.
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
@@ -188,6 +188,7 @@ class Thread:
     def _advance(self) -> int:
         """The time up to which all accesses are past."""
         words = self.words
+        self.told += 1
         # A warp that has done nothing since its last signal has nothing new to tell: its clock, and all sets made from it, stay.
         if words[_TOUCHED]:
             words[_TIME] += 1

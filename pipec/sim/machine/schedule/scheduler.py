@@ -22,8 +22,9 @@ from .deadlock import deadlock_error, spinning_error
 from .events import FAR
 
 _EXECUTED, _PROGRESS = native.EXECUTED // 8, native.PROGRESS // 8
-# Instructions of a warp before the next one runs: more would save switches, and let one warp run far ahead of those it races with.
-QUANTUM = 32
+# Instructions of a warp before the next one runs. Its turn ends before where it has told others something or polls in vain, so that one
+# that is waited for wrongly, or not at all, does not run far ahead.
+QUANTUM = 256
 # A try_wait may return false at any time, and a kernel may do something useful then. After a few rounds of that without any effect the
 # warps are taken to be blocked for good.
 FALSE_RETURN_ROUNDS = 3
@@ -272,11 +273,12 @@ class Scheduler:
         """Executes up to `quantum` instructions; returns how many."""
         code, registers, executed = self.code, warp.registers, 0
         # Names of locals, since the loop below runs for every instruction that is not machine code.
-        table, words, state = self.program.table, warp.thread.words, warp.thread.address
-        warp.fragment = fragment
-        self.machine.acting, self.machine.thread = warp.here, warp.thread
+        thread = warp.thread
+        table, words, state = self.program.table, thread.words, thread.address
+        warp.fragment, told, polls = fragment, thread.told, warp.polls
+        self.machine.acting, self.machine.thread = warp.here, thread
         try:
-            while executed < quantum:
+            while executed < quantum and thread.told == told and warp.polls == polls:
                 pc = fragment.pc
                 if pc == fragment.join_pc:
                     warp.arrive_at_join(fragment, self.machine.progress)

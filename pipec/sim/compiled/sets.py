@@ -1,0 +1,158 @@
+"""Sets of accesses in the columns of the ledger (`machine.races.ledger`), as machine code makes them and reads them."""
+
+from __future__ import annotations
+
+from . import blocks
+from .plain import i32, i64
+
+
+def new_set(ledger: int) -> int:
+    """The number of a new set of accesses; 0: it is time to forget some."""
+    count = i64[ledger + blocks.FREE_COUNT]
+    if count > 0:
+        i64[ledger + blocks.FREE_COUNT] = count - 1
+        return i32[i64[ledger + blocks.FREE] + 4 * (count - 1)]
+    number = i64[ledger + blocks.NEXT]
+    if number >= i64[ledger + blocks.LIMIT]:
+        return 0
+    i64[ledger + blocks.NEXT] = number + 1
+    return number
+
+
+def noted(state: int, ledger: int, number: int, pc: int, writes: int, rest: int, depth: int) -> int:
+    """Writes down that `number` is an access of this warp, and those of the set `rest`."""
+    i32[i64[ledger + blocks.OF_THREAD] + 4 * number] = i64[state + blocks.WHO]
+    i32[i64[ledger + blocks.OF_PC] + 4 * number] = 2 * pc + writes
+    i32[i64[ledger + blocks.OF_TIME] + 4 * number] = i64[state + blocks.TIME]
+    i32[i64[ledger + blocks.OF_MEET] + 4 * number] = -1
+    i32[i64[ledger + blocks.OF_REST] + 4 * number] = rest
+    i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] = depth
+    return number
+
+
+def own_set(state: int, record: int, pc: int, writes: int) -> int:
+    """The set of this access alone: one until the warp tells others of it."""
+    i64[state + blocks.TOUCHED] = 1
+    if i64[record + blocks.STAMP_OF] == i64[state + blocks.STAMP]:
+        return i64[record + blocks.NUMBER]
+    ledger = i64[state + blocks.LEDGER]
+    number = new_set(ledger)
+    if number == 0:
+        return 0
+    i64[record + blocks.STAMP_OF] = i64[state + blocks.STAMP]
+    i64[record + blocks.NUMBER] = number
+    i64[record + blocks.JOINED_OLD] = 0
+    return noted(state, ledger, number, pc, writes, 0, 1)
+
+
+def ordered(state: int, ledger: int, number: int, known: int) -> int:
+    """Whether all accesses of a set come before what the warp does now, and its own before its lanes last met."""
+    who, first, warps, clock = (
+        i64[state + blocks.WHO],
+        i64[state + blocks.FIRST],
+        i64[state + blocks.WARPS],
+        i64[state + blocks.CLOCK],
+    )
+    aware = i32[known + 4 * (number & (blocks.KNOWN - 1))] == number
+    while number != 0:
+        thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
+        # Also of a known set: the order between warps says nothing of the lanes of one.
+        if thread == who and i32[i64[ledger + blocks.OF_MEET] + 4 * number] >= i64[state + blocks.MEET]:
+            return 0
+        if aware:
+            return 1
+        if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
+            return 0
+        if thread != who:
+            if thread < first or thread >= first + warps:
+                return 0
+            if i64[clock + 8 * (thread - first)] < i32[i64[ledger + blocks.OF_TIME] + 4 * number]:
+                return 0
+        number = i32[i64[ledger + blocks.OF_REST] + 4 * number]
+    return 1
+
+
+def covered(state: int, ledger: int, number: int) -> int:
+    """Whether whoever comes after this warp comes after all accesses of a set."""
+    who, first, warps, clock = (
+        i64[state + blocks.WHO],
+        i64[state + blocks.FIRST],
+        i64[state + blocks.WARPS],
+        i64[state + blocks.CLOCK],
+    )
+    while number != 0:
+        thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
+        if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
+            return 0
+        if thread != who:
+            if thread < first or thread >= first + warps:
+                return 0
+            if i64[clock + 8 * (thread - first)] < i32[i64[ledger + blocks.OF_TIME] + 4 * number]:
+                return 0
+        number = i32[i64[ledger + blocks.OF_REST] + 4 * number]
+    return 1
+
+
+def joined(state: int, ledger: int, record: int, pc: int, old: int, own: int) -> int:
+    """The set of readers `old` with this access, which is `own`; 0: there is no number left, or too many have read."""
+    # The cells of a tile mostly have one set, so that all but the first of an instruction ask for the same.
+    if i64[record + blocks.JOINED_OLD] == old:
+        return i64[record + blocks.JOINED_NEW]
+    if covered(state, ledger, old):
+        found = own
+    else:
+        depth = i32[i64[ledger + blocks.OF_DEPTH] + 4 * old]
+        if depth == 0 or depth >= blocks.MOST:
+            return 0
+        found = new_set(ledger)
+        if found == 0:
+            return 0
+        noted(state, ledger, found, pc, 0, old, depth + 1)
+    i64[record + blocks.JOINED_OLD] = old
+    i64[record + blocks.JOINED_NEW] = found
+    return found
+
+
+def with_access(ledger: int, earlier: int, access: int) -> int:
+    """The set `earlier` and the last access of another one; -1: there is no number left, or an earlier execution to take out."""
+    if earlier == 0 and i32[i64[ledger + blocks.OF_REST] + 4 * access] == 0:
+        return access
+    thread, code = i32[i64[ledger + blocks.OF_THREAD] + 4 * access], i32[i64[ledger + blocks.OF_PC] + 4 * access]
+    time, one = i32[i64[ledger + blocks.OF_TIME] + 4 * access], earlier
+    while one != 0:
+        if i32[i64[ledger + blocks.OF_THREAD] + 4 * one] == thread and i32[i64[ledger + blocks.OF_PC] + 4 * one] == code:
+            if i32[i64[ledger + blocks.OF_TIME] + 4 * one] == time:
+                return earlier
+            return -1
+        one = i32[i64[ledger + blocks.OF_REST] + 4 * one]
+    depth = i32[i64[ledger + blocks.OF_DEPTH] + 4 * earlier]
+    if depth >= blocks.MOST:
+        return -1
+    number = new_set(ledger)
+    if number == 0:
+        return -1
+    i32[i64[ledger + blocks.OF_THREAD] + 4 * number] = thread
+    i32[i64[ledger + blocks.OF_PC] + 4 * number] = code
+    i32[i64[ledger + blocks.OF_TIME] + 4 * number] = time
+    i32[i64[ledger + blocks.OF_MEET] + 4 * number] = -1
+    i32[i64[ledger + blocks.OF_REST] + 4 * number] = earlier
+    i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] = depth + 1
+    return number
+
+
+def replaced(state: int, ledger: int, earlier: int, stored: int, loaded: int, pc: int) -> int:
+    """What a store at `pc` replaces, as `ledger.Ledger.replaced` has it; -1: this is not for machine code."""
+    depths = i64[ledger + blocks.OF_DEPTH]
+    kept, own = earlier, 0
+    if i32[i64[ledger + blocks.OF_THREAD] + 4 * stored] == i64[state + blocks.WHO]:
+        own = i32[i64[ledger + blocks.OF_PC] + 4 * stored] == 2 * pc + 1
+    if i32[depths + 4 * stored] == 1 and own == 0:
+        kept = with_access(ledger, kept, stored)
+    if kept == 0:
+        if i32[depths + 4 * loaded] > 0:
+            kept = loaded
+        return kept
+    while i32[depths + 4 * loaded] > 0 and kept > 0:
+        kept = with_access(ledger, kept, loaded)
+        loaded = i32[i64[ledger + blocks.OF_REST] + 4 * loaded]
+    return kept

@@ -1,0 +1,51 @@
+"""What counts in practice although PTX calls it a race, and what stood at a place before a store with which that is so."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .clocks import Clock
+from .ledger import Access, Cells, Ledger
+from .shadow import Index, Shadow
+
+
+def keep_replaced(sets: Ledger, access: Access, shadow: Shadow, index: Index, size: int, loaded: Cells, clock: Clock) -> None:
+    """The store `access` replaces the last stores at these places, and has replaced the loads `loaded`."""
+    cells, (writers, _) = shadow.replaced_by(size), shadow.of(size)
+    rows = np.stack([cells[index], writers[index], loaded], -1).reshape(-1, 3)
+    kept = rows[:, 0].copy()
+    for before, stored, read in {tuple(row) for row in rows.tolist()}:
+        if stored or read:
+            kept[(rows == (before, stored, read)).all(1)] = sets.replaced(before, stored, read, access, clock)
+    cells[index] = kept.reshape(loaded.shape)
+
+
+def replicated(old: Access, new: Access, shadow: Shadow, cells: Cells, index: Index, number: int) -> bool:
+    """Whether the lanes that store where others load have themselves loaded that address of an array by the same instruction: then the
+    loads are copies of theirs."""
+    store, load = (old, new) if old.writes else (new, old)
+    # A volatile load may be a copy as any other; a store that is strong is no store of an element.
+    if (
+        shadow.kind != "global"
+        or old.writes == new.writes
+        or store.scope is not None
+        or any(one.ends is not None for one in (old, new))
+    ):
+        return False
+    latest = new.thread.executions(new.pc)
+    marks = cells[index] == number
+    concerned = marks.any(axis=1) if marks.ndim > 1 else marks
+    if not latest or isinstance(index, slice):
+        return False
+    touched = latest[-1][latest[-1] >= 0]
+    if concerned.size != touched.size:
+        return False
+    # A warp may come so late that what it loads was stored long ago.
+    if store.thread.executed is not None and store.thread.executed.copies(store.pc, load.pc):
+        return True
+    for stored in store.thread.executions(store.pc):
+        for loaded in store.thread.executions(load.pc):
+            own = stored[(stored == loaded) & (stored >= 0)]
+            if np.isin(touched[concerned], own).all():
+                return True
+    return False
