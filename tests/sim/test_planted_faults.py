@@ -73,26 +73,26 @@ FAULTS = {
     "commits twice": Fault(
         "gemm", repeat(GIVE_BACK), {"order": "arrive_underflow", "late": "race", "random": "some seed"}, "load", "input"
     ),
-    # The parity is the highest bit of a word to which each of the two stages adds half of it.
+    # Of two stages, the phase flips with the stage that is left.
     "parity never flips": Fault(
-        "gemm", change(Line("add.s32.* 1073741824;", "33 17\t// for k"), "1073741824", "0"), everywhere("race"), None, "input"
+        "gemm", change(Line("xor.b32", "33 17\t// for k"), r"%r\d+;", "0;"), everywhere("race"), None, "input"
     ),
     "producer starts with the other parity": Fault(
         "gemm",
-        change(Line("mov.b32.* -2147483648;", "24 9\t// for t"), "-2147483648", "0"),
+        change(Line("mov.b32.*, 1;", "24 9\t// for t"), "1;", "0;"),
         everywhere("deadlock"),
         "load",
         "input",
     ),
     "too few bytes expected": Fault(
         "gemm",
-        change(Line("mov.b32 .*16384;", "for k in range"), "16384", "8192"),
+        change(Line("mov.b32 .*16384;", "input.produce()"), "16384", "8192"),
         {"order": "race", "late": "race", "random": "some seed"},
         "mma",
         "input",
     ),
     "too many bytes expected": Fault(
-        "gemm", change(Line("mov.b32 .*16384;", "for k in range"), "16384", "16400"), everywhere("deadlock"), "mma", "input"
+        "gemm", change(Line("mov.b32 .*16384;", "input.produce()"), "16384", "16400"), everywhere("deadlock"), "mma", "input"
     ),
     "a load forgotten": Fault("gemm", drop(Line("cp.async.bulk.tensor", "tma.load(s.b")), everywhere("deadlock"), "mma", "input"),
     "exit before the stores are done": Fault("gemm", drop(Line("wait_group.*0;")), everywhere("undefined"), "epilogue", None),
