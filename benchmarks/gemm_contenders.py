@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from benchmarks.cublaslt import Candidate, CublasLt, DataType, Product
-from benchmarks.gemm_automatic import contending
+from benchmarks.gemm_automatic import plan
 from benchmarks.gemm_build import Built, key, launchers
 from benchmarks.gemm_shapes import Kind, Shape
 from pipec.runtime import Launcher
@@ -98,7 +98,7 @@ class OfPipec:
             self.launchers[name] = one.failed or launchers(one)
 
     def __call__(self, shape: Shape) -> dict[str, Launch]:
-        return {f"pipec {tile.name}": self._launch(key(tile), shape) for tile in contending(shape)}
+        return {f"pipec {tile.name}": self._launch(key(tile), shape) for tile in plan(shape).contending}
 
     def _launch(self, name: str, shape: Shape) -> Launch:
         kernels = self.launchers[name]

@@ -1,10 +1,10 @@
 """A pretended GPU for gemm_method: what `h200.py --dry-run` and the tests of the method run on. Its times mean nothing."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from benchmarks.gemm_automatic import automatic, chosen, contending
+from benchmarks.gemm_automatic import plan
 from benchmarks.gemm_method import Family
 from benchmarks.gemm_shapes import KERNEL, Shape, tiles
 
@@ -20,14 +20,16 @@ class DryField:
 
     def __init__(self, shape: Shape, drift: float = 0.01) -> None:
         self._shape, self._drift = shape, drift
-        ours = {f"pipec {tile.name}": 1.05 + 0.03 * number for number, tile in enumerate(reversed(contending(shape)))}
+        # The kernel whose tiles are compared comes last, so that the fastest of all is none of them.
+        offered = sorted(plan(shape).contending, key=lambda tile: tile.example == KERNEL)
+        ours = {f"pipec {tile.name}": 1.05 + 0.03 * number for number, tile in enumerate(offered)}
         self.true = {name: factor for family in _OTHERS.values() for name, factor in family.items()} | ours
         self._ours = list(ours)
         self._random = random.Random(str(shape))
         self._turns = 0
         self.rounds: list[tuple[str, ...]] = []
         self.forgotten: set[str] = set()
-        self._kernels = {f"pipec {tile.name}" for tile in contending(shape) if tile.example == KERNEL}
+        self._kernels = {f"pipec {tile.name}" for tile in plan(shape).contending if tile.example == KERNEL}
 
     def clock(self, order: Sequence[str]) -> list[float]:
         assert not self.forgotten & set(order), "a contender that was forgotten is timed"
@@ -47,8 +49,16 @@ class DryField:
         return {self._ours[0]: "ValueError: pretended"}
 
     def named(self) -> Mapping[str, str]:
-        named = {"default": tiles(self._shape)[0], "automatic": automatic(self._shape), "chosen": chosen(self._shape)}
+        planned = plan(self._shape)
+        named = {"default": tiles(self._shape)[0], "automatic": planned.automatic, "chosen": planned.chosen}
         return {column: f"pipec {tile.name}" for column, tile in named.items()}
+
+    def among(self) -> Mapping[str, Collection[str]]:
+        planned = plan(self._shape)
+        return {
+            column: {f"pipec {tile.name}" for tile in found}
+            for column, found in (("dozen", planned.dozen), ("tuned", planned.searched))
+        }
 
     def kernel(self, name: str) -> bool:
         return name in self._kernels

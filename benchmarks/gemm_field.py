@@ -4,12 +4,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from benchmarks.gemm_automatic import automatic, chosen, contending
+from benchmarks.gemm_automatic import plan
 from benchmarks.gemm_build import Built
 from benchmarks.gemm_contenders import Judge, Launch, OfCublasLt, OfPipec, buffers, of_torch, of_triton
 from benchmarks.gemm_method import Family
@@ -64,7 +64,7 @@ class GpuField:
         self._failed: dict[str, str] = {}
         self._differences: dict[str, float] = {}
         self.launches: dict[str, Launch] = {}
-        self._kernels = {f"pipec {tile.name}" for tile in contending(shape) if tile.example == KERNEL}
+        self._kernels = {f"pipec {tile.name}" for tile in plan(shape).contending if tile.example == KERNEL}
 
     def candidates(self, family: Family) -> Sequence[str]:
         offered = self._families[family](self._shape) if family in self._families else {}
@@ -88,8 +88,16 @@ class GpuField:
     def named(self) -> Mapping[str, str]:
         first = tiles(self._shape)[0]
         assert first.example == DEFAULT.example
-        named = {"default": first, "automatic": automatic(self._shape), "chosen": chosen(self._shape)}
+        planned = plan(self._shape)
+        named = {"default": first, "automatic": planned.automatic, "chosen": planned.chosen}
         return {column: f"pipec {tile.name}" for column, tile in named.items()}
+
+    def among(self) -> Mapping[str, Collection[str]]:
+        planned = plan(self._shape)
+        return {
+            column: {f"pipec {tile.name}" for tile in found}
+            for column, found in (("dozen", planned.dozen), ("tuned", planned.searched))
+        }
 
     def kernel(self, name: str) -> bool:
         return name in self._kernels

@@ -3,7 +3,7 @@
 Nothing here knows a GPU: a `Field` offers candidates and a clock, on a real device (gemm_field.py) or pretended (gemm_dry.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -21,6 +21,8 @@ COLUMNS: dict[str, str] = {
     "automatic": "pipec with the tile that its model chooses, nothing measured",
     "best": "pipec with the fastest tile of that kernel",
     "chosen": "pipec with the kernel and the tile that pipec.library.gemm chooses, nothing measured",
+    "dozen": "pipec with the fastest of the dozen kernels and tiles that its model puts first in pipec.library.gemm",
+    "tuned": "pipec with the fastest of those that `tune` of pipec.library.gemm measures",
     "any": "pipec with the fastest tile of any example",
 }
 BASE = "cublaslt"
@@ -53,6 +55,10 @@ class Field(Protocol):
 
     def kernel(self, name: str) -> bool:
         """Whether a candidate is a tile of the kernel whose default, automatic and best tile are compared."""
+        ...
+
+    def among(self) -> Mapping[str, Collection[str]]:
+        """Columns that are the fastest of some of the candidates: "dozen" and "tuned"."""
         ...
 
     def forget(self, names: Sequence[str]) -> None:
@@ -92,6 +98,9 @@ def _winners(family: Family, found: Screening, on: Field, fixed: Mapping[str, st
     ranked = found.ranking
     best = next((name for name in ranked if on.kernel(name)), None)
     chosen = {column: name for column, name in fixed.items() if name in ranked}
+    for column, names in on.among().items():
+        if (first := next((name for name in ranked if name in names), None)) is not None:
+            chosen[column] = first
     return chosen | ({} if best is None else {"best": best}) | {"any": found.best}
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.common import RESULTS, surroundings
-from benchmarks.gemm_automatic import contending
+from benchmarks.gemm_automatic import plan, plan_all
 from benchmarks.gemm_build import build_all, key
 from benchmarks.gemm_method import COLUMNS, FAMILIES, Settings, measure, rounded
 from benchmarks.gemm_shapes import SHAPES, Shape, Tile, named
@@ -94,7 +94,10 @@ def _gpu(shapes: Sequence[Shape], options: argparse.Namespace) -> tuple[Any, dic
     import torch
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
-    wanted: dict[str, Tile] = {key(tile): tile for shape in shapes for tile in contending(shape)}
+    started = time.perf_counter()
+    plan_all(shapes)
+    print(f"{len(shapes)} shapes planned in {time.perf_counter() - started:.1f} s", flush=True)
+    wanted: dict[str, Tile] = {key(tile): tile for shape in shapes for tile in plan(shape).contending}
     started = time.perf_counter()
     built = build_all(list(wanted.values()), blocks)
     print(f"{len(built)} tiles built in {time.perf_counter() - started:.1f} s", flush=True)

@@ -61,7 +61,7 @@ def best(choices: Offer, sizes: Mapping[str, int], bench: Bench, *, patience: Pa
     """The fastest candidate on a device. Raises NothingRuns when none runs there."""
     ready: dict[str, Candidate] = {}
     dropped: list[tuple[Candidate, str]] = []
-    for candidate, reason in _considered(choices, sizes, bench.multiprocessors):
+    for candidate, reason in considered(choices, sizes, bench.multiprocessors):
         why = reason or bench.prepare(candidate)
         if why is None:
             ready[str(candidate)] = candidate
@@ -92,7 +92,7 @@ def best(choices: Offer, sizes: Mapping[str, int], bench: Bench, *, patience: Pa
     )
 
 
-def _considered(choices: Offer, sizes: Mapping[str, int], multiprocessors: int) -> Sequence[tuple[Candidate, str | None]]:
+def considered(choices: Offer, sizes: Mapping[str, int], multiprocessors: int) -> Sequence[tuple[Candidate, str | None]]:
     """Each candidate with what speaks against measuring it, the file's own first."""
     ranked = choices.ranked(sizes, multiprocessors)
     times = {one.candidate: one.prediction.seconds for one in ranked}

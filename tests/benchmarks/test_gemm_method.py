@@ -9,7 +9,7 @@ import pytest
 from samples import some
 
 from benchmarks import h200
-from benchmarks.gemm_automatic import automatic
+from benchmarks.gemm_automatic import automatic, plan
 from benchmarks.gemm_dry import DryField
 from benchmarks.gemm_method import BASE, Settings, measure
 from benchmarks.gemm_shapes import GROUPS, KERNEL, SHAPES, Shape, Tile, named, tiles
@@ -34,6 +34,9 @@ def test_each_contender_goes_in_with_its_best(measured: tuple[DryField, dict]) -
     assert field.true[names["cublaslt"]] == min(field.true[name] for name in tuned) < field.true[tuned[0]]
     assert names["triton"] == "triton 128x256" and names["torch"] == "torch"
     assert names["default"] == "pipec persistent" and names["automatic"] == f"pipec {automatic(SHAPE).name}"
+    for column, tiles_of in (("dozen", plan(SHAPE).dozen), ("tuned", plan(SHAPE).searched)):
+        offered = {f"pipec {tile.name}" for tile in tiles_of} - row["failed"].keys()
+        assert names[column] == next(name for name in row["screened"]["pipec"]["microseconds"] if name in offered)
     assert names["best"].startswith("pipec persistent") and field.kernel(names["best"]) and not field.kernel(names["any"])
 
 
@@ -68,12 +71,12 @@ def test_ratios_are_those_of_the_recorded_rounds(measured: tuple[DryField, dict]
 
 
 def test_ratios_are_true_though_the_device_drifts(measured: tuple[DryField, dict]) -> None:
-    """1 % a turn and 0.2 % of noise; a fixed order of seven turns would be off by up to 6 %."""
+    """1 % a turn and 0.2 % of noise; a fixed order of ten turns would be off by up to 9 %."""
     field, row = measured
     for column, figures in row["columns"].items():
         if column != BASE:
             wanted = field.true[row["columns"][BASE]["name"]] / field.true[figures["name"]]
-            assert figures["ratio"]["median"] == pytest.approx(wanted, rel=0.02)
+            assert figures["ratio"]["median"] == pytest.approx(wanted, rel=0.03)
     assert row["noise"]["low"] < 1 < row["noise"]["high"]
 
 
