@@ -53,6 +53,8 @@ CONDITIONS = [
     ("i % 3 == 1", "(i + 2) % 3 == 0"),
     ("i // 3 * 3 == i", "i % 3 < 1"),
     ("i == 1 or i == 3", "not (i != 1 and i != 3)"),  # one of them becomes a mask
+    ("i == 4 or i == 5", "i // 2 == 2"),  # a distance without a sign
+    ("i % 3 != 0", "i % 3 == 1 or i % 3 == 2"),
 ]
 
 

@@ -90,6 +90,20 @@ def test_a_number_asked_for_without_a_few_of_its_bits_is_one_of_a_few(seed: int)
         assert found == (wrapped(x + added, 32) & mask == asked), x
 
 
+@pytest.mark.parametrize("how", ["lt", "le", "gt", "ge"])
+@pytest.mark.parametrize(("less", "most"), [(4, 1), (1, 2), (7, 2**31 - 9), (2**31 - 3, 1)])
+def test_a_number_that_is_compared_without_a_sign_lies_between_two(less: int, most: int, how: str) -> None:
+    """Compilers make `x - 4 < 2` without signs of `x == 4 or x == 5`: nothing has to hold for it."""
+    arithmetic = Arithmetic({"x": RANGES["s32"]})
+    form, no_needs = arithmetic.apply(op("add.s32"), [atom(X), -less])
+    compared, needs = arithmetic.apply(op(f"setp.{how}.u32"), [form, wrapped(most, 32)])
+    assert not no_needs and not needs and "Apply" not in repr(compared) and "Choose" not in repr(compared)
+    for x in (*EDGES, *range(-20, 20)):
+        distance = (x - less) % 2**32
+        machine = {"lt": distance < most, "le": distance <= most, "gt": distance > most, "ge": distance >= most}[how]
+        assert (bool(compared) if isinstance(compared, int) else holds(compared, {X: x})) == machine, x  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_any_upper_half_and_mask_is_what_the_machine_computes(seed: int) -> None:
     draw = random.Random(seed)

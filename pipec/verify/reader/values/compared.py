@@ -25,6 +25,8 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
             return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
         equal = both(*(decided(Compare("eq", part)) for part in _all_zero(how, difference)))
         return equal if op.how == "eq" else negate(equal)
+    if (between := _between(how, op, forms)) is not None:
+        return between
     left, right = how.read(forms[0], op, True), how.read(forms[1], op, True)
     difference, strict = {
         "lt": (add(right, left, -1), 1),
@@ -39,6 +41,25 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     form = add(difference, Linear(-strict))
     least, most = how.bounds(form)
     return TRUE if least >= 0 else FALSE if most < 0 else _signs(how, form) or Compare("ge", form)
+
+
+def _between(how: Reading, op: Operation, forms: list[Linear]) -> Formula | None:
+    """Whether a number lies between two constants, which compilers ask of what is left of it by the smaller one, without a sign."""
+    form, most = forms[0], forms[1].constant & (1 << op.width) - 1
+    if op.signed or op.how not in _UP_TO or forms[1].terms or form.constant >= 0 or how.bounds(form)[0] >= 0:
+        return None
+    less, beyond = _UP_TO[op.how]
+    low, high = -form.constant, most - less - form.constant
+    if not low <= high < 1 << op.width - 1:
+        return None
+    number = how.read(Linear(0, form.terms), Operation(op.name, op.how, op.width, True, 1), True)
+    inside = both(Compare("ge", add(number, Linear(-low))), Compare("ge", add(Linear(high), number, -1)))
+    return negate(inside) if beyond else inside
+
+
+# Of comparisons without a sign: by how much less than the second number the first is at most, and whether it is asked for what is beyond.
+_UP_TO = {"lt": (1, False), "lo": (1, False), "le": (0, False), "ls": (0, False)}
+_UP_TO |= {"ge": (1, True), "hs": (1, True), "gt": (0, True), "hi": (0, True)}
 
 
 def _few(how: Reading, op: Operation, difference: Linear) -> Formula | None:
