@@ -107,7 +107,8 @@ def examples() -> dict[str, Callable[[], object]]:
     def attention() -> object:
         kernel = pipec.compile(ROOT / "examples" / "attention.pipe", constants={"CAUSAL": "true"})["attention"]
         q, k, v = (normal(1, 256, 64, dtype=bf16) for _ in range(3))
-        return kernel(q, k, v, np.zeros((1, 256, 64), bf16), 0.125, device="sim", options=quiet)
+        ones = np.ones(1, np.int32)  # the lengths of sequences, which only RAGGED reads
+        return kernel(q, k, v, ones, np.zeros((1, 256, 64), bf16), 0.125, device="sim", options=quiet)
 
     return {f"gemm {size}": gemm(size) for size in (256, 512, 1024)} | {"attention 256 x 256, causal": attention}
 

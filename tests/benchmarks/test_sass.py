@@ -156,15 +156,18 @@ def test_issue_of_a_k_block(name: str) -> None:
 
 
 @pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
-def test_issue_of_the_softmax() -> None:
+@pytest.mark.parametrize(
+    ("constants", "most"), [({}, 528), ({"D": 128, "CAUSAL": True, "RAGGED": True, "CTAS": 2}, 542)], ids=["64", "128-all"]
+)
+def test_issue_of_the_softmax(constants: dict[str, int | bool], most: int) -> None:
     import pipec
 
     tool = disassembler()
     assert tool is not None
-    program = pipec.compile(Path(__file__).parents[2] / "examples" / "attention.pipe")
+    program = pipec.compile(Path(__file__).parents[2] / "examples" / "attention.pipe", constants=constants)
     found = [loop for loop in loops(disassembled(program.cubin(), tool)) if "exponential" in loop.work]
-    # 112 of 128 scores, the others by a polynomial, and the factor of what was summed before: 264 instructions for 64 keys.
-    assert len(found) == 2 and all(loop.work["exponential"] == 113 and loop.issued <= 528 for loop in found)
+    # 112 of 128 scores, the others by a polynomial, and the factor of what was summed before: 264 or 271 instructions for 64 keys.
+    assert len(found) == 2 and all(loop.work["exponential"] == 113 and loop.issued <= most for loop in found)
 
 
 def test_the_record_is_of_the_examples() -> None:

@@ -26,7 +26,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 SIZES: dict[str, dict[str, int]] = {
-    "attention": {"H": 4, "S": 1024, "T": 1024},
+    "attention": {"H": 4, "KEPT": 4, "SEQUENCES": 1, "S": 1024, "T": 1024},
     "attention_sm90": {"H": 4, "S": 1024, "T": 1024},
     "attention_sm90_decode": {"H": 32, "G": 4, "T": 4096},
 }

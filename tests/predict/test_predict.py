@@ -56,7 +56,7 @@ def test_long_loops_go_on_at_their_pace(loop: int) -> None:
     ("name", "sizes"),
     [
         ("gemm", {"M": 128, "N": 256, "K": 1 << 20}),
-        ("attention", {"H": 4, "S": 512, "T": 1 << 17}),
+        ("attention", {"H": 4, "KEPT": 4, "SEQUENCES": 1, "S": 512, "T": 1 << 17}),
         ("attention_sm90_persistent", {"H": 4, "KEPT": 4, "SEQUENCES": 1, "S": 512, "T": 1 << 17}),
         ("softmax", {"M": 300, "N": 1 << 17}),
     ],
@@ -125,7 +125,7 @@ def test_a_mask_halves_the_work_of_attention() -> None:
 @pytest.mark.parametrize("name", ["attention", "attention_sm90", "attention_sm90_persistent"])
 def test_the_block_with_most_to_do_is_the_one_that_counts(name: str) -> None:
     """With a mask that is the first one, the last one, or each of two halves of a tile in turn."""
-    sizes = {"H": 32, "S": 4096, "T": 4096} | ({"KEPT": 32, "SEQUENCES": 1} if name.endswith("persistent") else {})
+    sizes = {"H": 32, "S": 4096, "T": 4096} | ({} if name == "attention_sm90" else {"KEPT": 32, "SEQUENCES": 1})
     full, causal = (example(name, {"D": 64, "BM": 128, "CAUSAL": masked}, **sizes) for masked in (False, True))
     assert 0.48 < causal.flops / full.flops < 0.56 and 0.45 < causal.seconds / full.seconds < 0.65
     assert causal.work.evenness < 1.02
@@ -137,14 +137,14 @@ def test_the_block_with_most_to_do_is_the_one_that_counts(name: str) -> None:
 
 def test_warps_of_all_roles_share_the_schedulers() -> None:
     """Two roles compute a softmax each, and neither alone takes as long as the block."""
-    one = example("attention", {"D": 128}, H=16, S=8192, T=8192)
+    one = example("attention", {"D": 128}, H=16, KEPT=16, SEQUENCES=1, S=8192, T=8192)
     first, second = (role.slots.cycles(one.device) for role in one.work.roles if role.name.startswith("softmax"))
     assert first == second and max(loop.period * 64 for loop in one.loops) > 0.9 * (first + second)
 
 
 def test_threads_that_set_the_pace_are_named() -> None:
     """Not the stages of the ring, which would not help."""
-    shared = example("attention", {"D": 128}, H=16, S=4096, T=4096)
+    shared = example("attention", {"D": 128}, H=16, KEPT=16, SEQUENCES=1, S=4096, T=4096)
     alone = example("attention_sm90", {"D": 64}, H=16, S=4096, T=4096)
     said = [finding(one.loops[0]) for one in (shared, alone)]
     assert [one.bound for one in said] == ["schedulers", "work"] and all(one.enough is None for one in said)
@@ -154,8 +154,8 @@ def test_threads_that_set_the_pace_are_named() -> None:
 
 def test_what_a_column_decides_is_computed_on_one_side() -> None:
     """Exponentials of seven columns of eight by the special-function units, one of eight by a polynomial."""
-    work = example("attention", {"D": 64, "POLYNOMIAL": 2}, H=1, S=256, T=128).work
-    none = example("attention", {"D": 64, "POLYNOMIAL": 0}, H=1, S=256, T=128).work
+    work = example("attention", {"D": 64, "POLYNOMIAL": 2}, H=1, KEPT=1, SEQUENCES=1, S=256, T=128).work
+    none = example("attention", {"D": 64, "POLYNOMIAL": 0}, H=1, KEPT=1, SEQUENCES=1, S=256, T=128).work
     special = [next(role.slots.special for role in one.roles if role.name == "softmax_one") for one in (work, none)]
     assert special[0] / special[1] == pytest.approx(7 / 8, rel=0.02)
 
