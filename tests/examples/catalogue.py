@@ -35,7 +35,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BN": "24"},
     ),
     "gemm_mn_major": ({"AB": "f16", "BM": "64"}, {"AB": "tf32", "BK": "32", "BN": "64"}, {"AB": "e4m3", "BK": "64"}),
-    "gemm_k_group": ({"K_GROUP": "1"}, {"K_GROUP": "3", "STAGES": "6", "BK": "32"}, {"K_GROUP": "4", "BK": "16"}),
+    "gemm_k_group": ({"K_GROUP": "1"}, {"K_GROUP": "3", "STAGES": "6", "BK": "32"}, {"K_GROUP": "4", "BK": "16", "STAGES": "8"}),
     "gemm_split_k": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "3", "BM": "64", "STAGES": "1"}, {"SPLITS": "8", "BN": "96"}),
     "gemm_split_k_serial": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "2", "BM": "64", "STAGES": "1"}, {"SPLITS": "5", "BN": "96"}),
     "gemm_grouped": (

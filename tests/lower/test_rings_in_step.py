@@ -61,7 +61,7 @@ def test_a_ring_that_is_skipped_is_not_in_step(condition: str) -> None:
 
 def test_the_loop_counts_one_ring() -> None:
     """Three numbers change from turn to turn: the stage, the phase and k. LLVM found the phases to be one by itself, but not the stages."""
-    ptx = pipec.compile(EXAMPLES / "programmatic_launch.pipe").ptx
+    ptx = pipec.compile(EXAMPLES / "programmatic_launch.pipe", constants={"STAGES": 4}).ptx
     role = ptx.partition(".visible .entry project")[2].partition("// mma(warps=1)")[2].partition("tcgen05.mma")[0]
     # By one turn, and for four stages by a quarter of the word that holds the stage and an eighth of that with the phase.
     steps = re.findall(rf"add\.s32 \t%r\d+, %r\d+, (1|{1 << 30}|{1 << 29});", role)
