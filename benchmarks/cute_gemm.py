@@ -1,9 +1,10 @@
 """The GEMM of gemm.pipe in CuTe DSL, no GPU needed; writes its cubin for sm_100a to standard output. Run by benchmarks/sass.py.
 
-D[M, N] = A[M, K] @ B[N, K].T, bf16, tile 128 x 256 x 64, 4 stages: a warp loads, a warp multiplies, four warps store. With
-nvidia-cutlass-dsl 4.8.1.
+D[M, N] = A[M, K] @ B[N, K].T, bf16, tile 128 x 256 x 64, 4 stages: a warp loads, a warp multiplies, four warps store. With GEMM_BK=128 in
+the environment a stage has two K blocks, which 4 copies load. With nvidia-cutlass-dsl 4.8.1.
 """
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +15,8 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.memory import SmemAllocator, TmemAllocator
 from cutlass.utils import blackwell_helpers
 
-BM, BN, BK, STAGES = 128, 256, 64, 4
+BM, BN, BK = 128, 256, int(os.environ.get("GEMM_BK", "64"))
+STAGES = 256 // BK
 EPILOGUE_WARPS, LOAD_WARP, MMA_WARP = 4, 4, 5
 THREADS = 6 * 32
 SUBTILES = 8  # of an accumulator, one after the other

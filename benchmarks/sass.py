@@ -234,23 +234,28 @@ def figures(path: Path, tool: str) -> dict[str, Any]:
 
 
 # Each writes the cubin of the tile of gemm.pipe to standard output, and its version to standard error.
-_RIVALS = {
-    "triton": "import sys, triton, triton_gemm; sys.stdout.buffer.write(triton_gemm.compile_once()[2].asm['cubin']); "
-    "print(triton.__version__, file=sys.stderr)",
-    "cute": "import sys, importlib.metadata, cute_gemm; sys.stdout.buffer.write(cute_gemm.cubin()); "
-    "print(importlib.metadata.version('nvidia-cutlass-dsl'), file=sys.stderr)",
-}
+_TRITON = (
+    "import sys, triton, triton_gemm; sys.stdout.buffer.write(triton_gemm.compile_once()[2].asm['cubin']); "
+    "print(triton.__version__, file=sys.stderr)"
+)
+_CUTE = (
+    "import sys, importlib.metadata, cute_gemm; sys.stdout.buffer.write(cute_gemm.cubin()); "
+    "print(importlib.metadata.version('nvidia-cutlass-dsl'), file=sys.stderr)"
+)
 
 
 def rivals(tool: str, cute: str = sys.executable) -> dict[str, Any]:
     """The same GEMM from other compilers, each in a process of its own; or why there is none."""
-    interpreters = {"triton": sys.executable, "cute": cute}
-    return {name: _rival(tool, interpreters[name], program) for name, program in _RIVALS.items()}
+    return {
+        "triton": _rival(tool, sys.executable, _TRITON, {}),
+        "cute": _rival(tool, cute, _CUTE, {}),
+        "cute, two K blocks a turn": _rival(tool, cute, _CUTE, {"GEMM_BK": "128"}),
+    }
 
 
-def _rival(tool: str, interpreter: str, program: str) -> Any:
+def _rival(tool: str, interpreter: str, program: str, more: dict[str, str]) -> Any:
     # CuTe DSL asks the driver for the architecture unless it is told.
-    environment = {**os.environ, "CUTE_DSL_ARCH": "sm_100a", "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, "CUTE_DSL_ARCH": "sm_100a", "PYTHONWARNINGS": "ignore", **more}
     folder = ROOT / "benchmarks"
     run = subprocess.run([interpreter, "-c", program], capture_output=True, cwd=folder, env=environment, check=False)
     told = run.stderr.decode().strip().splitlines()
