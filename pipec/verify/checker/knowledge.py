@@ -10,13 +10,16 @@ of an integer: bit `use * entries + entry`, so that all uses move down by one sh
 thread does) or *some* (what all its threads together know, which is what an arrival of all of them hands over).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipec.record import mutable, record
 from pipec.verify.checker.configuration import Configuration, Layout, Refused, need, reached
 from pipec.verify.network import Arrive, Network, Ring, Wait
 
 Facts = int
+# The facts that somebody knows, by who; and what an event does to them, which raises Refused where it must not come to it.
+Sets = dict[tuple[int, ...], Facts]
+Step = Callable[[Sets], None]
 Member = tuple[int, int]  # a process in a CTA: its number and the rank
 Barrier = tuple[int, int]  # a ring and the CTA of the barrier
 EACH, TOGETHER, GIVEN = range(3)
@@ -52,11 +55,12 @@ class Passage:
 
 def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
     """Follows what is known along all passages until no way into a node knows less than the others. Raises Refused."""
-    known: dict[int | None, Knowledge] = {None: Knowledge.start(Entries(layout))}
-    onwards: dict[int | None, list[Passage]] = {}
+    entries = Entries(layout)
+    known: dict[int | None, Knowledge] = {None: Knowledge.start(entries)}
+    onwards: dict[int | None, list[Following]] = {}
     for passage in passages:
         # By the node they leave: a node whose facts did not shrink gives its passages nothing new to check.
-        onwards.setdefault(passage.source, []).append(passage)
+        onwards.setdefault(passage.source, []).append(Following(entries, passage))
     changed: set[int | None] = {None}
     for _ in range((_MOST_ROUNDS + 4 * layout.window) * len(onwards)):
         # The first in the order of the passages: a loop settles before what comes behind it is followed.
@@ -64,11 +68,11 @@ def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
         if source == _SETTLED:
             return
         changed.remove(source)
-        for passage in onwards[source]:
-            after = known[source].after(passage)
-            before = known.setdefault(passage.target, after)
-            if (before is after or before.weaken(after)) and passage.target in onwards:
-                changed.add(passage.target)
+        for following in onwards[source]:
+            after, target = following.after(known[source]), following.passage.target
+            before = known.setdefault(target, after)
+            if (before is after or before.weaken(after)) and target in onwards:
+                changed.add(target)
     raise Refused("what the processes know of each other does not settle")
 
 
@@ -97,6 +101,7 @@ class Entries:
         self.stages, self.spots = [ring.stages for ring in layout.network.rings], [*map(spots, layout.network.rings)]
         self.arriving = [_arriving(layout.network, ring) for ring in range(len(layout.network.rings))]
         self.width = len(self.groups)
+        self._masks: dict[tuple[tuple[int, ...], int], list[tuple[Facts, int]]] = {}
         self.start: Facts = (1 << layout.window * self.width) - 1  # what all know when the kernel begins
 
     def _entry(self, ring: int) -> int:
@@ -107,16 +112,20 @@ class Entries:
     def fact(self, entry: int, use: int) -> Facts:
         return 1 << use * self.width + entry
 
-    def lowered(self, by: Sequence[int], sets: Iterable[Facts]) -> dict[Facts, Facts]:
+    def lowered(self, by: tuple[int, ...], sets: Iterable[Facts]) -> dict[Facts, Facts]:
         """Sets of facts -> the same facts about uses that count less, group by group."""
-        width, different = len(self.groups), {*sets}
-        longest = max(facts.bit_length() for facts in different) // (width or 1) + 1
-        every_use = sum(1 << use * width for use in range(longest))
+        different = {*sets}
+        longest = max(facts.bit_length() for facts in different) // (self.width or 1) + 1
+        masks = self._masks.get((by, longest)) or self._masks.setdefault((by, longest), self._moving(by, longest))
+        return {facts: sum([(facts & mask) >> shift for mask, shift in masks]) for facts in different}
+
+    def _moving(self, by: Sequence[int], longest: int) -> list[tuple[Facts, int]]:
+        """The entries that move equally far, in so many uses, and how far."""
+        every_use = sum(1 << use * self.width for use in range(longest))
         entries: dict[int, int] = {}
         for entry, group in enumerate(self.groups):
             entries[by[group]] = entries.get(by[group], 0) | 1 << entry
-        masks = [(every_use * mask, shift * width) for shift, mask in entries.items()]
-        return {facts: sum([(facts & mask) >> shift for mask, shift in masks]) for facts in different}
+        return [(every_use * mask, shift * self.width) for shift, mask in entries.items()]
 
 
 def spots(ring: Ring) -> tuple[int, ...]:
@@ -165,13 +174,13 @@ class Knowledge:
     arrivals hand over: of a complete use (GIVEN, ring, spot, use), of one member (who, process, rank, ring, spot, use)."""
 
     entries: Entries
-    sets: dict[tuple[int, ...], Facts]
+    sets: Sets
 
     @classmethod
     def start(cls, entries: Entries) -> "Knowledge":
         layout, rings = entries.layout, entries.network.rings
         first = Configuration(layout)
-        sets: dict[tuple[int, ...], Facts] = {}
+        sets: Sets = {}
         for number, process in enumerate(entries.network.processes):
             sets |= {(who, number, rank): entries.start for rank in process.ranks for who in (EACH, TOGETHER)}
         for ring in layout.group_of:
@@ -180,119 +189,7 @@ class Knowledge:
                     sets |= {(GIVEN, ring, spot, use): entries.start for spot in spots(rings[ring])}
         return cls(entries, sets)
 
-    def after(self, passage: Passage) -> "Knowledge":
-        made = Knowledge(self.entries, dict(self.sets))
-        for event in passage.events:
-            try:
-                made._follow(event)
-            except Refused as why:
-                raise Refused(f"line {event.line}: {why}") from None
-        made._lower(passage.lowered)
-        return made
-
-    # ------------------------------------------------------------------------------------------------------------ events
-
-    def _follow(self, event: Event) -> None:
-        network, ring = self.entries.network, event.action.use.ring
-        if isinstance(event.action, Wait):
-            for rank in network.processes[event.process].ranks:
-                self._wait((event.process, rank), (ring, spot_of(network.rings[ring], rank)), event.use)
-            if event.last:
-                self._drop(ring, event.use)
-            return
-        # (Who has ended hands nothing over.)
-        for rank, spot in reached(network, event.process, event.action) if not event.ends else ():
-            self._arrive((event.process, rank), (ring, spot), event.use, part=event.action.part)
-        if event.completes:
-            self._drop(ring, event.use - self.entries.stages[ring])
-            for spot in self.entries.spots[ring]:
-                self._complete((ring, spot), event)
-
-    def _arrive(self, member: Member, barrier: Barrier, use: int, *, part: bool) -> None:
-        self._knows_before(member, barrier, use, "the arrival can come while the phase before is still open")
-        # An arrival by a part of the threads (an elected lane) speaks for what each thread knows: what the others have seen it may not
-        # know.
-        for who, what in ((EACH, EACH), (TOGETHER, EACH if part else TOGETHER)):
-            handed = (who, *member, *barrier, use)
-            self.sets[handed] = self.sets.get(handed, 0) | self.sets[what, *member]
-
-    def _knows_before(self, member: Member, barrier: Barrier, use: int, why: str) -> None:
-        before = use - self.entries.stages[barrier[0]]
-        entry = self.entries.ring.get(barrier)
-        if entry is not None:
-            need(before >= 0 and self.sets[EACH, *member] & self.entries.fact(entry, before) != 0, why)
-
-    def _complete(self, barrier: Barrier, event: Event) -> None:
-        network, (ring, spot) = self.entries.network, barrier
-        arrived = [member for member in self.entries.arriving[ring] if (EACH, *member, *barrier, event.use) in self.sets]
-        # The ring as a whole is complete, by the counts of the configuration; each CTA's own barrier has to be too.
-        need(bool(arrived), "a barrier of another CTA gets none of its arrivals")
-        if network.rings[ring].kind == "warp":
-            return  # the lanes of each warp learn from each other only, see _receive
-        total = 0
-        for member in arrived:
-            # The phase ends with the last arrival, so whoever waits comes after all of them: the union, not the intersection.
-            total |= self.sets.pop((TOGETHER, *member, *barrier, event.use))
-            del self.sets[EACH, *member, *barrier, event.use]
-        self.sets[GIVEN, *barrier, event.use] = total
-        before = event.use - self.entries.stages[ring]
-        for waiter in event.waited if barrier in self.entries.ring else ():
-            for rank in ranks_at(network, ring, spot, waiter):
-                # Condition 2: the arrivals that complete this phase must come after every wait for the one before, or a slow waiter
-                # finds the parity flipped twice and waits for a phase that is over.
-                seen = total & self.entries.fact(self.entries.waiter[barrier, (waiter, rank)], before)
-                need(seen != 0, f"the phase can complete before `{network.processes[waiter].role}` has seen the phase before")
-
-    def _drop(self, ring: int, use: int) -> None:
-        """What was handed over and nobody waits for any more: who has waited for it knows it."""
-        for spot in self.entries.spots[ring]:
-            self.sets.pop((GIVEN, ring, spot, use), None)
-            for member in self.entries.arriving[ring]:
-                for who in (EACH, TOGETHER):
-                    self.sets.pop((who, *member, ring, spot, use), None)
-
-    def _wait(self, member: Member, barrier: Barrier, use: int) -> None:
-        why = "the wait can come while the phase before is open, and take its parity for the other"
-        self._knows_before(member, barrier, use, why)
-        self._receive(member, barrier, use)
-        if barrier not in self.entries.ring:
-            return
-        waited = self.entries.fact(self.entries.waiter[barrier, member], use)
-        if self.sets[TOGETHER, *member] & waited:
-            # A process that waits for a use again: what was known of the first wait says nothing of this one.
-            self.sets.update([(who, facts & ~waited) for who, facts in self.sets.items()])
-        complete = self.entries.fact(self.entries.ring[barrier], use)
-        # Of several threads each knows only that it has waited itself; that all have is known to them together.
-        alone = self.entries.network.processes[member[0]].threads == 1
-        self._learn(member, complete | waited if alone else complete, complete | waited)
-
-    def _receive(self, member: Member, barrier: Barrier, use: int) -> None:
-        """What the arrivals of a completed phase hand over. Lanes of a warp that meet learn from those of their own warp only."""
-        if given := self.sets.get((GIVEN, *barrier, use)):
-            self._learn(member, given, given)
-        if self.entries.network.rings[barrier[0]].kind != "warp":
-            return
-        processes = self.entries.network.processes
-        mine = set(processes[member[0]].warps)
-        for other in self.entries.arriving[barrier[0]]:
-            every = self.sets.get((EACH, *other, *barrier, use), 0)
-            together = self.sets.get((TOGETHER, *other, *barrier, use), 0)
-            theirs = set(processes[other[0]].warps)
-            # The lanes of one warp reconverge: everybody who takes part learns what the others know together.
-            if len(mine) == 1 and mine == theirs:
-                self._learn(member, together, together)
-            elif mine <= theirs:
-                self._learn(member, every, every | (together if theirs <= mine else 0))
-            elif theirs <= mine:
-                self._learn(member, 0, together)
-
-    def _learn(self, member: Member, each: Facts, together: Facts) -> None:
-        self.sets[EACH, *member] |= each
-        self.sets[TOGETHER, *member] |= together
-
-    # ------------------------------------------------------------------------------------------- sets of facts as a whole
-
-    def _lower(self, by: Sequence[int]) -> None:
+    def lower(self, by: tuple[int, ...]) -> None:
         """Follows Configuration.lower."""
         if not any(by):
             return
@@ -311,3 +208,154 @@ class Knowledge:
             return False
         self.sets = common
         return True
+
+
+class Following:
+    """A passage, to be followed: what each of its events does to sets of facts, with all that does not depend on what is known worked out
+    once. A passage in a loop is followed as often as it takes for what is known there to settle."""
+
+    def __init__(self, entries: Entries, passage: Passage) -> None:
+        self.entries, self.network, self.passage = entries, entries.network, passage
+        self.steps = [(event.line, step) for event in passage.events for step in self._event(event)]
+
+    def after(self, known: Knowledge) -> Knowledge:
+        made, line = Knowledge(self.entries, dict(known.sets)), 0
+        try:
+            for line, step in self.steps:
+                step(made.sets)
+        except Refused as why:
+            raise Refused(f"line {line}: {why}") from None
+        made.lower(self.passage.lowered)
+        return made
+
+    def _event(self, event: Event) -> Iterator[Step]:
+        network, ring = self.network, event.action.use.ring
+        if isinstance(event.action, Wait):
+            for rank in network.processes[event.process].ranks:
+                yield from self._wait((event.process, rank), (ring, spot_of(network.rings[ring], rank)), event.use)
+            if event.last:
+                yield self._drop(ring, event.use)
+            return
+        # (Who has ended hands nothing over.)
+        for rank, spot in reached(network, event.process, event.action) if not event.ends else ():
+            yield from self._arrive((event.process, rank), (ring, spot), event.use, part=event.action.part)
+        if event.completes:
+            yield self._drop(ring, event.use - self.entries.stages[ring])
+            for spot in self.entries.spots[ring]:
+                yield self._complete((ring, spot), event)
+
+    def _arrive(self, member: Member, barrier: Barrier, use: int, *, part: bool) -> Iterator[Step]:
+        yield from self._knows_before(member, barrier, use, "the arrival can come while the phase before is still open")
+        each, together = (EACH, *member), (TOGETHER, *member)
+        each_handed, together_handed = (*each, *barrier, use), (*together, *barrier, use)
+        # An arrival by a part of the threads (an elected lane) speaks for what each thread knows: what the others have seen it may not
+        # know.
+        speaks_for = each if part else together
+
+        def arrive(sets: Sets) -> None:
+            sets[each_handed] = sets.get(each_handed, 0) | sets[each]
+            sets[together_handed] = sets.get(together_handed, 0) | sets[speaks_for]
+
+        yield arrive
+
+    def _knows_before(self, member: Member, barrier: Barrier, use: int, why: str) -> Iterator[Step]:
+        before, entry = use - self.entries.stages[barrier[0]], self.entries.ring.get(barrier)
+        if entry is not None:
+            each, fact = (EACH, *member), self.entries.fact(entry, before) if before >= 0 else 0
+            yield lambda sets: need(sets[each] & fact != 0, why)
+
+    def _complete(self, barrier: Barrier, event: Event) -> Step:
+        network, (ring, spot), use = self.network, barrier, event.use
+        arriving = [((EACH, *one, *barrier, use), (TOGETHER, *one, *barrier, use)) for one in self.entries.arriving[ring]]
+        given, is_of_warps = (GIVEN, *barrier, use), network.rings[ring].kind == "warp"
+        before = use - self.entries.stages[ring]
+        waits = [
+            (network.processes[waiter].role, self.entries.fact(self.entries.waiter[barrier, (waiter, rank)], before))
+            for waiter in (event.waited if barrier in self.entries.ring and not is_of_warps else ())
+            for rank in ranks_at(network, ring, spot, waiter)
+        ]
+
+        def complete(sets: Sets) -> None:
+            arrived = [keys for keys in arriving if keys[0] in sets]
+            # The ring as a whole is complete, by the counts of the configuration; each CTA's own barrier has to be too.
+            need(bool(arrived), "a barrier of another CTA gets none of its arrivals")
+            if is_of_warps:
+                return  # the lanes of each warp learn from each other only, see _receive
+            total = 0
+            for each, together in arrived:
+                # The phase ends with the last arrival, so whoever waits comes after all of them: the union, not the intersection.
+                total |= sets.pop(together)
+                del sets[each]
+            sets[given] = total
+            for role, seen in waits:
+                # Condition 2: the arrivals that complete this phase must come after every wait for the one before, or a slow waiter
+                # finds the parity flipped twice and waits for a phase that is over.
+                need(total & seen != 0, f"the phase can complete before `{role}` has seen the phase before")
+
+        return complete
+
+    def _drop(self, ring: int, use: int) -> Step:
+        """What was handed over and nobody waits for any more: who has waited for it knows it."""
+        spots_, arriving = self.entries.spots[ring], self.entries.arriving[ring]
+        dropped: list[tuple[int, ...]] = [(GIVEN, ring, spot, use) for spot in spots_]
+        dropped += [(who, *member, ring, spot, use) for spot in spots_ for member in arriving for who in (EACH, TOGETHER)]
+
+        def drop(sets: Sets) -> None:
+            for key in dropped:
+                sets.pop(key, None)
+
+        return drop
+
+    def _wait(self, member: Member, barrier: Barrier, use: int) -> Iterator[Step]:
+        why = "the wait can come while the phase before is open, and take its parity for the other"
+        yield from self._knows_before(member, barrier, use, why)
+        yield from self._receive(member, barrier, use)
+        if barrier not in self.entries.ring:
+            return
+        each, together = (EACH, *member), (TOGETHER, *member)
+        waited = self.entries.fact(self.entries.waiter[barrier, member], use)
+        complete = self.entries.fact(self.entries.ring[barrier], use)
+        # Of several threads each knows only that it has waited itself; that all have is known to them together.
+        alone = self.network.processes[member[0]].threads == 1
+        known_to_each, known_together = complete | waited if alone else complete, complete | waited
+
+        def wait(sets: Sets) -> None:
+            if sets[together] & waited:
+                # A process that waits for a use again: what was known of the first wait says nothing of this one.
+                sets.update([(who, facts & ~waited) for who, facts in sets.items()])
+            sets[each] |= known_to_each
+            sets[together] |= known_together
+
+        yield wait
+
+    def _receive(self, member: Member, barrier: Barrier, use: int) -> Iterator[Step]:
+        """What the arrivals of a completed phase hand over. Lanes of a warp that meet learn from those of their own warp only."""
+        each, together, given = (EACH, *member), (TOGETHER, *member), (GIVEN, *barrier, use)
+
+        def receive(sets: Sets) -> None:
+            handed = sets.get(given, 0)
+            sets[each] |= handed
+            sets[together] |= handed
+
+        yield receive
+        if self.network.rings[barrier[0]].kind == "warp":
+            yield from [self._of_lanes(member, other, (*barrier, use)) for other in self.entries.arriving[barrier[0]]]
+
+    def _of_lanes(self, member: Member, other: Member, use: tuple[int, int, int]) -> Step:
+        mine, theirs = (set(self.network.processes[process].warps) for process, _ in (member, other))
+        each, together = (EACH, *member), (TOGETHER, *member)
+        of_each, of_all = (EACH, *other, *use), (TOGETHER, *other, *use)
+
+        def learn(sets: Sets) -> None:
+            every, all_of_them = sets.get(of_each, 0), sets.get(of_all, 0)
+            # The lanes of one warp reconverge: everybody who takes part learns what the others know together.
+            if len(mine) == 1 and mine == theirs:
+                sets[each] |= all_of_them
+                sets[together] |= all_of_them
+            elif mine <= theirs:
+                sets[each] |= every
+                sets[together] |= every | (all_of_them if theirs <= mine else 0)
+            elif theirs <= mine:
+                sets[together] |= all_of_them
+
+        return learn
