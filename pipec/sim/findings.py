@@ -21,6 +21,7 @@ CheckName = Literal[
     "split",
     "layout",
     "linear",
+    "steps",
     "peer",
     "lanes",
     "grid",
@@ -65,6 +66,12 @@ CHECKS: dict[CheckName, Check] = {
     "linear": Check(
         "layout",
         "an MMA or a tensor copy that reads with a swizzle what threads stored without one: right only if the data came swizzled",
+        documents="warn",
+        practice="warn",
+    ),
+    "steps": Check(
+        "layout",
+        "MMAs that read the same two boxes and go through K in one of them otherwise than in the other",
         documents="warn",
         practice="warn",
     ),

@@ -74,6 +74,21 @@ def test_what_fits_is_not_reported():
     assert gemm(gemm_ptx(), Options(), dtype="u16").findings == []
 
 
+# What the descriptors say fits the boxes, and the sums are wrong: the second MMA takes other elements of B than those of its K.
+OUT_OF_STEP = {
+    "starts a step too far in one MMA": (changed("add.s64 %rd6, %rd4, 2;", "add.s64 %rd6, %rd4, 4;"), {}, "along rows"),
+    "starts where the one before it did": (changed("add.s64 %rd6, %rd4, 2;", "mov.b64 %rd6, %rd4;"), {}, "along rows"),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_STEP)
+def test_of_one_pair_of_boxes_all_go_through_k_alike(name):
+    text, _, words = OUT_OF_STEP[name]
+    found = gemm(text, Options()).findings
+    assert found and {one.check for one in found} == {"steps"} and {one.severity for one in found} == {"warn"}
+    assert all(words in one.message and one.message.count("tcgen05.mma of role `mma`") == 2 for one in found)
+
+
 @pytest.mark.parametrize("severity", ["warn", "off"])
 def test_the_check_is_switched_by_its_name(severity):
     # Four instructions, two operands each.
@@ -88,12 +103,29 @@ HOPPER_FAULTS = {
 }
 
 
-def hopper(swizzle: str, dtype: str, text: str) -> None:
+def hopper(swizzle: str, dtype: str, text: str) -> Result:
     a, b, d = np.ones((64, 64), ml_dtypes.bfloat16), np.ones((32, 64), ml_dtypes.bfloat16), np.zeros((64, 32), np.float32)
     maps = [TensorMapArgument(TensorMap(dtype, (64, len(x)), (128,), (64, len(x)), swizzle=swizzle), x, False) for x in (a, b)]
     out = TensorMapArgument(TensorMap("f32", (32, 64), (128,), (32, 64)), d)
     arguments = [*maps, out, ArrayArgument(d)]
-    launch(text, block=128, dynamic_smem=16384 + 8192, arguments=arguments, options=Options(checks={"uninitialised": "off"}))
+    return launch(
+        text, block=128, dynamic_smem=16384 + 8192, arguments=arguments, options=Options(checks={"uninitialised": "off"})
+    )
+
+
+B_AS_IT_IS = "p, 1, 1, 0, 0;"
+
+
+def test_a_transposed_operand_that_fits_the_box():
+    """64 bytes of N from steps 0 to 2 of K on are there, and those from step 3 on go on in the next row."""
+    with pytest.raises(SimulationError, match="bytes 0..15 of row 1 of the box") as caught:
+        hopper("128B", "bf16", HOPPER.replace(B_AS_IT_IS, "p, 1, 1, 0, 1;"))
+    assert {one.check for one in caught.value.findings} == {"layout", "steps"}
+
+
+def test_a_transposed_operand_of_one_mma():
+    result = hopper("128B", "bf16", HOPPER.replace(B_AS_IT_IS, "p, 1, 1, 0, 1;", 1))
+    assert {one.check for one in result.findings} == {"steps"} and "along columns" in result.findings[0].message
 
 
 @pytest.mark.parametrize("name", HOPPER_FAULTS)

@@ -96,6 +96,20 @@ def _granules(reading: Reading) -> np.ndarray:
     return np.ascontiguousarray(offsets[:, ::GRANULE]) // GRANULE
 
 
+@lru_cache(maxsize=4096)
+def first_step(reading: Reading, tile: Tile) -> tuple[str, float] | None:
+    """Along which dimension of the box K goes, and where the operand begins there, in instructions' worth of K; None where the box
+    does not tell."""
+    if reading.descriptor.layout == "none" or reading.descriptor.layout != tile.swizzle:
+        return None
+    chunk, row = tile.place(reading.granules[:1, :1])
+    if not reading.mn_major:
+        return "rows", int(chunk[0, 0]) * GRANULE / reading.element_bytes / reading.k
+    # What lies behind the first two dimensions are other parts of M or N.
+    steps = tile.box[1] if len(tile.box) > 1 else 1
+    return None if steps % 8 else ("columns", int(row[0, 0]) % steps / reading.k)
+
+
 def wrong_type(reading: Reading, tile: Tile) -> bool:
     known = _FORMATS.get(tile.dtype)
     return known is not None and reading.format not in known
@@ -135,7 +149,9 @@ def _misplaced(reading: Reading, tile: Tile, inside: np.ndarray) -> str | None:
         if column and inside[first, column - 1] and swizzled:
             before = chunk[first, column - 1], row[first, column - 1]
             following = chunk[first, column] == before[0] + 1 and row[first, column] == before[1]
-            if not following and (not reading.mn_major or chunk[first, column]):
+            # An operand along M or N goes on in another atom, of 8 steps of K.
+            elsewhere = reading.mn_major and not chunk[first, column] and (row[first, column] - before[1]) % 8 == 0
+            if not following and not elsewhere:
                 return _told(line_name, first, chunk_name, column, chunk[first, column], row[first, column])
     # An instruction multiplies 32 bytes of K, so that is how far apart operands begin.
     if swizzled and not reading.mn_major and inside[0, 0] and chunk[0, 0] % 2:

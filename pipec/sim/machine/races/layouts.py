@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...findings import CheckName
-from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement
+from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement, first_step
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
 from ...units.swizzle import SwizzleName
 from .ledger import Access, Cells, Ledger
@@ -18,7 +18,8 @@ from .shadow import Shadow, distinct
 
 @dataclass(frozen=True)
 class Misreading:
-    """`reader` takes what `writer` wrote for something else; `why` says where they differ."""
+    """`reader` takes what `writer` wrote for something else; `why` says where they differ: from `other`, another reader, where it
+    has a place for that."""
 
     writer: Access
     reader: Access
@@ -26,6 +27,31 @@ class Misreading:
     written: str
     why: str
     check: CheckName = "layout"
+    other: Access | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An operand, and the tile in which it begins."""
+
+    reading: Reading
+    tile: Tile
+    writer: Access
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where in its box an operand begins along K: the dimension of the box, and how many instructions' worth of K come before."""
+
+    along: str
+    number: float
+
+    def __str__(self) -> str:
+        return f"step {self.number:g} of K along {self.along}"
+
+
+# Pairs of boxes of which it is remembered how K went through them.
+_PAIRS = 1024
 
 
 class Layouts:
@@ -38,12 +64,14 @@ class Layouts:
         self.fitting: set[tuple[SwizzleName, frozenset[tuple[int, int]]]] = (
             set()
         )  # swizzles, and the stores that showed no other one
+        self.paired: dict[tuple[Access, Access], tuple[Step, Step, Access]] = {}  # by the two boxes, the first MMA that read them
 
     def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading]) -> None:
         """An MMA reads these operands: of tiles that tensor copies wrote last, the layout must be the same."""
         if self.misread is None or not shadow.writes.size:
             return
         each = GRANULE // shadow.granule
+        begun: dict[str, Begun] = {}
         for reading in readings:
             granules = reading.granules
             if int(granules.max()) * GRANULE >= shadow.size:
@@ -63,6 +91,26 @@ class Layouts:
                 writer = next(writer for tile, writer in tiles if tile == verdict[0])
                 tile, why = verdict
                 self.misread(Misreading(writer, access, reading, f"wrote {tile}", why))
+            elif marks.flat[0] != NO_TILE:
+                tile, writer = tiles[marks.flat[0]]
+                begun[reading.operand] = Begun(reading, tile, writer)
+        if len(begun) == 2:
+            self._in_step(access, begun["A"], begun["B"])
+
+    def _in_step(self, access: Access, a: Begun, b: Begun) -> None:
+        """All MMAs that read the same two boxes go through K in both alike: of a wrong start of one of them nothing else tells."""
+        found = first_step(a.reading, a.tile), first_step(b.reading, b.tile)
+        if found[0] is None or found[1] is None or self.misread is None:
+            return
+        mine, others = Step(*found[0]), Step(*found[1])
+        if len(self.paired) > _PAIRS:
+            self.paired.clear()
+        first, second, before = self.paired.setdefault((a.writer, b.writer), (mine, others, access))
+        alike = (first.along, second.along) == (mine.along, others.along)
+        if alike and mine.number - others.number == first.number - second.number:
+            return
+        why = f"it multiplies {mine} with {others} of the box of operand B, while {{}} multiplied {first} with {second} of the same two"
+        self.misread(Misreading(a.writer, access, a.reading, f"wrote {a.tile}", why, "steps", before))
 
     def copied_out(self, access: Access, shadow: Shadow, granules: np.ndarray, tile: Tile | None) -> None:
         """A tensor copy reads what threads have laid out as this tile."""

@@ -89,7 +89,11 @@ class Reporter:
         if findings.again(found.check, key):
             return
         new, old = self._side(found.reader), self._side(found.writer)
-        message = f"{new['who_did']} reads {found.reading}, and {old['who_did']} ({old['at']}) {found.written}: {found.why}"
+        why = found.why
+        if found.other is not None:
+            third = self._side(found.other)
+            why = why.format(f"{third['who_did']} ({third['at']})")
+        message = f"{new['who_did']} reads {found.reading}, and {old['who_did']} ({old['at']}) {found.written}: {why}"
         details = {key: new[key] for key in ("who", "warp", "role")}
         details["other"] = {key: old[key] for key in ("what", "who", "warp", "role", "cta", "ptx_line", "source")}
         findings.add(found.check, key, SimulationError("layout", message, new["ptx_line"], new["source"], details))
