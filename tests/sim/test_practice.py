@@ -64,6 +64,7 @@ def _late_wait(found: re.Match[str]) -> str:
 
 LATE_WAIT = r"(?m)^(?P<wait>.*tcgen05\.wait::ld.*;)\n(?P<use>.*st\.shared\.v4.*;)"
 STORE_WAIT = r"(?m)^.*cp\.async\.bulk\.wait_group(\.read)?\s+0;"
+FENCE = r"(?m)^.*tcgen05\.fence::(before|after)_thread_sync;"
 LOAD = r"(?m)^.*tcgen05\.ld\.sync.*\[(?P<address>%r\d+)\];"
 STORE = r"(?m)^.*tcgen05\.st\.sync[^\[]*\[(?P<address>%r\d+)\],.*;"
 SCALED = r"(?m)^.*tcgen05\.mma\.[^\[]*block_scale.* \[(?P<a>%r\d+)\], \[(?P<b>%r\d+)\], .*;"
@@ -78,6 +79,7 @@ FORMS = {
     "scale ids in addresses": Form("gemm_mxfp8", SCALED, _scale_id, "scale id in the address", "undefined"),
     "no wait for stores before the exit": Form("gemm_mxfp8", STORE_WAIT, _no_wait, "bulk stores at exit", "undefined"),
     "wait for loads behind the first use": Form("gemm_mxfp8", LATE_WAIT, _late_wait, "registers before tcgen05.wait::ld", "race"),
+    "no fences of tensor memory": Form("gemm_mxfp8", FENCE, _no_wait, "no tcgen05.fence at all", "race"),
     # No rule of PTX is broken: there is no pattern whose phase the offset could move.
     "base offset without a swizzle": Form("gemm_mxfp8", COPY, _base_offset, None),
 }
@@ -124,6 +126,15 @@ def test_documents_refuse(name: str) -> None:
 def test_what_keeps_to_the_documents_relies_on_nothing() -> None:
     form = next(iter(FORMS.values()))
     assert ran(form, compiled(_case(form)).ptx or "", "practice") == []
+
+
+def test_a_missing_fence_is_told_where_there_are_others() -> None:
+    case = _case(FORMS["no fences of tensor memory"])
+    (plan,) = compiled(case).plans or []
+    text = re.sub(FENCE.replace("before|", ""), "", compiled(case).ptx or "")
+    trial = trial_of(plan, CHUNKS | {"M": 128, "N": 128, "K": 256}, seed=1)
+    result = launch(plan.interface, text, trial.arguments, device="sim", options=LaunchOptions(Options(rules="practice")))
+    assert result.simulation is not None and {one.check for one in result.simulation.findings} == {"fence"}
 
 
 def test_every_practice_has_a_row_and_a_form() -> None:

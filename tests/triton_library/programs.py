@@ -36,7 +36,7 @@ class Program:
 PROGRAMS: dict[str, Program] = {}
 
 
-def program(faults: dict[str, str] | None = None, arch: str = "sm_100a", allowed: tuple[str, ...] = ("fence",)) -> Any:
+def program(faults: dict[str, str] | None = None, arch: str = "sm_100a", allowed: tuple[str, ...] = ()) -> Any:
     """Registers a function of a fault ("" for none); a fault's kinds are separated by spaces."""
 
     def register(run: Callable[[str], list[Pair]]) -> Callable[[str], list[Pair]]:

@@ -26,6 +26,7 @@ PracticeName = Literal[
     "one store by equal lanes",
     "bytes announced for nobody",
     "own memory behind a relaxed cluster barrier",
+    "no tcgen05.fence at all",
 ]
 
 
@@ -120,5 +121,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "`barrier.cluster.arrive.relaxed` makes nothing visible that was written before it",
         "what a thread wrote to the shared memory of its own CTA is visible there to the CTA's other threads",
         "pairs of DeepGEMM read the address that `tcgen05.alloc` wrote behind such a barrier, and run on B200",
+    ),
+    "no tcgen05.fence at all": Practice(
+        "the two `tcgen05.fence` stand around whatever orders threads that hand over tensor memory",
+        "of a kernel that has none of them none is missed; where it has one, each that is missing is a warning",
+        "Triton 3.9 emits none, and its kernels run on B200",
     ),
 }

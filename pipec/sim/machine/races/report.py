@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...errors import SimulationError, SourceLocation
@@ -48,7 +49,9 @@ class Reporter:
         findings, key = self.machine.findings, (race.old.pc, race.new.pc, race.old.what, race.new.what, race.missing)
         if not findings.wanted(check) or findings.again(check, key):
             return
-        # Compilers that leave out fences leave out all of them: one warning has the lines of the rest.
+        if race.missing in ("before", "after") and self._fenceless and self.machine.practised("no tcgen05.fence at all"):
+            return
+        # Whoever leaves out fences leaves out many of them: one warning has the lines of the rest.
         together = check == "fence" and findings.severities[check] == "warn"
         if together and findings.with_first(check, key, race.missing, lambda: self._lines(race)):
             return
@@ -62,6 +65,10 @@ class Reporter:
         message = f"{new['who_did']} {now} {race.shadow.place(race.address)}, and {other}: {gap}"
         details = self._details(race, old, new)
         findings.add(check, key, SimulationError("race", message, new["ptx_line"], new["source"], details))
+
+    @cached_property
+    def _fenceless(self) -> bool:
+        return not any(item.opcode.startswith("tcgen05.fence") for item in self.image.function.instructions)
 
     def _lines(self, race: Race) -> tuple[int, int]:
         """Of the PTX, on both sides."""
