@@ -71,7 +71,7 @@ CHECKS: dict[CheckName, Check] = {
     ),
     "steps": Check(
         "layout",
-        "MMAs that read the same two boxes and go through K in one of them otherwise than in the other",
+        "MMAs that read the same two boxes and go through K in one of them otherwise than in the other, or past the end of a box",
         documents="warn",
         practice="warn",
     ),

@@ -128,6 +128,14 @@ def test_a_transposed_operand_of_one_mma():
     assert {one.check for one in result.findings} == {"steps"} and "along columns" in result.findings[0].message
 
 
+def test_an_operand_that_goes_on_in_another_box():
+    """A and B lie behind each other, so that 8 rows too far there is another tile."""
+    descriptor = "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+    text = HOPPER.replace(descriptor, f"add.s64 %rd9, %rd9, 64; {descriptor}", 1)
+    result = hopper("128B", "bf16", text)
+    assert {one.check for one in result.findings} == {"steps"} and "begins in row 8 of that box" in result.findings[0].message
+
+
 @pytest.mark.parametrize("name", HOPPER_FAULTS)
 def test_wgmma_too(name):
     swizzle, dtype, text, words = HOPPER_FAULTS[name]

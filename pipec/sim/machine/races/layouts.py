@@ -94,8 +94,19 @@ class Layouts:
             elif marks.flat[0] != NO_TILE:
                 tile, writer = tiles[marks.flat[0]]
                 begun[reading.operand] = Begun(reading, tile, writer)
+                self._in_one_box(access, begun[reading.operand], marks)
         if len(begun) == 2:
             self._in_step(access, begun["A"], begun["B"])
+
+    def _in_one_box(self, access: Access, begun: Begun, marks: np.ndarray) -> None:
+        """Rows that begin inside a box end in it; whatever box lies behind it in memory fits as well."""
+        reading, tile = begun.reading, begun.tile
+        if reading.mn_major or (marks[:, 0] == marks[0, 0]).all() or self.misread is None:
+            return
+        _, row = tile.place(reading.granules[:1, :1])
+        if row[0, 0]:
+            why = f"it begins in row {int(row[0, 0])} of that box and goes on in another one"
+            self.misread(Misreading(begun.writer, access, reading, f"wrote {tile}", why, "steps"))
 
     def _in_step(self, access: Access, a: Begun, b: Begun) -> None:
         """All MMAs that read the same two boxes go through K in both alike: of a wrong start of one of them nothing else tells."""
