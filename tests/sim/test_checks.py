@@ -162,3 +162,43 @@ def test_exited_lanes_are_not_waited_for():
         arguments=[ArrayArgument(array)],
     )
     assert array[1] == 5
+
+
+TURNS = """setp.ge.u32 %p4, %r1, 32; @%p4 bra WAITER;
+mbarrier.arrive.shared::cta.b64 _, [%r3];
+W0: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3+16], 0; @!%p2 bra W0;
+mbarrier.arrive.shared::cta.b64 _, [%r3];
+V1: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 1; @!%p2 bra V1;
+mbarrier.arrive.shared::cta.b64 _, [%r3];
+V2: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra V2;
+mbarrier.arrive.shared::cta.b64 _, [%r3+8];
+W1: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3+16], 1; @!%p2 bra W1;
+mbarrier.arrive.shared::cta.b64 _, [%r3];
+bra END;
+WAITER:
+W2: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra W2;
+mbarrier.arrive.shared::cta.b64 _, [%r3+16];
+W3: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3+8], 0; TOLD bra W3;
+mbarrier.arrive.shared::cta.b64 _, [%r3+16];
+W4: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 1; @!%p2 bra W4;
+END:
+"""
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_phases_that_others_took_are_passed_over(told):
+    """Consumers in turn: who is told that phases have passed means the one after them. Who is not told is late, two phases behind."""
+    inits = "".join(f"mbarrier.init.shared::cta.b64 [%r3+{at}], 1;\n" for at in (0, 8, 16))
+    lanes = "and.b32 %r6, %r1, 31; setp.ne.u32 %p5, %r6, 0; @%p5 bra END;\n"
+    turns = TURNS.replace("TOLD", "@!%p2") if told else TURNS.replace("TOLD bra W3;", "")
+    if not told:
+        # Time enough for the phases to pass, without being told of them.
+        turns = turns.replace("W3: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3+8], 0;", "nanosleep.u32 100000;")
+    body = "@%p1 bra INIT; bra READY;\nINIT:\n" + inits + "READY: bar.sync 0;\n" + lanes + turns
+    text = f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n"
+    given = {"block": 64, "dynamic_smem": 1024, "arguments": [ArrayArgument(np.zeros(16, np.uint32))]}
+    if told:
+        launch(text, **given)
+        return
+    with pytest.raises(SimulationError, match="came late"):
+        launch(text, **given)

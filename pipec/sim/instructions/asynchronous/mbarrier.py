@@ -266,8 +266,9 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     if not parity:
         return done, barrier, state.phase
     # A wait by parity that lags two phases finds the same parity again and succeeds or blocks wrongly; the warp's own history shows it.
+    # Phases that it has not waited for, but knows from others to be complete, are not meant: consumers that take turns pass them over.
     last = warp.seen.get(barrier.offset)
-    following = None if last is None else last + 1
+    following = None if last is None else max(last + 1, warp.thread.knowledge.order.get(barrier.actor, 0))
     if following is not None and following & 1 == wanted & 1 and state.phase >= following + 2:
         raise SimulationError(
             "undefined",
