@@ -43,3 +43,15 @@ def test_a_ring_of_which_a_use_never_came_can_be_forgotten() -> None:
         at.enter(process, ON)
     at.lower()
     assert at.below(0) == at.layout.window and not at.complete(0, at.layout.window) and at.complete(0, at.layout.window + 1)
+
+
+def test_a_use_that_is_gone_past_counts_as_waited_for() -> None:
+    """A process that has gone past a use will not wait for it: nobody has to hear of that wait before the next phase may end."""
+    at = Configuration(Layout(network()))
+    window = at.layout.window
+    assert at.gone_past(1, ON) == [(0, window), (0, window + 1)]  # ON moves on by two, and nothing was waited for
+    at.wait(1, WAIT.use)
+    assert at.gone_past(1, ON) == [(0, window + 1)]
+    at.enter(1, ON)
+    assert at.all_waited(0, window) and at.all_waited(0, window + 1) and not at.all_waited(0, window + 2)
+    assert at.gone_past(0, ON) == []  # who arrives and never waits goes past nothing

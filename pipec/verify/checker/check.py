@@ -175,6 +175,8 @@ class _Case:
         return action.edge
 
     def _go(self, way: _Way, process: int, edge: Edge) -> None:
+        for ring, use in way.at.gone_past(process, edge):
+            way.events.append(Event(way.at.line(process), process, Wait(Use(ring, 0, 0), edge), use, passes=True))
         for ring, use in way.at.enter(process, edge):
             waited = way.at.waiting_before(ring, use)
             way.events.append(Event(way.at.line(process), process, Arrive(Use(ring, 0, 0), edge), use, True, waited, ends=True))

@@ -57,6 +57,11 @@ class Layout:
             ends = {state.action for state in process.states if isinstance(state.action, End)}
             for ring, count in ends.pop().leaves if len(ends) == 1 else ():
                 self.leaving.setdefault(ring, []).append((number, count))
+        # By process and cursor: the rings for which it waits along no other cursor, and how far behind the last such use may lie.
+        self.passing = [
+            [_passing(uses, cursor) for cursor in range(process.cursors)]
+            for uses, process in zip(waits, network.processes, strict=True)
+        ]
         # The uses before the kernel for which a process does not wait, as the bits of a number: they count as waited for.
         self.never = {
             (ring, process): self.before >> max(0, -min(use.shift for use in waits[process] if use.ring == ring))
@@ -115,6 +120,8 @@ class Configuration:
         for cursor, uses in edge.advances:
             counts = self.cursors[process]
             self.cursors[process] = (*counts[:cursor], counts[cursor] + uses, *counts[cursor + 1 :])
+            for ring, shift in self.layout.passing[process][cursor]:
+                self.waited[ring, process] |= self._behind(counts[cursor] + shift, uses)
         action = self.action(process)
         if not isinstance(action, End):
             return []
@@ -127,6 +134,21 @@ class Configuration:
         for ring, use in completed:
             self._complete(ring, use)
         return completed
+
+    @staticmethod
+    def _behind(first: int, uses: int) -> int:
+        """Uses from the first on, as the bits of a number."""
+        return (1 << max(0, first + uses)) - (1 << max(0, first))
+
+    def gone_past(self, process: int, edge: Edge) -> list[tuple[int, int]]:
+        """The uses for which the process has not waited, and will not once it has taken the edge: ring, use."""
+        found = []
+        for cursor, uses in edge.advances:
+            for ring, shift in self.layout.passing[process][cursor]:
+                first = self.cursors[process][cursor] + shift
+                left = self._behind(first, uses) & ~self.waited[ring, process]
+                found += [(ring, use) for use in range(max(0, first), first + uses) if left >> use & 1]
+        return found
 
     def count(self, ring: int) -> int:
         """How many arrivals complete a phase, of those that have not ended."""
@@ -242,6 +264,12 @@ def reached(network: Network, process: int, action: Arrive) -> tuple[tuple[int, 
 
 def uses_of(process: Process) -> set[Use]:
     return {state.action.use for state in process.states if isinstance(state.action, (Wait, Arrive))}
+
+
+def _passing(waits: set[Use], cursor: int) -> tuple[tuple[int, int], ...]:
+    """The rings for which a process waits along this cursor alone, with the least shift."""
+    rings = {use.ring for use in waits} - {use.ring for use in waits if use.cursor != cursor}
+    return tuple(sorted((ring, min(use.shift for use in waits if use.ring == ring)) for ring in rings))
 
 
 def waits_of(process: Process) -> set[Use]:

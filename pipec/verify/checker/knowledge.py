@@ -26,6 +26,7 @@ EACH, TOGETHER, GIVEN = range(3)
 # In which what the processes know at a node may shrink: some, and more where rings have many stages, round which it goes use by use.
 _MOST_ROUNDS = 50
 _SETTLED = -1  # no node
+PARITY_TAKEN_FOR_ANOTHER = "the wait can come while the phase before is open, and take its parity for the other"
 
 
 @record
@@ -41,6 +42,7 @@ class Event:
     waited: tuple[int, ...] = ()
     last: bool = False
     ends: bool = False  # no arrival: the process has ended, and is not waited for any more
+    passes: bool = False  # no wait: the process has gone past the use, and will not wait for it
 
 
 @record
@@ -230,6 +232,9 @@ class Following:
 
     def _event(self, event: Event) -> Iterator[Step]:
         network, ring = self.network, event.action.use.ring
+        if event.passes:
+            yield self._go_past(event.process, ring, event.use)
+            return
         if isinstance(event.action, Wait):
             for rank in network.processes[event.process].ranks:
                 yield from self._wait((event.process, rank), (ring, spot_of(network.rings[ring], rank)), event.use)
@@ -307,8 +312,7 @@ class Following:
         return drop
 
     def _wait(self, member: Member, barrier: Barrier, use: int) -> Iterator[Step]:
-        why = "the wait can come while the phase before is open, and take its parity for the other"
-        yield from self._knows_before(member, barrier, use, why)
+        yield from self._knows_before(member, barrier, use, PARITY_TAKEN_FOR_ANOTHER)
         yield from self._receive(member, barrier, use)
         if barrier not in self.entries.ring:
             return
@@ -327,6 +331,19 @@ class Following:
             sets[together] |= known_together
 
         yield wait
+
+    def _go_past(self, process: int, ring: int, use: int) -> Step:
+        """Who does not wait for a use has done all of its waits for it before anything happens: everybody may count on that."""
+        facts = 0
+        for rank in self.network.processes[process].ranks:
+            barrier = (ring, spot_of(self.network.rings[ring], rank))
+            if barrier in self.entries.ring:
+                facts |= self.entries.fact(self.entries.waiter[barrier, (process, rank)], use)
+
+        def go_past(sets: Sets) -> None:
+            sets.update([(who, known | facts) for who, known in sets.items()])
+
+        return go_past
 
     def _receive(self, member: Member, barrier: Barrier, use: int) -> Iterator[Step]:
         """What the arrivals of a completed phase hand over. Lanes of a warp that meet learn from those of their own warp only."""

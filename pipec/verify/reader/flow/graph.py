@@ -41,6 +41,11 @@ class Step:
     until: str = ""  # of a loop that looks at memory: the operand for which it waits
     partly: bool = False  # in a section (flow/sections.py), where some threads may be by themselves
 
+    @property
+    def passes(self) -> bool:
+        """Whether it names a wait that is left out where it is not executed: nothing depends on what it would find."""
+        return self.kind is Kind.TRY and not self.spin and not self.defines and self.instruction.predicate is not None
+
 
 @mutable
 class Run:

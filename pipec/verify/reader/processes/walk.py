@@ -248,6 +248,8 @@ class Walk(Parted):
                     return self._place(block, index, 0, env, trail, path, acts)
                 elif held:
                     self._finish(step, env, path)
+                elif step.passes:
+                    self._pass(self.machine.gone_past(step.instruction, env), env, path)
                 index += 1
             if not block.test:
                 after = block.next[0]

@@ -28,7 +28,10 @@ class Kind(Enum):
         "arrivals by the threads that execute it; `expect_tx`: bytes announced with it; a remote address: at that CTA's barrier"
     )
     EXPECT = "bytes announced"
-    TRY = "in a loop that ends when it succeeds, a wait for the parity; elsewhere, both outcomes must lead to such a wait or past it"
+    TRY = (
+        "in a loop that ends when it succeeds, a wait for the parity; elsewhere, both outcomes must lead to such a wait or past it; never "
+        "executed, where nobody reads the result, it names a use that the process goes past without a wait"
+    )
     COPIES_ARRIVE = "an arrival by each thread, later"
     COMMIT = "an arrival by each thread, later; `multicast`: at the barriers of all CTAs in the mask"
     LOAD = "delivers the bytes of the copy to its barrier; `multicast`: to those of all CTAs in the mask"

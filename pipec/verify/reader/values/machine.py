@@ -36,7 +36,7 @@ class Machine(Events):
     def needed(self, passed: list[Block], names: int) -> list[Step]:
         """The steps of a turn on which registers (bits of a number) and positions on rings depend."""
         steps = [step for block in passed for step in block.steps]
-        moving = [step.kind is Kind.TRY and step.spin or step.instruction.number in self._rings for step in steps]
+        moving = [step.spin or step.passes or step.instruction.number in self._rings for step in steps]
         for step, moves in zip(steps, moving, strict=True):
             names |= step.uses if moves else 0
         before = -1
@@ -86,7 +86,7 @@ class Machine(Events):
                 env[("position", act.position)] = self.moved(self._position(act.position, env), act.position, act.advance)
 
     def _repeat_try(self, step: Step, env: Env) -> None:
-        if not step.spin:
+        if not step.spin and not (step.passes and self.guard(step, env) == 0):
             env.update(self.peek(step.instruction, env))
             return
         spot, rounds = self._awaited(step.instruction, env)
@@ -118,7 +118,7 @@ class Machine(Events):
                         sources[key] = sources.get(key, frozenset((key,))) | used
                 elif step.kind is Kind.TRY:
                     used = sources.get(address(one.operands[1], one.line)[0], nothing) | sources.get(one.operands[2], nothing)
-                    if not step.spin:
+                    if not step.spin and not step.passes:
                         sources[one.first[0]] = used
                         continue
                     for ring in self._rings.get(one.number, ()):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pipec.record import replace
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.operations import Operation
@@ -92,6 +93,10 @@ class Places(Operands):
         if ahead < stages:
             return Act(True, ring, ring, ahead - lag, ahead + 1, ring)
         return Act(True, ring, ring, ahead - 2 * stages - lag, 0, ring)
+
+    def gone_past(self, one: Instruction, env: Env) -> Act:
+        """The use of a barrier for which the class does not wait: the position moves past it, and nothing happens."""
+        return replace(self._wait(one, env), waits=False)
 
     def _apart(self, one: Instruction, at: Value, position: Value, modulus: int) -> int:
         """How far one place on a ring lies behind another; the same for all values of the cursor."""
