@@ -85,9 +85,10 @@ def _checked(plan: Plan) -> Iterator[str]:
         if full is None or empty is None:
             continue
         expected = f" and {full.transaction_bytes:,} bytes, as many as are issued" if full.transaction_bytes else ""
+        giving = "each consumer gives in its turn" if empty.in_turn else "the consumers give"
         yield (
             f"{pipeline.name}: full barriers expect {_count(full.count, 'arrival')}{expected}; "
-            f"empty barriers {_count(empty.count, 'arrival')}, as many as the consumers give"
+            f"empty barriers {_count(empty.count, 'arrival')}, as many as {giving}"
         )
 
 

@@ -6,7 +6,7 @@ put its messages into the catalogue.
 
 from pipec.checks.grid import blocks, grids, scheduling, semaphores
 from pipec.checks.memory import assumed, global_order, registers, resources
-from pipec.checks.stages import linear, roles, signals, stated_counts, sub_stages
+from pipec.checks.stages import in_turn, linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
 from pipec.checks.tiles import accumulators, aliases, copies, lifetime, mma, shapes, tensor_tiles
 from pipec.diag.message import Sink
@@ -22,6 +22,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     # it. Nothing here relies on it, since each check is silent about what another one tells.
     linear.check(summary, sink)
     roles.check(summary, sink)
+    in_turn.check(summary, sink)
     signals.check(summary, sink)
     lifetime.check(summary, sink)
     sub_stages.check(summary, sink)
@@ -43,6 +44,7 @@ def check_plan(plan: Plan, sink: Sink) -> tuple[str, ...]:
     """What only a whole plan can tell; the kernel has passed `check_kernel`. Sentences about what is taken for granted."""
     resources.check(plan, sink)
     stated_counts.check(plan, sink)
+    in_turn.check_counts(plan, sink)
     registers.check(plan, sink)
     rows = accesses.collect(plan.kernel)
     partners = global_order.check(plan, rows, sink)

@@ -49,6 +49,12 @@ _REMOTE_STORE = (
 )
 
 
+_NOT_AWAITED = (
+    "{\\0A\\09.reg .pred never, found;\\0A\\09setp.ne.b32 never, 0, 0;"
+    "\\0A\\09@never mbarrier.test_wait.parity.shared.b64 found, [$0], $1;\\0A\\09}"
+)
+
+
 def _barriers() -> list[Instruction]:
     mbarrier = "9.7.13.15"
     return [
@@ -77,6 +83,9 @@ def _barriers() -> list[Instruction]:
                    "mbarrier.try_wait.parity.acquire.cluster.shared.b64", "thread", mbarrier),
         intrinsic("mbarrier.try_wait.parity", "mbarrier.try.wait.parity.scope.cta.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.shared.b64", "thread", mbarrier),
+        # Never executed: it says in the text which wait is left out, and the assembler removes it.
+        Instruction("mbarrier.not_awaited", _NOT_AWAITED, VOID, (SHARED, I32), "mbarrier.test_wait.parity.shared.b64", "thread",
+                    mbarrier, constraints="r,r"),
         intrinsic("fence.mbarrier_init", "fence.mbarrier_init.release.cluster", VOID, (), "fence.mbarrier_init.release.cluster",
                    "thread", "9.7.13.4"),
         intrinsic("fence.proxy.async.shared", "fence.proxy.async.shared_cta", VOID, (), "fence.proxy.async.shared::cta", "thread",

@@ -9,6 +9,7 @@ from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
+from pipec.kir.plan.roles import operations
 from pipec.protocol.conditions import with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
@@ -16,14 +17,16 @@ from pipec.protocol.ranges import TILES
 from pipec.protocol.refute import Deadlock
 from pipec.protocol.turns import refute_turns
 from pipec.record import record
+from pipec.sema import tree
 from pipec.source import Span
+from pipec.verify.checker.knowledge import PARITY_TAKEN_FOR_ANOTHER
 from pipec.verify.condition_text import conditions_words
 from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Arrive, Network, Wait, edges_of
 from pipec.verify.terms import Symbol
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
-_LINE = re.compile(r"line (?P<number>\d+): (?P<why>.*)")
+_LINE = re.compile(r"(?:the checker does not accept the proof: )?line (?P<number>\d+): (?P<why>.*)")
 _AWAITED = {"full": "filled", "empty": "given back"}
 
 
@@ -98,6 +101,15 @@ _GIVEN_UP = {
 }
 
 
+_SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
+
+
+def _taken_too_early(skip: tree.Skip, at: Span) -> Message:
+    pipeline = skip.pipeline
+    stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
+    return messages.TakenTooEarly(pipeline=pipeline.name, stages=stages, at=at, skipped=skip.span, declared=pipeline.span)
+
+
 def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> Message:
     """What stopped the search, at the statement that it was about if there is one."""
     places = _Places(ptx, kernel)
@@ -108,7 +120,12 @@ def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> Message:
     line = _LINE.fullmatch(found.why)
     why = line["why"] if line else found.why
     at = places.span(int(line["number"])) if line else kernel.span
-    advice = "let the loops of both sides have the same bounds"
+    skip = next((one for role in kernel.roles for one in operations(role) if isinstance(one, tree.Skip)), None)
+    if skip is not None and why == PARITY_TAKEN_FOR_ANOTHER:
+        return _taken_too_early(skip, at)
+    advice = (
+        "let the loops of both sides have the same bounds" if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
+    )
     return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=_GIVEN_UP.get(why, why), advice=advice, at=at)
 
 

@@ -112,6 +112,10 @@ class _Pipeline:
     def consumer_signal_and_step(self) -> None:
         self.acquire_consumer().release()
 
+    def skip(self) -> None:
+        side = self.pipe.name, "empty"
+        self.role.cursors[side] = self.role.cursors.get(side, 0) + 1
+
     acquire_mma_linear, acquire_epilogue_linear = acquire_producer, acquire_consumer
 
     def try_acquire_producer(self) -> bool:

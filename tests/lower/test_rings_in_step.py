@@ -36,6 +36,38 @@ kernel uneven(a: tensor[bf16, M, 64], b: tensor[bf16, M, 64], d: tensor[f32, M, 
                     store(d[i * 64, 0], cast[f32](s.t))
 """
 
+# Both rings are acquired once in each turn, and of the first one more stage is skipped.
+IN_TURN = """
+kernel turns(a: tensor[bf16, M, 64], b: tensor[bf16, M, 64], d: tensor[f32, M, 64]):
+    grid(1)
+    one = InputTilePipeline(TilePayload(t=tile[bf16, 64, 64]), stages=2)
+    two = InputTilePipeline(TilePayload(t=tile[bf16, 64, 64]), stages=2)
+    turn = ProducerConsumerPipeline(stages=1)
+
+    role load(warps=1) produces one, two:
+        for i in range(ceildiv(M, 128)):
+            with one.produce() as s:
+                tma.load(s.t, a[i * 128, 0])
+            with one.produce() as s:
+                tma.load(s.t, a[i * 128 + 64, 0])
+            with two.produce() as s:
+                tma.load(s.t, b[i * 64, 0])
+
+    role even(warps=4) consumes one, two produces turn:
+        for i in range(ceildiv(M, 128)):
+            with turn.produce():
+                with one.consume() as s, two.consume() as t:
+                    store(d[i * 128, 0], cast[f32](s.t) + cast[f32](t.t))
+                one.skip()
+
+    role odd(warps=4) consumes one, two, turn:
+        for i in range(ceildiv(M, 128)):
+            with turn.consume():
+                one.skip()
+                with one.consume() as s, two.consume() as t:
+                    store(d[i * 128 + 64, 0], cast[f32](s.t) + cast[f32](t.t))
+"""
+
 
 def groups(text: str, kernel: str, role: str) -> set[frozenset[tuple[str, str]]]:
     plans = compile_source(Source("kernel.pipe", text), until="plan").plans
@@ -51,6 +83,10 @@ def test_rings_that_every_block_acquires_equally_often() -> None:
     assert groups(attention, "attention", "load") == {frozenset({("keys", "producer"), ("values", "producer")})}
     # The first keys are acquired in front of the loop, and the last values without any.
     assert not any(("values", "consumer") in group for group in groups(attention, "attention", "multiply"))
+
+
+def test_a_ring_of_which_stages_are_skipped_is_not_in_step() -> None:
+    assert groups(IN_TURN, "turns", "even") == groups(IN_TURN, "turns", "odd") == set()
 
 
 @pytest.mark.parametrize("condition", ["i % 2 == 0", "i > 0"])

@@ -75,6 +75,22 @@ def _of_kind(producer: str, consumer: str, *names: tuple[str, str]) -> tuple[Wro
     )
 
 
+def in_turn(kind: str) -> str:
+    """Two consumers, each of which takes every second stage."""
+    lines = two_roles(kind, f"{FILLS[0]}\n{FILLS[0]}", f"with turn.produce():\n{_indented(READS[0])}\np.skip()").splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("    role"))
+    turn = "    turn = ProducerConsumerPipeline(stages=1)"
+    other = lines[next(number for number, line in enumerate(lines) if "role second" in line) :]
+    held = [line.replace("turn.produce()", "turn.consume()") for line in other[2:-1]]
+    third = ["    role third(warps=4) consumes p, turn:", other[1], other[-1], *(line.replace("y[", "z[") for line in held)]
+    text = "\n".join([*lines[:place], turn, *lines[place:], *third])
+    return text.replace("consumes p:", "consumes p produces turn:").replace("N]):", "N], z: tensor[f32, M, N]):") + "\n"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
 _THROTTLES = ("producer_signal_and_step", "consumer_signal_and_step")
 
 _BARRIER_PIPELINES = (
@@ -97,6 +113,7 @@ _BARRIER_PIPELINES = (
     *_of_kind("ready = p.try_acquire_producer()\np.wait_producer_if_needed(ready)",
               "ready = p.try_acquire_consumer()\np.wait_consumer_if_needed(ready)",
               ("wait_producer_if_needed", "E0432"), ("wait_consumer_if_needed", "E0432")),
+    *_of_kind(FILLS[0], f"{READS[0]}\np.skip()", ("skip", "E0422")),
     *_of_kind("with elect():\n    p.producer_signal_and_step()", "with elect():\n    p.consumer_signal_and_step()",
               ("producer_signal_and_step", "E0410"), ("consumer_signal_and_step", "E0410")),
 )  # fmt: skip
@@ -278,6 +295,7 @@ _VOTE = """kernel k(x: tensor[f32, M, 8], y: tensor[f32, M, 8]):
 RIGHT = (
     _VOTE.format(condition="t > 1.0"),
     *(two_roles(kind, fill, read) for kind in KINDS for fill, read in zip(FILLS, READS, strict=True)),
+    *map(in_turn, KINDS),
     *(two_roles(kind, "p.producer_signal_and_step()", "p.consumer_signal_and_step()") for kind in tuple(KINDS)[:2]),
     _gemm(),
     _gemm(_LINEAR),

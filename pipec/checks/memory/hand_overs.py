@@ -27,6 +27,10 @@ class HandOvers:
     def __init__(self, summary: RoleSummary, plan: Plan) -> None:
         self.summary, self.role = summary, summary.role
         self._plan = plan
+        # Of consumers in turn, one that has given no stage back need not have taken any, and iterations are not those of the producer.
+        self._in_turn = {pipeline for (pipeline, _), signals in plan.signals.items() if signals.in_turn}
+        self.produces = tuple(pipeline for pipeline in summary.role.produces if pipeline not in self._in_turn)
+        self.consumes = tuple(pipeline for pipeline in summary.role.consumes if pipeline not in self._in_turn)
         # What the elected thread does on its way is done whenever the role comes by.
         self._dominators = dominators(predecessors(self.role, elected=True))
         self._operations = [
@@ -44,7 +48,11 @@ class HandOvers:
 
     def speaks(self, side: _Half) -> bool:
         """Whether its signal orders ordinary accesses; of several sub-stages it is not known which."""
-        return side[0].sub_stages(side[1]) == 1 and bool(self.kinds(side) & (_SPEAKING | {"tma"}))
+        return not self.shares(side) and side[0].sub_stages(side[1]) == 1 and bool(self.kinds(side) & (_SPEAKING | {"tma"}))
+
+    def shares(self, side: _Half) -> bool:
+        """Whether the role takes only some of the stages, and gives back no others."""
+        return side[1] == "consumer" and side[0] in self._in_turn
 
     def obtained(self, side: _Half) -> list[tuple[Position, tree.Acquire]]:
         return [
@@ -190,7 +198,7 @@ def _given_after(role: HandOvers, access: Access) -> Iterator[_Half]:
     if access.handle is not None:
         side = access.handle.pipeline, access.handle.side
         earlier = (position for position, one in role.obtained(side) if one.handle is not access.handle)
-        if not role.leads(at, at) and not any(role.leads(position, at) for position in earlier):
+        if not role.shares(side) and not role.leads(at, at) and not any(role.leads(position, at) for position in earlier):
             yield side
         return
     for side in role.sides():
@@ -203,8 +211,8 @@ def _by_iteration(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
     """Whether the first role fills a stage around its access in each iteration, the second waits for it before its own, and in its
     iterations so far touches other tiles than the first will."""
     role, partner = roles[one[0]], roles[other[0]]
-    for pipeline in role.role.produces:
-        if pipeline not in partner.role.consumes or pipeline.sub_stages("producer") > 1:
+    for pipeline in role.produces:
+        if pipeline not in partner.consumes or pipeline.sub_stages("producer") > 1:
             continue
         filled, awaited = role.obtained((pipeline, "producer")), partner.obtained((pipeline, "consumer"))
         if len(filled) != 1 or len(awaited) != 1:
@@ -237,8 +245,8 @@ def _acknowledged(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
     role, partner = roles[one[0]], roles[other[0]]
     if one[1].handle is not None or other[1].handle is not None:
         return False
-    there = [pipeline for pipeline in role.role.produces if pipeline in partner.role.consumes]
-    back = [pipeline for pipeline in partner.role.produces if pipeline in role.role.consumes]
+    there = [pipeline for pipeline in role.produces if pipeline in partner.consumes]
+    back = [pipeline for pipeline in partner.produces if pipeline in role.consumes]
     return any(
         _told_of(role, one[1], pipeline, partner, other[1], answer)
         and _told_of(partner, other[1], answer, role, one[1], pipeline, awaits=False)
@@ -306,8 +314,8 @@ def _equal_bounds(role: HandOvers, mine: ir.Loop, partner: HandOvers, their: ir.
 def _by_turns(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
     """Whether both hold the only stage of a pipeline around their accesses."""
     role, partner = roles[one[0]], roles[other[0]]
-    for pipeline in role.role.produces:
-        if pipeline not in partner.role.consumes or pipeline.stages > 1:
+    for pipeline in role.produces:
+        if pipeline not in partner.consumes or pipeline.stages > 1:
             continue
         if pipeline.sub_stages("producer") > 1 or pipeline.sub_stages("consumer") > 1:
             continue

@@ -81,6 +81,8 @@ class _RoleCheck:
                 self._signal(operation, states)
             case tree.Release():
                 self._release(operation, states)
+            case tree.Skip():
+                self._overtake_of(operation.pipeline, "consumer", "skip goes past", operation.span, states)
             case tree.Drain():
                 self._overtake_of(operation.pipeline, "producer", "drain waits past", operation.span, states)
                 self._drain(operation, states)

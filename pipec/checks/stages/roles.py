@@ -112,7 +112,7 @@ def _compare_with_header(
             )
         else:
             undeclared = messages.UndeclaredProducer if side == "producer" else messages.UndeclaredConsumer
-            sink.report(undeclared(role=role.name, pipeline=pipeline.name, declares=_header(role), at=span, declared=role.span))
+            sink.report(undeclared(role=role.name, pipeline=pipeline.name, declares=header(role), at=span, declared=role.span))
     for pipeline in declared:
         if pipeline in acquired or _other_way_round(summary, pipeline):
             continue
@@ -144,7 +144,7 @@ def _other_call(role: RoleSummary, pipeline: tree.Pipeline, side: Side) -> str:
     return _SIDES[side].other_call
 
 
-def _header(role: ir.Role) -> str:
+def header(role: ir.Role) -> str:
     parts = []
     if role.produces:
         parts.append(f"`produces {', '.join(pipeline.name for pipeline in role.produces)}`")
@@ -189,7 +189,7 @@ def _drains(role: RoleSummary, sink: Sink) -> None:
                     messages.DrainsForeign(
                         role=role.role.name,
                         pipeline=pipeline,
-                        declares=_header(role.role),
+                        declares=header(role.role),
                         at=operation.span,
                         declared=role.role.span,
                     )

@@ -14,7 +14,7 @@ from pipec.sema import tree
 
 Bounds = dict[tree.Expression, tuple[int, int]]
 
-_HANDS_OVER = (tree.Acquire, tree.Signal, tree.Release, tree.Drain)
+_HANDS_OVER = (tree.Acquire, tree.Signal, tree.Release, tree.Drain, tree.Skip)
 _TURNS = (tree.AwaitTurn, tree.PassTurn)
 
 

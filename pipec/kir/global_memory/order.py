@@ -195,7 +195,10 @@ class _Walk:
         )
 
     def _waits_for_each(self, pipeline: tree.Pipeline) -> bool:
-        """The role obtains a stage to fill, and one that is full, once each in the same loop: it runs ahead of no copy."""
+        """The role obtains a stage to fill, and one that is full, once each in the same loop, and skips none: it runs ahead of no copy."""
+        operations = [operation for block in self._role.blocks for operation in block.operations]
+        if any(isinstance(operation, tree.Skip) and operation.pipeline is pipeline for operation in operations):
+            return False
         found = [
             (operation.handle.side, self._around[number])
             for number, block in enumerate(self._role.blocks)

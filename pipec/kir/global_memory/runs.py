@@ -230,6 +230,8 @@ class Run(Scalars):
                 yield self._hand_over(handle, waits=True)
             case tree.Signal(handle=handle) | tree.Release(handle=handle):
                 yield self._hand_over(handle, waits=False)
+            case tree.Skip(pipeline=pipeline):
+                self._uses[pipeline, "consumer"] = self._uses.get((pipeline, "consumer"), 0) + 1
             case tree.Drain(pipeline=pipeline):
                 # As much as the use after the last stage that was filled would wait for.
                 last = self._uses.get((pipeline, "producer"), 0) - 1

@@ -26,6 +26,7 @@ class _Uses:
 
     fills: dict[Pipeline, set[Completion]] = field(default_factory=dict)
     drains: dict[Pipeline, set[Completion]] = field(default_factory=dict)
+    skips: set[Pipeline] = field(default_factory=set)
     # In the order of the text, with who runs them.
     signals: dict[_Stage, list[tuple[tree.Signal | tree.Release, Participation]]] = field(default_factory=dict)
 
@@ -44,6 +45,8 @@ def _uses_of(role: Role) -> _Uses:
             if isinstance(operation, tree.Signal | tree.Release):
                 stage = operation.handle.pipeline, operation.handle.side
                 found.signals.setdefault(stage, []).append((operation, block.participation))
+            elif isinstance(operation, tree.Skip):
+                found.skips.add(operation.pipeline)
     # Reads inside of tile expressions are no operations of their own, so no effect lists them.
     for node in expressions(role):
         if isinstance(node, tree.ReadBuffer):
@@ -84,7 +87,10 @@ def plan_signals(
             # Handles of one pipeline may expect different numbers; a barrier's description has room for one, and the largest
             # decides whether tx can hold it.
             transaction = announced.get(pipeline, 0) if side == "producer" else 0
-            signals[pipeline, side] = SideSignals(how, sum(counts.values()), transaction, counts)
+            # Consumers in turn: one of them has the stage, and a check refuses those whose signals differ.
+            in_turn = side == "consumer" and any(pipeline in used.skips for used in uses.values())
+            count = max(counts.values(), default=0) if in_turn else sum(counts.values())
+            signals[pipeline, side] = SideSignals(how, count, transaction, counts, in_turn)
     return signals
 
 

@@ -123,13 +123,14 @@ class SideSignals:
     """How one side of a pipeline signals.
 
     `how` per role. `count` is the arrival count of the barrier, `counts` each role's part of it.
-    `transaction_bytes` are the bytes expected per stage.
+    `transaction_bytes` are the bytes expected per stage. `in_turn`: each stage is taken by one of the roles, which skip those of others.
     """
 
     how: dict[str, tuple[Completion, ...]]
     count: int
     transaction_bytes: int
     counts: dict[str, int]
+    in_turn: bool = False
 
 
 @record

@@ -298,6 +298,17 @@ def drain(role: RoleContext, operation: tree.Drain) -> None:
     watchdog.take_back(role, pipeline, "producer", pipeline.stages)
 
 
+@lowers(tree.Skip)
+def skip(role: RoleContext, operation: tree.Skip) -> None:
+    """Moves the cursor on, and says in the text which ring it goes along: stage and phase are numbers like others there."""
+    pipeline = operation.pipeline
+    cursor = role.cursors[pipeline, "consumer"]
+    stage, phase = cursor.read()
+    role.builder.call("mbarrier.not_awaited", barrier(role, pipeline, "producer", stage), phase)
+    watchdog.count(role, pipeline, "consumer")
+    cursor.step()
+
+
 # ------------------------------------------------------------------------------------- accumulators that no MMA wrote
 
 

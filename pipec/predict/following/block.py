@@ -83,5 +83,5 @@ class Block:
                 role for role in self.plan.kernel.roles if pipeline in (role.produces if side == "producer" else role.consumes)
             ]
             groups = max((self.groups[role.name] for role in roles), default=1)
-            self._counts[key] = groups * (1 if signals is None else len(signals.how))
+            self._counts[key] = groups * (1 if signals is None or signals.in_turn else len(signals.how))
         return self._counts[key]

@@ -126,6 +126,8 @@ class Role:
                 yield _does(self._assign, operation.variable, self.block.values.of(operation.value))
             case tree.Acquire():
                 yield _waits(self._acquire, operation, self.around.stages(operation.handle.pipeline))
+            case tree.Skip(pipeline=pipeline):
+                yield _does(self._skip, pipeline)
             case tree.Peek():
                 yield _does(self.known.__setitem__, operation.ready, True)
             case tree.Signal():
@@ -196,6 +198,9 @@ class Role:
             if schedule is not None and pipeline is schedule.responses and side == "consumer":
                 granted = self.block.granted
                 self.known[handle] = granted[self.number[handle]] if self.number[handle] < len(granted) else -1
+
+    def _skip(self, pipeline: tree.Pipeline) -> None:
+        self.uses[pipeline, "consumer"] += 1
 
     def _wait(self, event: Event, what: str) -> None:
         if event.time > self.now.time:

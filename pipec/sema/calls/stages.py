@@ -66,6 +66,12 @@ def _drain(context: Context, operation: Operation, receiver: Meaning | None, nod
     return Void()
 
 
+def _skip(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    no_arguments(context, operation, node)
+    context.emit(tree.Skip(pipeline_of(receiver), node.span))
+    return Void()
+
+
 def _release(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     no_arguments(context, operation, node)
     context.emit(tree.Release(_handle(receiver), operation.action == "release", node.span))
@@ -173,6 +179,7 @@ STAGE_ACTIONS: dict[ActionName, Action] = {
     "acquire": _acquire,
     "view": _view,
     "drain": _drain,
+    "skip": _skip,
     "release": _release,
     "release_silent": _release,
     "release_stage": _release_stage,

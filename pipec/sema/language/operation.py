@@ -99,6 +99,7 @@ _ACTIONS_OF: dict[Caller, tuple[ActionName, ...]] = {
         "wait_if_needed",
         "role_wait",
         "drain",
+        "skip",
         "per_k_epilogue",
         "peek",
         "release",

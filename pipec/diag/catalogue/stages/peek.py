@@ -128,9 +128,9 @@ class PeekOnOneBranch(Message):
 
 
 class PeekOvertaken(Message):
-    """Between a peek and its wait, the role acquired, peeked at or drained another stage of the same pipeline.
+    """Between a peek and its wait, the role acquired, skipped, peeked at or drained another stage of the same pipeline.
 
-    The peek tested the stage that comes next. If another operation acquires that stage, the wait is for the one after, which
+    The peek tested the stage that comes next. If another operation acquires or skips that stage, the wait is for the one after, which
     nobody tested.
     """
 

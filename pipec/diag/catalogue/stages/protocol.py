@@ -78,6 +78,53 @@ class NotDecided(Message):
     at: Span
 
 
+class TakenTooEarly(Message):
+    """Consumers share the stages of a pipeline, and one of them may come to its next stage while the ring is a round or more behind.
+
+    A barrier has one bit of phase. A consumer that has taken every stage so far waits for the phase after the one that it saw last, and the
+    bit tells these two apart. A consumer that has skipped stages does not know whether they have been filled: if they have not, the bit of
+    the phase before the last is the one that it looks for, and the wait ends at once.
+
+    Let a role come to its stages only after the other one has taken those before them. The only stage of a pipeline without tiles does
+    that, held by each of the two around its stages:
+
+        turn = ProducerConsumerPipeline(stages=1)
+        role even(warps=4) consumes ring produces turn:
+            for i in range(n):
+                with turn.produce():
+                    with ring.consume() as s:
+                        ...
+                ring.skip()
+        role odd(warps=4) consumes ring, turn:
+            for i in range(n):
+                ring.skip()
+                with turn.consume():
+                    with ring.consume() as s:
+                        ...
+    """
+
+    code = "E0606"
+    title = "a consumer of `{pipeline}` may take a stage before it is filled"
+    labels = (
+        primary("at", "the stages skipped before this one need not be filled yet"),
+        secondary("skipped", "skipped here"),
+        secondary("declared", "declared here with {stages}"),
+    )
+    note = (
+        "a barrier tells its phases apart by one bit: a wait that comes a round too early ends at once, and the role reads what the slot "
+        "held before"
+    )
+    help = (
+        "let the consumers wait for each other: each holds the only stage of another pipeline, "
+        "`turn = ProducerConsumerPipeline(stages=1)`, around the stages that it takes"
+    )
+    pipeline: str
+    stages: str
+    at: Span
+    skipped: Span
+    declared: Span
+
+
 class TurnMayNotCome(Message):
     """Blocks start in the order of their numbers, and the GPU may have room for only one at a time. If the turn of a block is passed
     on by a later block, the two wait for each other: the later block cannot start before this one has ended.

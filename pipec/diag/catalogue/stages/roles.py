@@ -229,3 +229,78 @@ class DrainsForeign(Message):
     declares: str
     at: Span
     declared: Span
+
+
+class SkipsForeign(Message):
+    """A role skips a stage of a pipeline that it does not consume.
+
+    `skip()` moves a consumer past a stage that another consumer takes. A role that does not declare `consumes` for the pipeline keeps no
+    count of its stages.
+    """
+
+    code = "E0421"
+    title = "role `{role}` skips a stage of `{pipeline}`, which it does not consume"
+    labels = (
+        primary("at", "only a consumer of `{pipeline}` has a next stage to go past"),
+        secondary("declared", "this role declares {declares}"),
+    )
+    help = "remove this line"
+    edits = (remove_line("at"),)
+    role: str
+    pipeline: str
+    declares: str
+    at: Span
+    declared: Span
+
+
+class SkippedByAll(Message):
+    """The only consumer of a pipeline skips one of its stages.
+
+    Consumers in turn share the stages of a pipeline: each stage is taken by one of them, and the others skip it. What the only consumer
+    skips nobody takes, so the slot is never given back.
+
+        role even(warps=4) consumes ring:
+            for i in range(n):
+                with ring.consume() as s:
+                    store(y[2 * i * 64, 0], s.x)
+                ring.skip()                         # the stage that `odd` takes
+        role odd(warps=4) consumes ring:
+            for i in range(n):
+                ring.skip()                         # the stage that `even` takes
+                with ring.consume() as s:
+                    store(y[(2 * i + 1) * 64, 0], s.x)
+    """
+
+    code = "E0422"
+    title = "role `{role}` skips a stage of `{pipeline}`, which no other role consumes"
+    labels = (primary("at", "nobody takes this stage"), secondary("declared", "declared here with {stages}"))
+    note = "the slot of a stage that is skipped stays full for ever, and its producer blocks when it comes to that slot again"
+    help = "take the stage, `with {pipeline}.consume():`, or declare another role that `consumes {pipeline}`"
+    role: str
+    pipeline: str
+    stages: str
+    at: Span
+    declared: Span
+
+
+class TakesEveryStage(Message):
+    """One consumer of a pipeline takes all of its stages, while another one skips some.
+
+    Either all consumers of a pipeline take every stage, and the empty barrier counts the arrivals of all of them. Or they take turns: each
+    stage is taken by one of them and skipped by the others, and the empty barrier counts the arrivals of one. A role that never skips
+    arrives for stages that another one takes as well.
+    """
+
+    code = "E0423"
+    title = "role `{role}` takes every stage of `{pipeline}`, of which role `{other}` skips some"
+    labels = (primary("at", "this role never skips"), secondary("skipped", "role `{other}` skips here"))
+    note = (
+        "a stage that both take is given back twice: the empty barrier counts the second arrival towards the next phase, and the producer "
+        "fills a slot that is still read"
+    )
+    help = "skip in role `{role}` what role `{other}` takes, `{pipeline}.skip()`, or let both take every stage"
+    role: str
+    pipeline: str
+    other: str
+    at: Span
+    skipped: Span

@@ -317,3 +317,29 @@ class StatedArrivals(Message):
     at: Span
     declared: Span
     roles: tuple[Span, ...]
+
+
+class TurnsDiffer(Message):
+    """Consumers that take turns give a stage back by different numbers of arrivals.
+
+    Each stage is taken by one of them, so the empty barrier counts the arrivals of one. It has one count for all stages: the roles must
+    have as many warps, and use the stage in the same way.
+    """
+
+    code = "E0512"
+    title = "roles `{role}` and `{other}` take turns at `{pipeline}`, but give its stages back by {gives} and {other_gives}"
+    labels = (
+        primary("at", "gives {gives} for a stage"),
+        secondary("others", "gives {other_gives}"),
+        secondary("declared", "declared here"),
+    )
+    note = "the empty barrier waits for one number of arrivals: with the other a phase ends too early, or never"
+    help = "give both roles as many warps, and let both use the stage in the same way"
+    role: str
+    other: str
+    pipeline: str
+    gives: str
+    other_gives: str
+    at: Span
+    others: Span
+    declared: Span

@@ -111,6 +111,21 @@ class Drain(Operation):
 
 
 @record(eq=False)
+class Skip(Operation):
+    """A consumer goes past its next stage, which another consumer of the pipeline takes: it neither waits for it nor signals it."""
+
+    pipeline: Pipeline
+    span: Span
+
+    def declared(self) -> Effects:
+        otherwise = "the other threads do not step on: from here on they wait for another stage than this one"
+        return Effects(AllThreads(f"skipping a stage of `{self.pipeline.name}`", otherwise), hands_over=self.pipeline)
+
+    def text(self) -> str:
+        return f"skip {self.pipeline.name}"
+
+
+@record(eq=False)
 class ExpectBytes(Operation):
     """The author states how many bytes the loads into a producer's stage bring; checked against what is derived."""
 

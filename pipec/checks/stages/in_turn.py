@@ -1,0 +1,76 @@
+"""Consumers that share the stages of a pipeline: each stage is taken by one of them and skipped by the others."""
+
+from pipec.checks.stages.roles import header
+from pipec.checks.summary import Summary
+from pipec.diag.catalogue.stages import roles as messages
+from pipec.diag.catalogue.stages import signals as signals_messages
+from pipec.diag.message import Sink
+from pipec.kir import ir
+from pipec.kir.plan.roles import operations
+from pipec.kir.plan.types import Plan
+from pipec.sema import tree
+
+
+def check(summary: Summary, sink: Sink) -> None:
+    """Who skips is a consumer, and so is another role, which skips as well."""
+    skips: dict[tree.Pipeline, dict[str, tree.Skip]] = {}
+    for role in summary.kernel.roles:
+        for operation in operations(role):
+            if not isinstance(operation, tree.Skip):
+                continue
+            if operation.pipeline in role.consumes:
+                skips.setdefault(operation.pipeline, {}).setdefault(role.name, operation)
+            else:
+                sink.report(
+                    messages.SkipsForeign(
+                        role=role.name,
+                        pipeline=operation.pipeline.name,
+                        declares=header(role),
+                        at=operation.span,
+                        declared=role.span,
+                    )
+                )
+    for pipeline, first in skips.items():
+        _shared(pipeline, first, [role for role in summary.kernel.roles if pipeline in role.consumes], sink)
+
+
+def _shared(pipeline: tree.Pipeline, skips: dict[str, tree.Skip], consumers: list[ir.Role], sink: Sink) -> None:
+    other, skip = next(iter(skips.items()))
+    if len(consumers) == 1:
+        stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
+        sink.report(
+            messages.SkippedByAll(role=other, pipeline=pipeline.name, stages=stages, at=skip.span, declared=pipeline.span)
+        )
+    for role in consumers:
+        # How often each of them skips is a matter of the loops around, which the proof follows.
+        if len(consumers) > 1 and role.name not in skips:
+            sink.report(
+                messages.TakesEveryStage(role=role.name, pipeline=pipeline.name, other=other, at=role.span, skipped=skip.span)
+            )
+
+
+def check_counts(plan: Plan, sink: Sink) -> None:
+    """All of them give a stage back by as many arrivals."""
+    for (pipeline, _), signals in plan.signals.items():
+        if not signals.in_turn:
+            continue
+        spans = {role.name: role.span for role in plan.kernel.roles}
+        (first, count), *others = signals.counts.items()
+        for name, other in others:
+            if other != count:
+                sink.report(
+                    signals_messages.TurnsDiffer(
+                        role=name,
+                        other=first,
+                        pipeline=pipeline.name,
+                        gives=_arrivals(other),
+                        other_gives=_arrivals(count),
+                        at=spans[name],
+                        others=spans[first],
+                        declared=pipeline.span,
+                    )
+                )
+
+
+def _arrivals(count: int) -> str:
+    return "1 arrival" if count == 1 else f"{count} arrivals"
