@@ -162,8 +162,13 @@ _OTHERS = (
         for cx, cy, bm, bn, stages in _CLUSTERS
     ),
     Tile("gemm_sm90_pingpong"),
-    Tile("gemm_sm90_pingpong", {"CX": 1}),
-    *(Tile("gemm_sm90_pingpong", {"CX": cx, "BN": bn, "STAGES": 2}) for cx, bn in product((1, 2), (160, 176, 192))),
+    *(Tile("gemm_sm90_pingpong", {"CX": 1, "CY": cy}) for cy in (1, 2)),
+    *(
+        Tile("gemm_sm90_pingpong", {"CX": cx, "BN": bn, "STAGES": stages})
+        for cx, (bn, stages) in product((1, 2), ((160, 5), (176, 5), (192, 4), (208, 4)))
+    ),
+    Tile("gemm_sm90_pingpong", {"CX": 1, "CY": 2, "BM": 192, "BN": 128, "STAGES": 4}),
+    Tile("gemm_sm90_pingpong", {"BM": 64, "BN": 256, "STAGES": 4}),
     *(
         Tile("gemm_sm90_halves", {"CX": cx, "BM": bm, "BN": bn, "STAGES": stages})
         for cx, (bm, bn, stages) in product((1, 2), ((128, 128, 4), (128, 176, 3), (128, 192, 3), (64, 256, 4)))

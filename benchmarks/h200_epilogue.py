@@ -33,7 +33,7 @@ EXAMPLE = "gemm_sm90_bias_gelu"
 SIZES = ((2048, 4096, 4096), (4096, 4096, 4096), (8192, 8192, 512), (2048, 28672, 4096), (8192, 8192, 2048))
 TILES = {
     f"CX={cx} BN={bn} STAGES={stages}": Tile(EXAMPLE, {"CX": cx, "BN": bn, "STAGES": stages})
-    for cx, (bn, stages) in product((1, 2), ((128, 3), (192, 2)))
+    for cx, (bn, stages) in product((1, 2), ((128, 6), (176, 5), (192, 4)))
 }
 PLAIN = {f"plain {name}": Tile("gemm_sm90_pingpong", tile.constants) for name, tile in TILES.items()}
 LIMIT = 0.006  # of the norm, as for products alone
