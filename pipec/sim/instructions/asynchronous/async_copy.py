@@ -7,7 +7,8 @@ import functools
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.memory.spaces import OFFSET_MASK
+from ...machine.memory.global_memory import Held
+from ...machine.memory.spaces import OFFSET_MASK, STEPS
 from ...machine.program import Execute
 from ...machine.races.clocks import UNKNOWING, Knowledge, learned, merged
 from ...machine.races.ledger import Access
@@ -16,7 +17,7 @@ from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
 from ...ptx.tree import Negated, Register
-from ...ptx.types import TYPES, Addresses, LaneValues, unsigned
+from ...ptx.types import TYPES, Addresses, LaneMask, LaneValues, unsigned
 from ...units.copies.reductions import REDUCTIONS, reduce_elements
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
@@ -32,15 +33,20 @@ def copy(d: Decoder) -> Execute:
     d.require("global")
     policy = d.flag("L2::cache_hint")
     size = d.integer(2)
+    shift = size.bit_length() - 1
     dst, source = shared_addresses(d, 0, False), address_reader(d, 1, "global")
     present = _bytes_read(d, size) if len(d.operands) > 3 + policy else None
 
     def execute(warp: Warp) -> None:
         cta, machine = warp.cta, warp.cta.machine
-        lanes = warp.lanes()
-        offsets, origins = cta.own_offset(dst(warp)[lanes]), source(warp)[lanes]
-        cta.shared.check(offsets, size, "cp.async")
-        counts = present(warp)[lanes] if present else np.full(len(lanes), size)
+        offsets, origins = (address if warp.mask is None else address[warp.mask] for address in (dst(warp), source(warp)))
+        offsets = cta.own_pieces(offsets, size, "cp.async")
+        counts = present(warp)[warp.active] if present else None
+        # Most lanes read all or nothing: a source size of 0 is how compilers mask a copy. None: all of them read all.
+        whole = None if counts is None or np.logical_and.reduce(counts == size) else counts == size
+        read = origins if whole is None else origins[whole]
+        partly = whole is not None and counts is not None and bool(counts[~whole].any())
+        held = machine.memory.holder(read, size)
         # One for all lanes: they arrive together, and each lane's group has it.
         operation = Operation()
         for groups in groups_of_lanes(warp, "cp.async"):
@@ -50,16 +56,17 @@ def copy(d: Decoder) -> Execute:
         if warp.watched is not None:
             warp.watched.lay_out(offsets)
             shadow = cta.shared.shadow
-            machine.races.begin(warp.watched, access, shadow, shadow.pieces(offsets // size, size))
+            machine.races.begin(warp.watched, access, shadow, offsets >> shift, size=size)
             reading = Access("cp.async", warp.thread, access.pc, access.time, False, ends=ends)
-            if (whole := counts == size).all() or not counts[~whole].any():
-                machine.memory.begin_pieces(warp.watched, reading, origins[whole], size, warp.thread.knowledge)
-            else:
+            if counts is not None and partly:
                 machine.memory.begin(warp.watched, reading, _read_places(origins, counts), warp.thread.knowledge)
+            elif read.size:
+                machine.memory.begin_pieces(warp.watched, reading, read, size, warp.thread.knowledge, held)
 
         def arrive() -> None:
-            if not _copied_at_once(cta, offsets, origins, counts, size):
-                _copied_by_lane(cta, offsets, origins, counts, size)
+            if partly or not _copied_at_once(cta, offsets, held, whole, size):
+                lanes = np.full(offsets.size, size) if counts is None else counts
+                _copied_by_lane(cta, offsets, origins, lanes, size)
             finished(warp, operation)
 
         warp.later(COPY_LATENCY, arrive, ("cp.async", cta.rank, warp.index))
@@ -67,23 +74,15 @@ def copy(d: Decoder) -> Execute:
     return execute
 
 
-def _copied_at_once(cta: Cta, offsets: Addresses, origins: Addresses, counts: LaneValues, size: int) -> bool:
-    """Copies what all lanes copy; whether that is possible. Lanes read all or nothing, at multiples of the words that are moved."""
-    whole = counts == size
+def _copied_at_once(cta: Cta, offsets: Addresses, held: Held, whole: LaneMask | None, size: int) -> bool:
+    """Copies what all lanes copy, and fills with zeros what those that are not of `whole` do not (None: there are none); false where
+    lane by lane shows what is wrong."""
+    allocation, places = held
     unit = min(size, 8)
-    if not (whole | (counts == 0)).all() or (origins[whole] & (unit - 1)).any():
-        return False
-    words = np.arange(0, size, unit)
-    data = np.zeros((offsets.size, words.size), f"u{unit}")
-    try:
-        if whole.any():
-            places = (origins[whole, None] + words).reshape(-1)
-            # What is not copied is filled with zeros: a source size of 0 is how compilers mask a copy.
-            data[whole] = cta.machine.memory.load(places, unit).reshape(-1, words.size)
-        cta.shared.store((offsets[:, None] + words).reshape(-1), data.reshape(-1), unit)
-    except SimulationError:
-        return False  # lane by lane it shows which is wrong
-    return True
+    words = np.zeros((offsets.size, size // unit), f"u{unit}")
+    if allocation is not None:
+        words[... if whole is None else whole] = allocation.views[unit][places[:, None] // unit + STEPS[size // unit]]
+    return (allocation is not None or not places.size) and cta.shared.put(offsets, words)
 
 
 def _copied_by_lane(cta: Cta, offsets: Addresses, origins: Addresses, counts: LaneValues, size: int) -> None:

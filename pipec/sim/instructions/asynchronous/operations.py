@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...errors import SimulationError
@@ -141,7 +144,8 @@ def finished(warp: Warp, operation: Operation, *, read_only: bool = False) -> No
     operation.read = True
     operation.done = operation.done or not read_only
     for fragment in warp.fragments:
-        if fragment.wait is not None and fragment.wait.kind == "group":
+        wait = fragment.wait
+        if wait is not None and wait.over is not None and wait.over():
             fragment.wait = None
 
 
@@ -155,9 +159,14 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
             over = min((group.over(allowed) for group in groups if group.marks), default=0)
             warp.thread.found_over(_AGENTS[kind][: 1 if reading_only else None], over)
             return None
-        return warp.park(Wait("group", f"{most - allowed} {kind} group(s) to finish", retry=True))
+        text, asked = f"{most - allowed} {kind} group(s) to finish", functools.partial(_over, groups, allowed, reading_only)
+        return warp.park(Wait("group", text, retry=True, over=asked))
 
     return execute
+
+
+def _over(groups: Sequence[Groups], allowed: int, reading_only: bool) -> bool:
+    return all(group.pending(reading_only) <= allowed for group in groups)
 
 
 def commit_groups(kind: GroupKind) -> Execute:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiled import blocks as native
+from ...compiled.pieces import extent
 from ...errors import SimulationError
 from ...ptx.types import Addresses, Bytes, LaneValues
 from ..races.clocks import Knowledge
@@ -52,6 +53,10 @@ def _in_runs(offsets: Addresses, size: int) -> bool:
         return False
     firsts = offsets[::size]
     return not (firsts & (size - 1)).any() and bool((offsets[size - 1 :: size] == firsts + (size - 1)).all())
+
+
+# The allocation in which some pieces lie, and their offsets there.
+Held = tuple[Allocation | None, Addresses]
 
 
 class Region(NamedTuple):
@@ -124,7 +129,7 @@ class GlobalMemory:
 
     def _one_allocation(self, addresses: Addresses, size: int, what: str) -> tuple[Allocation | None, Addresses]:
         """The allocation that holds all accesses, None if they are spread over several; and the addresses as it has them."""
-        low, high = int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None))
+        low, high, _ = extent(addresses)
         allocation = self.find(low)
         if allocation is not None and high + size <= allocation.end:
             return allocation, addresses
@@ -199,7 +204,7 @@ class GlobalMemory:
         """As for shared memory."""
         size = dtype.itemsize * count
         unit = min(8, size)
-        allocation, offsets = self._holder(addresses, size)
+        allocation, offsets = self.holder(addresses, size)
         if allocation is None:
             return None
         if by is not None and allocation.shadow is not None and self.races is not None:
@@ -211,7 +216,7 @@ class GlobalMemory:
         """As for shared memory."""
         size = elements.itemsize * elements.shape[1]
         unit = min(8, size)
-        allocation, offsets = self._holder(addresses, size)
+        allocation, offsets = self.holder(addresses, size)
         if allocation is None or not allocation.writable:
             return None
         words = elements.view(BY_SIZE[unit])
@@ -221,15 +226,18 @@ class GlobalMemory:
             self.races.store(by, allocation.shadow, offsets // size, size, known)
         return replaced(view, index, words)
 
-    def _holder(self, addresses: Addresses, size: int) -> tuple[Allocation | None, Addresses]:
+    def holder(self, addresses: Addresses, size: int) -> Held:
         """The allocation that holds all these pieces of `size` bytes, aligned as they must be, and their offsets in it; None where
         there is none such."""
-        if not addresses.size or int(np.bitwise_or.reduce(addresses)) & (size - 1):
+        if not addresses.size:
             return None, addresses
-        allocation = self.find(int(np.minimum.reduce(addresses)))
-        if allocation is None or int(np.maximum.reduce(addresses)) + size > allocation.end:
+        low, high, union = extent(addresses)
+        if union & (size - 1):
+            return None, addresses
+        allocation = self.find(low)
+        if allocation is None or high + size > allocation.end:
             placed = self.placed(addresses)
-            return (None, addresses) if placed is addresses else self._holder(placed, size)
+            return (None, addresses) if placed is addresses else self.holder(placed, size)
         return allocation, addresses - allocation.base
 
     def begin(self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge) -> None:
@@ -243,16 +251,15 @@ class GlobalMemory:
         size = next(size for size in (4, 2, 1) if _in_runs(offsets, size))
         self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge)
 
-    def begin_pieces(self, thread: Thread, access: Access, addresses: Addresses, size: int, knowledge: Knowledge) -> None:
-        """The same for `size` bytes from each address on."""
-        if not addresses.size:
-            return
-        allocation, offsets = self._holder(addresses, size)
+    def begin_pieces(
+        self, thread: Thread, access: Access, addresses: Addresses, size: int, knowledge: Knowledge, held: Held
+    ) -> None:
+        """The same for `size` bytes from each address on, of which `holder` has told where they are."""
+        allocation, offsets = held
         if allocation is None:
             self.begin(thread, access, (addresses[:, None] + np.arange(size)).reshape(-1), knowledge)
         elif self.races is not None and allocation.shadow is not None:
-            shadow = allocation.shadow
-            self.races.begin(thread, access, shadow, shadow.pieces(offsets // size, size), knowledge)
+            self.races.begin(thread, access, allocation.shadow, offsets // size, knowledge, size)
 
     def map_used(self, thread: Thread, address: int, count: int) -> None:
         """`thread` starts a copy through the tensor map of `count` bytes at `address`, a multiple of 64."""

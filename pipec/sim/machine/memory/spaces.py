@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...compiled.pieces import extent
 from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
 from ...units.layouts import Reading, Tile
@@ -135,14 +136,16 @@ class SharedMemory:
     what follows from that (None: nobody watches).
     """
 
-    def __init__(self, size: int, rank: int, races: Races | None = None, base: int = SHARED_BASE, filling: int = 0) -> None:
+    def __init__(
+        self, size: int, rank: int, races: Races | None = None, base: int = SHARED_BASE, filling: int = 0, granule: int = 4
+    ) -> None:
         self.size, self.rank, self.races, self.base = size, rank, races, base
-        self.shadow = Shadow("shared", size, 4, lambda address: f"shared address 0x{address:x}")
+        self.shadow = Shadow("shared", size, granule, lambda address: f"shared address 0x{address:x}")
         self.shadow.filled_by = self._filled_by
         self.reclaim: Callable[[Addresses, str], None] = _refused  # mbarriers, at places that are about to be written
         if races is not None:
             races.shadows.add(self.shadow)
-            self.shadow.of(4)
+            self.shadow.of(granule)
         padded = (size + 15) // 16 * 16
         self.data = np.full(padded, filling, np.uint8) if filling else np.zeros(padded, np.uint8)
         self.state = np.zeros(padded, np.uint8)
@@ -162,9 +165,9 @@ class SharedMemory:
     def check_range(self, offsets: Addresses, size: int, what: str) -> None:
         if not offsets.size:
             return
-        low, high = int(np.minimum.reduce(offsets, axis=None)), int(np.maximum.reduce(offsets, axis=None)) + size
-        if low < self.base or high > self.size:
-            bad = low if low < self.base else high - size
+        low, high, _ = extent(offsets)
+        if low < self.base or high + size > self.size:
+            bad = low if low < self.base else high
             raise SimulationError(
                 "out_of_bounds",
                 f"{what} of {size} bytes at shared address 0x{bad:x}; the CTA owns 0x{self.base:x} to 0x{self.size:x}",
@@ -220,12 +223,25 @@ class SharedMemory:
         states[index] = state | _ALL_WRITTEN[unit]
         return replaced(self.views[unit], index, words)
 
+    def put(self, offsets: Addresses, words: LaneValues) -> bool:
+        """What an operation brings to offsets that were looked at when it was issued, [offsets, words]; false, with nothing done, where
+        there are mbarriers now."""
+        unit = words.itemsize
+        index, states = offsets[:, None] // unit + STEPS[words.shape[1]], self.state_views[unit]
+        state = states[index]
+        if np.bitwise_or.reduce(state, axis=None) & _ANY_BARRIER[unit]:
+            return False
+        states[index] = state | _ALL_WRITTEN[unit]
+        self.views[unit][index] = words
+        return True
+
     def _words(self, offsets: Addresses, unit: int, size: int) -> Addresses | None:
         """The numbers of the words of `unit` bytes of accesses to `size` bytes, [offsets, words]; None where they are misaligned or
         out of bounds."""
-        if not offsets.size or int(np.bitwise_or.reduce(offsets)) & (size - 1):
+        if not offsets.size:
             return None
-        if int(np.minimum.reduce(offsets)) < self.base or int(np.maximum.reduce(offsets)) + size > self.size:
+        low, high, union = extent(offsets)
+        if union & (size - 1) or low < self.base or high + size > self.size:
             return None
         return offsets[:, None] // unit + STEPS[size // unit]
 
@@ -290,7 +306,7 @@ class SharedMemory:
         """An asynchronous operation is issued that touches these granules of 16 bytes."""
         self.check_range(granules * 16, 1, access.what)
         if self.races is not None and granules.size:
-            self.races.begin(thread, access, self.shadow, self.shadow.pieces(granules, 16))
+            self.races.begin(thread, access, self.shadow, granules, size=16)
 
     def operands(self, access: Access, readings: Sequence[Reading]) -> None:
         """An MMA is issued that reads these operands."""

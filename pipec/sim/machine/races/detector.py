@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...compiled.pieces import distinct
 from ...errors import SimulationError
 from ...ptx.types import Addresses
 from ..practice import PracticeName
@@ -20,7 +21,7 @@ from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import Missing, missing_between, together
 from .replaced import keep_replaced, replicated
-from .shadow import Index, Shadow, distinct
+from .shadow import Index, Shadow
 from .signals import Signal
 from .thread import Thread
 
@@ -111,26 +112,29 @@ class Races:
         if self.early is not None and shadow.kind == "global":
             self._after_grid(thread.knowledge, access)
         writers, readers = shadow.of(size)
-        found = distinct(writers[index])
+        marks = shadow.marks(size)
+        found, loaded = marks.standing(index)
         if not found <= thread.after_writers:
             self._after_writers(thread, access, shadow, size, index, found, same)
         before = readers[index].copy() if scope is None and shadow.kind == "global" else None
         if scope is None and self.lanes:
             if stored := self.sets.of_lanes(thread, found):
                 self._among_lanes(thread, access, shadow, size, index, writers, stored)
-            if loaded := self.sets.of_lanes(thread, distinct(readers[index])):
-                self._among_lanes(thread, access, shadow, size, index, readers, loaded)
-        self._after_readers(thread, access, shadow, size, index, readers)
+            if own := self.sets.of_lanes(thread, loaded):
+                self._among_lanes(thread, access, shadow, size, index, readers, own)
+        self._after_readers(thread, access, shadow, size, index, readers, loaded)
         if scope is None:
             # A write that is in order after everything before it stands for all of that: who comes after the write comes after the
             # rest. What may have to be held against others all the same is kept apart.
             if before is not None and (found != {NOBODY} or before.any()):
                 keep_replaced(self.sets, access, shadow, index, size, before, thread.knowledge.order)
-            writers[index] = number = self.sets.alone(access)
+            number = self.sets.alone(access)
+            marks.written(index, number)
             self.sets.touched(thread, (number,))
             if self.sets.full:
                 self._collect()
         else:
+            readers[index] = NOBODY
             self._add(thread, access, writers, index)
 
     def _own(self, thread: Thread, writes: bool, scope: Scope | None) -> Access:
@@ -164,31 +168,34 @@ class Races:
 
     # ---- what they set going
 
-    def begin(self, thread: Thread, access: Access, shadow: Shadow, index: Index, knowledge: Knowledge | None = None) -> None:
-        """An operation that `thread` issues; `index` are places. `knowledge`: what the warp knew at the issue, if that is past."""
+    def begin(
+        self, thread: Thread, access: Access, shadow: Shadow, index: Index, knowledge: Knowledge | None = None, size: int = 0
+    ) -> None:
+        """An operation that `thread` issues; `index` are pieces of `size` bytes (0: places). `knowledge`: what the warp knew at the
+        issue, if that is past."""
         if self.early is not None and shadow.kind == "global":
             self._after_grid(knowledge or thread.knowledge, access)
         if shadow.log is not None:
-            if not access.writes and shadow.log.note(access, np.asarray(index), shadow.granule):
+            if not access.writes and shadow.log.note(access, np.asarray(index), size or shadow.granule):
                 return
             self._replay(shadow)
-        size = shadow.granule
+        size = size or shadow.granule
         writers, readers = shadow.of(size)
-        found = distinct(writers[index])
+        marks = shadow.marks(size)
+        found, loaded = marks.standing(index)
         if found != {NOBODY}:
             self._check(thread, access, shadow, size, index, writers, found, knowledge)
         if not access.writes:
             self._add(thread, access, readers, index)
             return
-        found = distinct(readers[index])
-        if found != {NOBODY}:
-            self._check(thread, access, shadow, size, index, readers, found, knowledge)
-            readers[index] = NOBODY
+        if loaded != {NOBODY}:
+            self._check(thread, access, shadow, size, index, readers, loaded, knowledge)
         # An atomic does not replace what stood there: others to the same place are concurrent with it, and all of them have to be
         # ordered before an ordinary access.
         if access.scope is None:
-            writers[index] = self.sets.alone(access)
+            marks.written(index, self.sets.alone(access))
         else:
+            readers[index] = NOBODY
             self._add(thread, access, writers, index)
 
     def _after_grid(self, knowledge: Knowledge, access: Access) -> None:
@@ -271,14 +278,12 @@ class Races:
         ordered = self._check(thread, access, shadow, size, index, writers, found - thread.after_writers, None, same)
         thread.comes_after_writers(ordered)
 
-    def _after_readers(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, readers: Cells) -> None:
-        found = distinct(readers[index])
-        if found == {NOBODY}:
-            return
-        if not found <= thread.after_readers:
-            found -= thread.after_readers
+    def _after_readers(
+        self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, readers: Cells, found: set[int]
+    ) -> None:
+        if found != {NOBODY} and not found <= thread.after_readers:
+            found = found - thread.after_readers
             thread.comes_after_readers(self._check(thread, access, shadow, size, index, readers, found, None))
-        readers[index] = NOBODY
 
     def _check(
         self,
@@ -294,13 +299,17 @@ class Races:
     ) -> set[int]:
         """Complains of what is not ordered before `access`; returns the sets of which everything is."""
         knowledge, ordered = knowledge or thread.knowledge, set[int]()
+        # What most accesses are: told apart here, since operations ask this of every piece of a ring again and again.
+        plainly = shadow.kind != "tensor" and access.proxy == "generic" and knowledge.values is knowledge.order
         for number in found:
             clean = True
             for old in self.sets.members(number):
+                if plainly and old.scope is None and old.over(knowledge.order, thread.number):
+                    continue
                 # An instruction that touches a place twice does not race with itself.
                 if old is access:
                     continue
-                if together(old, access):
+                if old.scope is not None and together(old, access):
                     clean = False
                     continue
                 missing = missing_between(thread, knowledge, old, access, shadow)

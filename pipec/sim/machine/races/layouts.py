@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...compiled.pieces import distinct
 from ...findings import CheckName
 from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement, first_step
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
 from ...units.swizzle import SwizzleName
 from .ledger import Access, Cells, Ledger
-from .shadow import Shadow, distinct
+from .shadow import Shadow
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 
 from ...compiled import blocks as native
+from ...compiled.pieces import Marks
 from ...ptx.types import Addresses
 from .ledger import Access, Cells, Ledger
 from .signals import Signal
 
 Memory = Literal["shared", "global", "tensor"]
 Index = Addresses | slice  # one number for each piece, or a run of places
-_FEW = 128
 _LOGGED_CELLS, _LOGGED_ENTRIES, _FIRST_ENTRIES = 1 << 22, 1 << 15, 1 << 9
 
 
@@ -30,6 +30,7 @@ class Shadow:
         self.kind, self.size, self.granule, self.place = kind, size, granule, place
         self.writes = self.reads = self.replaced = np.zeros(0, np.int32)
         self.rows: dict[int, tuple[Cells, Cells]] = {}
+        self.marked: dict[int, Marks] = {}
         self.block = np.zeros(native.SHADOW_WORDS, np.int64)  # what machine code finds it by
         self.log: ReadLog | None = None
         self.signals: dict[int, Signal] = {}  # by address
@@ -54,6 +55,7 @@ class Shadow:
             )
             self.granule = size
             self.rows.clear()
+            self.marked.clear()
         for place, cells in ((native.WRITERS, self.writes), (native.READERS, self.reads)):
             self.block[place // 8] = cells.ctypes.data
         if self.replaced.size:
@@ -62,6 +64,13 @@ class Shadow:
         each = size // self.granule
         shape = (-1, each) if each > 1 else (-1,)
         self.rows[size] = found = self.writes.reshape(shape), self.reads.reshape(shape)
+        return found
+
+    def marks(self, size: int) -> Marks:
+        """The same, to be asked and changed as a whole."""
+        found = self.marked.get(size)
+        if found is None:
+            found = self.marked[size] = Marks(*self.of(size))
         return found
 
     def replaced_by(self, size: int) -> Cells:
@@ -129,15 +138,3 @@ class ReadLog:
         for row in self.rows[: self.count]:
             size, offsets = int(row[1]), row[2:]
             yield ledger.members(int(row[0]))[-1], offsets[offsets >= 0] // size, size
-
-
-def distinct(cells: Cells) -> set[int]:
-    """The numbers in `cells`; few as a rule."""
-    # For few cells a set of Python is faster than two passes of NumPy.
-    if cells.size <= _FEW:
-        return set(cells.ravel().tolist())
-    low, high = int(cells.min()), int(cells.max())
-    if low == high:
-        return {low}
-    between = cells[(cells != low) & (cells != high)]
-    return {low, high, *(np.unique(between).tolist() if between.size else ())}

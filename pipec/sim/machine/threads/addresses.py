@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...compiled.pieces import extent
 from ...errors import SimulationError
 from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
 from ..image import Image
@@ -57,6 +58,15 @@ class AddressSpaces:
                 "out_of_bounds",
                 f"shared::cta address 0x{bad:x} belongs to CTA rank {bad >> RANK_SHIFT}, executed by rank {self.rank}",
             )
+        return offsets
+
+    def own_pieces(self, addresses: Addresses, size: int, what: str) -> Addresses:
+        """The offsets of pieces of `size` bytes in this CTA's memory, which `what` touches."""
+        offsets = addresses ^ (self.rank << RANK_SHIFT)
+        low, high, union = extent(offsets)
+        if low < self.shared.base or high + size > self.shared.size or union & (size - 1):
+            # One by one, to say what is wrong.
+            self.shared.check(self.own_offset(addresses), size, what)
         return offsets
 
     def local_memory(self, warp: Accessing) -> FlatMemory:

@@ -73,6 +73,7 @@ class Wait:
     `may_fail`: it may come back unfulfilled; `until`: the time at which it does, where the program states a limit.
     `awaited` is what a wait of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier", `members` the mask of
     a wait of kind "converge" and `collective` the instruction that its lanes are to execute together. `aligned`: all lanes of the warp are.
+    `over` tells whether a wait of kind "group" has come to its end.
     """
 
     kind: WaitKind
@@ -82,6 +83,7 @@ class Wait:
     until: int | None = None
     awaited: AwaitedPhase | None = None
     barrier: int | None = None
+    over: Callable[[], bool] | None = None
     members: int | None = None
     collective: object = None
     aligned: bool = False

@@ -1,0 +1,46 @@
+"""Marks of pieces of memory, as machine code and as NumPy has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipec.sim.compiled import pieces
+
+RNG = np.random.default_rng(5)
+
+
+def _cells(numbers: int, each: int) -> np.ndarray:
+    shape = (200, each) if each > 1 else (200,)
+    return RNG.integers(0, numbers, shape, np.int32)
+
+
+@pytest.mark.parametrize("each", [1, 2, 4])
+@pytest.mark.parametrize("numbers", [1, 3, 60, 1000])  # of 1000 there are more than machine code tells apart
+def test_who_stands_there_and_who_writes(numbers: int, each: int) -> None:
+    writers, readers = _cells(numbers, each), _cells(numbers, each)
+    marks = pieces.Marks(writers, readers)
+    for index in (RNG.integers(0, 200, 32), RNG.permutation(200), np.zeros(0, np.int64), np.arange(200)[::2], slice(3, 90)):
+        expected = set(writers[index].ravel().tolist()), set(readers[index].ravel().tolist())
+        assert marks.standing(index) == expected
+        after = writers.copy(), readers.copy()
+        after[0][index], after[1][index] = 7, 0
+        marks.written(index, 7)
+        assert np.array_equal(writers, after[0]) and np.array_equal(readers, after[1])
+
+
+@pytest.mark.parametrize("wrong", [200, -201, 1 << 40])
+def test_pieces_behind_the_memory_are_no_pieces(wrong: int) -> None:
+    marks = pieces.Marks(_cells(3, 4), _cells(3, 4))
+    with pytest.raises(IndexError):
+        marks.standing(np.array([0, wrong]))
+
+
+def test_extents() -> None:
+    for addresses in (
+        RNG.integers(0, 1 << 45, 32),
+        RNG.integers(-5, 5, 32),
+        np.arange(64)[::-3],
+        np.broadcast_to(np.int64(9), 32),
+    ):
+        assert pieces.extent(addresses) == (addresses.min(), addresses.max(), np.bitwise_or.reduce(addresses))
