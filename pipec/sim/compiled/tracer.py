@@ -145,11 +145,14 @@ class TracedFragment:
     @property
     def full(self) -> bool:
         """All of them, or else the meaning is to run as it is."""
-        code = self.code
-        name = f"llvm.vector.reduce.and.v{LANES}i1"
-        code.intrinsics.add(f"declare i1 @{name}(<{LANES} x i1>)")
-        code.go_on_if(code.emit(f"call i1 @{name}(<{LANES} x i1> {code.active()})"))
-        return True
+        return _go_on_if_all(self.code, self.code.active())
+
+
+def _go_on_if_all(code: Code, lanes: str) -> bool:
+    name = f"llvm.vector.reduce.and.v{LANES}i1"
+    code.intrinsics.add(f"declare i1 @{name}(<{LANES} x i1>)")
+    code.go_on_if(code.emit(f"call i1 @{name}(<{LANES} x i1> {lanes})"))
+    return True
 
 
 class TracedThread:
@@ -175,6 +178,9 @@ class TracedWarp:
     @property
     def active(self) -> Traced:
         return Traced(self.code, self.code.active(), np.dtype(np.bool_))
+
+    def everybody(self, lanes: Traced) -> bool:
+        return _go_on_if_all(self.code, lanes.astype(np.bool_).name)
 
     def meets(self, ordering: bool) -> None:
         code, place = self.code, self.code.word(blocks.MEET)

@@ -52,6 +52,7 @@ class Image:
         self.slots = len(function.registers)
         self.spare: list[RegisterFile] = []  # of warps that have ended
         self.spare_executions: list[Executions] = []
+        self.granule = 4  # bytes of the smallest pieces of shared memory that CTAs have touched
         self.extra: list[LaneValues | SharedAddress | Special] = []
         self.successors: list[list[int]] = []  # of each instruction, once they are known
         self.regions: dict[tuple[int, int], set[int]] = {}  # `threads.roles`, by branch and arm

@@ -22,7 +22,7 @@ from .practice import PracticeName, Rules
 from .races.clocks import Actors
 from .races.detector import Race, Races
 from .races.layouts import Misreading
-from .races.thread import Thread
+from .races.thread import Thread, WarpRows
 from .schedule.events import Choice, Events
 from .schedule.schedules import Schedule
 
@@ -120,10 +120,10 @@ class Machine:
         self.trace: list[TraceEvent] = []
         self.printed: list[str] = []
         self.pending_clusters = PendingClusters((0, 0, 0))
-        self._refusals = Random(schedule.seed)
         self.relied_on: list[PracticeName] = []
         # The registers with which warps start, by the rank of the CTA and the warp's number there.
         self.starts: dict[tuple[int, int], Bytes] = {}
+        self.spare_rows: list[WarpRows] = []  # of CTAs that have ended
         self.no_shared: dict[int, SharedMemory] = {}  # of CTAs whose kernel has none, by rank
         self.grid_workspace = 0  # where a cooperative launch has its barrier
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
@@ -161,6 +161,14 @@ class Machine:
             found[place // 8] = value
         return found
 
+    def rows_of_warps(self, warps: int) -> WarpRows:
+        """For a new CTA."""
+        if not self.spare_rows:
+            return WarpRows(warps, len(self.image.branches), self.common_words)
+        found = self.spare_rows.pop()
+        found.renew()
+        return found
+
     def unwritten(self, error: SimulationError) -> None:
         """Memory is read that nothing has written."""
         located = self.acting(error)
@@ -172,6 +180,10 @@ class Machine:
         With timing "random" one in four does; what was refused starts as a cluster of its own later.
         """
         return self.events.timing == "random" and self._refusals.random() < _REFUSED
+
+    @functools.cached_property
+    def _refusals(self) -> Random:
+        return Random(self.schedule.seed)
 
     def record(self, now: int, kind: TraceKind, cta: Triple, details: Details) -> None:
         if self.options.trace:

@@ -50,7 +50,7 @@ class Collective:
         if not warp.fragment.full or warp.mask is not None:
             return self._apart(warp)
         # Where all lanes are here, nobody is missing; the mask is looked at where it may name others.
-        if not self.all_lanes and not (self.members(warp) == _EVERYBODY).all():
+        if not self.all_lanes and not warp.everybody(self.members(warp) == _EVERYBODY):
             return self._apart(warp)
         warp.meets(self.orders)
         self._write(warp, self.compute(warp.active, self.members(warp), *(read(warp) for read in self.readers)))

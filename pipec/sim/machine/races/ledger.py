@@ -55,7 +55,11 @@ class Access:
         if self.ends is None:
             return self.issued(clock, actor)
         reached = self.thread.actors.reached
-        return any(reached(clock, one, time) for one, time in self.ends)
+        # A loop, since this is asked of every operation that another one meets.
+        for one, time in self.ends:
+            if clock.get(one, 0) >= time or reached(clock, one, time):
+                return True
+        return False
 
     def issued(self, clock: Clock, actor: int) -> bool:
         return self.thread.number == actor or self.thread.actors.reached(clock, self.thread.number, self.time)
@@ -229,7 +233,8 @@ def _ordinary(thread: Thread, pc: int, time: int, writes: bool) -> Access:
     access: Access | None = thread.accesses.get((pc, writes))
     if access is None or access.time != time:
         access = Access("", thread, pc, time, writes)
-        if time == thread.time and thread.executed is not None:
+        # (The words of a warp that has ended are those of another one.)
+        if thread.executed is not None and time == thread.time:
             thread.accesses[pc, writes] = access
     return access
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -32,18 +33,24 @@ class WarpRows:
         ends = list(itertools.accumulate(warps * size for size in sizes))
         words = np.zeros(ends[-1], np.int64)
         self.address = words.ctypes.data
-        self.states = words[: ends[0]].reshape(warps, -1)
-        self.clocks = words[ends[0] : ends[1]].reshape(warps, warps)
-        self.known = words[ends[1] : ends[2]].view(np.int32).reshape(warps, 2 * native.KNOWN)
-        self.routes = words[ends[2] :].view(np.int32).reshape(warps, 2 * sizes[3])
+        # Lists of rows, since each warp takes its own, and NumPy makes a new view whenever it is asked.
+        self.whole, self.states = words, words[: ends[0]].reshape(warps, -1)
+        self.clocks = list(words[ends[0] : ends[1]].reshape(warps, warps))
+        self.known = list(words[ends[1] : ends[2]].view(np.int32).reshape(warps, 2 * native.KNOWN))
+        self.routes = list(words[ends[2] :].view(np.int32).reshape(warps, 2 * sizes[3]))
+        self.words: list[memoryview[int]] = [state.data for state in self.states]
         self.states[:] = common
         self.fill({native.WARPS: warps})
-        for index in range(warps):
-            state = self.states[index].data
+        for index, state in enumerate(self.words):
             state[native.CLOCK // 8] = self.address + 8 * (ends[0] + warps * index)
             state[native.KNOWN_WRITERS // 8] = known = self.address + 8 * (ends[1] + native.KNOWN * index)
             state[native.KNOWN_READERS // 8] = known + 4 * native.KNOWN
             state[native.ROUTES // 8] = self.address + 8 * (ends[2] + sizes[3] * index)
+        self.fresh = words.copy()
+
+    def renew(self) -> None:
+        """For the warps of another CTA."""
+        self.whole[:] = self.fresh
 
     def fill(self, words: Mapping[int, int]) -> None:
         """Words that all of them have."""
@@ -55,42 +62,69 @@ class Thread:
     """The clock of a warp: its lanes are one actor. `time` is that of the accesses it makes now, `usable` what its last
     tcgen05.fence::after_thread_sync has put before its own tensor instructions. `state` is what machine code has of it."""
 
+    who_number = -1  # in the ledger
+    executed: Executions | None = None
+    peers: list[Thread]  # the warps of its CTA
+    barrier_used = -1  # the mbarrier the warp last waited or arrived on
+    knowledge = UNKNOWING
+    usable: Clock = NOTHING
+    # What it came after when it arrived at the last cluster barrier, and what the warps of its own CTA did before the last one that it
+    # waited at: with a relaxed arrival that is told to nobody else.
+    arrived_after: Clock = NOTHING
+    neighbours: Clock = NOTHING
+    used_loads = told = 0
+    _heeded: Clock = NOTHING  # what `clock` has last been made from
+    _published: tuple[Knowledge, int, Knowledge] | None = None
+
     def __init__(
         self, actors: Actors, index: int, who: str, cta: str, cluster: int, pc: Callable[[], int], rows: WarpRows
     ) -> None:
         self.actors, self.index, self.who, self.cta, self.cluster, self.pc = actors, index, who, cta, cluster, pc
         self.number = actors.new()
-        self.words: memoryview[int] = rows.states[index].data
+        self.words: memoryview[int] = rows.words[index]
         self.address = rows.address + 8 * native.STATE_WORDS * index
-        self.who_number = -1  # in the ledger
-        self.executed: Executions | None = None
         self.clock, self.known = rows.clocks[index], rows.known[index]
-        # Where it went at branches forward, by their numbers: the program counter + 1, -1 where its lanes parted, 0 if it was not there;
-        # and the warps of its CTA.
+        # Where it went at branches forward, by their numbers: the program counter + 1, -1 where its lanes parted, 0 if it was not there.
         self.routes = rows.routes[index]
-        self.peers: list[Thread] = []
-        self.running: set[int] = set()  # ranks of the CTAs of its cluster that it knows to have started
-        self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
-        self.knowledge = UNKNOWING
-        self.usable: Clock = NOTHING
-        # What its acquiring fences of the tensormap proxy have put before uses of tensor maps, with their times, the last ones.
-        self.maps: deque[tuple[int, Clock]] = deque(maxlen=_MAP_FENCES)
-        # What the last fences with release semantics have put before the relaxed signals that follow, for listeners so near, and
-        # what signals that were heard relaxed tell once a fence follows, by those so near.
-        self.released: dict[Reach, Knowledge] = {}
-        self.acquirable: dict[Reach, Knowledge] = {}
-        # What it came after when it arrived at the last cluster barrier, and what the warps of its own CTA did before the last one
-        # that it waited at: with a relaxed arrival that is told to nobody else.
-        self.arrived_after = self.neighbours = NOTHING
-        self.agents: dict[Agent, int] = {}
-        self.issued: dict[Agent, int] = {}
-        self.used_loads = self.told = 0
         # Sets of accesses (`ledger.Ledger`) that this warp is known to come after: as writers, and as readers.
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
         self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
-        self.pieces: dict[int, Addresses] = {}  # by instruction, of stores that are no ordinary ones
-        self._published: tuple[Knowledge, int, Knowledge] | None = None
+
+    # What most warps never have is made once somebody asks: a grid of small CTAs makes more warps than they execute instructions.
+
+    @functools.cached_property
+    def running(self) -> set[int]:
+        """Ranks of the CTAs of its cluster that it knows to have started."""
+        return set()
+
+    @functools.cached_property
+    def maps(self) -> deque[tuple[int, Clock]]:
+        """What its acquiring fences of the tensormap proxy have put before uses of tensor maps, with their times, the last ones."""
+        return deque(maxlen=_MAP_FENCES)
+
+    @functools.cached_property
+    def released(self) -> dict[Reach, Knowledge]:
+        """What the last fences with release semantics have put before the relaxed signals that follow, for listeners so near."""
+        return {}
+
+    @functools.cached_property
+    def acquirable(self) -> dict[Reach, Knowledge]:
+        """What signals that were heard relaxed tell once a fence follows, by those so near."""
+        return {}
+
+    @functools.cached_property
+    def agents(self) -> dict[Agent, int]:
+        return {}
+
+    @functools.cached_property
+    def issued(self) -> dict[Agent, int]:
+        return {}
+
+    @functools.cached_property
+    def pieces(self) -> dict[int, Addresses]:
+        """By instruction, of stores that are no ordinary ones."""
+        return {}
 
     def connect(self, number: int, executed: Executions, peers: list[Thread]) -> None:
         """Its number in the ledger, what it has of its loads and stores, and the warps of its CTA."""
@@ -106,6 +140,8 @@ class Thread:
         self.accesses.clear()
         self.executed = None
         self.after_writers, self.after_readers = {0}, {0}
+        # Another CTA gets the rows.
+        self.routes = self.routes.copy()
 
     @property
     def time(self) -> int:
@@ -167,7 +203,10 @@ class Thread:
     def _aware(self, numbers: set[int], start: int) -> None:
         for number in numbers:
             self.known[start + (number & native.KNOWN - 1)] = number
-        self.comes_after(self.times_of_peers(self.knowledge.values))
+        values = self.knowledge.values
+        if values is not self._heeded:
+            self._heeded = values
+            self.comes_after(self.times_of_peers(values))
 
     def times_of_peers(self, clock: Clock) -> np.ndarray:
         return np.array([clock.get(peer.number, 0) for peer in self.peers], np.int64)
@@ -178,6 +217,8 @@ class Thread:
 
     def numbers_changed(self) -> None:
         """The numbers of sets that it has are no longer theirs."""
+        if self.executed is None:
+            return
         self.after_writers, self.after_readers = {0}, {0}
         # Numbers are given out anew after a collection, and would be taken for the sets that had them before.
         self.known[:] = 0

@@ -34,13 +34,17 @@ class Events:
     """
 
     def __init__(self, timing: Timing, seed: int) -> None:
-        self.timing: Timing = timing
-        self.random = random.Random(seed)
+        self.timing, self.seed = timing, seed
         self.heap: list[Event] = []
         self.channels: dict[Hashable, int] = {}
         self.queues: dict[Hashable, deque[Event]] = {}
         self.issued = 0
         self.pending = 0  # operations under way, timers left out
+
+    @functools.cached_property
+    def random(self) -> random.Random:
+        # Seeding takes as long as starting a warp.
+        return random.Random(self.seed)
 
     def schedule(
         self,

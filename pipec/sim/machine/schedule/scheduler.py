@@ -46,7 +46,7 @@ class Scheduler:
     """
 
     def __init__(self, program: Program, machine: Machine, start: Callable[[], Cluster], most: int, together: bool) -> None:
-        self.machine, self.events, self.random = machine, machine.events, machine.events.random
+        self.machine, self.events = machine, machine.events
         self.start, self.most, self.together = start, most, together
         self.program, self.code = program, program.code
         self.run_rows = runner()
@@ -76,7 +76,7 @@ class Scheduler:
             if not warps:
                 break
             events.fire(machine.now)
-            order = warps if events.timing != "random" else self.random.sample(warps, len(warps))
+            order = warps if events.timing != "random" else self.events.random.sample(warps, len(warps))
             if machine.schedule.late >= 0:
                 order = [warp for warp in order if not warp.cta.delayed]
             if self._run_round(order):
@@ -159,7 +159,7 @@ class Scheduler:
             if fragment is None:
                 continue
             ran = True
-            quantum = QUANTUM if self.events.timing != "random" else self.random.randrange(1, 2 * QUANTUM)
+            quantum = QUANTUM if self.events.timing != "random" else self.events.random.randrange(1, 2 * QUANTUM)
             longest = max(longest, self.run_fragment(warp, fragment, quantum))
             if warp.joins:
                 self._limit_patience(warp)
@@ -201,8 +201,8 @@ class Scheduler:
 
         Somebody must run, so the last to doze off is woken when nobody else can.
         """
-        if self.random.random() < DOZE:
-            self.dozing[self.random.choice(warps)] = self.random.randrange(1, LONGEST_DOZE)
+        if self.events.random.random() < DOZE:
+            self.dozing[self.events.random.choice(warps)] = self.events.random.randrange(1, LONGEST_DOZE)
         for warp in list(self.dozing):
             self.dozing[warp] -= 1
             if not self.dozing[warp]:

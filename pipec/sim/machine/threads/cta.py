@@ -16,26 +16,24 @@ from ...ptx.types import LANE, LANES, LaneMask, LaneValues
 from ...units.errors import UnitError
 from ..image import Image
 from ..machine import Machine, TraceKind, Triple
-from ..memory.spaces import RANK_SHIFT, SHARED_BASE, FlatMemory, SharedMemory
+from ..memory.spaces import RANK_SHIFT, SHARED_BASE, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.clocks import UNKNOWING
 from ..races.missing import Missing
-from ..races.thread import Thread, WarpRows
+from ..races.thread import Thread
 from ..registers import RegisterFile
 from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
-from .divergence import ALL_LANES, Divergence, Fragment, Wait
-from .groups import GroupKind, Groups, Operation, uncommitted
-from .in_flight import InFlight
+from .divergence import ALL_LANES, Fragment, Wait
+from .groups import Operation, uncommitted
 from .roles import role_of, who
+from .state import WarpState
 
-# What all warps start with; whoever changes one takes another in its place.
-_NO_CARRY, _NO_ARRIVALS = np.zeros(LANES, object), np.zeros(LANES, np.int64)
 # `Warp.identity` counts them through the cluster.
 WARPS_PER_CTA = 64
 
 
-class Warp(Divergence):
+class Warp(WarpState):
     """32 lanes that share registers: a flat list of rows, which are changed in place (`machine.registers`).
 
     While an instruction executes, `mask` is None if all 32 lanes take part and else a boolean array; `active` is
@@ -52,34 +50,26 @@ class Warp(Divergence):
         self.identity = cta.rank * WARPS_PER_CTA + index
         self.who = cta.image.who(index)
         self.fragment = self.fragments[0]
-        self.mask: LaneMask | None = None
         self.active = live
-        self.carry = _NO_CARRY
-        self.local: FlatMemory | None = None
-        self.cluster_arrivals = _NO_ARRIVALS
-        self.groups: dict[tuple[GroupKind, int], Groups] = {}  # by kind and lane
-        self.waited_on: set[int] = set()
-        self.seen: dict[int, int] = {}  # mbarrier -> the phase last seen complete
-        # Registers that tcgen05.ld loads and no wait has covered, by slot: the PTX line, and the number of the load.
-        self.loading: dict[int, tuple[int, int]] = {}
-        # Registers touched since the last wgmma.fence, where a wgmma may come to them without another: the PTX line; and if there was one.
-        self.unfenced: dict[int, int] = {}
-        self.fenced = False
-        # Accumulators of wgmma since then, by their slots: the shape and the PTX line of the last one.
-        self.accumulators: dict[frozenset[int], tuple[str, int]] = {}
-        self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
-        actors, cluster = cta.machine.actors, cta.cluster
-        self.thread = Thread(actors, index, self.who, cta.name, cluster.number, lambda: self.fragment.pc, cta.warp_rows)
+        machine, cluster = cta.machine, cta.cluster
+        self.thread = Thread(machine.actors, index, self.who, cta.name, cluster.number, self._here, cta.warp_rows)
         # Nobody looks at accesses where nobody watches.
-        self.watched = self.thread if cta.machine.watching else None
-        if self.watched:
-            # That it runs is the first thing that it has to tell.
-            self.thread.touched = prod(cluster.shape) > 1
+        self.watched = self.thread if machine.watching else None
+        # That it runs is the first thing that it has to tell.
+        if machine.watching and cluster.several:
+            self.thread.touched = True
+
+    def _here(self) -> int:
+        return self.fragment.pc
 
     def lanes(self) -> list[int]:
         """Active lane numbers of the executing instruction."""
         lanes: list[int] = np.flatnonzero(self.active).tolist()
         return lanes
+
+    def everybody(self, lanes: LaneMask) -> bool:
+        """Whether something holds of all lanes."""
+        return bool(lanes.all())
 
     def meets(self, ordering: bool) -> None:
         """Its lanes meet at a collective instruction, which orders what they did in memory, or is known to."""
@@ -168,7 +158,7 @@ class Cta(AddressSpaces):
         self.meetings: dict[int, list[Meeting]] = {}  # wgmma that some warps of a warpgroup have reached, by warpgroup
         threads = self.block[0] * self.block[1] * self.block[2]
         count = -(-threads // LANES)
-        self.warp_rows = WarpRows(count, len(self.image.branches), self.machine.common_words)
+        self.warp_rows = self.machine.rows_of_warps(count)
         self.warps = [
             Warp(self, number, ALL_LANES if threads >= (number + 1) * LANES else number * LANES + LANE < threads)
             for number in range(count)
@@ -182,7 +172,7 @@ class Cta(AddressSpaces):
         # Cooperative groups keep barriers of parts of the CTA in what is reserved in front, and ask where that is.
         base = 0 if "%reserved_smem_offset_1" in self.image.specials else SHARED_BASE
         if size > base:
-            return SharedMemory(size, self.rank, races, base, self.machine.schedule.filling)
+            return SharedMemory(size, self.rank, races, base, self.machine.schedule.filling, self.image.granule)
         # Of a kernel that has none every access is out of bounds, so that all CTAs of a rank may have the same.
         found: SharedMemory | None = self.machine.no_shared.get(self.rank)
         if found is None:
@@ -327,6 +317,7 @@ class Cluster:
     def __init__(self, machine: Machine, image: Image, index: Triple, shape: Triple, count: Triple, explicit: bool) -> None:
         self.machine, self.image = machine, image
         self.index, self.shape, self.count, self.explicit = index, shape, count, explicit
+        self.several = prod(shape) > 1
         self.outstanding = 0  # asynchronous operations of its warps
         self.barrier_phase = 0
         self.barrier_arrived = 0
@@ -372,6 +363,8 @@ class Cluster:
         """What must hold when all has ended: no barrier with open bytes, no tensor memory that was not given back."""
         findings = self.machine.findings
         for cta in self.ctas:
+            # The next CTAs need not find out what the accesses are like.
+            self.image.granule = min(self.image.granule, cta.shared.shadow.granule)
             for offset, barrier in sorted(cta.mbarriers.items()):
                 if barrier.state.tx < 0 or (barrier.state.tx and not self.machine.practised("bytes announced for nobody")):
                     name = self.image.names.barrier(offset)
@@ -386,12 +379,14 @@ class Cluster:
             if leak is not None:
                 findings.add("leak", "", leak)
         for warp in self.warps:
-            self._check_groups(warp)
+            if warp.groups:
+                self._check_groups(warp)
             if warp.thread.executed is not None:
                 self.image.spare_executions.append(warp.thread.executed)
             warp.thread.retire()
             if not warp.in_flight:
                 self.image.spare.append(warp.file)
+        self.machine.spare_rows += [cta.warp_rows for cta in self.ctas]
 
     def _check_groups(self, warp: Warp) -> None:
         """Stores that nobody could have waited for. (cp.async may be told of by mbarriers, without a group.)"""
