@@ -17,6 +17,12 @@ def hides(role: RoleContext) -> bool:
     return role.plan.whole_warp
 
 
+def keeps_barriers(role: RoleContext) -> bool:
+    """Whether the address of a pipeline's barriers stays in a register: what multiplies from registers waits for it in every turn, and
+    the assembler would make it from the CTA's number in the cluster each time."""
+    return hides(role) or role.plan.mma_waits is not None
+
+
 def constant(role: RoleContext, value: int) -> Value:
     """A constant (i32) that stays in a register of its own."""
     if not hides(role) or role.zeros >= _MOST:
@@ -43,21 +49,23 @@ def own(role: RoleContext, value: Value) -> Value:
 
 def shared(role: RoleContext, offset: int) -> Value:
     """The address (i32) of a byte of shared memory, in a register of its own."""
-    address = role.kernel.shared_address(offset)
-    if not hides(role):
-        return address
-    if offset not in role.bases:
-        with role.builder.early():
-            role.bases[offset] = role.builder.binary("add", _zero(role, 0), address)
-    return role.bases[offset]
+    return _kept(role, offset) if hides(role) else role.kernel.shared_address(offset)
 
 
-def shared_pointer(role: RoleContext, offset: int) -> Value:
-    if not hides(role):
+def barriers(role: RoleContext, offset: int) -> Value:
+    """The address of the barriers at a place, as a pointer."""
+    if not keeps_barriers(role):
         return role.kernel.shared_pointer(offset)
-    address = shared(role, offset)
+    address = _kept(role, offset)
     with role.builder.early():
         return role.builder.emit(SHARED, f"inttoptr {address} to {SHARED}")
+
+
+def _kept(role: RoleContext, offset: int) -> Value:
+    if offset not in role.bases:
+        with role.builder.early():
+            role.bases[offset] = role.builder.binary("add", _zero(role, 0), role.kernel.shared_address(offset))
+    return role.bases[offset]
 
 
 def tensor(role: RoleContext, column: int) -> Value:

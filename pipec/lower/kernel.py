@@ -50,7 +50,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter, structures: dict[str, 
     # Lane 0 tells the others, so that ptxas knows the number to be the same in a warp: the dispatch is then a uniform branch.
     warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
     kernel = KernelContext(plan, builder, metadata, function, thread, warp)
-    if any(row.whole_warp for row in plan.roles):
+    if any(row.whole_warp or row.mma_waits is not None for row in plan.roles):
         # Behind the dispatch the number itself is known.
         kernel.copied_warp = builder.call("copy", warp)
     watchdog.start(kernel)

@@ -48,11 +48,11 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value
     if pipeline.stages == 1:
         return role.kernel.shared_pointer(offset)
     place = builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES)
-    if not bases.hides(role):
+    if not bases.keeps_barriers(role):
         return builder.offset_pointer(role.kernel.shared_pointer(offset), place)
     # Copies and commits take no offset: so the address is that of the barrier they complete, and a wait adds one.
     own = offsets[pipeline, "producer" if pipeline in role.plan.role.produces else "consumer"]
-    pointer = builder.offset_pointer(bases.shared_pointer(role, own), place)
+    pointer = builder.offset_pointer(bases.barriers(role, own), place)
     return pointer if offset == own else builder.offset_pointer(pointer, integer(offset - own))
 
 
@@ -61,7 +61,7 @@ def leaders_barrier(role: RoleContext, handle: tree.Handle) -> Value:
     builder, pipeline = role.builder, handle.pipeline
     if not bases.hides(role) or pipeline.stages == 1:
         return clusters.in_leader(role, barrier(role, pipeline, handle.side, role.stage(handle)))
-    own = bases.shared_pointer(role, role.kernel.plan.barrier_offsets[pipeline, handle.side])
+    own = bases.barriers(role, role.kernel.plan.barrier_offsets[pipeline, handle.side])
     with builder.early():
         first = clusters.in_leader(role, own)
     return builder.offset_pointer(first, builder.multiply(role.stage(handle), pipeline.sub_stages(handle.side) * BARRIER_BYTES))

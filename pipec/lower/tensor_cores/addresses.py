@@ -21,7 +21,7 @@ def descriptors(
     if not bases.hides(role):
         start = start_descriptor(builder, shared_tile(role, operand), constant)
         return [builder.add(start, step >> 4) for step in steps]
-    lower = _lower(role, operand, constant)
+    lower = lower_half(role, operand, constant, integer(0))
     found = []
     for step in steps:
         upper = bases.constant(role, constant >> 32) if registers is None else bases.in_turn(role, constant >> 32, registers)
@@ -30,12 +30,14 @@ def descriptors(
     return found
 
 
-def _lower(role: RoleContext, operand: tree.BufferRef, constant: int) -> Value:
-    """The lower half of the first one. No tile ends behind the addresses that the field has bits for, so additions stay in it."""
+def lower_half(role: RoleContext, operand: tree.BufferRef, constant: int, offset: Value) -> Value:
+    """The lower half of the first one, `offset` bytes behind the tile's start, which is known in front of the role's loops. No tile ends
+    behind the addresses that the field has bits for, so additions stay in it."""
     builder, plan, buffer = role.builder, role.kernel.plan, operand.buffer
     base = bases.shared(role, plan.buffer_offsets[buffer])
     with builder.early():
-        field = builder.bits("and", builder.bits("lshr", base, 4), ADDRESS_FIELD)
+        start = builder.binary("add", base, offset)
+        field = builder.bits("and", builder.bits("lshr", start, 4), ADDRESS_FIELD)
         first = builder.add(field, integer(constant & _LOW))
     if buffer.count == 1:
         return first

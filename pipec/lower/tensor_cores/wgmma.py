@@ -8,8 +8,8 @@ from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.scalars import scalar
-from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.table import lowers
+from pipec.lower.tensor_cores.addresses import lower_half
 from pipec.lower.tensor_cores.descriptors import operand_descriptor
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -98,7 +98,8 @@ def _multiply_shared(role: RoleContext, operation: tree.RegisterMma, registers: 
     a, b = operation.a, operation.b
     assert isinstance(a, tree.BufferRef)
     # B is read by all warpgroups; of A each reads its own rows.
-    group = role.builder.bits("lshr", role.role_warp, 2)
+    with role.builder.early():
+        group = role.builder.bits("lshr", role.role_warp, 2)
     a_descriptors = [
         descriptor
         for block in range(registers.blocks)
@@ -115,17 +116,19 @@ def _row_offset(role: RoleContext, a: tree.BufferRef, group: Value, blocks: int,
     block_bytes = layout.panel_bytes if a.transposed else BLOCK_ROWS * layout.span_bytes
     if warpgroups(role) == 1:
         return integer(block * block_bytes)
-    return role.builder.add(role.builder.multiply(group, blocks * block_bytes), block * block_bytes)
+    with role.builder.early():
+        return role.builder.add(role.builder.multiply(group, blocks * block_bytes), block * block_bytes)
 
 
 def _descriptors(role: RoleContext, operand: tree.BufferRef, offset: Value) -> list[Value]:
-    """One per step along K: the address field counts 16 bytes."""
+    """One per step along K: the address field counts 16 bytes. Each is one sum of 64 bits, as long as LLVM does not see that the upper half
+    is a constant: it would make an `or` of the pair, and ptxas two sums with a carry."""
     builder, buffer = role.builder, operand.buffer
     k_extent = buffer.rows if operand.transposed else buffer.columns
     layout = role.kernel.plan.layouts[buffer]
     row = operand_descriptor(layout, k_extent, buffer.dtype, transposed=operand.transposed, version=0)
-    start = builder.binary("add", shared_tile(role, operand), offset)
-    # 14 bits in units of 16 bytes (hardware.md 3.3); what lies above would run into the next field.
-    address = builder.bits("and", builder.bits("lshr", start, 4), 0x3FFF)
-    first = builder.binary("or", builder.cast("zext", address, "i64"), integer(row.constant, "i64"))
+    with builder.early():
+        upper = builder.call("copy", integer(row.constant >> 32))
+    halves = builder.vector([lower_half(role, operand, row.constant, offset), upper])
+    first = builder.emit("i64", f"bitcast {halves} to i64")
     return [builder.add(first, step >> 4) for step in row.steps]
