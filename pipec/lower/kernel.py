@@ -70,7 +70,8 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter, structures: dict[str, 
     _teardown(kernel)
     watchdog.finish(kernel)
     parameters = ", ".join(_parameter(parameter) for parameter in plan.interface.parameters)
-    attributes = [f'"nvvm.reqntid"="{plan.threads}"']
+    # (An indirect branch is slower than a few comparisons, and the proof does not follow it.)
+    attributes = [f'"nvvm.reqntid"="{plan.threads}"', '"no-jump-tables"="true"']
     if plan.kernel.cluster.span is not None:
         attributes.append(f'"nvvm.cluster_dim"="{",".join(map(str, plan.kernel.cluster.shape))}"')
     if plan.launch_registers is not None:
