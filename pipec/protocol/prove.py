@@ -29,12 +29,13 @@ def prove(
     spent = Spent(effort)
     # Names decide the order of terms, and with it which proof is found first.
     network, names = canonical(network)
-    programs: dict[bool, Program] = {}
+    programs: dict[tuple[bool, bool], Program] = {}
     reason = "no schedule was found"
     for attempt in attempts(network):
         spent.share(attempt.share)
-        program = programs.get(attempt.products) or programs.setdefault(
-            attempt.products, Program(network, products=attempt.products)
+        kind = attempt.products, attempt.dealt
+        program = programs.get(kind) or programs.setdefault(
+            kind, Program(network, products=attempt.products, dealt=attempt.dealt)
         )
         try:
             cases = tuple(Splitter(program, attempt, effort, pairs, spent, refuted).cases())

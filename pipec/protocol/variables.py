@@ -57,9 +57,11 @@ class Choice:
 
 
 class Variables:
-    """`products`: of registers and sizes, of which facts may be found."""
+    """`products`: of registers and sizes, of which facts may be found, as of `quotients` of registers."""
 
-    def __init__(self, network: Network, registers: frozenset[Symbol], products: Sequence[Linear] = ()) -> None:
+    def __init__(
+        self, network: Network, registers: frozenset[Symbol], products: Sequence[Linear] = (), quotients: Sequence[Linear] = ()
+    ) -> None:
         self.registers = registers
         self.forms: list[Linear] = []  # what each variable stands for
         self.number: dict[Atom, int] = {}
@@ -87,7 +89,7 @@ class Variables:
         for symbol in sorted(registers, key=lambda symbol: symbol.name):
             self._new(atom(symbol), symbol)
         self._rows.clear()
-        for form in (*forms, *products):
+        for form in (*forms, *products, *quotients):
             self.row(form)
         self.written = self.compared = tuple(self.derived)  # in the network itself
         self.carried = self._carried(network)

@@ -8,6 +8,7 @@ from pipec.protocol.lazily import Lazy
 from pipec.protocol.products import candidates, exact
 from pipec.protocol.program import registers_of
 from pipec.protocol.schedule import Schedule
+from pipec.protocol.shares import shares
 from pipec.protocol.structure import orders
 from pipec.record import record
 from pipec.verify.network import Network
@@ -17,12 +18,14 @@ from pipec.verify.network import Network
 class Attempt:
     """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
     told apart from the others. `products`: of counters and sizes are values of their own, and sizes are added and multiplied exactly.
-    `roomy`: there may be more situations, as few of them become nodes where all loops turn together."""
+    `dealt`: turns that are dealt out are counted for each share. `roomy`: there may be more situations, as few of them become nodes where
+    all loops turn together."""
 
     schedule: Schedule[Any]
     share: int
     tells_begun: bool = False
     products: bool = False
+    dealt: bool = False
     roomy: bool = False
 
 
@@ -33,9 +36,11 @@ def attempts(network: Network) -> Iterator[Attempt]:
     # Where all loops are the same in all roles, they are followed turn by turn, and there is nearly one situation for each test.
     if alignment.whole:
         yield Attempt(Aligned(network, consumers, alignment), 75, roomy=True)
+    registers = registers_of(network)
+    if shares(network, registers):
+        yield Attempt(Lazy(network, consumers), 50, dealt=True)
     # Consumers first keeps rings nearly empty, and so there are few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), 90)
-    registers = registers_of(network)
     if candidates(network, registers) or exact(network, registers)[1]:
         yield Attempt(Lazy(network, consumers), 50, products=True)
     if not alignment.whole:
