@@ -13,6 +13,7 @@ from typing import get_args
 import numpy as np
 
 from pipec.diag.shown import shown
+from pipec.garbage import seldom_collected
 
 from .arguments import Loose, Placement, parameter_block, strict
 from .errors import SimulationError
@@ -205,7 +206,7 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
     """Raises the first error of the run, with all that was found."""
     stopped: SimulationError | None = None
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), seldom_collected():
             _run_grid(machine, program, shape, explicit, cooperative)
     except SimulationError as error:
         stopped = error

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipec.driver import STAGES, carried_on, compile_source
-from pipec.garbage import uncollected
+from pipec.garbage import seldom_collected, uncollected
 from pipec.source import Source
 
 SOURCE = Source("gemm.pipe", (Path(__file__).parents[2] / "examples" / "gemm.pipe").read_text(encoding="utf-8"))
@@ -50,3 +50,16 @@ def test_the_collector_is_left_as_it_was(collects: bool) -> None:
             assert not gc.isenabled()
             raise KeyError
         assert gc.isenabled() == collects
+
+
+@pytest.mark.parametrize(("youngest", "within"), [(700, 20_000), (50_000, 50_000), (0, 0)])
+def test_seldom_is_no_more_often_than_the_caller_has_it(youngest: int, within: int) -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(youngest, 7, 8)
+    try:
+        with pytest.raises(KeyError), seldom_collected():
+            assert gc.get_threshold() == (within, 7, 8)
+            raise KeyError
+        assert gc.get_threshold() == (youngest, 7, 8)
+    finally:
+        gc.set_threshold(*before)

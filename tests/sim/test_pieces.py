@@ -27,6 +27,9 @@ def test_who_stands_there_and_who_writes(numbers: int, each: int) -> None:
         after[0][index], after[1][index] = 7, 0
         marks.written(index, 7)
         assert np.array_equal(writers, after[0]) and np.array_equal(readers, after[1])
+        after[1][index] = 9
+        marks.read(index, 9)
+        assert np.array_equal(writers, after[0]) and np.array_equal(readers, after[1])
 
 
 @pytest.mark.parametrize("wrong", [200, -201, 1 << 40])

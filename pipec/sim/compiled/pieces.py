@@ -76,6 +76,15 @@ def written_at(writers: int, readers: int, index: int, count: int, each: int, nu
     return 0
 
 
+def put_at(cells: int, index: int, count: int, each: int, number: int) -> int:
+    """A number into all cells of some pieces."""
+    for one in range(count):
+        first = each * i64[index + 8 * one]
+        for cell in range(first, first + each):
+            i32[cells + 4 * cell] = number
+    return 0
+
+
 @functools.cache
 def _compiled(function: Plain, arguments: int) -> Callable[..., int] | None:
     if not available():
@@ -109,7 +118,7 @@ class Marks:
         self.writers, self.readers, self.limit = writers, readers, len(writers)
         self.each = writers.shape[1] if writers.ndim > 1 else 1
         self.addresses = writers.ctypes.data, readers.ctypes.data
-        self.standing_at, self.written_at = _compiled(standing_at, 7), _compiled(written_at, 6)
+        self.standing_at, self.written_at, self.put_at = _compiled(standing_at, 7), _compiled(written_at, 6), _compiled(put_at, 5)
 
     def standing(self, index: np.ndarray | slice) -> tuple[set[int], set[int]]:
         """The different numbers of writers and of readers of some pieces."""
@@ -133,6 +142,16 @@ class Marks:
             except (TypeError, ValueError):
                 pass
         self.writers[index], self.readers[index] = number, 0
+
+    def read(self, index: np.ndarray | slice, number: int) -> None:
+        """`number` stands for who has read these pieces, which are in the memory."""
+        if self.put_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64:
+            try:
+                self.put_at(self.addresses[1], _address(index), index.size, self.each, number)
+                return
+            except (TypeError, ValueError):
+                pass
+        self.readers[index] = number
 
 
 def distinct(cells: np.ndarray) -> set[int]:

@@ -39,11 +39,12 @@ def copy(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         cta, machine = warp.cta, warp.cta.machine
-        offsets, origins = (address if warp.mask is None else address[warp.mask] for address in (dst(warp), source(warp)))
+        offsets, origins, counts = dst(warp), source(warp), present(warp) if present else None
+        if warp.mask is not None:
+            offsets, origins, counts = offsets[warp.mask], origins[warp.mask], counts[warp.mask] if counts is not None else None
         offsets = cta.own_pieces(offsets, size, "cp.async")
-        counts = present(warp)[warp.active] if present else None
         # Most lanes read all or nothing: a source size of 0 is how compilers mask a copy. None: all of them read all.
-        whole = None if counts is None or np.logical_and.reduce(counts == size) else counts == size
+        whole = None if counts is None or counts.tolist() == [size] * counts.size else counts == size
         read = origins if whole is None else origins[whole]
         partly = whole is not None and counts is not None and bool(counts[~whole].any())
         held = machine.memory.holder(read, size)
@@ -79,10 +80,15 @@ def _copied_at_once(cta: Cta, offsets: Addresses, held: Held, whole: LaneMask | 
     lane by lane shows what is wrong."""
     allocation, places = held
     unit = min(size, 8)
+    if allocation is None and places.size:
+        return False
+    read = None if allocation is None else allocation.views[unit][places[:, None] // unit + STEPS[size // unit]]
+    if read is not None and whole is None:
+        return cta.shared.put(offsets, read)
     words = np.zeros((offsets.size, size // unit), f"u{unit}")
-    if allocation is not None:
-        words[... if whole is None else whole] = allocation.views[unit][places[:, None] // unit + STEPS[size // unit]]
-    return (allocation is not None or not places.size) and cta.shared.put(offsets, words)
+    if read is not None:
+        words[whole] = read
+    return cta.shared.put(offsets, words)
 
 
 def _copied_by_lane(cta: Cta, offsets: Addresses, origins: Addresses, counts: LaneValues, size: int) -> None:

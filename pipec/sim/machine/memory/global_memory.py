@@ -235,7 +235,7 @@ class GlobalMemory:
         if union & (size - 1):
             return None, addresses
         allocation = self.find(low)
-        if allocation is None or high + size > allocation.end:
+        if allocation is None or high + size > allocation.base + allocation.data.size:
             placed = self.placed(addresses)
             return (None, addresses) if placed is addresses else self.holder(placed, size)
         return allocation, addresses - allocation.base

@@ -26,6 +26,7 @@ from .signals import Signal
 from .thread import Thread
 
 Same = Callable[[], bool]
+_SIGNALS = 4  # places of one read-modify-write that others may be waiting at
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +91,16 @@ class Races:
                 return False
             self._replay(shadow)
         before = self.raced
-        writers, readers = shadow.of(size)
-        found = distinct(writers[index])
+        writers, _ = shadow.of(size)
+        found, loaded = shadow.marks(size).standing(index)
+        access = self._own(thread, False, scope)
         if not found <= thread.after_writers:
-            self._after_writers(thread, self._own(thread, False, scope), shadow, size, index, found)
+            self._after_writers(thread, access, shadow, size, index, found)
+        if scope is None and self.lanes and (stored := self.sets.of_lanes(thread, found)):
+            self._among_lanes(thread, access, shadow, size, index, writers, stored)
+        made = self._read(thread, access, shadow, size, index, loaded)
         if scope is None and self.lanes:
-            if stored := self.sets.of_lanes(thread, found):
-                self._among_lanes(thread, self._own(thread, False, None), shadow, size, index, writers, stored)
-            self.sets.touched(thread, self._add(thread, self._own(thread, False, scope), readers, index))
-        else:
-            self._add(thread, self._own(thread, False, scope), readers, index)
+            self.sets.touched(thread, made)
         return self.raced != before
 
     def store(
@@ -186,7 +187,7 @@ class Races:
         if found != {NOBODY}:
             self._check(thread, access, shadow, size, index, writers, found, knowledge)
         if not access.writes:
-            self._add(thread, access, readers, index)
+            self._read(thread, access, shadow, size, index, loaded)
             return
         if loaded != {NOBODY}:
             self._check(thread, access, shadow, size, index, readers, loaded, knowledge)
@@ -233,26 +234,29 @@ class Races:
 
     # ---- marks
 
+    def _read(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, found: set[int]) -> set[int]:
+        """`access` has read these pieces, at which the sets `found` of readers stand; returns the sets that stand there now."""
+        if len(found) != 1:
+            return self._add(thread, access, shadow.of(size)[1], index)
+        (one,) = found
+        new = self.sets.joined(one, access, thread.knowledge.order)
+        if new != one:
+            shadow.marks(size).read(index, new)
+        if self.sets.full:
+            self._collect()
+        return {new}
+
     def _add(self, thread: Thread, access: Access, cells: Cells, index: Index) -> set[int]:
         """The sets that stand there now."""
-        sets, clock = self.sets, thread.knowledge.order
-        found = distinct(old := cells[index])
-        if len(found) == 1:
-            (one,) = found
-            new = sets.joined(one, access, clock)
-            if new != one:
-                cells[index] = new
-            made = {new}
-        else:
-            marks, made = np.empty_like(old), set()
-            for one in found:
-                new = sets.joined(one, access, clock)
-                marks[old == one] = new
-                made.add(new)
-            cells[index] = marks
-        if sets.full:
+        clock, old = thread.knowledge.order, cells[index]
+        made = {one: self.sets.joined(one, access, clock) for one in distinct(old)}
+        marks = np.empty_like(old)
+        for one, new in made.items():
+            marks[old == one] = new
+        cells[index] = marks
+        if self.sets.full:
             self._collect()
-        return made
+        return set(made.values())
 
     def _collect(self) -> None:
         shadows = list(self.shadows)
@@ -394,6 +398,3 @@ def _where(cells: Cells, index: Index, number: int, size: int) -> int:
         piece, inside = np.flatnonzero(marks == number)[0], 0
     first = int(piece) + index.start if isinstance(index, slice) else int(np.asarray(index).reshape(-1)[piece])
     return int(first * size + inside)
-
-
-_SIGNALS = 4  # places of one read-modify-write that others may be waiting at

@@ -17,7 +17,7 @@ from ...units.errors import UnitError
 from ..machine import Machine
 from ..program import Program
 from ..threads.cta import Cluster, Warp
-from ..threads.divergence import Diverge, Exit, Fragment, Outcome, Scatter, Wait
+from ..threads.divergence import EXIT, Diverge, Fragment, Outcome, Scatter, Wait
 from .deadlock import deadlock_error, spinning_error
 from .events import FAR
 
@@ -122,7 +122,7 @@ class Scheduler:
 
     def _alive(self) -> list[Warp]:
         """The warps that have not ended; where some have, a cluster may make room for another."""
-        alive = [warp for warp in self.warps if warp.alive]
+        alive = [warp for warp in self.warps if warp.fragments or warp.joins]
         ended = len(alive) != len(self.warps)
         self.warps = alive
         if ended and self.together:
@@ -343,21 +343,21 @@ class Scheduler:
 
     def _control(self, warp: Warp, fragment: Fragment, pc: int, outcome: Outcome) -> bool:
         """Applies a control outcome; true if the fragment cannot go on in this turn."""
-        if isinstance(outcome, Wait):
+        if outcome is EXIT:
+            lanes = warp.live_count
+            warp.exit(fragment, warp.active)
+            self.machine.progress += 1
+            warp.cta.cluster.after_exit(warp.cta, lanes - warp.live_count)
+        elif isinstance(outcome, Wait):
             if not outcome.retry:
                 fragment.pc = pc + 1
-            return True
-        if isinstance(outcome, Diverge):
+        elif isinstance(outcome, Diverge):
             rest = fragment.active & ~outcome.taken
             warp.split(fragment, [(outcome.target, outcome.taken), (pc + 1, rest)], self.meeting[pc])
         elif isinstance(outcome, Scatter):
             targets = outcome.targets
             parts = [(int(target), fragment.active & (targets == target)) for target in np.unique(targets[fragment.active])]
             warp.split(fragment, parts, self.meeting[pc])
-        elif isinstance(outcome, Exit):
-            warp.exit(fragment, warp.active)
-            self.machine.progress += 1
-            warp.cta.cluster.after_exit(warp.cta)
         return True
 
 

@@ -350,9 +350,9 @@ class Cluster:
                 fragment.wait = None
             self.barrier_waiting.clear()
 
-    def after_exit(self, cta: Cta) -> None:
-        """Exited threads no longer count for the barriers that mean "all threads"."""
-        cta.live_threads = sum(warp.live_count for warp in cta.warps)
+    def after_exit(self, cta: Cta, threads: int) -> None:
+        """So many exited threads no longer count for the barriers that mean "all threads"."""
+        cta.live_threads -= threads
         for barrier in cta.named.values():
             if barrier.arrived and barrier.expected is None:
                 cta.settle_named(barrier)
