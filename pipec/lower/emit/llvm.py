@@ -15,7 +15,8 @@ from pipec.lower.emit.variables import Block, Slot, Variables
 _REGISTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", SHARED: "r", TENSOR: "r", CLUSTER: "r", GLOBAL: "l", "ptr": "l"}
 
 
-# Names of what variables hold.
+# Names of what instructions give, and of what variables hold.
+_COMPUTED = re.compile(r"%(?:v?\d|p\d+\.)")
 _NAMED = re.compile(r"%p\d+\.[\w.$-]+")
 
 
@@ -162,7 +163,8 @@ class Builder:
     def _result(self, type_: str, text: str) -> Value:
         self._spend()
         self._values += 1
-        name = f"%v{self._values}"
+        # LLVM keeps no names for what has a number alone; numbers have to grow from line to line, and the prelude comes before the rest.
+        name = f"%{self._values}" if self.lines is not self._prelude else f"%v{self._values}"
         self.lines.append(f"  {name} = {text}{self.location}")
         return Value(type_, name)
 
@@ -182,6 +184,9 @@ class Builder:
         if len(arguments) != len(row.operands):
             raise AssertionError(f"{row.name}: {len(arguments)} operands, the table says {len(row.operands)}")
         if self._deferred is not None and row.acts:
+            if row.result != "void":
+                self._values += 1
+                text = f"%v{self._values} = {text}"  # LLVM would number it, and it is written behind others
             self._defer(self._deferred, text, arguments)
             return Value("void", "")
         if row.result == "void":
@@ -340,7 +345,7 @@ class Builder:
     def _defer(self, actions: Actions, text: str, told: Sequence[Value]) -> None:
         self._spend()
         actions.lines.append(f"  {text}{self.location}")
-        actions.told += [value for value in told if value.name.startswith(("%v", "%p"))]
+        actions.told += [value for value in told if _COMPUTED.match(value.name)]
 
 
 # What is known of operands that are not negative, for which signed and unsigned operators agree.
