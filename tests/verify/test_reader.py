@@ -10,6 +10,7 @@ from pipec.protocol.prove import prove
 from pipec.record import replace
 from pipec.verify.checker.check import check
 from pipec.verify.network import Arrive, Unreadable, Wait
+from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.operations import number_of, operation
 
@@ -204,3 +205,18 @@ def test_an_arrival_behind_a_wait_for_room_is_for_the_round_that_the_wait_is_for
     """One warp acquires and releases a ring: it waits for the parity opposite to that which it completes."""
     network = read((Path(__file__).parent / "arrival_after_opposite_wait.ptx").read_text(encoding="utf-8"))
     check(network, prove(network))
+
+
+@pytest.mark.parametrize("example", ["gemm_sm90_cluster", "gemm_sm90_narrow"])
+def test_loops_of_further_ctas_are_generalised_as_those_of_the_first(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses that go round with a ring are those of the first CTA, moved: loops are found to need nothing else."""
+    begun_anew: set[int] = set()
+    back_to = Walk._back_to
+
+    def noted(walk: Walk, block: int) -> None:
+        begun_anew.add(walk.machine.rank)
+        back_to(walk, block)
+
+    monkeypatch.setattr(Walk, "_back_to", noted)
+    read((GOLDEN / f"{example}.ptx").read_text(encoding="utf-8"))
+    assert begun_anew == {0}

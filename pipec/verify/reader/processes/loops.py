@@ -5,8 +5,8 @@ from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.rounds import MOST_TURNS, Rounds, Trail
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import LOADED, MET, RESIDUE, Env, Met
-from pipec.verify.reader.values.tables import Hints, Special, cursor_of, fitted, has_addresses, size_of, union
+from pipec.verify.reader.values.surroundings import CTA_BITS, LOADED, MET, RESIDUE, Env, Met
+from pipec.verify.reader.values.tables import Hints, Special, cursor_of, fitted, size_of, union
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import (
     Both,
@@ -81,6 +81,10 @@ class Loops(Rounds):
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         super().__init__(flow, machine, name)
         self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
+        # By first block, the tables among these that may have to be moved here.
+        self.hinted = {
+            block: [name for name, one in found.items() if isinstance(one, Table)] for block, found in self.special.items()
+        }
         self._symbols: dict[int, tuple[Value, frozenset[Symbol]]] = {}
         self.met: dict[int, Met] = {}
         self.moduli: dict[tuple[int, object], int] = {}  # of counters, by block and register: by what they are divided
@@ -90,16 +94,42 @@ class Loops(Rounds):
         raise NotImplementedError
 
     def hints(self) -> Hints:
-        """What was generalised and does not depend on the CTA: no addresses."""
-        return {
-            block: {name: one for name, one in found.items() if not isinstance(one, Peek) and not has_addresses(one)}
-            for block, found in self.special.items()
-        }
+        """What was generalised, for the same threads of another CTA. (What goes round with a ring does so together or not at all.)"""
+        made: Hints = {}
+        for block, found in self.special.items():
+            peeked = {cursor_of(one) for one in found.values() if isinstance(one, Peek)}
+            made[block] = {
+                name: one
+                for name, one in found.items()
+                if not isinstance(one, Peek) and (not isinstance(one, Table) or one.cursor not in peeked)
+            }
+        return made
+
+    def _moved_here(self, block: Block, env: Env) -> None:
+        """Tables that another CTA has had. Where a register holds the same place in shared memory as there, but of another CTA, so do all
+        entries; where it holds no number, it is no table here. The turns of the loop show whether that is right."""
+        special, left = self.special[block.number], []
+        for name in self.hinted.pop(block.number, ()):
+            table, value = special.get(name), self._value(env, name)
+            if not isinstance(table, Table):
+                continue  # the turns have shown something else
+            at = self._value(env, ("position", table.cursor))
+            entry = table.entries[at] if isinstance(at, int) else None
+            if not isinstance(value, (int, Table)):
+                del special[name]
+            elif entry is None or not isinstance(value, int) or (value - entry) % (1 << CTA_BITS):
+                left.append(name)
+            else:
+                special[name] = table.plus(value - entry)
+        if left:
+            self.hinted[block.number] = left
 
     def _turn(self, block: Block, env: Env, trail: Trail, path: Path) -> Trail:
         """At the first block of a loop: generalised values take the place of this turn's."""
         if block.number not in self.first:
             self.first[block.number] = self._here()
+        if block.number in self.hinted:
+            self._moved_here(block, env)
         if MET in env:
             self._meet_alike(block, env)
         if Mixed in map(type, env.values()):

@@ -6,7 +6,6 @@ from pipec.verify.terms import Symbol
 # What a register is generalised to: a function of a cursor (a peek of such a barrier), a symbol, or nothing known.
 Special = Table | Peek | Symbol | None
 Hints = dict[int, dict[object, Special]]  # by first block of a loop
-_LARGEST_STAGE = 64  # what is larger may be an address
 
 
 def cursor_of(value: Table | Peek) -> int:
@@ -68,7 +67,3 @@ def union(left: Special, right: Table | Peek) -> Special:
         return right
     made = fitted(left, right, UNKNOWN)
     return made if isinstance(made, (Table, Peek)) else left
-
-
-def has_addresses(one: Special) -> bool:
-    return isinstance(one, Table) and any(entry is not None and entry > _LARGEST_STAGE for entry in one.entries)

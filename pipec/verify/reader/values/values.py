@@ -33,6 +33,9 @@ class Table:
         by %= len(self.entries)
         return Table(self.cursor, self.entries[-by:] + self.entries[:-by]) if by else self
 
+    def plus(self, more: int) -> "Table":
+        return Table(self.cursor, tuple([None if entry is None else entry + more for entry in self.entries])) if more else self
+
 
 @record(remember=True)
 class Lanes:
