@@ -11,6 +11,8 @@ sys.path.append(str(ROOT))
 
 from benchmarks import h200, tables
 
+RECORD = tables.TABLES["gemm"][0] + ".json"
+
 
 @pytest.mark.parametrize("name", tables.DOCUMENTS)
 def test_tables_are_what_the_results_say(name: str) -> None:
@@ -28,7 +30,7 @@ def test_every_table_stands_in_a_document() -> None:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the record of a dry run that claims to be of a GPU."""
     folder = tmp_path_factory.mktemp("results")
-    out = folder / "h200_gemm.json"
+    out = folder / RECORD
     shapes = ["--shapes", "512x512x512,1000x1000x1000,333x12296x776"]
     h200.main(["--dry-run", *shapes, "--rounds", "9", "--commit", "0123456789abcdef", "-o", str(out)])
     record = json.loads(out.read_text())
@@ -39,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_table_follows_the_results(results: Path) -> None:
-    record = json.loads((results / "h200_gemm.json").read_text())
+    record = json.loads((results / RECORD).read_text())
     text = tables.filled("a\n<!-- figures: gemm -->\nstale 1.22\n<!-- end of figures -->\nb\n", results)
     assert text.startswith("a\n<!-- figures: gemm -->\n") and text.endswith("<!-- end of figures -->\nb\n") and "1.22" not in text
     row = record["figures"]["512x512x512"]["columns"]["best"]["ratio"]
@@ -49,7 +51,7 @@ def test_a_table_follows_the_results(results: Path) -> None:
 
 
 def test_the_summary_is_of_geometric_means(results: Path) -> None:
-    record = json.loads((results / "h200_gemm.json").read_text())
+    record = json.loads((results / RECORD).read_text())
     ratios = [row["columns"]["best"]["ratio"]["median"] for row in record["figures"].values() if row["group"] == "odd"]
     product = 1.0
     for ratio in ratios:
