@@ -6,6 +6,8 @@
 import ast
 from dataclasses import replace
 
+import pytest
+
 from mutation.operators import changes, sample
 from mutation.own import SURVIVED, Case, judged, judged_by_tests, known, known_tests
 
@@ -42,3 +44,8 @@ def test_the_same_text_is_not_noticed() -> None:
     same = replace(change, new=change.old)
     cases = known([WAIT], [same])
     assert same in cases[0].through and judged(same, cases) == SURVIVED
+
+
+def test_tests_that_cannot_be_collected_are_no_empty_answer() -> None:
+    with pytest.raises(AssertionError, match="no tests ran"):
+        known_tests(["tests/verify/no_such_test.py"], [])
