@@ -6,7 +6,7 @@ by turns, through a pipeline of one stage that both hold around their accesses, 
 """
 
 from pipec.checks.memory.assumed import Partners
-from pipec.checks.memory.hand_overs import HandOvers, Use, ordered, speaks_alike
+from pipec.checks.memory.hand_overs import HandOvers, Use, before, ordered, speaks_alike
 from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
@@ -19,15 +19,14 @@ from pipec.kir.plan.types import Plan
 
 def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partners]:
     """Roles that are taken to store different elements of a tensor, though nothing shows it."""
-    for row in rows:
-        for clash in order(row).clashes:
+    clashes = [(row.role.name, clash) for row in rows for clash in order(row).clashes]
+    sides = _sides(plan) if len(rows) > 1 or any(clash.under_way for _, clash in clashes) else {}
+    for name, clash in clashes:
+        # That a copy is complete may be known by way of another role, which has waited for its stage.
+        if not clash.under_way or not before(sides, (name, clash.first), (name, clash.second)):
             sink.report(_clash(clash))
     if len(rows) < 2:
         return []
-    summary = {one.role.name: one for one in collect_summary(plan.kernel).roles}
-    sides = {row.role.name: HandOvers(summary[row.role.name], plan) for row in rows}
-    for one in plan.kernel.roles:
-        sides.setdefault(one.name, HandOvers(summary[one.name], plan))
     always = only_order(plan.kernel, rows, lambda pipeline, side: speaks_alike(sides, (pipeline, side)))
     completes = _Completes(plan)
     told: set[tuple[str, str, str]] = set()
@@ -56,6 +55,11 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
         (role, use), (partner, second_use) = found.first, found.second
         sink.report(_unordered(role.name, use.access, partner.name, second_use.access))
     return list(taken)
+
+
+def _sides(plan: Plan) -> dict[str, HandOvers]:
+    summary = {one.role.name: one for one in collect_summary(plan.kernel).roles}
+    return {one.name: HandOvers(summary[one.name], plan) for one in plan.kernel.roles}
 
 
 class _Completes:

@@ -156,8 +156,8 @@ Use = tuple[str, Access]
 
 def ordered(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
     return (
-        _before(roles, one, other)
-        or _before(roles, other, one)
+        before(roles, one, other)
+        or before(roles, other, one)
         or _by_iteration(roles, one, other)
         or _by_iteration(roles, other, one)
         or _by_turns(roles, one, other)
@@ -167,7 +167,7 @@ def ordered(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
     )
 
 
-def _before(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
+def before(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
     """Whether every time the first access is done before the second is reached, along hand-overs through any roles.
 
     `known` are the waits that end only after it. Of a role that waits there, the signals behind such a wait come after it as well.

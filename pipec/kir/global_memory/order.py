@@ -184,11 +184,16 @@ class _Walk:
         return self._accesses[number].handle is not None
 
     def _completed(self, operation: tree.Operation, pending: _Pending) -> _Pending:
-        """Waiting for the stage that a copy fills: with one stage, or where the role waits once for each copy, it is the copy's."""
-        if not isinstance(operation, tree.Acquire) or operation.handle.side != "consumer":
-            return pending
-        pipeline = operation.handle.pipeline
-        if pipeline.stages > 1 and not self._waits_for_each(pipeline):
+        """Waiting for the stage that a copy fills: with one stage, or where the role waits once for each copy, it is the copy's. A stage
+        that is given back was full: whoever fills the only one again, or drains the pipeline, has waited for the copies before."""
+        if isinstance(operation, tree.Drain):
+            pipeline = operation.pipeline
+        elif isinstance(operation, tree.Acquire):
+            pipeline = operation.handle.pipeline
+            each = operation.handle.side == "consumer" and self._waits_for_each(pipeline)
+            if pipeline.stages > 1 and not each:
+                return pending
+        else:
             return pending
         return frozenset(
             one for one in pending if (handle := self._accesses[one[0]].handle) is None or handle.pipeline is not pipeline

@@ -144,7 +144,8 @@ class ReadsWhatItStores(Message):
 
 class CopyUnderWay(Message):
     """A copy from global memory into a stage is complete when the stage is full. A role that later stores over the source of the copy
-    must have waited for that stage, directly or through another role."""
+    must have waited for that stage, directly or through another role. Obtaining the only stage of a pipeline again waits for the copy
+    into it as well, and so does draining the pipeline, since whoever gave the stage back has waited."""
 
     code = "E0616"
     title = "`{tensor}` is stored to while a copy from it may be in flight"
