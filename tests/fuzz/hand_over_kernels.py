@@ -17,7 +17,8 @@ _SOMETIMES = ("i > 0", "i % 2 == 0", "i < n - 1", "i == 0")
 
 @dataclass(frozen=True)
 class Ring:
-    """`kind`: "none", or how its tile is filled. `where`: "before", "loop" or "behind"."""
+    """`kind`: "none", or how its tile is filled. `where`: "before", "loop" or "behind". `other`: the consumer of every second stage, which
+    skips the first where `consumer` skips the second."""
 
     name: str
     producer: int
@@ -25,6 +26,7 @@ class Ring:
     kind: str
     stages: int
     where: str
+    other: int | None = None
 
 
 def arguments(roles: int, turns: int) -> dict[str, object]:
@@ -50,11 +52,13 @@ class _Writer:
         self.rings = [self._ring(number) for number in range(chance.randint(1, 4))]
 
     def _ring(self, number: int) -> Ring:
-        producer, consumer = self.chance.sample(range(self.roles), 2)
+        producer, consumer, *others = self.chance.sample(range(self.roles), self.roles)
         kind, stages = self.chance.choice(("none", "none", "tma", "write")), self.chance.choice((1, 1, 2, 3))
-        return Ring(
-            f"q{number}", producer, consumer, kind, stages, self.chance.choice(("loop", "loop", "loop", "before", "behind"))
-        )
+        where = self.chance.choice(("loop", "loop", "loop", "before", "behind"))
+        other = others[0] if others and where != "loop" and self.chance.random() < 0.5 else None
+        if other is not None:
+            self.warps[other] = self.warps[consumer]  # they give stages back by equally many arrivals
+        return Ring(f"q{number}", producer, consumer, kind, stages, where, other)
 
     def source(self) -> str:
         tensors = [f"{name}: tensor[f32, 64, {COLUMNS}]" for name in "xy"]
@@ -72,7 +76,7 @@ class _Writer:
 
     def _role(self, role: int, bound: str) -> list[str]:
         fills = [ring.name for ring in self.rings if ring.producer == role]
-        takes = [ring.name for ring in self.rings if ring.consumer == role]
+        takes = [ring.name for ring in self.rings if role in (ring.consumer, ring.other)]
         sides = (f" produces {', '.join(fills)}" if fills else "") + (f" consumes {', '.join(takes)}" if takes else "")
         inside = self._part(role, "loop")
         body = [*self._part(role, "before"), *([f"for i in range({bound}):", *_in(inside)] if inside else [])]
@@ -80,7 +84,7 @@ class _Writer:
         return [f"    role r{role}(warps={self.warps[role]}){sides}:", *_in(_in(body))] if body else []
 
     def _part(self, role: int, where: str) -> list[str]:
-        rings = [ring for ring in self.rings if ring.where == where and role in (ring.producer, ring.consumer)]
+        rings = [ring for ring in self.rings if ring.where == where and role in (ring.producer, ring.consumer, ring.other)]
         self.chance.shuffle(rings)
         drained = [ring.name for ring in self.rings if ring.producer == role and ring.kind != "none" and ring.where == "before"]
         lines = self._handing_over(role, where, rings, None)
@@ -92,7 +96,12 @@ class _Writer:
         lines = self._accesses(role, where, tile)
         while rings:
             ring = rings.pop()
-            lines += self._fill(role, where, ring, rings) if ring.producer == role else self._take(role, where, ring, rings)
+            if ring.producer == role:
+                lines += self._fill(role, where, ring, rings)
+                lines += self._fill(role, where, ring, []) if ring.other is not None else []
+            else:
+                taken, skipped = self._take(role, where, ring, rings), [] if ring.other is None else [f"{ring.name}.skip()"]
+                lines += [*taken, *skipped] if role == ring.consumer else [*skipped, *taken]
             lines += self._accesses(role, where)
         return lines
 

@@ -28,9 +28,9 @@ class HandOvers:
         self.summary, self.role = summary, summary.role
         self._plan = plan
         # Of consumers in turn, one that has given no stage back need not have taken any, and iterations are not those of the producer.
-        self._in_turn = {pipeline for (pipeline, _), signals in plan.signals.items() if signals.in_turn}
-        self.produces = tuple(pipeline for pipeline in summary.role.produces if pipeline not in self._in_turn)
-        self.consumes = tuple(pipeline for pipeline in summary.role.consumes if pipeline not in self._in_turn)
+        self.in_turn = {pipeline for (pipeline, _), signals in plan.signals.items() if signals.in_turn}
+        self.produces = tuple(pipeline for pipeline in summary.role.produces if pipeline not in self.in_turn)
+        self.consumes = tuple(pipeline for pipeline in summary.role.consumes if pipeline not in self.in_turn)
         # What the elected thread does on its way is done whenever the role comes by.
         self._dominators = dominators(predecessors(self.role, elected=True))
         self._operations = [
@@ -52,7 +52,7 @@ class HandOvers:
 
     def shares(self, side: _Half) -> bool:
         """Whether the role takes only some of the stages, and gives back no others."""
-        return side[1] == "consumer" and side[0] in self._in_turn
+        return side[1] == "consumer" and side[0] in self.in_turn
 
     def obtained(self, side: _Half) -> list[tuple[Position, tree.Acquire]]:
         return [
@@ -198,7 +198,12 @@ def _given_after(role: HandOvers, access: Access) -> Iterator[_Half]:
     if access.handle is not None:
         side = access.handle.pipeline, access.handle.side
         earlier = (position for position, one in role.obtained(side) if one.handle is not access.handle)
-        if not role.shares(side) and not role.leads(at, at) and not any(role.leads(position, at) for position in earlier):
+        # It completes on the barrier of its own stage, which a consumer that has skipped it has not waited for.
+        if (
+            access.handle.pipeline not in role.in_turn
+            and not role.leads(at, at)
+            and not any(role.leads(position, at) for position in earlier)
+        ):
             yield side
         return
     for side in role.sides():
