@@ -172,8 +172,11 @@ def test_machine_code_finds_the_same_races(name: str) -> None:
         assert plain == quick, fault
 
 
-def test_loads_and_stores_are_machine_code() -> None:
+@pytest.mark.parametrize(
+    "name", ["exchange", "bytes beside each other", "vectors beside each other", "words that all warps load"]
+)
+def test_loads_and_stores_are_machine_code(name: str) -> None:
     with compiled(True) as made:
-        _reports("exchange", None)
-    memory = [form for form in made if form.name.startswith(("ld.shared", "st.shared"))]
-    assert memory and all(form.function for form in memory)
+        _reports(name, None)
+    memory = {form.name: bool(form.function) for form in made if form.name.startswith(("ld.", "st."))}
+    assert memory and all(memory.values()), memory

@@ -130,6 +130,10 @@ class TracedCta:
             columns.append(Traced(code, code.emit(f"load {vector_type(dtype, LANES)}, ptr {at}, align 32"), dtype))
         return Elements(columns)
 
+    def holds(self, *_: object) -> bool:
+        """Whether what is stored is there already: asked where machine code refuses, and the meaning runs as it is."""
+        raise NotTraced("a look at memory")
+
     def store_words(self, space: str, addresses: Any, elements: Any, by: object, same: object) -> bool:
         columns = elements.columns if isinstance(elements, Elements) else [elements.reshape(LANES)]
         self._access(space, addresses, columns[0].dtype, columns, len(columns))
