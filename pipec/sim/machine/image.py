@@ -24,6 +24,7 @@ from .registers import Layout, RegisterFile
 
 # CUDA programming guide, technical specifications per compute capability.
 _MAXIMUM_LOCAL = 512 << 10
+_STACK = 64 << 10  # bytes of each thread, where it allocates any
 # Loads and stores by all lanes of a warp, of which it has something (`compiled.access`).
 _ACCESSES = frozenset({"ld", "ldu", "st"})
 
@@ -73,6 +74,10 @@ class Image:
         local = [v for v in variables if v.space == "local"]
         # Every thread's part begins aligned for any of the variables.
         self.local_bytes = round_up(self._end(self._consecutive(local, 0)), max([16, *(v.alignment for v in local)]))
+        # The stack comes behind the variables.
+        self.stack = self.local_bytes
+        if any(item.root == "alloca" for item in self.function.instructions):
+            self.local_bytes += _STACK
         if self.local_bytes > _MAXIMUM_LOCAL:
             raise SimulationError("argument", f"{self.local_bytes} bytes of local memory per thread, at most {_MAXIMUM_LOCAL}")
         constants = [v for v in variables if v.space == "const"]

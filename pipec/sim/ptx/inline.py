@@ -154,8 +154,19 @@ class _Inliner:
         before = [*self._passed(item, callee.parameters, call.arguments, copy, inwards=True)]
         after = [*self._passed(item, callee.results, call.results, copy, inwards=False)]
         self.flat.instructions.extend(before)
+        # What a function allocates is given back when it returns.
+        frame = self._frame() if any(one.root == "alloca" for one in callee.instructions) else None
+        if frame is not None:
+            self.flat.instructions.append(replace(item, opcode="stacksave.u64", operands=(frame,)))
         self.body(callee, (*chain, callee.name), copy, self._label("return"))
+        if frame is not None:
+            self.flat.instructions.append(replace(item, opcode="stackrestore.u64", operands=(frame,)))
         self.flat.instructions.extend(after)
+
+    def _frame(self) -> Register:
+        found = Register(self._label("frame"), len(self.flat.registers), "b64")
+        self.flat.registers.append(found)
+        return found
 
     def _copy(self, callee: Function) -> _Copy:
         """Registers, scopes, tables and variables of one more copy of `callee`."""

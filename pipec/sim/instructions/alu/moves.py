@@ -108,7 +108,7 @@ def get_rank(d: Decoder) -> Execute:
     return lambda warp: write(warp, (read(warp) >> type_.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF))
 
 
-@instruction("istypep", "alloca", "stacksave", "stackrestore")
+@instruction("istypep")
 def not_simulated(d: Decoder) -> Execute:
     d.fail("is not simulated")
 

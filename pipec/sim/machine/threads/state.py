@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from ...ptx.types import LANES, LaneMask
+from ...ptx.types import LANES, LaneMask, LaneValues
 from ..memory.spaces import FlatMemory
 from .divergence import Divergence
 from .groups import GroupKind, Groups
@@ -21,6 +21,7 @@ class WarpState(Divergence):
 
     mask: LaneMask | None = None
     local: FlatMemory | None = None
+    stack: LaneValues | None = None  # where that of each thread ends; None: nothing has been allocated
     carry = _NO_CARRY
     cluster_arrivals = _NO_ARRIVALS
     fenced = False  # whether there was a wgmma.fence
