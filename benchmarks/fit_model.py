@@ -28,7 +28,10 @@ from pipec.predict.closed import estimate, sustained_clock
 from pipec.predict.device import DEVICES, Device
 from pipec.record import replace
 
-OF_DEVICE = ("launch", "product", "memory", "loaded", "loaded_rate", "outside", "split", "tile", "element")
+OF_DEVICE = (
+    *("launch", "product", "memory", "loaded", "loaded_rate", "multicast_rate", "outside", "split"),
+    *("meet", "tile", "element"),
+)
 OF_MACHINE = ("dram",)
 OF_POWER = ("idle", "products", "memory", "exponent")
 RECORD = "h200_gemm"  # the newest, to a part of whose shapes the constants are fitted

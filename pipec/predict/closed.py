@@ -102,7 +102,12 @@ def block_cycles(work: Workload, device: Device, busy: float, held: int) -> floa
 
 
 def _first_load(work: Workload, device: Device, busy: float) -> float:
-    return device.load + conditions(work, device, busy, 1.0).farther
+    return device.load + conditions(work, device, busy, 1.0).farther + meeting(work, device)
+
+
+def meeting(work: Workload, device: Device) -> float:
+    """Cycles until the CTAs of a cluster know of each other that they have started."""
+    return device.meet if work.cluster > 1 else 0.0
 
 
 def _block(work: Workload, device: Device, busy: float, held: int) -> float:
@@ -120,10 +125,12 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     products = sum(product_cycles(one.instructions, device)[0] * one.times for role in work.roles for one in role.products)
     walking = sum(walk(load, device, around) * load.times for load in work.loads)
     walking += sum(read.bytes * read.inside / around.bytes_per_cycle * read.times for read in work.reads)
+    served = sum(load.bytes * load.inside * around.served[load.tensor] * load.times for load in work.loads)
+    received = sum(load.bytes * load.inside * load.times for load in work.loads if load.shared > 1) / device.multicast_rate
     issued = max(_issued(role, device, work) for role in work.roles)
     threads = sum(role.slots.cycles(device) for role in work.roles if _in_loop(role))  # the schedulers are shared
     chain = max((_one_after_the_other(role, device) for role in work.roles), default=0.0)
-    engines = max(held * max(products, walking, issued, threads), chain)
+    engines = max(held * max(products, walking, served, received, issued, threads), chain)
     used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
     return max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))

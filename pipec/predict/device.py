@@ -104,6 +104,9 @@ class Device:
     memory: float  # further cycles until data has come from memory
     loaded: float  # and when all multiprocessors load
     loaded_rate: float  # bytes a cycle that each of them then gets from the L2
+    served_rate: float  # bytes a cycle that the L2 gives out, for each of them: what several ask for at once counts once
+    multicast_rate: float  # bytes a cycle that a CTA gets by multicasts, its own included
+    meet: float  # until the CTAs of a cluster know of each other that they have started
     outside: float  # for a row of a box outside its tensor, when all multiprocessors load
     split: float  # times as long for a row that starts within a line of the cache
     launch: float  # seconds from one kernel to the next
@@ -203,6 +206,9 @@ DEVICES: Mapping[str, Device] = {
         memory=528.0,  # tma_throughput.csv: all multiprocessors load one box of 512 bytes at a time in 900 cycles
         loaded=281.0,  # the H200's as they were fitted without a model of its clock, like the next five
         loaded_rate=69.5,
+        served_rate=inf,  # neither this nor the next two are known
+        multicast_rate=inf,
+        meet=0.0,
         outside=7.52,
         split=2.53,
         tile=441.0,
@@ -254,6 +260,9 @@ DEVICES: Mapping[str, Device] = {
         memory=1180.0,
         loaded=16.5,
         loaded_rate=70.5,
+        served_rate=38.8,  # 5,120 for all, as NVIDIA's whitepaper states for the A100's L2; fitted here it is the same
+        multicast_rate=75.0,  # fitted with the others as they are, like the next one
+        meet=400.0,
         outside=11.0,
         split=2.69,
         tile=31.0,

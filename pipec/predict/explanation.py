@@ -25,9 +25,9 @@ class Tried:
 
 @record
 class Finding:
-    """`bound`: "products", "copies", "l2", "issue", "work", "schedulers" or "stages". `enough`: the fewest stages with which the next bound
-    is met; None where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes, as a part: at
-    most, where nobody has tried."""
+    """`bound`: "products", "copies", "l2", "served", "issue", "work", "schedulers" or "stages". `enough`: the fewest stages with which
+    the next bound is met; None where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes,
+    as a part: at most, where nobody has tried."""
 
     bound: str
     sentence: str
@@ -94,6 +94,9 @@ def _busy(loop: MainLoop, engines: dict[str, float], engine: str, cycles: float)
             said = (
                 f"bound by what the L2 gives a multiprocessor when all load: {cycles:,.0f} cycles a stage; larger tiles need less"
             )
+        case "served":
+            said = f"bound by the L2, which gives out the data of all multiprocessors: {cycles:,.0f} cycles a stage"
+            said += "; larger tiles, or clusters that share them, need less"
         case "issue":
             next_bound = max([cycles / 2, *(other for name, other in engines.items() if name != engine)])
             gain = cycles / next_bound - 1

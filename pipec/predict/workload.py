@@ -15,7 +15,8 @@ class Load:
     """Tiles of `rows` times `row_bytes` that come through a pipeline: `times` by the first block, `average` by one of those that run first.
 
     `shared`: CTAs of a cluster that one transfer serves. `inside`: the part of the tile's rows that lies in the tensor, on average.
-    `distinct`: of the tiles that blocks running together load first, the part that are not the same.
+    `distinct`: of the tiles that blocks running together load first, the part that are not the same; `requested`: the part of them that
+    the L2 gives out, where neighbours that ask for the same one are served together.
     """
 
     tensor: str
@@ -27,6 +28,7 @@ class Load:
     shared: int
     inside: float
     distinct: float
+    requested: float
     crooked: float  # the part of the rows that start within a line of the cache, so that a request for one touches two
 
     @property

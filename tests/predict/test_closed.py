@@ -90,6 +90,25 @@ def test_tiles_at_shapes_that_nothing_was_fitted_to(record: str, shapes: int) ->
     assert found["regret_of_a_dozen"] < 1.02 and found["regret_of_all"] < 1.03 and found["worst_of_all"] < 1.15
 
 
+def test_rows_of_a_tile_cost_more_than_columns_in_long_launches() -> None:
+    """Neighbours have tiles below each other, which share columns: of as many bytes and products, wide tiles ask the L2 for less. In a
+    launch of one tile each, all blocks keep in step. The record says so too."""
+    tiles = {
+        (one.shape, one.name): one for one in measured(RECORD) if one.example == "gemm_sm90_persistent" and one.kind == "bf16"
+    }
+
+    def ratio(shape: str) -> tuple[float, float]:
+        tall = tiles[shape, "pipec persistent BM=128 BN=64 STAGES=8"]
+        wide = tiles[shape, "pipec persistent BM=64 BN=128 STAGES=8 WARPS=4"]
+        return estimate(tall.work, H200).seconds / estimate(wide.work, H200).seconds, tall.seconds / wide.seconds
+
+    for shape in ("4096x4096x4096", "8192x8192x8192", "2048x28672x4096"):
+        said, measured_there = ratio(shape)
+        assert measured_there > 1.2 and said > 1.08
+    said, measured_there = ratio("1024x1024x1024")
+    assert said == pytest.approx(1.0, abs=0.03) and measured_there < 1.05
+
+
 def test_its_tiles_beside_those_of_a_peer() -> None:
     """nvMatmulHeuristics has answered; a tile that is on record has a time, and every shape has one."""
     answers = json.loads(ANSWERS.read_text(encoding="utf-8"))["tiles"]

@@ -74,6 +74,9 @@ def test_the_barriers_say_what_the_source_says(name: str) -> None:
     names = {extent for tensor in kernel.tensors for extent in tensor.shape if isinstance(extent, str)}
     sizes = dict.fromkeys(names, 32) | {"M_CHUNKS": 16, "N_CHUNKS": 16, "K_CHUNKS": 32}
     sizes |= {"H": 16, "KEPT": 16, "SEQUENCES": 1, "S": 2048, "T": 2048} if "T" in names else {"M": 2048, "N": 2048, "K": 4096}
+    sizes |= (
+        {"M": 16} if name == "gemm_sm90_narrow" else {}
+    )  # with more rows, who loads the same data counts, which PTX does not tell
     source = prediction(state, name, {size: value for size, value in sizes.items() if size in names})
     # Power that memory takes, PTX does not tell; at the same clock both count the same cycles.
     found = predicted(GOLDEN / f"{name}.ptx", name, sizes, state.arch, source.blocks, source.clock)

@@ -54,6 +54,9 @@ def test_tiles_that_blocks_share_are_counted_once() -> None:
     """The first 132 blocks in strips of 8 rows of tiles: 8 rows, and 17 columns of which the last is not full."""
     a, b = gemm("gemm_sm90_persistent", 8192, 8192, 8192).loads
     assert a.distinct == pytest.approx(8 / 132) and b.distinct == pytest.approx(17 / 132)
+    # Of six neighbours each, from six rows of one strip: none shares a tile of A, and most share that of B.
+    runs = [range(first, first + 6) for first in range(0, 132, 6)]
+    assert a.requested == 1.0 and b.requested == sum(len({place // 8 for place in run}) for run in runs) / 132
     # Column by column: 64 rows of tiles, and three columns.
     a, b = gemm("gemm_sm90", 8192, 8192, 8192).loads
     assert a.distinct == pytest.approx(64 / 132) and b.distinct == pytest.approx(3 / 132)
@@ -96,3 +99,11 @@ def test_rows_that_start_within_a_line_are_told_by_how_many_do() -> None:
     """K elements of two bytes: whole lines of 128 bytes; every second row in the middle of one; three of four; seven of eight."""
     found = [gemm("gemm_sm90", 1024, 1024, k).loads for k in (1024, 1056, 1040, 1032)]
     assert [next(loads).crooked for loads in found] == [0.0, 0.5, 0.75, 0.875]
+
+
+def test_a_cluster_asks_once_for_what_its_ctas_share() -> None:
+    """Two CTAs one below the other, and three clusters that are neighbours: in strips of 8 clusters they have a column in common."""
+    a, b = gemm("gemm_sm90_cluster", 8192, 8192, 8192, CX=2, CY=1).loads
+    assert b.shared == 2 and a.requested == 1.0
+    runs = [range(first, first + 3) for first in range(0, 66, 3)]
+    assert b.requested == sum(len({place // 8 for place in run}) for run in runs) / 132

@@ -28,7 +28,7 @@ class Engines:
     def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int]) -> None:
         self.device, self.conditions, self._stages = device, conditions, stages
         self.start = Event(0.0, None, START, 0.0)
-        self.copies = self.products = self.stores = self.start
+        self.copies = self.served = self.products = self.stores = self.start
         self.working: dict[str, Event] = defaultdict(lambda: self.start)  # until when threads of a role issue instructions
         self.stretches: list[Stretch] = []
         self.busy: dict[str, float] = defaultdict(float)

@@ -239,7 +239,8 @@ class Role:
     def _load(self, operation: tree.TmaLoad) -> None:
         handle, copy = operation.destination.handle, transfer(operation, self.block.plan.tma[operation])
         around, device, pipeline = self.around, self.device, handle.pipeline.name
-        walking, engine = self._walking(copy, operation.source.tensor.name)
+        parts, tensor = self._parts(operation, copy), operation.source.tensor.name
+        walking, engine = self._walking(copy, parts, tensor)
         if self.landed[handle] == _NOTHING:
             self.now = self.now.later(Reason("issue", self.name), device.turn)
             around.busy[f"issue {self.name}"] += device.turn
@@ -252,18 +253,26 @@ class Role:
         self._engine("copies", pipeline, begin, around.copies, 0.0)
         around.busy[engine] += walking
         around.instructions[self.name] += copy.instructions
-        line = self.block.plan.tma[operation].line
-        parts = self.block.plan.kernel.cluster.size if line is not None else 1
-        parts = min(parts, max(1, operation.destination.buffer.rows * copy.instructions // max(1, copy.rows)))
+        inside = around.conditions.inside.get(tensor, 1.0)
+        given = copy.bytes * parts * inside * around.conditions.served.get(tensor, 0.0)
+        around.served = later_of(begin, around.served).later(Reason("walk", pipeline), given)
+        around.busy["served"] += given
         rows, size = self.landed[handle]
         rows, size = rows + copy.rows * parts, size + copy.bytes * parts
         self.landed[handle] = rows, size
         # A request brings at least 64 bytes, so that shorter rows find half of theirs already there.
         far = around.conditions.farther * min(1.0, size / rows / _FILLED)
         late = device.load + far + rows * device.load_row + size / LINE * device.load_line
-        self._lands(handle, around.copies.later(Reason("latency", pipeline), late))
+        self._lands(handle, later_of(around.copies, around.served).later(Reason("latency", pipeline), late))
 
-    def _walking(self, copy: Transfer, tensor: str) -> tuple[float, str]:
+    def _parts(self, operation: tree.TmaLoad, copy: Transfer) -> int:
+        """CTAs of the cluster that load a tile together, each a part of it."""
+        if self.block.plan.tma[operation].line is None:
+            return 1
+        shares = operation.destination.buffer.rows * copy.instructions // max(1, copy.rows)
+        return min(self.block.plan.kernel.cluster.size, max(1, shares))
+
+    def _walking(self, copy: Transfer, parts: int, tensor: str) -> tuple[float, str]:
         """Cycles that the copy engine takes, for rows inside the tensor, which need requests, and for those outside, which are filled;
         and whether it is the engine or the L2 that takes so long."""
         conditions = self.around.conditions
@@ -271,6 +280,8 @@ class Role:
         requests = 1.0 + (self.device.split - 1.0) * conditions.crooked.get(tensor, 0.0)
         there = copy.rows * inside * requests * self.device.row * conditions.slower
         moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
+        if parts > 1:
+            moved = max(moved, copy.bytes * parts * inside / self.device.multicast_rate)
         filled = copy.rows * (1 - inside) * max(self.device.row, self.device.outside * conditions.busy)
         return max(there, moved) + filled, "l2" if moved > there + filled else "copies"
 
