@@ -1,4 +1,5 @@
-"""Rings whose position is not where the stage is counted: drained between tiles, tried before they are waited for."""
+"""Rings whose position is not where the stage is counted: drained between tiles, tried before they are waited for, come around in the
+first tile."""
 
 import pytest
 
@@ -48,6 +49,23 @@ kernel k(n: i32, x: tensor[f32, 64, 32], y: tensor[f32, 64, 32]):
                 store(y[0, 0], s.x)
 """
 
+# The inner loop has two turns in the first tile, which are followed as they are: the stage is where it was, and its phase is not.
+AROUND = """
+kernel k(n: i32):
+    grid(1)
+    ring = ProducerConsumerPipeline(stages=STAGES)
+    role a(warps=1) produces ring:
+        for t in range(n):
+            for i in range(2 * t + STAGES):
+                ring.producer_signal_and_step()
+    role b(warps=1) consumes ring:
+        for t in range(n):
+            for i in range(2 * t):
+                ring.consumer_signal_and_step()
+            for i in range(BOUND):
+                ring.consumer_signal_and_step()
+"""
+
 
 def outcome(text: str, bound: str, stages: int = 3) -> str:
     source = Source("k.pipe", text.replace("BOUND", bound).replace("STAGES", str(stages)))
@@ -64,3 +82,9 @@ def test_a_ring_that_is_drained_between_tiles(stages: int) -> None:
 def test_rings_that_are_counted_together_and_one_of_them_tried() -> None:
     assert outcome(TRIED, "n") == "proved"
     assert outcome(TRIED, "n - 1") == "refuted"
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_ring_that_comes_around_in_the_first_tile(stages: int) -> None:
+    assert outcome(AROUND, str(stages), stages) == "proved"
+    assert outcome(AROUND, str(stages - 1), stages) == "refuted"

@@ -210,6 +210,8 @@ class Loops(Rounds):
                 continue
             elif old is UNKNOWN or new is UNKNOWN or not isinstance(old, (int, Linear)) or not isinstance(new, (int, Linear)):
                 special[name] = None
+            elif isinstance(old, int) and isinstance(new, int) and (table := self._beside(block, last, env, name, names, trail)):
+                special[name] = table
             elif isinstance(old, int) and isinstance(new, int) and self._toggles(block, last, name, trail):
                 continue
             else:
@@ -218,6 +220,27 @@ class Loops(Rounds):
                     self.moduli[block.number, name] = modulus
                     self.machine.winds = True
         return size != sum(size_of(one) for one in special.values())
+
+    def _beside(self, block: Block, last: Env, env: Env, name: object, names: list[object], trail: Trail) -> Table | None:
+        """A number that changes with the position on a ring where that is a table already, of some of its places: as the stage of a ring
+        of two, behind a loop of two turns in a loop."""
+        moved = [
+            one
+            for one in names
+            if type(one) is tuple
+            and isinstance(last.get(one), Table)
+            and isinstance(env.get(one), Table)
+            and last[one] != env[one]
+        ]
+        groups = self.machine.groups(self._passed(block, trail), names, last) if moved else []
+        for place in moved:
+            if any(name in group.names and place in group.names for group in groups):
+                at, now = last[place], env[place]
+                assert isinstance(at, Table) and isinstance(now, Table)
+                before = Table(at.cursor, tuple(None if entry is None else last[name] for entry in at.entries))  # type: ignore[misc]
+                made = fitted(before, env[name], now)
+                return made if isinstance(made, Table) else None
+        return None
 
     def _tabled(self, special: dict[object, Special], name: object, old: Value, new: Value, last: Env, env: Env) -> None:
         """A number in one turn and a table in the next: the table, if the number fits into it at its position."""
@@ -320,8 +343,15 @@ class Loops(Rounds):
                 if made == mine:
                     env.update({name: self.machine.same(table) for name, table in made.items()})
                 elif self._comes_back(block, ring, env, made):
-                    self.special[block.number].update(made)
+                    # What moved with the ring in a loop within this one does so here, too.
+                    self.special[block.number].update({**self._along(block, ring, env), **made})
                     raise Again(block.number)
+
+    def _along(self, block: Block, ring: int, env: Env) -> dict[object, Table]:
+        """Registers that are tables over a ring and were nothing in particular so far."""
+        names = self.flow.named(block.carried & block.live)
+        tables = {name: value for name in names if isinstance(value := env.get(name), Table) and value.cursor == ring}
+        return {name: table for name, table in tables.items() if name not in self.special[block.number]}
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
         if type(value) not in OF_SYMBOLS:
