@@ -62,12 +62,16 @@ def plan_all(shapes: Sequence[Shape]) -> None:
 def _planned(shape: Shape) -> Plan:
     offer, sizes = _library(shape.kind), {"M": shape.m, "N": shape.n, "K": shape.k}
     worth = [candidate for candidate, reason in considered(offer, sizes, MULTIPROCESSORS) if reason is None]
-    searched = tuple(_tile(offer, candidate, shape.kind) for candidate in worth)
-    alone, best = automatic(shape), _tile(offer, offer.choose(sizes), shape.kind)
     found = tiles(shape)
-    for tile in (alone, best, *searched):
+
+    def known(tile: Tile) -> Tile:
+        """By the name under which it is measured: the same values in another order are the same tile."""
         if tile not in found:
             found.append(tile)
+        return found[found.index(tile)]
+
+    alone, best = known(automatic(shape)), known(_tile(offer, offer.choose(sizes), shape.kind))
+    searched = tuple(known(_tile(offer, candidate, shape.kind)) for candidate in worth)
     return Plan(alone, best, searched, tuple(found))
 
 

@@ -283,11 +283,19 @@ def gemm_choice(record: Record) -> list[str]:
 def chosen_then(record: Record) -> list[str]:
     """What was measured of the choice among kernels, where it was a contender of its own."""
     lines = _head(
-        "shapes", "how many", "tile chosen in one kernel", "kernel and tile chosen", "best tile", "cost of the choice, worst"
+        "shapes",
+        "how many",
+        "tile chosen in one kernel",
+        "kernel and tile chosen",
+        "best of the dozen put first",
+        "after `tune`",
+        "best tile",
+        "cost of the choice, worst",
     )
     for group in GROUPS:
         rows = [row["columns"] for row in record["figures"].values() if row["group"] == group and "chosen" in row["columns"]]
-        ratios = {name: [row[name]["ratio"]["median"] for row in rows] for name in ("automatic", "chosen", "any")}
+        names = ("automatic", "chosen", "dozen", "tuned", "any")
+        ratios = {name: [row[name]["ratio"]["median"] for row in rows] for name in names}
         worst = max(best / chosen for best, chosen in zip(ratios["any"], ratios["chosen"], strict=True))
         lines.append(_row(group, len(rows), *(f"{geomean(one):.2f}" for one in ratios.values()), f"{worst:.2f}"))
     return lines

@@ -16,6 +16,7 @@ from pipec.api.program import CompiledKernel, CompileError
 from pipec.diag.catalogue.commands.run import BadCall
 from pipec.diag.shown import shown
 from pipec.record import field, record
+from pipec.tune.devices import gpu_for
 
 
 @record
@@ -46,13 +47,24 @@ GEMM: Mapping[str, tuple[Entry, ...]] = {
         _one("gemm_sm90_swapped", ONCE=True, CX=2, CY=2, BM=80, BN=128, STAGES=7),
         _one("gemm_sm90_narrow"),
         Entry("gemm_sm90_split_k_sums", ("add_products", "round_sums")),
-    )
+    ),
+    "sm_100a": (
+        _one("gemm"),
+        _one("gemm", BN=128, STAGES=6),
+        _one("gemm", BN=64, STAGES=8),
+        _one("gemm_persistent"),
+        _one("gemm_persistent", BN=64, STAGES=8),
+        _one("gemm_clc"),
+        _one("gemm_2cta"),
+        _one("gemm_2cta", BN=128, STAGES=8),
+        _one("gemm_2cta_persistent"),
+        _one("gemm_2cta_persistent", BN=128, STAGES=8),
+    ),
 }
 # Type of A and B -> what it takes. The rows of a stage are 128 bytes long, as the widest swizzle is.
-_OPERANDS: Mapping[str, Mapping[str, object]] = {
-    "bf16": {},
-    "f16": {"AB": "f16", "OUT": "f16"},
-    "e4m3": {"AB": "e4m3", "BK": 128},
+_OPERANDS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
+    "sm_90a": {"bf16": {}, "f16": {"AB": "f16", "OUT": "f16"}, "e4m3": {"AB": "e4m3", "BK": 128}},
+    "sm_100a": {"bf16": {}},
 }
 
 
@@ -61,20 +73,29 @@ def folder() -> Path:
     return next(path for place in pipec.__path__ if (path := Path(place) / "examples").is_dir())
 
 
-@cache
-def gemm(arch: str = "sm_90a", *, dtype: str = "bf16") -> CompiledKernel:
+def gemm(arch: str | None = None, *, dtype: str = "bf16") -> CompiledKernel:
     """D = A @ B.T: `gemm(a, b, d)` with A of M x K, B of N x K and D of M x N elements, rows in multiples of 16 bytes.
 
-    `dtype` is that of A and B, bf16, f16 or e4m3; D is f16 for f16, else bf16. On a GPU the kernel and its tile follow from the sizes
-    of each call (docs/tuning.md). Sums are in f32; where K is split among blocks, the order of additions may differ between launches.
-    Compiled once in a process. Raises CompileError for what there is not.
+    `arch` is sm_90a or sm_100a; without it, that of the first GPU that there is, or sm_90a. `dtype` is that of A and B: bf16, on Hopper
+    f16 or e4m3 as well; D is f16 for f16, else bf16. On a GPU the kernel and its tile follow from the sizes of each call (docs/tuning.md).
+    Sums are in f32; where K is split among blocks, the order of additions may differ between launches. Compiled once in a process. Raises
+    CompileError for what there is not.
     """
-    for parameter, value, known in (("arch", arch, GEMM), ("dtype", dtype, _OPERANDS)):
+    return _gemm(_arch_here() if arch is None else arch, dtype)
+
+
+@cache
+def _gemm(arch: str, dtype: str) -> CompiledKernel:
+    for parameter, value, known in (("arch", arch, GEMM), ("dtype", dtype, _OPERANDS.get(arch, {}))):
         if value not in known:
             raise CompileError([BadCall(parameter=parameter, expected=" or ".join(known), found=shown(value)).diagnostic()])
     alternatives = []
     for entry in GEMM[arch]:
-        constants = {**entry.constants, **_OPERANDS[dtype]}
+        constants = {**entry.constants, **_OPERANDS[arch][dtype]}
         program = compile(folder() / f"{entry.file}.pipe", arch=arch, constants=constants)
         alternatives.append(tuple(program[kernel] for kernel in entry.kernels))
     return choose(*alternatives, scratch=("sums",), name="gemm")
+
+
+def _arch_here() -> str:
+    return next((arch for arch in GEMM if gpu_for(arch, (), "auto") is not None), next(iter(GEMM)))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from test_measure import H200, FakeBench
@@ -274,9 +275,33 @@ def test_the_library_chooses_kernels_for_what_they_are_for() -> None:
     assert kernel(8192, 8192, 8192) not in ("gemm_sm90", "gemm_sm90_narrow", "add_products")
 
 
-@pytest.mark.parametrize("wrong", [{"arch": "sm_80"}, {"dtype": "f32"}, {"dtype": None}])
+def test_the_library_has_kernels_for_blackwell() -> None:
+    """Nothing is measured there. Pairs of CTAs load half of B each: they are taken where the GPU is full, but not for few tiles."""
+    gemm = library.gemm("sm_100a")
+    assert gemm.tuned is not None and gemm.arch == "sm_100a"
+    offer = gemm.tuned.choices
+
+    def chosen(m: int, n: int, k: int) -> str:
+        found = offer.choose({"M": m, "N": n, "K": k}, 148)
+        assert not offer.refusal(found)
+        return str(found.constants["kernel"])
+
+    assert chosen(8192, 8192, 8192).startswith("gemm_2cta") and not chosen(512, 512, 4096).startswith("gemm_2cta")
+    a, b = (np.random.default_rng(seed).standard_normal((128, 64)).astype(ml_dtypes.bfloat16) for seed in (1, 2))
+    d = np.zeros((128, 128), ml_dtypes.bfloat16)
+    gemm(a, b, d)
+    assert np.allclose(d.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32).T, rtol=0.01, atol=0.1)
+
+
+@pytest.mark.parametrize(("present", "arch"), [("sm_100a", "sm_100a"), ("sm_90a", "sm_90a"), ("", "sm_90a")])
+def test_the_library_is_for_the_gpu_that_there_is(present: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "gpu_for", lambda asked, arguments, device: H200 if asked == present else None)
+    assert library.gemm().arch == arch
+
+
+@pytest.mark.parametrize("wrong", [{"arch": "sm_80"}, {"dtype": "f32"}, {"dtype": None}, {"arch": "sm_100a", "dtype": "f16"}])
 def test_the_library_says_what_it_has(wrong: dict) -> None:
-    with pytest.raises(pipec.CompileError, match="E1021(.|\n)*(sm_90a|bf16 or f16 or e4m3)"):
+    with pytest.raises(pipec.CompileError, match="E1021(.|\n)*(sm_90a or sm_100a|bf16 or f16 or e4m3|bf16)"):
         library.gemm(**wrong)
 
 
