@@ -137,8 +137,8 @@ _MOST = {
     "gemm_nvfp4_2cta": (60, 30),
     "gemm_blockwise_fp8": (36, 24),
     "gemm_direct": (34, 27),
-    "gemm_sm90": (30, 30),
-    "gemm_sm90_cluster": (38, 35),
+    "gemm_sm90": (30, 19),
+    "gemm_sm90_cluster": (38, 20),
 }
 
 

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -99,6 +100,14 @@ def test_lanes_meet_once_in_front_of_what_acts() -> None:
     d = np.full((128, 64), np.nan, np.float32)
     found["per_block"](a, b, d, device="sim", options=LaunchOptions(Options(timing="random", seed=1)))
     assert np.array_equal(d, a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+@pytest.mark.parametrize(("example", "whole"), [("gemm_sm90", True), ("gemm_sm90_pingpong", False)])
+def test_on_hopper_as_well_but_where_consumers_skip(example: str, whole: bool) -> None:
+    """The role that loads elects a lane for the announcement, or the other lanes leave it alone from the beginning."""
+    ptx = pipec.compile(Path(__file__).parents[2] / "examples" / f"{example}.pipe").ptx
+    announced = re.findall(r"\t(@%p\d+ )?mbarrier\.arrive\.expect_tx", ptx)
+    assert announced and all(bool(predicate) == whole for predicate in announced)
 
 
 def test_only_what_acts_is_left_to_the_elected_lane() -> None:

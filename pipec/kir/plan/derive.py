@@ -61,8 +61,9 @@ def plan(kernel: Kernel, target: Target) -> Plan:
             invariants=plan_invariants(row.role),
             in_step=plan_in_step(row.role),
             whole_warp=row.single_thread
-            and target.tensor_columns > 0
             and row.role.name not in orders
+            # What fills a ring of which consumers skip each other's stages: the proof has as many situations as it takes with one thread.
+            and not any(signals[pipeline, "consumer"].in_turn for pipeline in row.role.produces)
             and stays_together(row.role, written),
         )
         for row in roles
