@@ -228,7 +228,7 @@ class _Count:
         # CTAs of a cluster go on side by side behind the tensor's end.
         span = tile.rows * self._in_cluster(starts[-2] if len(starts) > 1 else None)
         inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
-        distinct, requested = self._distinct(starts), self._requested(starts)
+        distinct, requested = self._shared(starts)
         stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
         crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
         row_bytes = tile.columns * tile.dtype.bits // 8
@@ -242,7 +242,7 @@ class _Count:
         tile, tensor = node.type, node.source.tensor
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
         starts = [self.value(coordinate) for coordinate in node.source.coordinates]
-        distinct = self._distinct(starts)
+        distinct, _ = self._shared(starts)
         rows, columns = extents[-2] if len(extents) > 1 else 1, extents[-1]
         # Nothing is read outside the tensor.
         inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
@@ -251,15 +251,14 @@ class _Count:
             tensor.name, "", tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 1.0, 0.0
         )
 
-    def _distinct(self, starts: list[Values | None]) -> float:
-        """Of the tiles at these places, one for each block, the part that are not the same."""
+    def _shared(self, starts: list[Values | None]) -> tuple[float, float]:
+        """Of the tiles at these places, one for each block, the part that are not the same: among all, and among neighbours in sum over all
+        neighbourhoods."""
         known = [np.broadcast_to(start, self._together).tolist() for start in starts if start is not None]
-        return len({*zip(*known, strict=True)}) / self._together if known else 1.0
-
-    def _requested(self, starts: list[Values | None]) -> float:
-        """The same among neighbours, in sum over all neighbourhoods."""
-        known = [np.broadcast_to(start, self._together).tolist() for start in starts if start is not None]
-        return len({*zip(self._neighbourhoods, *known, strict=True)}) / self._together if known else 1.0
+        if not known:
+            return 1.0, 1.0
+        asked = {*zip(self._neighbourhoods, *known, strict=True)}
+        return len({one[1:] for one in asked}) / self._together, len(asked) / self._together
 
     @cached_property
     def _neighbourhoods(self) -> list[int]:
