@@ -236,7 +236,10 @@ class _Count:
         if tile.dtype.is_scale:  # whole chunks, which lie in memory one after the other
             lines = tile_bytes(tile.rows, tile.columns, tile.dtype.bits) // ROW_BYTES
             return Load(source.tensor.name, owner, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, requested, 0.0)
-        return Load(source.tensor.name, owner, tile.rows, row_bytes, 0.0, 0.0, shared, inside, distinct, requested, crooked)
+        fleeting = isinstance(operation, tree.TmaLoad) and operation.cache == "evict_first"
+        return Load(
+            source.tensor.name, owner, tile.rows, row_bytes, 0.0, 0.0, shared, inside, distinct, requested, crooked, fleeting
+        )
 
     def _read(self, node: tree.ReadTensor) -> Load:
         tile, tensor = node.type, node.source.tensor

@@ -30,6 +30,7 @@ class Load:
     distinct: float
     requested: float
     crooked: float  # the part of the rows that start within a line of the cache, so that a request for one touches two
+    fleeting: bool = False  # the L2 is told to give it up first
 
     @property
     def boxes(self) -> int:

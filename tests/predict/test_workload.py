@@ -7,7 +7,9 @@ from examples.catalogue import Case, compiled
 
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
+from pipec.predict.bounds import dram_bytes
 from pipec.predict.counting import workload
+from pipec.predict.device import DEVICES
 from pipec.predict.workload import Workload
 from pipec.sema import tree
 
@@ -107,3 +109,14 @@ def test_a_cluster_asks_once_for_what_its_ctas_share() -> None:
     assert b.shared == 2 and a.requested == 1.0
     runs = [range(first, first + 3) for first in range(0, 66, 3)]
     assert b.requested == sum(len({place // 8 for place in run}) for run in runs) / 132
+
+
+def test_what_the_cache_gives_up_first_is_read_again() -> None:
+    """A GEMM whose loads of B say so. With all rows in one block B is read once, with two blocks more than once and less than twice."""
+    size = 14336 * 4096 * 2
+    moved = {rows: dram_bytes(gemm("gemm_sm90_narrow", 64, 4096, 14336, BM=rows, SPLITS=1), DEVICES["h200"]) for rows in (64, 32)}
+    others = 64 * (14336 + 4096) * 2
+    assert moved[64] == pytest.approx(size + others, rel=0.01) and 1.1 * size < moved[32] - others < 2 * size
+    # Unlike this one's, which are not told to go.
+    twice = dram_bytes(gemm("gemm_sm90_persistent", 256, 4096, 14336, BM=128, BN=64, STAGES=8), DEVICES["h200"])
+    assert twice == pytest.approx(size + 256 * (14336 + 4096) * 2, rel=0.01)
