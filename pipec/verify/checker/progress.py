@@ -30,6 +30,7 @@ from pipec.verify.terms import (
 # The state that is left, the edge, and what holds when it is taken.
 Arrow = tuple[int, Edge, Formula]
 Terms = tuple[tuple[Atom, int], ...]  # of a form, without its constant
+_NOTHING = Linear(0)
 
 
 def ends(process: Process, sizes: System) -> bool:
@@ -64,28 +65,23 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
     """
     forms = [form for _, _, when in inside for form in _bounds(when) if form.terms]  # a constant counts nothing
     # Forms that differ by a constant only shrink alike.
-    steps = {form.terms: [_step(form, edge) for _, edge, _ in inside] for form in forms}
+    steps = {terms: _steps(form, inside) for terms, form in {form.terms: form for form in forms}.items()}
     having: dict[int, System] = {}
     # Most loops count by numbers; what is no number is asked of the facts, at a cost, and only where nothing else counts.
     for exactly in (True, False):
         for terms, differences in steps.items():
-            if any(one is None or one.terms and exactly or not one.terms and one.constant > 0 for one in differences):
+            if differences is None or exactly == any(one.terms for one in differences):
                 continue
-            if not exactly and not any(one is not None and one.terms for one in differences):
-                continue  # has been looked at
             shrinks = _shrinking(inside, differences, sizes, having)
             if shrinks is not None and any(shrinks) and _passes_bound(inside, shrinks, terms):
                 return [arrow for arrow, shrunk in zip(inside, shrinks, strict=True) if not shrunk]
     return None
 
 
-def _shrinking(
-    inside: list[Arrow], differences: Sequence[Linear | None], sizes: System, having: dict[int, System]
-) -> list[bool] | None:
+def _shrinking(inside: list[Arrow], differences: Sequence[Linear], sizes: System, having: dict[int, System]) -> list[bool] | None:
     """Along which edges a form certainly shrinks; None where it is not known to grow along none. `having`: what holds on edges."""
     found = []
     for number, ((_, _, when), difference) in enumerate(zip(inside, differences, strict=True)):
-        assert difference is not None
         if not difference.terms:
             found.append(difference.constant < 0)
             continue
@@ -125,17 +121,22 @@ def _bounds(condition: Formula) -> Iterator[Linear]:
                 yield from _bounds(part)
 
 
-def _step(form: Linear, edge: Edge) -> Linear | None:
-    """By how much the form is larger behind the edge, in terms of what held before; None where that is not known."""
-    used = symbols_of(form)
-    values: dict[Symbol, Linear] = {}
-    for symbol, value in edge.values:
-        if symbol in used:
-            # The register is assigned a value of which nothing is known, so the form may become anything.
-            if value is None:
-                return None
-            values[symbol] = value
-    return add(substitute(form, values), form, -1)
+def _steps(form: Linear, inside: list[Arrow]) -> list[Linear] | None:
+    """By how much the form is larger behind each edge, in terms of what held before; None where on one that is not known, or it grows."""
+    used, found = symbols_of(form), []
+    for _, edge, _ in inside:
+        values = {symbol: value for symbol, value in edge.values if symbol in used}
+        step = _step(form, values) if values else _NOTHING
+        if step is None or not step.terms and step.constant > 0:
+            return None
+        found.append(step)
+    return found
+
+
+def _step(form: Linear, values: dict[Symbol, Linear | None]) -> Linear | None:
+    known = {symbol: value for symbol, value in values.items() if value is not None}
+    # A register is assigned a value of which nothing is known, so the form may become anything.
+    return add(substitute(form, known), form, -1) if len(known) == len(values) else None
 
 
 def order_from(root: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
