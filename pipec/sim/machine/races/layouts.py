@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import gcd, prod
 
 import numpy as np
 
@@ -100,12 +101,15 @@ class Layouts:
             self._in_step(access, begun["A"], begun["B"])
 
     def _in_one_box(self, access: Access, begun: Begun, marks: np.ndarray) -> None:
-        """Rows that begin inside a box end in it; whatever box lies behind it in memory fits as well."""
+        """Rows that begin inside a box end in it; whatever box lies behind it in memory fits as well.
+
+        Of a tile that several copies fill, an operand may take the end of one box and the beginning of the next: its rows then do not
+        divide those of a box, and it begins where so many as both are made of come before it."""
         reading, tile = begun.reading, begun.tile
         if reading.mn_major or (marks[:, 0] == marks[0, 0]).all() or self.misread is None:
             return
         _, row = tile.place(reading.granules[:1, :1])
-        if row[0, 0]:
+        if row[0, 0] % gcd(prod(tile.box[1:]), reading.rows):
             why = f"it begins in row {int(row[0, 0])} of that box and goes on in another one"
             self.misread(Misreading(begun.writer, access, reading, f"wrote {tile}", why, "steps"))
 
