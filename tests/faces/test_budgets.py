@@ -93,7 +93,7 @@ ENDED = {
     "processor time": (
         "a.ptx",
         f"{_PTX}{_ENTRY}L:\nadd.u32 %r1, %r1, 1;\nbra L;\n}}\n",
-        ("sim", "--grid", "1", "--max-seconds", "1"),
+        ("sim", "--grid", "1", "--steps", "1000000000000", "--max-seconds", "1"),
     ),
     "memory": (
         "a.pipe",

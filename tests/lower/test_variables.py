@@ -173,7 +173,7 @@ def test_a_variable_that_a_loop_only_reads_is_one_value() -> None:
     builder.returns()
     text = builder.body()
     assert "phi" not in text
-    assert text.count("use i32 %v1") == 2
+    assert text.count("use i32 %1") == 2
 
 
 def test_what_is_known_on_every_way_is_computed_once() -> None:

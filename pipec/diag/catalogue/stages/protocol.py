@@ -93,14 +93,14 @@ class TakenTooEarly(Message):
             for i in range(n):
                 with turn.produce():
                     with ring.consume() as s:
-                        ...
+                        store(y[0, i * 128], s.x)
                 ring.skip()
         role odd(warps=4) consumes ring, turn:
             for i in range(n):
                 ring.skip()
                 with turn.consume():
                     with ring.consume() as s:
-                        ...
+                        store(y[0, i * 128 + 64], s.x)
     """
 
     code = "E0606"
