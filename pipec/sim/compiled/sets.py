@@ -21,9 +21,14 @@ def new_set(ledger: int) -> int:
 
 def noted(state: int, ledger: int, number: int, pc: int, writes: int, rest: int, depth: int) -> int:
     """Writes down that `number` is an access of this warp, and those of the set `rest`."""
-    i32[i64[ledger + blocks.OF_THREAD] + 4 * number] = i64[state + blocks.WHO]
-    i32[i64[ledger + blocks.OF_PC] + 4 * number] = 2 * pc + writes
-    i32[i64[ledger + blocks.OF_TIME] + 4 * number] = i64[state + blocks.TIME]
+    return written(ledger, number, i64[state + blocks.WHO], 2 * pc + writes, i64[state + blocks.TIME], rest, depth)
+
+
+def written(ledger: int, number: int, thread: int, code: int, time: int, rest: int, depth: int) -> int:
+    """Writes down the access `code` (twice the instruction, and 1 for a store) of a warp as `number`, in front of the set `rest`."""
+    i32[i64[ledger + blocks.OF_THREAD] + 4 * number] = thread
+    i32[i64[ledger + blocks.OF_PC] + 4 * number] = code
+    i32[i64[ledger + blocks.OF_TIME] + 4 * number] = time
     i32[i64[ledger + blocks.OF_MEET] + 4 * number] = -1
     i32[i64[ledger + blocks.OF_REST] + 4 * number] = rest
     i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] = depth
@@ -45,50 +50,39 @@ def own_set(state: int, record: int, pc: int, writes: int) -> int:
     return noted(state, ledger, number, pc, writes, 0, 1)
 
 
+def reached(state: int, ledger: int, number: int, thread: int) -> int:
+    """Whether the access `number`, of `thread`, is this warp's own or comes before what it does now."""
+    if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
+        return 0
+    if thread == i64[state + blocks.WHO]:
+        return 1
+    first = i64[state + blocks.FIRST]
+    if thread < first or thread >= first + i64[state + blocks.WARPS]:
+        return 0
+    return i64[i64[state + blocks.CLOCK] + 8 * (thread - first)] >= i32[i64[ledger + blocks.OF_TIME] + 4 * number]
+
+
 def ordered(state: int, ledger: int, number: int, known: int) -> int:
     """Whether all accesses of a set come before what the warp does now, and its own before its lanes last met."""
-    who, first, warps, clock = (
-        i64[state + blocks.WHO],
-        i64[state + blocks.FIRST],
-        i64[state + blocks.WARPS],
-        i64[state + blocks.CLOCK],
-    )
     aware = i32[known + 4 * (number & (blocks.KNOWN - 1))] == number
     while number != 0:
         thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
         # Also of a known set: the order between warps says nothing of the lanes of one.
-        if thread == who and i32[i64[ledger + blocks.OF_MEET] + 4 * number] >= i64[state + blocks.MEET]:
+        if thread == i64[state + blocks.WHO] and i32[i64[ledger + blocks.OF_MEET] + 4 * number] >= i64[state + blocks.MEET]:
             return 0
         if aware:
             return 1
-        if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
+        if reached(state, ledger, number, thread) == 0:
             return 0
-        if thread != who:
-            if thread < first or thread >= first + warps:
-                return 0
-            if i64[clock + 8 * (thread - first)] < i32[i64[ledger + blocks.OF_TIME] + 4 * number]:
-                return 0
         number = i32[i64[ledger + blocks.OF_REST] + 4 * number]
     return 1
 
 
 def covered(state: int, ledger: int, number: int) -> int:
     """Whether whoever comes after this warp comes after all accesses of a set."""
-    who, first, warps, clock = (
-        i64[state + blocks.WHO],
-        i64[state + blocks.FIRST],
-        i64[state + blocks.WARPS],
-        i64[state + blocks.CLOCK],
-    )
     while number != 0:
-        thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
-        if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
+        if reached(state, ledger, number, i32[i64[ledger + blocks.OF_THREAD] + 4 * number]) == 0:
             return 0
-        if thread != who:
-            if thread < first or thread >= first + warps:
-                return 0
-            if i64[clock + 8 * (thread - first)] < i32[i64[ledger + blocks.OF_TIME] + 4 * number]:
-                return 0
         number = i32[i64[ledger + blocks.OF_REST] + 4 * number]
     return 1
 
@@ -131,13 +125,7 @@ def with_access(ledger: int, earlier: int, access: int) -> int:
     number = new_set(ledger)
     if number == 0:
         return -1
-    i32[i64[ledger + blocks.OF_THREAD] + 4 * number] = thread
-    i32[i64[ledger + blocks.OF_PC] + 4 * number] = code
-    i32[i64[ledger + blocks.OF_TIME] + 4 * number] = time
-    i32[i64[ledger + blocks.OF_MEET] + 4 * number] = -1
-    i32[i64[ledger + blocks.OF_REST] + 4 * number] = earlier
-    i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] = depth + 1
-    return number
+    return written(ledger, number, thread, code, time, earlier, depth + 1)
 
 
 def replaced(state: int, ledger: int, earlier: int, stored: int, loaded: int, pc: int) -> int:
