@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.checks.verdict import Verdict
+from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, RoleWarps
 from pipec.kir import ir
 from pipec.kir.plan.types import Plan, SharedItem
@@ -62,13 +63,13 @@ def statements(report: KernelReport) -> Iterator[tuple[str, str]]:
 def _tiles(schedule: tree.Schedule | None) -> str | None:
     if schedule is None:
         return None
-    order = f", in strips of {_count(schedule.group, 'row')}" if schedule.group is not None else ""
+    order = f", in strips of {counted(schedule.group, 'row')}" if schedule.group is not None else ""
     if schedule.mode == "clc":
         return f"`{schedule.name}`, handed out by cluster launch control{order}"
     blocks = (
         "as many blocks as there are multiprocessors"
         if schedule.blocks is None
-        else f"at most {_count(schedule.blocks, 'block')}"
+        else f"at most {counted(schedule.blocks, 'block')}"
     )
     return f"`{schedule.name}`, shared out to {blocks}{order}"
 
@@ -78,7 +79,7 @@ def _checked(plan: Plan) -> Iterator[str]:
     acquires = [operation for role in plan.kernel.roles for operation in _operations(role) if isinstance(operation, tree.Acquire)]
     handles = {operation.handle for operation in acquires}
     if handles:
-        stages, roles = _count(len(handles), "acquired stage"), _count(len(plan.kernel.roles), "role")
+        stages, roles = counted(len(handles), "acquired stage"), counted(len(plan.kernel.roles), "role")
         yield f"stages: each of {stages} in {roles} is signalled once and released once on every path"
     for pipeline in plan.kernel.pipelines:
         full, empty = plan.signals.get((pipeline, "producer")), plan.signals.get((pipeline, "consumer"))
@@ -87,15 +88,11 @@ def _checked(plan: Plan) -> Iterator[str]:
         expected = f" and {full.transaction_bytes:,} bytes, as many as are issued" if full.transaction_bytes else ""
         giving = "each consumer gives in its turn" if empty.in_turn else "the consumers give"
         yield (
-            f"{pipeline.name}: full barriers expect {_count(full.count, 'arrival')}{expected}; "
-            f"empty barriers {_count(empty.count, 'arrival')}, as many as {giving}"
+            f"{pipeline.name}: full barriers expect {counted(full.count, 'arrival')}{expected}; "
+            f"empty barriers {counted(empty.count, 'arrival')}, as many as {giving}"
         )
 
 
 def _operations(role: ir.Role) -> Iterator[tree.Operation]:
     for block in role.blocks:
         yield from block.operations
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Values that somebody passed, in messages: short, and whatever they are."""
+"""In messages: values that somebody passed, short and whatever they are; and how many there are of something."""
 
 _MOST = 60
 
@@ -11,3 +11,8 @@ def shown(value: object) -> str:
         return f"a value of type {type(value).__name__}"
     text = text.encode("ascii", "backslashreplace").decode() if not text.isprintable() else text
     return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
+
+
+def counted(number: int, word: str) -> str:
+    """`1 stage`, `2 stages`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -7,6 +7,7 @@ from typing import Literal
 from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
+from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import operations
@@ -106,7 +107,7 @@ _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the oth
 
 def _taken_too_early(skip: tree.Skip, at: Span) -> Message:
     pipeline = skip.pipeline
-    stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
+    stages = counted(pipeline.stages, "stage")
     return messages.TakenTooEarly(pipeline=pipeline.name, stages=stages, at=at, skipped=skip.span, declared=pipeline.span)
 
 

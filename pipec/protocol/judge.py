@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
+from pipec.diag.shown import counted
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, Launches, refute
 from pipec.record import record, replace
@@ -40,7 +41,7 @@ class Judgement:
     @property
     def tried(self) -> str:
         """What runs at small sizes have shown, if there were any."""
-        return f"; no deadlock in {self.runs} small sizes" if self.runs else ""
+        return f"; no deadlock in {counted(self.runs, 'small size')}" if self.runs else ""
 
     @property
     def situations(self) -> int:

@@ -2,6 +2,7 @@
 
 from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import counted
 from pipec.isa.targets import WARP
 from pipec.kir.plan.memory import tensor_width
 from pipec.kir.plan.scales import scale_columns
@@ -151,7 +152,7 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
             columns=columns,
             most=limit,
             own=own,
-            count="1 accumulator" if largest.count == 1 else f"{largest.count} accumulators",
+            count=counted(largest.count, "accumulator"),
             each=each,
             apart=f", {stride} from one to the next" if largest.count > 1 and stride != each else "",
             list=f"{'besides' if factors else 'the other accumulators'}: {others}" if others else None,

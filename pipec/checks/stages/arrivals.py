@@ -5,6 +5,7 @@ from typing import Literal
 from pipec.checks.summary import ACCUMULATE, LOAD, OPERAND, READ, STORE, RoleSummary, StageSummary
 from pipec.diag.catalogue.stages import signals as messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import counted
 from pipec.isa.targets import WARP
 from pipec.record import record
 from pipec.sema import tree
@@ -54,7 +55,7 @@ def one_way(
                 one=first.words,
                 second=signature.words,
                 barrier=BARRIER_SIDE[handle.side],
-                expected=_arrival_count(first.arrivals),
+                expected=counted(first.arrivals, "arrival"),
                 found=str(signature.arrivals),
                 at=signature.span,
                 first=first.span,
@@ -62,10 +63,6 @@ def one_way(
             )
         )
         return
-
-
-def _arrival_count(count: int) -> str:
-    return "1 arrival" if count == 1 else f"{count} arrivals"
 
 
 def _signatures(role: RoleSummary, summary: StageSummary) -> list[Signature]:

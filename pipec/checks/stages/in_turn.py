@@ -5,6 +5,7 @@ from pipec.checks.summary import Summary
 from pipec.diag.catalogue.stages import roles as messages
 from pipec.diag.catalogue.stages import signals as signals_messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import counted
 from pipec.kir import ir
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import Plan
@@ -37,7 +38,7 @@ def check(summary: Summary, sink: Sink) -> None:
 def _shared(pipeline: tree.Pipeline, skips: dict[str, tree.Skip], consumers: list[ir.Role], sink: Sink) -> None:
     other, skip = next(iter(skips.items()))
     if len(consumers) == 1:
-        stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
+        stages = counted(pipeline.stages, "stage")
         sink.report(
             messages.SkippedByAll(role=other, pipeline=pipeline.name, stages=stages, at=skip.span, declared=pipeline.span)
         )
@@ -63,14 +64,10 @@ def check_counts(plan: Plan, sink: Sink) -> None:
                         role=name,
                         other=first,
                         pipeline=pipeline.name,
-                        gives=_arrivals(other),
-                        other_gives=_arrivals(count),
+                        gives=counted(other, "arrival"),
+                        other_gives=counted(count, "arrival"),
                         at=spans[name],
                         others=spans[first],
                         declared=pipeline.span,
                     )
                 )
-
-
-def _arrivals(count: int) -> str:
-    return "1 arrival" if count == 1 else f"{count} arrivals"

@@ -15,6 +15,7 @@ from pipec.diag.catalogue.stages import explicit_signals as explicit_signals_mes
 from pipec.diag.catalogue.stages import hardware_effects
 from pipec.diag.catalogue.stages import linear as messages
 from pipec.diag.message import Message, Sink
+from pipec.diag.shown import counted
 from pipec.kir import ir
 from pipec.record import replace
 from pipec.sema import tree
@@ -129,7 +130,7 @@ class _RoleCheck:
                 messages.TooManyHeld(
                     role=self._role.role.name,
                     pipeline=handle.pipeline.name,
-                    count="1 stage" if stages == 1 else f"{stages} stages",
+                    count=counted(stages, "stage"),
                     wanted=len(held) + 1,
                     first=held[0].name,
                     at=operation.span,

@@ -3,6 +3,7 @@
 from pipec.checks.summary import READ, WRITE, RoleSummary
 from pipec.diag.catalogue.stages import participation as messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import counted
 from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.sema import tree
 
@@ -15,7 +16,7 @@ def check_tensor_memory(role: RoleSummary, sink: Sink) -> None:
     for handle in role.handles.values():
         for _, touch in handle.touches:
             if touch.kind in (READ, WRITE) and touch.buffer is not None and touch.buffer.space == "tensor":
-                warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
+                warps = counted(role.role.warps, "warp")
                 reads = touch.kind == READ
                 sink.report(
                     messages.TensorMemoryReader(
@@ -38,7 +39,7 @@ def check_warpgroups(role: RoleSummary, sink: Sink) -> None:
     for block in role.role.blocks:
         for operation in block.operations:
             if isinstance(operation, tree.ClearAccumulator):
-                warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
+                warps = counted(role.role.warps, "warp")
                 accumulator = operation.accumulator
                 fitting = -(-role.role.warps // WARPGROUP_WARPS) * WARPGROUP_WARPS
                 sink.report(

@@ -4,6 +4,7 @@ from pipec.checks.summary import Summary
 from pipec.diag.catalogue.language import target as target_messages
 from pipec.diag.catalogue.tiles import multiplications as messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import counted
 from pipec.isa.targets import WARPGROUP_WARPS, Target
 from pipec.kir import ir
 from pipec.sema import tree
@@ -54,7 +55,7 @@ def _shared_out(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink)
             messages.AccumulatorShare(
                 accumulator=clear.accumulator.name,
                 rows=rows,
-                groups="1 warpgroup" if groups == 1 else f"{groups} warpgroups",
+                groups=counted(groups, "warpgroup"),
                 fitting=-(-rows // unit) * unit,
                 at=clear.span,
                 declared=role.span,

@@ -9,6 +9,7 @@ from pipec.diag.catalogue.grid import global_memory as global_messages
 from pipec.diag.catalogue.tiles import copies as messages
 from pipec.diag.catalogue.tiles import scaling as scaling_messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import counted
 from pipec.isa.dtypes import DType
 from pipec.isa.reductions import ALLOWED
 from pipec.isa.targets import WARP
@@ -189,7 +190,7 @@ def _copy_async(operation: tree.CopyAsync, sink: Sink) -> None:
             messages.AsyncCopyShape(
                 tile=str(TileType(buffer.dtype, buffer.rows, buffer.columns)),
                 tensor=tensor.name,
-                dimensions="1 dimension" if len(tensor.shape) == 1 else f"{len(tensor.shape)} dimensions",
+                dimensions=counted(len(tensor.shape), "dimension"),
                 at=operation.span,
                 declared=tensor.span,
             )
@@ -197,7 +198,7 @@ def _copy_async(operation: tree.CopyAsync, sink: Sink) -> None:
     elif not _same_bytes(tensor.dtype, buffer.dtype):
         _copy("cp.async", operation.source, operation.destination, sink)
     elif buffer.dtype.bytes < SMALLEST_COPY:
-        bytes_ = "1 byte" if buffer.dtype.bytes == 1 else f"{buffer.dtype.bytes} bytes"
+        bytes_ = counted(buffer.dtype.bytes, "byte")
         sink.report(messages.AsyncCopyElement(dtype=buffer.dtype.name, bytes=bytes_, at=operation.span, declared=tensor.span))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language import types as types_messages
+from pipec.diag.shown import counted
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.specials import AXES
 from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
@@ -232,8 +233,8 @@ def subscript(context: Context, node: ast.Subscript) -> Meaning:
                 context.fail(
                     types_messages.WrongRank(
                         tensor=meaning.name,
-                        rank=_count(len(meaning.shape), "dimension"),
-                        given=_count(len(node.items), "coordinate"),
+                        rank=counted(len(meaning.shape), "dimension"),
+                        given=counted(len(node.items), "coordinate"),
                         at=node.span,
                         declared=meaning.span,
                     )
@@ -256,10 +257,6 @@ def subscript(context: Context, node: ast.Subscript) -> Meaning:
                     at=node.value.span,
                 )
             )
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.BufferRef:
@@ -297,7 +294,7 @@ def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree
             types_messages.WrongType(
                 what="the place in a group",
                 expected=f"one number from 0 to {len(group.tiles) - 1}",
-                found=_count(len(items), "number"),
+                found=counted(len(items), "number"),
                 at=node.span,
             )
         )

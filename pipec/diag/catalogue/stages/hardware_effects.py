@@ -1,5 +1,6 @@
 """What happens on the hardware when a stage is handed over too often, too early, or never."""
 
+from pipec.diag.shown import counted
 from pipec.vocabulary import Side
 
 
@@ -7,11 +8,8 @@ def leak(side: Side, pipeline: str, stages: int, looped: bool) -> str:
     """What happens on the hardware when a stage is not released."""
     if side == "producer":
         return f"the stage is never handed over: the consumers of `{pipeline}` wait for it for ever"
-    if looped:
-        return (
-            f"the slot stays full for ever: with {count_of(stages)} the producer of `{pipeline}` blocks in iteration {stages + 1}"
-        )
-    return f"the slot stays full for ever: with {count_of(stages)} the producer of `{pipeline}` blocks at its {_ordinal(stages + 1)} fill"
+    where = f"in iteration {stages + 1}" if looped else f"at its {_ordinal(stages + 1)} fill"
+    return f"the slot stays full for ever: with {counted(stages, 'stage')} the producer of `{pipeline}` blocks {where}"
 
 
 def other_path_leak(side: Side, pipeline: str, stages: int, looped: bool) -> str:
@@ -60,7 +58,3 @@ def branch_ends(stage: str) -> str:
 def _ordinal(number: int) -> str:
     suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{suffix}"
-
-
-def count_of(stages: int) -> str:
-    return "1 stage" if stages == 1 else f"{stages} stages"
