@@ -278,4 +278,4 @@ def _guarded(state: Compilation, name: str, stage: Callable[[Compilation], None]
             from traceback import print_exc
 
             print_exc()
-        state.sink.report(internal.InternalError(stage=name, error=f"{type(error).__name__}: {error}"))
+        state.sink.report(internal.fault(name, error))

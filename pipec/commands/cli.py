@@ -58,12 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("PIPEC_DEBUG"):
             raise
-        from pipec.diag.catalogue.commands.internal import InternalError
+        from pipec.diag.catalogue.commands.internal import fault
 
         stage = f"{options.command.__name__.strip('_')} command"
-        _print_diagnostics(
-            [InternalError(stage=stage, error=f"{type(error).__name__}: {error}").diagnostic()], options.message_format
-        )
+        _print_diagnostics([fault(stage, error).diagnostic()], options.message_format)
         return 1
 
 

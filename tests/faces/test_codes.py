@@ -1,6 +1,9 @@
 """Messages that no source file leads to: what the command line, the Python interface and the simulator are told wrong, by code."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,21 @@ def test_a_program_that_nests_too_deeply(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setitem(driver.STAGES, list(driver.STAGES)[-1], deep)
     assert [one.code for one in driver.compile_source(Source("scale.pipe", SCALE)).diagnostics] == ["E0002"]
+
+
+@pytest.mark.parametrize("package", ["lark", "llvmlite", "numpy", "ml_dtypes"])
+def test_a_package_that_is_not_installed(package: str, tmp_path: Path) -> None:
+    """E0005, from a process that cannot import the package: each is imported where it is first needed."""
+    (tmp_path / "scale.pipe").write_text(SCALE, encoding="utf-8")
+    command = f"import sys; sys.modules['{package}'] = None; from pipec.commands.cli import main; sys.exit(main(sys.argv[1:]))"
+    arguments = ["run", "scale.pipe", "--device", "sim", "--message-format", "json"]
+    surroundings = {**os.environ, "PIPEC_CACHE_DIR": ""}
+    ended = subprocess.run(
+        [sys.executable, "-c", command, *arguments], cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False
+    )
+    said = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert ended.returncode == 1
+    assert [(row["code"], f"`{package}`" in row["title"]) for row in said if "code" in row] == [("E0005", True)]
 
 
 def test_a_target_that_does_not_exist() -> None:

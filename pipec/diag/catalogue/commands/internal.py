@@ -1,5 +1,7 @@
 """E00xx: faults of the compiler itself, and inputs beyond its limits."""
 
+import sys
+
 from pipec.budgets import BudgetEnded
 from pipec.diag.message import Message, primary
 from pipec.source import Span
@@ -55,6 +57,28 @@ class BudgetSpent(Message):
     protects: str
     advice: str
     at: Span | None
+
+
+class NotInstalled(Message):
+    """Python cannot import a package that pipec is built on: this installation is not complete, whatever the program. Packages that only
+    some commands need (for a GPU, for assembling) have messages of their own.
+    """
+
+    code = "E0005"
+    title = "the package `{package}` cannot be imported: {error}"
+    note = "pipec depends on it, and Python ({python}) does not find it or cannot load it; nothing is known of the program"
+    help = "`{python} -m pip install --force-reinstall {package}` installs it anew"
+    package: str
+    error: str
+    python: str
+
+
+def fault(stage: str, error: Exception) -> InternalError | NotInstalled:
+    """What an exception that `stage` should not have let through is reported as."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if package and package not in ("pipec", "runtime"):
+        return NotInstalled(package=package, error=str(error), python=sys.executable)
+    return InternalError(stage=stage, error=f"{type(error).__name__}: {error}")
 
 
 def budget_spent(ended: BudgetEnded) -> BudgetSpent:
