@@ -23,9 +23,11 @@ pytestmark = [
 
 TESTS = Path(__file__).parents[1]
 SECONDS = 0.2
+LONGEST = 60  # seconds of a process
 
 HANG = """
-import json, sys
+import faulthandler, json, sys
+faulthandler.dump_traceback_later(SLOW)  # where a process is that does not come back
 from faults import FAULTS, arrays, compiled
 from pipec.runtime import HangError, LaunchError
 name, columns, on_gpu = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "torch"
@@ -44,15 +46,21 @@ try:
 except LaunchError as error:
     told["again"] = str(error)
 print(json.dumps(told), flush=True)
-""".replace("SECONDS", str(SECONDS))
+""".replace("SECONDS", str(SECONDS)).replace("SLOW", str(LONGEST - 15))
+
+
+def ended(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A process that runs the program, when it has ended; where it was, if it does not end."""
+    command = [sys.executable, "-c", program, *arguments]
+    try:
+        return subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False, timeout=LONGEST)
+    except subprocess.TimeoutExpired as late:
+        return pytest.fail(f"no end after {LONGEST} s: {late.stderr!r}")
 
 
 def hang(name: str, columns: int = 16, arrays_of: str = "numpy") -> dict:
     """What a process in which the kernel hangs tells of it."""
-    done = subprocess.run(
-        [sys.executable, "-c", HANG, name, str(columns), arrays_of],
-        cwd=TESTS, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    done = ended(HANG, name, str(columns), arrays_of)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -91,9 +99,7 @@ def test_the_command_line_prints_it(tmp_path: Path) -> None:
         "raise SystemExit(cli.main(sys.argv[1:]))\n"
     )
     asked = ["run", "--watchdog=0.2", str(path), "--arch", "sm_90a", "--device", "cuda", "--shape", "M=768", "N=16"]
-    done = subprocess.run(
-        [sys.executable, "-c", script, *asked], cwd=TESTS, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = ended(script, *asked)
     assert done.returncode == 1 and "error[E1010]: kernel `pass_on` hangs" in done.stderr, done.stdout + done.stderr
     assert "wait cycle: `compute` waits on empty[0] of `ready`" in done.stderr
     print(done.stderr)
