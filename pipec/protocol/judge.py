@@ -6,7 +6,8 @@ from typing import Literal
 
 from pipec.diag.shown import counted
 from pipec.protocol.prove import Undecided, prove
-from pipec.protocol.refute import Deadlock, Launches, refute
+from pipec.protocol.refute import Deadlock, refute
+from pipec.protocol.tried import Launches
 from pipec.record import record, replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check

@@ -6,28 +6,22 @@ a branch depends on which of them it is. CTAs of a cluster that are alike stand 
 the grid are not known.
 """
 
-from collections.abc import Callable, Iterator
 from itertools import islice
 
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.lazily import Lazy
-from pipec.protocol.program import registers_of
-from pipec.protocol.ranges import ANYTHING, TILES, Range, certain, range_of
-from pipec.protocol.sample import Numbers, forms_of, holds, known_function
+from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
+from pipec.protocol.sample import Numbers
 from pipec.protocol.schedule import Pairs, Stuck, uneven
 from pipec.protocol.structure import orders
+from pipec.protocol.tried import LARGE, Launches, large_sizes, small_sizes
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
-from pipec.verify.network import Arrive, Edge, End, Network, Test, edges_of
-from pipec.verify.terms import Apply, Choose, Floor, Linear, Product, Symbol, symbols_in
+from pipec.verify.network import Arrive, Edge, End, Network, Test
+from pipec.verify.terms import Symbol
 
 _MOST_STEPS = 3_000  # of one run; those of all runs have a budget
 _MOST_RUNS = 120
-_LEAST_TRIED = 5  # steps that a size is tried with at least; where rings have more stages, as many as fill one, and two more
-_LARGE = (1 << 30, (1 << 31) - 1)
-_VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
-
-Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
 
 
 @record
@@ -56,13 +50,13 @@ def refute(
     schedule = Lazy(network, orders(network)[0])
     crosses = _crosses(network)
     runs, meter = 0, Meter("protocol steps")
-    for sizes in _large(network, launches) if large else islice(_sizes(network, launches), _MOST_RUNS):
+    for sizes in large_sizes(network, launches) if large else islice(small_sizes(network, launches), _MOST_RUNS):
         known = {symbol: (value, value) for symbol, value in sizes.items() if not (crosses and symbol.name.startswith("%ctaid"))}
         try:
             found, ended = _run(schedule, known, sizes, pairs, meter)
         except BudgetEnded:
             break
-        if found is not None and (found.wraps is None or max(sizes.values(), default=0) < _LARGE[0]):
+        if found is not None and (found.wraps is None or max(sizes.values(), default=0) < LARGE[0]):
             return found, runs
         runs += ended
     return None, runs
@@ -126,95 +120,3 @@ def _stuck(at: Configuration, sizes: Numbers, why: str = "") -> Deadlock:
     blocked = tuple((process, at.places[process]) for process in places if not isinstance(at.action(process), End))
     ended = tuple(process for process in places if isinstance(at.action(process), End))
     return Deadlock(dict(sizes), blocked, ended, why)
-
-
-def _large(network: Network, launches: Launches) -> Iterator[Numbers]:
-    """One size at which sums of sizes wrap around, the others 1: a loop over it ends without an answer, a test of it does not."""
-    steps: dict[Symbol, int] = {}
-    for form in _forms(network):
-        # That a product of sizes wraps is no fault of the program: a proof asks the launch that it does not.
-        if any(isinstance(one, Apply) for one, _ in form.terms):
-            return
-        _steps(form, registers_of(network), steps)
-    names = sorted(steps.keys() - {TILES}, key=lambda symbol: symbol.name)
-    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
-    for symbol in names[:_VARIED]:
-        for value in _LARGE:
-            numbers = dict.fromkeys(steps, 1) | {symbol: value}
-            if all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
-                yield numbers
-
-
-def _sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
-    """Sizes by their sum, so that the first that fails is a small one."""
-    registers = registers_of(network)
-    steps: dict[Symbol, int] = {}
-    for form in _forms(network):
-        _steps(form, registers, steps)
-    names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
-    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
-    # A ring hides a missing release until all of its stages are taken, so sizes go beyond the largest ring.
-    most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
-    for counts in _by_their_sum(min(_VARIED, len(names)), most):
-        for last in (0, 1) if len(names) > _VARIED else (0,):
-            chosen = (*counts, *(last for _ in range(len(names) - len(counts))))
-            numbers = {symbol: count * steps[symbol] for symbol, count in zip(names, chosen, strict=True)}
-            # A launch that no caller can make refutes nothing.
-            if numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
-                yield numbers
-
-
-def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:
-    for total in range(places * most + 1):
-        yield from _adding_up(places, most, total)
-
-
-def _adding_up(places: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
-    if not places:
-        yield from [()] if not total else []
-        return
-    for first in range(max(0, total - (places - 1) * most), min(most, total) + 1):
-        for rest in _adding_up(places - 1, most, total - first):
-            yield first, *rest
-
-
-def _forms(network: Network) -> Iterator[Linear]:
-    """All that tests and assignments ask."""
-    for process in network.processes:
-        for state in process.states:
-            yield from (value for edge in edges_of(state.action) for _, value in edge.values if value is not None)
-            if isinstance(state.action, Test):
-                yield from forms_of(state.action.condition)
-
-
-def _least(network: Network, symbol: Symbol) -> int:
-    """A value of a size that no test depends on."""
-    facts = [fact for fact in network.facts if symbols_in(fact) == {symbol}]
-    return next((value for value in (0, 1) if all(holds(fact, {symbol: value}) for fact in facts)), 0)
-
-
-def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int]) -> None:
-    """By how much a size has to grow for something to change: the largest number it is divided by."""
-    for one, _ in form.terms:
-        match one:
-            case Symbol():
-                if one not in registers:
-                    steps[one] = max(1, steps.get(one, 0))
-            case Floor(inner, divisor):
-                _steps(inner, registers, steps)
-                for symbol, _ in inner.terms:
-                    if isinstance(symbol, Symbol) and symbol in steps:
-                        steps[symbol] = max(divisor, steps[symbol])
-            case Choose(condition, yes, no):
-                for each in (*forms_of(condition), yes, no):
-                    _steps(each, registers, steps)
-            case Apply("is_canceled", _):
-                steps[TILES] = 1
-            case Apply(function, arguments) if known_function(function):
-                for each in arguments:
-                    _steps(each, registers, steps)
-            case Product(factors):
-                for factor in factors:
-                    _steps(Linear(0, ((factor, 1),)), registers, steps)
-            case Apply():
-                pass  # whatever it is applied to, its value is not known

@@ -1,0 +1,107 @@
+"""Sizes at which a network is run to find a deadlock."""
+
+from collections.abc import Callable, Iterator
+
+from pipec.protocol.program import registers_of
+from pipec.protocol.ranges import TILES
+from pipec.protocol.sample import Numbers, forms_of, holds, known_function
+from pipec.verify.network import Network, Test, edges_of
+from pipec.verify.terms import Apply, Choose, Floor, Linear, Product, Symbol, symbols_in
+
+_LEAST_TRIED = 5  # steps that a size is tried with at least; where rings have more stages, as many as fill one, and two more
+LARGE = (1 << 30, (1 << 31) - 1)
+_VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
+
+Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
+
+
+def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
+    """One size at which sums of sizes wrap around, the others 1: a loop over it ends without an answer, a test of it does not."""
+    steps: dict[Symbol, int] = {}
+    for form in _forms(network):
+        # That a product of sizes wraps is no fault of the program: a proof asks the launch that it does not.
+        if any(isinstance(one, Apply) for one, _ in form.terms):
+            return
+        _steps(form, registers_of(network), steps)
+    names = sorted(steps.keys() - {TILES}, key=lambda symbol: symbol.name)
+    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+    for symbol in names[:_VARIED]:
+        for value in LARGE:
+            numbers = dict.fromkeys(steps, 1) | {symbol: value}
+            if all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
+                yield numbers
+
+
+def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
+    """Sizes by their sum, so that the first that fails is a small one."""
+    registers = registers_of(network)
+    steps: dict[Symbol, int] = {}
+    for form in _forms(network):
+        _steps(form, registers, steps)
+    names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
+    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+    # A ring hides a missing release until all of its stages are taken, so sizes go beyond the largest ring.
+    most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
+    for counts in _by_their_sum(min(_VARIED, len(names)), most):
+        for last in (0, 1) if len(names) > _VARIED else (0,):
+            chosen = (*counts, *(last for _ in range(len(names) - len(counts))))
+            numbers = {symbol: count * steps[symbol] for symbol, count in zip(names, chosen, strict=True)}
+            # A launch that no caller can make refutes nothing.
+            if numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
+                yield numbers
+
+
+def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:
+    for total in range(places * most + 1):
+        yield from _adding_up(places, most, total)
+
+
+def _adding_up(places: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
+    if not places:
+        yield from [()] if not total else []
+        return
+    for first in range(max(0, total - (places - 1) * most), min(most, total) + 1):
+        for rest in _adding_up(places - 1, most, total - first):
+            yield first, *rest
+
+
+def _forms(network: Network) -> Iterator[Linear]:
+    """All that tests and assignments ask."""
+    for process in network.processes:
+        for state in process.states:
+            yield from (value for edge in edges_of(state.action) for _, value in edge.values if value is not None)
+            if isinstance(state.action, Test):
+                yield from forms_of(state.action.condition)
+
+
+def _least(network: Network, symbol: Symbol) -> int:
+    """A value of a size that no test depends on."""
+    facts = [fact for fact in network.facts if symbols_in(fact) == {symbol}]
+    return next((value for value in (0, 1) if all(holds(fact, {symbol: value}) for fact in facts)), 0)
+
+
+def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int]) -> None:
+    """By how much a size has to grow for something to change: the largest number it is divided by."""
+    for one, _ in form.terms:
+        match one:
+            case Symbol():
+                if one not in registers:
+                    steps[one] = max(1, steps.get(one, 0))
+            case Floor(inner, divisor):
+                _steps(inner, registers, steps)
+                for symbol, _ in inner.terms:
+                    if isinstance(symbol, Symbol) and symbol in steps:
+                        steps[symbol] = max(divisor, steps[symbol])
+            case Choose(condition, yes, no):
+                for each in (*forms_of(condition), yes, no):
+                    _steps(each, registers, steps)
+            case Apply("is_canceled", _):
+                steps[TILES] = 1
+            case Apply(function, arguments) if known_function(function):
+                for each in arguments:
+                    _steps(each, registers, steps)
+            case Product(factors):
+                for factor in factors:
+                    _steps(Linear(0, ((factor, 1),)), registers, steps)
+            case Apply():
+                pass  # whatever it is applied to, its value is not known
