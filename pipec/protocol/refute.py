@@ -6,8 +6,6 @@ a branch depends on which of them it is. CTAs of a cluster that are alike stand 
 the grid are not known.
 """
 
-from itertools import islice
-
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.lazily import Lazy
 from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
@@ -20,8 +18,7 @@ from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Arrive, Edge, End, Network, Test
 from pipec.verify.terms import Symbol
 
-_MOST_STEPS = 3_000  # of one run; those of all runs have a budget
-_MOST_RUNS = 120
+_MOST_STEPS = 12_000  # of one run; those of all runs have a budget
 
 
 @record
@@ -50,7 +47,7 @@ def refute(
     schedule = Lazy(network, orders(network)[0])
     crosses = _crosses(network)
     runs, meter = 0, Meter("protocol steps")
-    for sizes in large_sizes(network, launches) if large else islice(small_sizes(network, launches), _MOST_RUNS):
+    for sizes in large_sizes(network, launches) if large else small_sizes(network, launches):
         known = {symbol: (value, value) for symbol, value in sizes.items() if not (crosses and symbol.name.startswith("%ctaid"))}
         try:
             found, ended = _run(schedule, known, sizes, pairs, meter)

@@ -1,6 +1,7 @@
 """Sizes at which a network is run to find a deadlock."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from pipec.protocol.program import registers_of
 from pipec.protocol.ranges import TILES
@@ -11,6 +12,20 @@ from pipec.verify.terms import Apply, Choose, Floor, Linear, Product, Symbol, sy
 _LEAST_TRIED = 5  # steps that a size is tried with at least; where rings have more stages, as many as fill one, and two more
 LARGE = (1 << 30, (1 << 31) - 1)
 _VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
+
+# Numbers of runs. Most sizes that fail are small multiples; a refusal that names no sizes is read after all of them.
+_MOST_EXACT = 120
+_MOST_BETWEEN = 30
+_MOST_COMPARED = 40
+
+# What is added to multiples of a step: rounding down and rounding up count them alike, and differ halfway; loops that are off by one
+# differ next to them.
+_BETWEEN: tuple[Callable[[int], int], ...] = (
+    lambda step: 0,
+    lambda step: step // 2,
+    lambda step: step > 1,
+    lambda step: step - 1,
+)
 
 Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
 
@@ -33,22 +48,53 @@ def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
 
 
 def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
-    """Sizes by their sum, so that the first that fails is a small one."""
+    """Multiples of what sizes are divided by, then numbers between these, then those that the network compares sizes with."""
     registers = registers_of(network)
     steps: dict[Symbol, int] = {}
     for form in _forms(network):
         _steps(form, registers, steps)
-    names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
     rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+
+    def admitted(numbers: Numbers) -> bool:
+        # A launch that no caller can make refutes nothing.
+        return numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers)
+
+    yield from islice(filter(admitted, _by_steps(network, steps, _BETWEEN[0])), _MOST_EXACT)
+    if any(step > 1 for step in steps.values()):
+        for between in _BETWEEN[1:]:
+            yield from islice(filter(admitted, _by_steps(network, steps, between)), _MOST_BETWEEN)
+    yield from islice(filter(admitted, _compared(network, registers, steps)), _MOST_COMPARED)
+
+
+def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -> Iterator[Numbers]:
+    """Sizes by their sum, so that the first that fails is a small one."""
+    names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
     # A ring hides a missing release until all of its stages are taken, so sizes go beyond the largest ring.
     most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
     for counts in _by_their_sum(min(_VARIED, len(names)), most):
         for last in (0, 1) if len(names) > _VARIED else (0,):
             chosen = (*counts, *(last for _ in range(len(names) - len(counts))))
-            numbers = {symbol: count * steps[symbol] for symbol, count in zip(names, chosen, strict=True)}
-            # A launch that no caller can make refutes nothing.
-            if numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
-                yield numbers
+            yield {symbol: count * steps[symbol] + between(steps[symbol]) for symbol, count in zip(names, chosen, strict=True)}
+
+
+def _compared(network: Network, registers: frozenset[Symbol], steps: Numbers) -> Iterator[Numbers]:
+    """One size at a number that decides a test, or next to it; the others are one step, or two."""
+    found: dict[tuple[Symbol, int], None] = {}
+    for form in _forms(network):
+        if len(form.terms) != 1:
+            continue
+        ((one, coefficient),) = form.terms
+        divisor = 1
+        if isinstance(one, Floor) and len(one.form.terms) == 1:
+            divisor, ((one, _),) = one.divisor, one.form.terms
+        if isinstance(one, Symbol) and one not in registers and one in steps:
+            found[one, -form.constant // coefficient * divisor] = None
+    for symbol, number in found:
+        for count in (1, 2):
+            others = {other: count * step for other, step in steps.items()}
+            for off in (0, -1, 1, steps[symbol]):
+                if number + off > 0:
+                    yield others | {symbol: number + off}
 
 
 def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:
