@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite, substituted
+from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
 from pipec.protocol.products import candidates, exact
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced
@@ -34,9 +35,10 @@ class Program:
         extra: tuple[Linear, ...] = ()
         if products:
             network, conditions = exact(network, self.registers)
-            self.assumed += conditions
+            self.assumed += map(Everywhere(network.facts).condition, conditions)
             extra = candidates(network, self.registers)
         self.network, self.products, self.dealt = network, products, dealt
+        self.everywhere = Everywhere(network.facts)
         self.variables = Variables(network, self.registers, extra, shares(network, self.registers) if dealt else ())
         self.sizes = Sizes(network, self.variables)
         self.live = [

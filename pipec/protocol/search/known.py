@@ -5,11 +5,11 @@ from pipec.protocol.deduction import assume, certain, impossible
 from pipec.protocol.invariants import Facts
 from pipec.protocol.premises import Premises
 from pipec.protocol.program import Program, Values
-from pipec.protocol.rows import Row, one, plus
+from pipec.protocol.rows import one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
 from pipec.verify.logic import System
-from pipec.verify.terms import Compare, Formula, Symbol, symbols_of
+from pipec.verify.terms import Compare, Formula
 
 _MOST_ASSUMED = 16
 _SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
@@ -157,7 +157,8 @@ class Known:
             lacking = self._lacking(condition, system)
             if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
                 raise Undecided("arithmetic may wrap at 32 bits")
-            self.program.assumed.append(lacking)
+            if lacking not in self.program.assumed:
+                self.program.assumed.append(lacking)
             assume(self.base, self.variables.condition(lacking))
             assume(system, self.variables.condition(lacking))
             # Kept premises were made without the new assumption.
@@ -182,26 +183,14 @@ class Known:
             times = next((needed[variable] // c for variable, c in terms if variable in needed), 0)
             if times > 0:
                 found.append(plus(row, (constant, terms), -times))
-        found = [
-            rest for rest in found if rest[1] and rest[0] > _FAR and all(self.variables.is_size(each) for each, _ in rest[1])
+        forms = [
+            self.variables.form(rest)
+            for rest in found
+            if rest[1] and rest[0] > _FAR and all(self.variables.is_size(each) for each, _ in rest[1])
         ]
-        found += [self._anywhere(rest, having) for rest in found]
-        if not found:
+        if not forms:
             return None
         # What a launch can check comes first; of these, a stronger bound would refuse launches for which the proof holds, too.
-        asked = [rest for rest in found if not any(map(_of_a_place, symbols_of(self.variables.form(rest))))]
-        bound = Compare("ge", self.variables.form(max(asked or found)))
+        asked = [bound for bound in map(self.program.everywhere.bound, forms) if bound is not None]
+        bound = Compare("ge", max(asked or forms, key=lambda form: form.constant))
         return None if System([*self.program.facts, *self.when]).extended([bound]).impossible() else bound
-
-    def _anywhere(self, row: Row, having: Premises) -> Row:
-        """A bound of which this one follows wherever a block stands in the grid: with the place where it is least."""
-        for variable, times in row[1]:
-            least = having.least.get(((variable, 1 if times > 0 else -1),))
-            if least is not None and all(map(_of_a_place, symbols_of(self.variables.forms[variable]))):
-                row = plus(row, (least, ((variable, 1 if times > 0 else -1),)), -abs(times))
-        return row
-
-
-def _of_a_place(symbol: Symbol) -> bool:
-    """Whether blocks of one launch have several of it: where they stand in the grid."""
-    return symbol.name.startswith("%") and not symbol.name.startswith("%n")

@@ -1,0 +1,157 @@
+"""What a launch can be asked so that a bound holds in each of its blocks, whatever they find in memory.
+
+A launch has many blocks and knows nothing of what they load. So where a bound names a block's place, or a value found in memory, that is
+replaced by the least or the greatest number that it can be: the bound then says more, and is about sizes alone.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from pipec.verify.logic import System
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Choose,
+    Compare,
+    Floor,
+    Formula,
+    Linear,
+    Product,
+    Symbol,
+    add,
+    atom,
+    choose,
+    decided,
+    floor,
+    scale,
+    summed,
+    symbols_in,
+    symbols_of,
+)
+
+_FAR = 1 << 30  # far above what can be allocated
+_WIDE = "mul.lo.s64"  # a launch works out products in this type, and does not allow them to wrap
+_MULTIPLIED = frozenset(f"mul.lo.{kind}" for kind in RANGES)
+
+
+class Everywhere:
+    """`facts`: what holds of sizes and of places."""
+
+    def __init__(self, facts: Iterable[Formula]) -> None:
+        facts = tuple(facts)
+        self.system = System(facts)
+        self.least: dict[Symbol, Linear] = {}
+        self.most: dict[Symbol, Linear] = {}
+        for symbol, sign, bound in _bounds(facts):
+            known = self.least if sign > 0 else self.most
+            # A number rather than a size: more follows from it.
+            if symbol not in known or (known[symbol].terms and not bound.terms):
+                known[symbol] = bound
+
+    def bound(self, form: Linear) -> Linear | None:
+        """A form of sizes alone that is at most this one, in every block; None where nearly no sizes would keep it from being negative."""
+        found = form if askable(form) else self._form(form, 1)
+        return found if found is not None and found.terms and found.constant > _FAR else None
+
+    def condition(self, formula: Formula) -> Formula:
+        """One from which this one follows, for a launch to check; as it is where there is none."""
+        bound = self.bound(formula.form) if isinstance(formula, Compare) and formula.relation == "ge" else None
+        return formula if bound is None else Compare("ge", bound)
+
+    def _form(self, form: Linear, sign: int) -> Linear | None:
+        """At most the form for a sign of 1, at least the form for -1."""
+        parts = [(self._times(one, times, sign), 1) for one, times in form.terms]
+        return (
+            None if any(part is None for part, _ in parts) else summed(form.constant, [(p, 1) for p, _ in parts if p is not None])
+        )
+
+    def _times(self, one: Atom, times: int, sign: int) -> Linear | None:
+        if askable(atom(one)):
+            return Linear(0, ((one, times),))
+        sign = sign if times > 0 else -sign
+        if isinstance(one, Floor) and times % one.divisor == 0:
+            # Without the division: what is rounded and multiplied again is off by less than the divisor.
+            inner = self._form(one.form, sign)
+            return (
+                None if inner is None else scale(add(inner, Linear(one.divisor - 1), -1 if sign > 0 else 0), times // one.divisor)
+            )
+        found = self._atom(one, sign)
+        return None if found is None else scale(found, times)
+
+    def _atom(self, one: Atom, sign: int) -> Linear | None:
+        match one:
+            case Symbol():
+                return (self.least if sign > 0 else self.most).get(one)
+            case Floor(form, divisor):
+                inner = self._form(form, sign)
+                return None if inner is None else floor(inner, divisor)
+            case Choose(condition, yes, no):
+                return self._chosen(condition, self._form(yes, sign), self._form(no, sign), sign)
+            case Apply(function, (left, right)) if function in _MULTIPLIED:
+                factors = self._factors((left, right), sign)
+                return None if factors is None else atom(Apply(function, tuple(factors)))
+            case Product((left, right)):
+                factors = self._factors((atom(left), atom(right)), sign)
+                return None if factors is None else atom(Apply(_WIDE, tuple(factors)))
+            case Product():
+                return None
+            case Apply(function, _):
+                bounds = RANGES.get(function.rpartition(".")[2])
+                return None if bounds is None else Linear(bounds[0 if sign > 0 else 1])
+
+    def _chosen(self, condition: Formula, yes: Linear | None, no: Linear | None, sign: int) -> Linear | None:
+        if yes is None or no is None:
+            return None
+        if all(map(_of_a_launch, symbols_in(condition))) and askable_formula(condition):
+            return choose(condition, yes, no)
+        return choose(decided(Compare("ge", add(no, yes, -1) if sign > 0 else add(yes, no, -1))), yes, no)
+
+    def _factors(self, factors: Iterable[Linear], sign: int) -> list[Linear] | None:
+        """Bounds of factors none of which is negative."""
+        made = []
+        for factor in factors:
+            bound = self._form(factor, sign)
+            least = bound if sign > 0 else self._form(factor, 1)
+            if bound is None or least is None or not self.system.entails(Compare("ge", least)):
+                return None
+            made.append(bound)
+        return made
+
+
+def _of_a_launch(symbol: Symbol) -> bool:
+    """Not so of where a block stands in the grid, of which one launch has several."""
+    return not symbol.name.startswith("%") or symbol.name.startswith("%n")
+
+
+def askable(form: Linear) -> bool:
+    """Whether a launch can work it out."""
+    return all(map(_of_a_launch, symbols_of(form))) and all(_known(one) for one, _ in form.terms)
+
+
+def askable_formula(formula: Formula) -> bool:
+    return askable(formula.form) if isinstance(formula, Compare) else all(map(askable_formula, formula.parts))
+
+
+def _known(one: Atom) -> bool:
+    match one:
+        case Symbol():
+            return True
+        case Floor(form, _):
+            return askable(form)
+        case Choose(condition, yes, no):
+            return askable_formula(condition) and askable(yes) and askable(no)
+        case Product():
+            return False
+        case Apply(function, arguments):
+            return function in _MULTIPLIED and all(map(askable, arguments))
+
+
+def _bounds(facts: Iterable[Formula]) -> Iterator[tuple[Symbol, int, Linear]]:
+    """Places, and what they are at least (1) or at most (-1)."""
+    for fact in facts:
+        if not isinstance(fact, Compare) or fact.relation != "ge":
+            continue
+        for one, times in fact.form.terms:
+            rest = add(fact.form, Linear(0, ((one, -times),)))
+            if isinstance(one, Symbol) and not _of_a_launch(one) and abs(times) == 1 and askable(rest):
+                yield one, times, scale(rest, -times)

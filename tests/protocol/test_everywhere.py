@@ -1,0 +1,150 @@
+"""Bounds that name a block's place become bounds of sizes alone, which a launch can check."""
+
+import random
+
+import pytest
+
+from pipec.driver import Options, compile_source
+from pipec.protocol.everywhere import Everywhere, askable
+from pipec.source import Source
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Product, Symbol, add, atom, choose, floor, product, scale
+
+PLACE, GRID, N = Symbol("%ctaid.x"), Symbol("%nctaid.x"), Symbol("n")
+FACTS = (
+    Compare("ge", atom(PLACE)),
+    Compare("ge", add(add(atom(GRID), Linear(-1)), atom(PLACE), -1)),
+    Compare("ge", atom(N)),
+)
+
+
+def _drawn(draw: random.Random, depth: int) -> Linear:
+    """A form of places and sizes."""
+    if depth == 0:
+        return draw.choice([atom(PLACE), atom(PLACE), atom(GRID), atom(N), Linear(draw.randint(-3, 9))])
+    left, right = _drawn(draw, depth - 1), _drawn(draw, depth - 1)
+    match draw.randrange(5):
+        case 0:
+            return floor(add(left, Linear(draw.randint(0, 7))), draw.choice((2, 3, 8)))
+        case 1:
+            return choose(Compare("ge", add(left, right, -1)), left, right)
+        case 2:
+            return product(left, right)
+        case 3:
+            return atom(Apply("mul.lo.s64", (left, right)))
+        case _:
+            return add(left, scale(right, draw.choice((-8, -3, -1, 2))))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_bound_for_all_blocks_is_a_bound_in_each(seed: int) -> None:
+    draw, bounded = random.Random(seed), 0
+    everywhere = Everywhere(FACTS)
+    for _ in range(40):
+        form = add(_drawn(draw, 2), Linear(1 << 31))
+        bound = everywhere.bound(form)
+        if bound is None:
+            continue
+        assert askable(bound)
+        bounded += form != bound
+        for _ in range(20):
+            blocks = draw.randint(1, 9)
+            values = {PLACE: draw.randrange(blocks), GRID: blocks, N: draw.randint(0, 40)}
+            assert _exact(bound, values) <= _exact(form, values), (form, bound, values)
+    assert bounded > 4
+
+
+def _exact(form: Linear, values: dict[Symbol, int]) -> int:
+    """Its value, in arithmetic that this test does by itself."""
+    return form.constant + sum(times * _value(one, values) for one, times in form.terms)
+
+
+def _value(one: object, values: dict[Symbol, int]) -> int:
+    match one:
+        case Symbol():
+            return values[one]
+        case Floor(form, divisor):
+            return _exact(form, values) // divisor
+        case Choose(Compare(_, form), yes, no):
+            return _exact(yes if _exact(form, values) >= 0 else no, values)
+        case Apply(_, factors):
+            return _exact(factors[0], values) * _exact(factors[1], values)
+        case Product(factors):
+            found = 1
+            for factor in factors:
+                found *= _value(factor, values)
+            return found
+    raise AssertionError(one)
+
+
+KERNEL = """kernel k(n: i32, x: tensor[f32, M]):
+    grid(4)
+    p = ProducerConsumerPipeline(stages=2)
+    q = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p, q:
+{a}
+    role b(warps=1) consumes p:
+        for t in range(block.x, n, 2 * grid.x):
+            for k in range(M):
+                p.consumer_signal_and_step()
+    role c(warps=1) consumes q:
+        for t in range(block.x + grid.x, n, 2 * grid.x):
+            for k in range(M):
+                q.consumer_signal_and_step()
+"""
+AHEAD = """        for t in range(block.x, n, 2 * grid.x):
+            for k in range(M):
+                p.producer_signal_and_step()
+            if t + grid.x < n:
+                for k in range(M):
+                    q.producer_signal_and_step()"""
+FLAG = """        odd = False
+        for t in range(block.x, n, grid.x):
+            for k in range(M):
+                if odd:
+                    q.producer_signal_and_step()
+                else:
+                    p.producer_signal_and_step()
+            odd = not odd"""
+
+
+@pytest.mark.parametrize("a", [AHEAD, FLAG])
+def test_tiles_that_two_rings_bring_in_turn(a: str) -> None:
+    """The counter of the tiles starts at the block's place: what keeps it from wrapping is asked of `n` alone."""
+    state = compile_source(Source("two.pipe", KERNEL.format(a=a)), Options("sm_100a"))
+    assert not state.failed, state.diagnostics
+    assert "n <= 21474836" in state.protocol["k"].sentence
+
+
+def test_a_window_that_ends_at_the_block() -> None:
+    bounds = "lo = max(0, block.x * 128 - n) // 64\n        hi = min(ceildiv(M, 64), ceildiv((block.x + 1) * 128, 64))"
+    text = f"""kernel k(n: i32, x: tensor[f32, M]):
+    grid(16)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        {bounds}
+        for j in range(lo, hi):
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        {bounds}
+        for j in range(hi - lo):
+            p.consumer_signal_and_step()
+"""
+    state = compile_source(Source("window.pipe", text), Options("sm_100a"))
+    assert not state.failed, state.diagnostics
+
+
+def test_what_only_memory_says_is_asked_of_no_launch() -> None:
+    """`load(...) + 63` wraps where a number near 2^31 stands in memory: no condition of sizes excludes that, and none that excludes all
+    sizes is one."""
+    text = """kernel k(ix: tensor[i32, M]):
+    grid(4)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        for j in range((load(ix[block.x]) + 63) // 64):
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        for j in range(ceildiv(load(ix[block.x]), 64)):
+            p.consumer_signal_and_step()
+"""
+    state = compile_source(Source("loaded.pipe", text), Options("sm_100a", allow_undecided=True))
+    assert state.protocol["k"].outcome == "open"
