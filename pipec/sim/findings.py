@@ -131,6 +131,8 @@ class Findings:
             return
         if self.again(check, key):
             return
+        if check == "uninitialised" and len(self.found) >= _MOST // 2 and self._with_any(check, key):
+            return
         self.found[check, key] = Finding(check, severity, error.kind, error.message, error.ptx_line, error.source, error.details)
         if len(self.found) >= _MOST:
             raise error
@@ -151,6 +153,15 @@ class Findings:
         first.count += 1
         first.details.setdefault("others", []).append(lines())
         return True
+
+    def _with_any(self, check: CheckName, key: object) -> bool:
+        """Tells a finding together with the first one of `check`, if there is any: further runs say whether such reads matter, and many of
+        them are no reason to stop."""
+        first = next((one for one in self.found.values() if one.check == check), None)
+        if first is not None:
+            self.told[check, key] = first
+            first.count += 1
+        return first is not None
 
     @property
     def all(self) -> list[Finding]:

@@ -12,6 +12,7 @@ from .instructions.control.aligned import is_aligned, together
 from .instructions.control.branches import end_of_kernel
 from .instructions.decode import Decoded, decode
 from .instructions.forms import form_of
+from .instructions.tensor.moved_accumulators import early_moves, following
 from .instructions.tensor.pending_loads import early_uses, looking
 from .instructions.tensor.register_fences import telling, unfenced_uses
 from .machine.image import Image
@@ -59,6 +60,8 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
             step.execute, step.form = together(step.execute, item.opcode), None
     for index, used in early_uses(items, successors).items():
         steps[index].execute, steps[index].form = looking(steps[index].execute, used, items[index]), None
+    for index, moved in early_moves(items, successors).items():
+        steps[index].execute, steps[index].form = following(steps[index].execute, moved), None
     for index, used in unfenced_uses(items, successors).items():
         steps[index].execute, steps[index].form = telling(steps[index].execute, used, items[index]), None
     points = reconvergence_points(successors)

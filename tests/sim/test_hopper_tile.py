@@ -63,6 +63,39 @@ def test_zeros_behind_the_fence_are_a_practice() -> None:
     assert caught.value.kind == "race" and "no wgmma.fence stands between" in caught.value.message
 
 
+WAIT = "wgmma.wait_group.sync.aligned 0;"
+
+
+def moved(early: str, late: str = "", used: str = "%own") -> str:
+    """The first accumulator is taken before the wait, and in its place something else is stored."""
+    text = FENCED.replace(WAIT, f"{early} {WAIT} {late}").replace("[%r40+16384], %f33;", f"[%r40+16384], {used};")
+    return text.replace("{\n", "{\n.reg .b32 %own, %own2; .reg .b16 %low, %high;\n", 1)
+
+
+@pytest.mark.parametrize("timing", ["order", "late"])
+def test_a_move_before_the_wait_is_a_practice(timing: str) -> None:
+    halves = moved("mov.b32 {%low, %high}, %f33;", "mov.b32 %own, {%low, %high};")
+    for text in (moved("mov.b32 %own, %f33;"), halves, moved("mov.b32 %own2, %f33; mov.b32 %own, %own2;")):
+        assert run(text, Options(timing, rules="practice")).relied_on == ["moves before wgmma.wait_group"]
+        with pytest.raises(SimulationError, match="an accumulator is touched while the wgmma"):
+            run(text, Options(timing, rules="documents"))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (moved("mov.b32 %own, %f33; add.u32 %own, %own, 0;"), "a copy of an accumulator"),
+        (moved("add.f32 %f33, %f33, 0f00000000;", used="%f33"), "an accumulator"),
+        (moved("mov.b32 %own, %f33;").replace(WAIT, ""), "a copy of an accumulator"),
+    ],
+    ids=["used", "not moved", "no wait"],
+)
+def test_a_use_before_the_wait_is_a_race(text: str, what: str) -> None:
+    with pytest.raises(SimulationError, match=f"a register of {what} is touched") as caught:
+        run(text, Options(rules="practice"))
+    assert caught.value.kind == "race"
+
+
 def test_no_fence_at_all_is_a_race() -> None:
     with pytest.raises(SimulationError) as caught:
         run(TEXT.replace(FENCE, ""), Options(rules="practice"))

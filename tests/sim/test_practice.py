@@ -154,7 +154,9 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         FOR_NOBODY,
         "own memory behind a relaxed cluster barrier",
     }
-    assert shown | elsewhere | {"registers behind wgmma.fence", "barriers that are left"} == set(PRACTICES)
+    assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(
+        PRACTICES
+    )
 
 
 MAP_EDITS = [program for program in extras.programs() if program.name.startswith("tensormap_replace")]
@@ -251,3 +253,40 @@ def test_bytes_that_nobody_waits_for() -> None:
     fewer = announced.replace("BYTES", "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [full], 64;")
     with pytest.raises(SimulationError, match="ends in phase 0 with -64 bytes outstanding"):
         sim.launch(fewer)
+
+
+# One thread copies a row of an array twice to one place, and stores what two places hold to one row.
+TWICE = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k(.param .align 64 .b8 map[128], .param .u64 a) .reqntid 1 { .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p;
+.shared .align 128 .b8 tile[256]; .shared .align 8 .b64 full[2]; ld.param.u64 %d1, [a]; mov.b64 %d2, map; cvta.param.u64 %d2, %d2;
+mov.b32 %r1, tile; mov.b32 %r2, full; mbarrier.init.shared::cta.b64 [%r2], 1; mbarrier.init.shared::cta.b64 [%r2+8], 1;
+fence.proxy.async.shared::cta; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2+8], 128; mov.b32 %r3, 0; COPIES
+W: mbarrier.try_wait.parity.shared::cta.b64 %p, [%r2+8], 0; @!%p bra W; LAST V: mbarrier.try_wait.parity.shared::cta.b64 %p, [%r2], 0;
+@!%p bra V; STORES cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret; }"""
+TENSOR_LOAD = (
+    "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d2, {%r3, {ROW}}], [%r2{BAR}];"
+)
+PLAIN_LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1+{ROW}], 128, [%r2{BAR}];"
+PLAIN_STORE = "cp.async.bulk.global.shared::cta.bulk_group [%d1+{ROW}], [%r1], 128;"
+
+
+def _twice(load: str, row: int, last: str = "", stores: str = "") -> sim.Result:
+    loads = load.replace("{BAR}", "").replace("{ROW}", "0") + load.replace("{BAR}", "+8").replace("{ROW}", str(row))
+    a = np.arange(256, dtype=np.float32).reshape(32, 8)
+    text = TWICE.replace("COPIES", loads).replace("LAST", last).replace("STORES", stores)
+    return sim.launch(text, arguments=[sim.TensorMapArgument.of(a, box=(4, 8)), a])
+
+
+@pytest.mark.parametrize("load", [TENSOR_LOAD, PLAIN_LOAD], ids=["tensor", "bulk"])
+def test_equal_copies(load: str) -> None:
+    # The later one has arrived, so that it does not matter when the earlier one does.
+    assert _twice(load, 0, "ld.shared.u32 %r3, [%r1];").relied_on == ["equal stores"]
+    with pytest.raises(SimulationError, match="is still writing it: nothing orders them"):
+        _twice(load, 16)
+    stored = _twice(load, 0, stores=2 * PLAIN_STORE.replace("{ROW}", "0"))
+    assert stored.relied_on == ["equal stores"] and not stored.findings
+    other = PLAIN_STORE.replace("{ROW}", "0").replace("[%r1]", "[%r1+128]")
+    zeros = "st.shared.v4.u32 [%r1+128], {%r3, %r3, %r3, %r3}; fence.proxy.async;"
+    with pytest.raises(SimulationError, match="bulk store of warp 0 .*wrote it: nothing orders them"):
+        _twice(load, 0, zeros, (PLAIN_STORE.replace("{ROW}", "0") + other).replace(", 128;", ", 16;"))

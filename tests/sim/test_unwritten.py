@@ -50,3 +50,34 @@ def test_all_schedules_take_it_alike():
     out = np.zeros(32, np.float32)
     result = launch(HEAD + HARMLESS["replaced"], block=32, arguments=[out], options=Options("explore"))
     assert result.explored is not None and not result.findings
+
+
+def test_many_reads_are_no_reason_to_stop():
+    """More different ones than a run has room for: what comes of them is found out all the same."""
+    many = "\n".join(f"ld.shared.u32 %r2, [%r1+{4 * word}];" for word in range(32, 224))
+    out = np.zeros(32, np.float32)
+    text = HEAD.replace("words[256]", "words[1024]").replace("bar.sync 0;", f"bar.sync 0; {many}") + HARMLESS["replaced"]
+    assert launch(text, block=32, arguments=[out]).relied_on == ["unwritten memory that does not matter"]
+    with pytest.raises(SimulationError, match="nothing has written") as caught:
+        launch(text.replace("selp.f32 %f3, %f2, 0.0, %p1;", "mov.f32 %f3, %f2;"), block=32, arguments=[out])
+    assert len(caught.value.findings) < 100
+
+
+ADDRESS = """.version 9.0\n.target sm_100a\n.address_size 64
+.entry k(.param .u64 out) { .reg .b32 %r<4>; .reg .b64 %d<3>; .shared .align 16 .b8 tile[16];
+ld.param.u64 %d1, [out]; mov.b32 %r1, tile; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32; bar.sync 0;
+ld.shared.b32 %r2, [%r1]; COPY tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32; ret; }"""
+COPY = """elect.sync _|%e, -1; @%e cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 16;
+@%e cp.async.bulk.commit_group; @%e cp.async.bulk.wait_group 0;"""
+
+
+def test_the_address_that_alloc_writes_is_no_data():
+    """Its place becomes a tile's, which an operation may read before anything is there: that is for the same rules to judge."""
+    text = ADDRESS.replace("COPY", COPY).replace(".reg .b32", ".reg .pred %e; .reg .b32", 1)
+    with pytest.raises(
+        SimulationError, match="bulk store reads shared address 0x400, where there is but an address of tensor memory"
+    ):
+        launch(text, block=32, arguments=[np.zeros(4, np.uint32)])
+    fenced = text.replace("elect.sync", "fence.proxy.async.shared::cta; elect.sync")
+    with pytest.raises(SimulationError, match="bulk store reads shared address 0x404, which nothing has written"):
+        launch(fenced, block=32, arguments=[np.zeros(4, np.uint32)])

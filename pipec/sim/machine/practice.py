@@ -20,6 +20,7 @@ PracticeName = Literal[
     "registers before tcgen05.wait::ld",
     "replicated loads",
     "registers behind wgmma.fence",
+    "moves before wgmma.wait_group",
     "barriers that are left",
     "loads and stores past the first cache",
     "unwritten memory that does not matter",
@@ -68,8 +69,9 @@ PRACTICES: dict[PracticeName, Practice] = {
     ),
     "equal stores": Practice(
         "two stores to one place that nothing orders are a race",
-        "they are none where both store what is there already",
-        "Triton lets all threads that hold a copy of an element store it",
+        "they are none where both store what is there already, nor are two copies of the same by one warp to one place",
+        "Triton lets all threads that hold a copy of an element store it; its sanitizer takes the later of two such copies for the one "
+        "that counts",
     ),
     "registers before tcgen05.wait::ld": Practice(
         "a thread uses what `tcgen05.ld` loads once `tcgen05.wait::ld` has been executed",
@@ -88,6 +90,12 @@ PRACTICES: dict[PracticeName, Practice] = {
         "one before the first `wgmma` of a warp is enough",
         "nvcc moves the zeros of an accumulator behind the fence that the source has before it (`tests/sim/ptx/hopper_tile.ptx`), and "
         "such kernels run on H200",
+    ),
+    "moves before wgmma.wait_group": Practice(
+        "a register that a `wgmma` works on is not accessed before `wgmma.wait_group`",
+        "a `mov` may take it before, and moves what it is after the wait; nothing else may use it or the copy until then",
+        "Triton 3.9 unpacks 16-bit accumulators before the wait, in all products with `out_dtype=tl.float16` for sm_90a; ptxas makes the "
+        "`mov` wait",
     ),
     "barriers that are left": Practice(
         "an mbarrier is invalidated before its memory holds anything else",

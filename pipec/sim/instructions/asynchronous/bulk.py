@@ -96,7 +96,8 @@ def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type
         for target in destinations(warp, address, signal, chosen, pair):
             offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
             combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
-            deliver(warp, target, offsets, combined, what, source_access, reducing=reduction is not None)
+            copied = (start, count) if from_ == "global" and reduction is None else None
+            deliver(warp, target, offsets, combined, what, source_access, reduction is not None, copied=copied)
 
     return each_lane(one_lane)
 

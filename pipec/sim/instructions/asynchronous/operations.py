@@ -75,10 +75,11 @@ def writing(
     reducing: bool = False,
     proxy: Proxy = "async",
     tile: Tile | None = None,
+    copied: object = None,
 ) -> Access:
     """`what` of `warp` starts to write these bytes of `cta`, counted on the mbarrier at `barrier`."""
     access = operation(warp, what, True, proxy=proxy)
-    access.tile = tile
+    access.tile, access.copied = tile, copied
     if reducing:
         access.scope = "sys"
     places = granules(offsets)

@@ -108,7 +108,8 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
         # Its end is told by the barriers of all CTAs that a multicast reaches, so that `deliver` fills it in.
         source = operation(warp, what, False)
         memory = WatchedMemory.of(warp, source)
-        load, rows = _loading(entry, mode, point, [one(reader, warp, lane) for reader in shifts], memory)
+        shifted = [one(reader, warp, lane) for reader in shifts]
+        load, rows = _loading(entry, mode, point, shifted, memory)
         cache: list[Bytes] = []
 
         # A multicast reads global memory once, however many CTAs and pieces it is delivered to.
@@ -130,7 +131,8 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
                 warp=warp.index,
                 destination=target.cta.rank,
             )
-            deliver(warp, target, offsets, fetch, what, source, tile=tma.tile_of(entry, target.offset, rows))
+            tile, copied = tma.tile_of(entry, target.offset, rows), (entry, mode, *point, *shifted)
+            deliver(warp, target, offsets, fetch, what, source, tile=tile, copied=copied)
 
     return each_lane(one_lane)
 

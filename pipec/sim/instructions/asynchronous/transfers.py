@@ -114,12 +114,16 @@ def deliver(
     source: Access,
     reducing: bool = False,
     tile: Tile | None = None,
+    copied: object = None,
 ) -> None:
-    """Schedules the arrival of bytes at `offsets`, which `source` reads; in random timing in pieces of multiples of 32 bytes."""
+    """Schedules the arrival of bytes at `offsets`, which `source` reads; in random timing in pieces of multiples of 32 bytes. `copied`:
+    where they come from; copies of the same to the same place bring the same."""
     machine = warp.cta.machine
     count = offsets.size
     target.cta.shared.check_range(offsets, 1, what)
-    access = writing(warp, target.cta, offsets, what, target.barrier, reducing, tile=tile)
+    access = writing(
+        warp, target.cta, offsets, what, target.barrier, reducing, tile=tile, copied=copied and (copied, target.offset)
+    )
     open_bytes = [count]
 
     def piece(start: int, end: int) -> None:
@@ -161,12 +165,12 @@ class WatchedMemory:
         return self.memory.gather(addresses)
 
     def scatter(self, addresses: Addresses, values: LaneValues) -> None:
-        self._touch(addresses)
+        self._touch(addresses, values)
         self.memory.scatter(addresses, values)
 
-    def _touch(self, addresses: Addresses) -> None:
+    def _touch(self, addresses: Addresses, values: LaneValues | None = None) -> None:
         if self.warp.watched is not None:
-            self.memory.begin(self.warp.watched, self.access, addresses, self.knowledge)
+            self.memory.begin(self.warp.watched, self.access, addresses, self.knowledge, values)
 
 
 def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:

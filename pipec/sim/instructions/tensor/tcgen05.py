@@ -7,6 +7,7 @@ import numpy as np
 from ...errors import SimulationError
 from ...machine.program import Execute
 from ...machine.races.clocks import Agent
+from ...machine.races.missing import ALLOCATION
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome, Wait
 from ...ptx.types import LANES, TYPES
@@ -37,6 +38,8 @@ def allocate(d: Decoder) -> Execute:
             return warp.park(Wait("tmem", f"{int(columns(warp)[0])} free columns of tensor memory", retry=True))
         state.order.allocated(base, int(columns(warp)[0]))
         cta.store(warp, "shared", dst(warp)[:1], np.array([base], np.uint32), 4, warp.watched)
+        if warp.watched is not None:
+            warp.watched.accesses[warp.fragment.pc, True].what = ALLOCATION
         cta.trace("tmem_alloc", base=base, columns=int(columns(warp)[0]))
         return None
 

@@ -25,6 +25,7 @@ from ...units.matrix.wgmma import BITS, Instruction, shared_granules, shared_ope
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
 from ..decode import Decoder, instruction
 from ..widths import Reader
+from .moved_accumulators import land
 from .register_fences import RegisterUse, check_fence, fenced
 
 _LATENCY, _SLOTS = 64, 32
@@ -52,7 +53,7 @@ def wait(d: Decoder) -> Execute:
     def execute(warp: Warp) -> Outcome:
         waiting = block(warp)
         if waiting is None:
-            _land(warp)
+            land(warp)
         return waiting
 
     return execute
@@ -65,16 +66,10 @@ def _take_off(warp: Warp, slots: tuple[int, ...], role: str, operation: Operatio
             warp.in_flight[slot] = held = InFlight(registers[slot], role, line)
             # In the place of lanes of values it refuses whatever is done with them.
             registers[slot] = cast(LaneValues, held)
-        _held(warp, slot).users.append(operation)
-
-
-def _land(warp: Warp) -> None:
-    """Gives the registers back whose operations are complete, as a wait has found."""
-    for slot, held in list(warp.in_flight.items()):
-        if all(operation.done for operation in held.users):
-            warp.registers[slot] = row = _held(warp, slot).row
-            row[...] = held.value
-            del warp.in_flight[slot]
+        held = _held(warp, slot)
+        if held.moved or held.move:
+            held.refuse()
+        held.users.append(operation)
 
 
 @dataclass(frozen=True)
@@ -183,6 +178,10 @@ def multiply(d: Decoder) -> Execute:
         for lane in range(1, LANES):
             warp.groups["wgmma", lane] = warp.groups["wgmma", 0]
         meeting.arrived.append((warp, operation))
+        # Whoever comes first goes on, and may not touch them either.
+        _take_off(warp, operands.d, "an accumulator", operation, line)
+        _take_off(warp, operands.a or (), "operand A", operation, line)
+        _take_off(warp, operands.metadata, "sparsity metadata", operation, line)
         if len(meeting.arrived) < _WARPS:
             return
         view = AsyncView(cta, "wgmma")
@@ -196,10 +195,6 @@ def multiply(d: Decoder) -> Execute:
         cta.shared.begin(warp.thread, access, shared_granules(read))
         cta.shared.operands(access, read)
         members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
-        for member, own in meeting.arrived:
-            _take_off(member, operands.d, "an accumulator", own, line)
-            _take_off(member, operands.a or (), "operand A", own, line)
-            _take_off(member, operands.metadata, "sparsity metadata", own, line)
 
         def run() -> None:
             left = a if a is not None else _registers(members, operands.a or ())

@@ -240,8 +240,11 @@ class GlobalMemory:
             return (None, addresses) if placed is addresses else self.holder(placed, size)
         return allocation, addresses - allocation.base
 
-    def begin(self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge) -> None:
-        """An asynchronous operation touches the bytes at `addresses`, runs of them as a rule; `thread` knew that much at its issue."""
+    def begin(
+        self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge, values: LaneValues | None = None
+    ) -> None:
+        """An asynchronous operation touches the bytes at `addresses`, runs of them as a rule; `thread` knew that much at its issue.
+        `values`: the bytes that it writes there."""
         if not addresses.size:
             return
         allocation, addresses = self._one_allocation(addresses, 1, access.what)
@@ -249,7 +252,8 @@ class GlobalMemory:
             return
         offsets, shadow = addresses - allocation.base, allocation.shadow
         size = next(size for size in (4, 2, 1) if _in_runs(offsets, size))
-        self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge)
+        same = None if values is None else lambda: bool((allocation.data[offsets] == values).all())
+        self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge, same=same)
 
     def begin_pieces(
         self, thread: Thread, access: Access, addresses: Addresses, size: int, knowledge: Knowledge, held: Held

@@ -19,7 +19,7 @@ from ..practice import PracticeName
 from .clocks import Knowledge
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
-from .missing import Missing, missing_between, together
+from .missing import ALLOCATION, Missing, missing_between, together
 from .replaced import keep_replaced, replicated
 from .shadow import Index, Shadow
 from .signals import Signal
@@ -170,10 +170,17 @@ class Races:
     # ---- what they set going
 
     def begin(
-        self, thread: Thread, access: Access, shadow: Shadow, index: Index, knowledge: Knowledge | None = None, size: int = 0
+        self,
+        thread: Thread,
+        access: Access,
+        shadow: Shadow,
+        index: Index,
+        knowledge: Knowledge | None = None,
+        size: int = 0,
+        same: Same | None = None,
     ) -> None:
         """An operation that `thread` issues; `index` are pieces of `size` bytes (0: places). `knowledge`: what the warp knew at the
-        issue, if that is past."""
+        issue, if that is past. `same`: as for `store`."""
         if self.early is not None and shadow.kind == "global":
             self._after_grid(knowledge or thread.knowledge, access)
         if shadow.log is not None:
@@ -185,7 +192,7 @@ class Races:
         marks = shadow.marks(size)
         found, loaded = marks.standing(index)
         if found != {NOBODY}:
-            self._check(thread, access, shadow, size, index, writers, found, knowledge)
+            self._check(thread, access, shadow, size, index, writers, found, knowledge, same)
         if not access.writes:
             self._read(thread, access, shadow, size, index, loaded)
             return
@@ -322,6 +329,14 @@ class Races:
                 clean = False
                 if missing == "overwrite" and self.practised("overwriting without a proxy fence"):
                     continue
+                if missing == "proxy" and old.what == ALLOCATION:
+                    place = shadow.place(_where(cells, index, number, size))
+                    self.unwritten(
+                        SimulationError(
+                            "uninitialised", f"{access.what} reads {place}, where there is but an address of tensor memory"
+                        )
+                    )
+                    continue
                 if missing == "values" and self._in_own_memory(thread, old, access, shadow):
                     continue
                 if self._forgiven(old, access, shadow, cells, index, number, same):
@@ -340,8 +355,14 @@ class Races:
         """Whether a race is none in practice."""
         if replicated(old, new, shadow, cells, index, number):
             return self.practised("replicated loads")
+        if not (old.writes and new.writes):
+            return False
+        # Other warps copy other data, even if it happens to be equal.
+        if new.ends is not None and (old.thread is not new.thread or old.ends is None):
+            return False
         # Last, since comparing the values reads memory.
-        return old.writes and new.writes and same is not None and same() and self.practised("equal stores")
+        equal = old.copied == new.copied if new.copied is not None else same is not None and same()
+        return equal and self.practised("equal stores")
 
     def _check_replaced(
         self, thread: Thread, knowledge: Knowledge, access: Access, shadow: Shadow, size: int, index: Index, marks: np.ndarray

@@ -31,7 +31,7 @@ class Access:
     `what` names an operation; an access that is over at once is called as its instruction is. `ends`: any of these (actor, time)
     tells that it is over; None: it is over at once, empty: it is under way. `pipe`: it went through the tensor pipe, which keeps
     the order of issue. `scope`: of an access that is strong (atomic, volatile, relaxed, acquire, release).
-    `tile`: of a tensor copy, what it writes.
+    `tile`: of a tensor copy, what it writes; `copied`: of any copy, from where to where.
     """
 
     what: str
@@ -44,6 +44,7 @@ class Access:
     pipe: bool = False
     scope: Scope | None = None
     tile: Tile | None = None
+    copied: object = None
 
     @property
     def plain(self) -> bool:

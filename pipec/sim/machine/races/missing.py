@@ -31,6 +31,7 @@ Missing = Literal[
 ]
 
 DEALLOCATION = "tcgen05.dealloc"
+ALLOCATION = "tcgen05.alloc"  # what writes an address, which is no data of the async proxy
 
 
 def together(old: Access, new: Access) -> bool:

@@ -1,0 +1,93 @@
+"""Accumulators of wgmma that a `mov` takes before the wait for them.
+
+Triton unpacks 16-bit accumulators right behind the commit and then waits. ptxas makes the move wait for the wgmma. Here the registers
+that are written so are in flight themselves, and the moves are made when a wait has found the wgmma complete. Which moves could come to
+that is known before the kernel runs, so that only those look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from ...machine.program import Execute
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import Outcome
+from ...machine.threads.in_flight import InFlight
+from ...ptx.tree import Immediate, Instruction
+from ...ptx.types import LaneValues
+from .pending_loads import registers
+
+_MULTIPLY, _WAIT = "wgmma.mma_async", "wgmma.wait_group"
+# What a move writes, and what it reads.
+Moved = tuple[frozenset[int], frozenset[int]]
+
+
+def early_moves(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, Moved]:
+    """Of each move that may read accumulators, or copies of them, before a wait for all groups."""
+    pending: dict[int, frozenset[int]] = {}  # on the way into an instruction
+    work = [index for index, item in enumerate(items) if item.opcode.startswith(_MULTIPLY)]
+    while work:
+        index = work.pop()
+        item, after = items[index], pending.get(index, frozenset())
+        if item.opcode.startswith(_WAIT) and item.operands[0] == Immediate(0):
+            continue
+        if item.opcode.startswith(_MULTIPLY):
+            after |= frozenset(registers(item.operands[0]))
+        elif moved := _move(item):
+            after |= moved[0] if moved[1] & after else frozenset()
+        for following in successors[index]:
+            known = pending.get(following)
+            if following < len(items) and after and (known is None or not after <= known):
+                pending[following] = after | (known or frozenset())
+                work.append(following)
+    moves = ((index, _move(items[index]), before) for index, before in pending.items())
+    return {index: moved for index, moved, before in moves if moved and moved[1] & before}
+
+
+def _move(item: Instruction) -> Moved | None:
+    if item.root != "mov" or item.guard is not None:
+        return None
+    into, out_of = (frozenset(registers(operand)) for operand in item.operands)
+    return into, out_of
+
+
+def following(execute: Execute, moved: Moved) -> Execute:
+    """`execute`, or in practice its promise, where a wgmma is still at work on what is moved."""
+    into, out_of = moved
+
+    def move(warp: Warp) -> Outcome:
+        early = [warp.in_flight[slot] for slot in out_of if slot in warp.in_flight]
+        whole = warp.mask is None and not any(slot in warp.in_flight for slot in into)
+        if not early or not whole or not warp.cta.machine.practised("moves before wgmma.wait_group"):
+            return execute(warp)
+        users = [user for held in early for user in held.users]
+        for held in early:
+            held.moved = True
+        for slot in into:
+            copy = InFlight(warp.registers[slot], "a copy of an accumulator", early[0].line)
+            copy.users, copy.move = users, execute
+            warp.in_flight[slot] = copy
+            warp.registers[slot] = cast(LaneValues, copy)
+        return None
+
+    return move
+
+
+def land(warp: Warp) -> None:
+    """Gives the registers back whose operations are complete, as a wait has found, and makes the moves of them."""
+    moves: dict[Callable[[Warp], object], None] = {}
+    for slot, held in list(warp.in_flight.items()):
+        if not all(operation.done for operation in held.users):
+            continue
+        found: object = warp.registers[slot]
+        if found is not held:
+            held.refuse()
+        warp.registers[slot] = held.row
+        del warp.in_flight[slot]
+        if held.move is None:
+            held.row[...] = held.value
+        else:
+            moves[held.move] = None
+    for move in moves:
+        move(warp)
