@@ -13,9 +13,8 @@ import numpy as np
 
 from .swizzle import SWIZZLES, SwizzleName
 from .tcgen05.descriptors import MatrixDescriptor
-from .tcgen05.operands import operand_offsets
+from .tcgen05.operands import GRANULE, operand_lines
 
-GRANULE = 16
 NO_TILE = -1
 
 # Operand formats that the elements of a map can be; types that are left out say nothing of their content.
@@ -76,24 +75,20 @@ class Reading:
         what = f"operand {self.operand}, {self.rows} x {self.k} {self.format}"
         return f"{what}, as {major}-major with {swizzle} and {strides} from 0x{self.descriptor.start:x} on"
 
-    @property
+    @cached_property
     def granules(self) -> np.ndarray:
         """int64 [lines, 16 bytes each]: a line is a row of a K-major operand, a step of K of the others."""
-        return _granules(self)
+        return operand_lines(self.descriptor, self.rows, self.k, self.element_bytes, self.mn_major)
+
+    @cached_property
+    def end(self) -> int:
+        """Behind its last byte."""
+        return (int(self.granules.max()) + 1) * GRANULE
 
     @cached_property
     def overlaps(self) -> bool:
         """Whether something is read twice."""
         return bool(np.unique(self.granules).size < self.granules.size)
-
-
-@lru_cache(maxsize=512)
-def _granules(reading: Reading) -> np.ndarray:
-    size = reading.element_bytes
-    offsets = operand_offsets(reading.descriptor, reading.rows, reading.k, size, reading.mn_major)
-    if reading.mn_major:
-        return np.ascontiguousarray(offsets[:: max(1, GRANULE // size), ::size].T) // GRANULE
-    return np.ascontiguousarray(offsets[:, ::GRANULE]) // GRANULE
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,10 @@ class SharedMemory(Protocol):
         """Bytes (uint8, shape of `offsets`) at int64 byte offsets; raises on unwritten or foreign bytes."""
         ...
 
+    def read_granules(self, granules: np.ndarray) -> np.ndarray:
+        """Of lines of granules of 16 bytes (int64 [lines, n], by number) the bytes, uint8 [lines, 16 n]; raises like `read`."""
+        ...
+
 
 class GlobalMemory(Protocol):
     """Global memory at byte granularity."""

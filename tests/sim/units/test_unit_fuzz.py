@@ -26,6 +26,9 @@ class Anything:
     def read(self, offsets):
         return self.memory.read(offsets)
 
+    def read_granules(self, granules):
+        return self.memory.read_granules(granules)
+
 
 class Endless:
     """A global memory without edges."""

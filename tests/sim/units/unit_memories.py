@@ -20,6 +20,9 @@ class FlatShared:
             raise UnitError("uninitialised", "shared byte was never written")
         return self.data[offsets]
 
+    def read_granules(self, granules):
+        return self.read((granules[..., None] * 16 + np.arange(16)).reshape(len(granules), -1))
+
     def write(self, offsets, values):
         self.data[offsets] = values
         self.written[offsets] = True

@@ -40,6 +40,9 @@ class AsyncView:
     def read(self, offsets: Addresses) -> Bytes:
         return self.cta.shared.async_read(offsets, self.what)
 
+    def read_granules(self, granules: Addresses) -> Bytes:
+        return self.cta.shared.async_read_granules(granules, self.what)
+
 
 def granules(offsets: Addresses) -> Addresses:
     """The 16-byte granules that byte offsets lie in; runs of 8 bytes that start at multiples of 8 are given whole."""

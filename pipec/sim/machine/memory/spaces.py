@@ -77,6 +77,10 @@ def _refused(places: Addresses, message: str) -> None:
     raise SimulationError("undefined", message)
 
 
+def _bytes_of(granules: Addresses) -> Addresses:
+    return (granules[:, :, None] * 16 + np.arange(16)).reshape(len(granules), -1)
+
+
 def replaced(view: LaneValues, index: Addresses, values: LaneValues) -> bool:
     """Stores, and tells whether that changed anything: who stores what is there already still spins."""
     changed = bool((view[index] != values).any())
@@ -294,6 +298,16 @@ class SharedMemory:
             bad = int(offsets[(state & WRITTEN) == 0][0])
             self._unwritten(f"{what} reads shared address 0x{bad:x}, which nothing has written")
         return self.data[offsets]
+
+    def async_read_granules(self, granules: Addresses, what: str) -> Bytes:
+        """The bytes of lines of granules of 16 bytes as the async proxy sees them."""
+        low, high, _ = extent(granules)
+        if low * 16 < self.base or high * 16 + 16 > self.size:
+            return self.async_read(_bytes_of(granules), what)
+        state = self.state.reshape(-1, 16).take(granules, axis=0).view(np.uint64)
+        if ~np.bitwise_and.reduce(state, axis=None) & _ALL_WRITTEN[8]:
+            return self.async_read(_bytes_of(granules), what)
+        return self.data.reshape(-1, 16).take(granules, axis=0).reshape(len(granules), -1)
 
     def async_write(self, offsets: Addresses, values: LaneValues, what: str) -> None:
         self.check_range(offsets, 1, what)

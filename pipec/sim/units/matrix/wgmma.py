@@ -18,7 +18,7 @@ from ..protocols import SharedMemory
 from ..swizzle import SwizzleName
 from ..tcgen05.descriptors import MatrixDescriptor
 from ..tcgen05.footprint import operand_granules
-from ..tcgen05.operands import operand_offsets
+from ..tcgen05.operands import read_elements
 from .sparsity import expand
 
 ROWS = 64
@@ -203,9 +203,7 @@ def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: Shared
 def _read_matrix(
     instruction: Instruction, matrix: int, rows: int, mn_major: bool, shared_memory: SharedMemory, k: int
 ) -> np.ndarray:
-    size = instruction.element_bytes
-    offsets = operand_offsets(decode_descriptor(matrix), rows, k, size, mn_major)
-    return np.ascontiguousarray(shared_memory.read(offsets)).view(f"<u{size}")
+    return read_elements(shared_memory, decode_descriptor(matrix), rows, k, instruction.element_bytes, mn_major)
 
 
 def _gather_d(instruction: Instruction, registers: np.ndarray) -> np.ndarray:

@@ -44,6 +44,8 @@ class Footprint:
     operands: tuple[Reading, ...] = ()
 
 
+# Instructions of a loop are the same again whenever its ring of stages has come around.
+@lru_cache(maxsize=512)
 def mma_footprint(
     kind: MmaKind,
     idesc: int,

@@ -14,6 +14,7 @@ from ..protocols import SharedMemory
 from ..swizzle import SWIZZLES
 from .descriptors import MatrixDescriptor
 
+GRANULE = 16
 # Sub-byte types of kinds f8f6f4 and mxf8f6f4: 16 elements sit packed in the first bytes of a 16-byte container.
 CONTAINER = 16
 CONTAINER_PAYLOAD = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
@@ -91,6 +92,16 @@ def operand_offsets(descriptor: MatrixDescriptor, rows: int, k: int, element_byt
     return offsets
 
 
+@lru_cache(maxsize=512)
+def operand_lines(descriptor: MatrixDescriptor, rows: int, k: int, element_bytes: int, mn_major: bool) -> np.ndarray:
+    """The granules of 16 bytes of an operand, by number, int64 [lines, granules of each]: a line is a row of a K-major operand, a step
+    of K of the others."""
+    offsets = operand_offsets(descriptor, rows, k, element_bytes, mn_major)
+    if mn_major:
+        return np.ascontiguousarray(offsets[:: max(1, GRANULE // element_bytes), ::element_bytes].T) // GRANULE
+    return np.ascontiguousarray(offsets[:, ::GRANULE]) // GRANULE
+
+
 def _placement(name: str, element_bytes: int, mn_major: bool) -> Place:
     layout = LAYOUTS[name]
     if mn_major and (element_bytes == 4) != (name == "128B_ATOM_32B"):
@@ -113,14 +124,25 @@ def read_operand(
     """
     if format_name in CONTAINER_PAYLOAD:
         return _read_subbyte(memory, descriptor, rows, k, mn_major, format_name)
-    offsets = operand_offsets(descriptor, rows, k, element_bytes, mn_major)
-    data = np.ascontiguousarray(memory.read(offsets))
-    return data.view(f"<u{element_bytes}")
+    return read_elements(memory, descriptor, rows, k, element_bytes, mn_major)
+
+
+def read_elements(
+    memory: SharedMemory, descriptor: MatrixDescriptor, rows: int, k: int, element_bytes: int, mn_major: bool
+) -> np.ndarray:
+    """The same of elements of whole bytes."""
+    storage = f"<u{element_bytes}"
+    if (rows if mn_major else k) * element_bytes % GRANULE:
+        offsets = operand_offsets(descriptor, rows, k, element_bytes, mn_major)
+        return np.ascontiguousarray(memory.read(offsets)).view(storage)
+    # Whatever the swizzle is, 16 bytes stay together: one access in place of 16.
+    lines = memory.read_granules(operand_lines(descriptor, rows, k, element_bytes, mn_major)).view(storage)
+    return np.ascontiguousarray(lines.T) if mn_major else lines
 
 
 def read_packed_fp4(memory: SharedMemory, descriptor: MatrixDescriptor, rows: int, k: int) -> np.ndarray:
     """e2m1 patterns (uint8 [rows, k]) of kinds mxf4 and mxf4nvf4: two per byte, even element in the low nibble, K-major."""
-    data = memory.read(operand_offsets(descriptor, rows, k // 2, 1, False))
+    data = read_elements(memory, descriptor, rows, k // 2, 1, False)
     return unpack_little_endian(data, 4)
 
 
