@@ -13,7 +13,7 @@ from .instructions.control.branches import end_of_kernel
 from .instructions.decode import Decoded, decode
 from .instructions.forms import form_of
 from .instructions.tensor.moved_accumulators import early_moves, following
-from .instructions.tensor.pending_loads import early_uses, looking
+from .instructions.tensor.pending_loads import all_registers, early_uses, looking
 from .instructions.tensor.register_fences import telling, unfenced_uses
 from .machine.image import Image
 from .machine.memory.global_memory import GlobalMemory
@@ -66,7 +66,7 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
         steps[index].execute, steps[index].form = telling(steps[index].execute, used, items[index]), None
     points = reconvergence_points(successors)
     meeting = [points.get(index, NOWHERE) for index in range(len(items) + 1)]
-    return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting, Table(len(steps) + 1))
+    return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting, Table(len(steps) + 1), all_registers)
 
 
 def _step(item: Instruction, image: Image) -> Step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -154,6 +154,15 @@ class Table:
         row = self.rows[index]
         row["function"], row["guard"], row["negated"], row["place"], row["immediate"] = function, guard, negated, place, immediate
         row["operands"][: len(operands)] = operands
+
+    def without(self, indices: Iterable[int]) -> Table:
+        """A copy in which these instructions have no function."""
+        copy = Table(len(self.rows))
+        copy.rows[:] = self.rows
+        for index in indices:
+            copy.rows[index]["function"] = 0
+        copy.measure()
+        return copy
 
     def measure(self) -> None:
         """To be called once rows have been filled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..compiled import forms
 from ..compiled.library import available
@@ -39,6 +39,8 @@ class Program:
     code: list[Step]
     meeting: list[int]
     table: Table
+    touching: Callable[[Instruction], frozenset[int]]  # the registers that an instruction names
+    beside: dict[frozenset[int], Table] = field(default_factory=dict)  # by registers that are held, tables that leave them alone
 
     def copy(self) -> Program:
         """With steps that are the caller's to change."""
@@ -68,6 +70,17 @@ class Program:
                 self.table.fill(index, BRANCH, *self._guard(item), [], branches.get(index, -1), self.image.successors[index][0])
         self.table.measure()
         self.table.version = forms.version()
+        self.beside.clear()
+
+    def leaving_alone(self, held: frozenset[int]) -> Table:
+        """The table without the instructions that touch these registers."""
+        found = self.beside.get(held)
+        if found is None:
+            concerned = (
+                index for index, step in enumerate(self.code) if step.item and not held.isdisjoint(self.touching(step.item))
+            )
+            found = self.beside[held] = self.table.without(concerned)
+        return found
 
     def _guard(self, item: Instruction) -> tuple[int, bool]:
         """The register that decides whether lanes take a branch, and whether they do where it is false."""

@@ -7,15 +7,14 @@ that is known before the kernel runs, so that only those look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome
 from ...machine.threads.in_flight import InFlight
 from ...ptx.tree import Immediate, Instruction
-from ...ptx.types import LaneValues
+from .held_registers import hold
 from .pending_loads import registers
 
 _MULTIPLY, _WAIT = "wgmma.mma_async", "wgmma.wait_group"
@@ -57,37 +56,18 @@ def following(execute: Execute, moved: Moved) -> Execute:
     into, out_of = moved
 
     def move(warp: Warp) -> Outcome:
-        early = [warp.in_flight[slot] for slot in out_of if slot in warp.in_flight]
+        early = {slot: warp.in_flight[slot] for slot in out_of if slot in warp.in_flight}
         whole = warp.mask is None and not any(slot in warp.in_flight for slot in into)
         if not early or not whole or not warp.cta.machine.practised("moves before wgmma.wait_group"):
             return execute(warp)
-        users = [user for held in early for user in held.users]
-        for held in early:
-            held.moved = True
+        held = dict.fromkeys(early.values())
+        users = [user for one in held for user in one.users]
+        for one in held:
+            one.moved |= out_of.intersection(one.slots)
         for slot in into:
-            copy = InFlight(warp.registers[slot], "a copy of an accumulator", early[0].line)
-            copy.users, copy.move = users, execute
-            warp.in_flight[slot] = copy
-            warp.registers[slot] = cast(LaneValues, copy)
+            copy = InFlight((slot,), [warp.registers[slot]], "a copy of an accumulator", next(iter(held)).line, users)
+            copy.move = execute
+            hold(warp, copy)
         return None
 
     return move
-
-
-def land(warp: Warp) -> None:
-    """Gives the registers back whose operations are complete, as a wait has found, and makes the moves of them."""
-    moves: dict[Callable[[Warp], object], None] = {}
-    for slot, held in list(warp.in_flight.items()):
-        if not all(operation.done for operation in held.users):
-            continue
-        found: object = warp.registers[slot]
-        if found is not held:
-            held.refuse()
-        warp.registers[slot] = held.row
-        del warp.in_flight[slot]
-        if held.move is None:
-            held.row[...] = held.value
-        else:
-            moves[held.move] = None
-    for move in moves:
-        move(warp)

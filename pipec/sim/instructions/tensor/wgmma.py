@@ -7,7 +7,9 @@ wait_group has found it complete, no other instruction may touch them (9.7.15.7.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -18,14 +20,13 @@ from ...machine.races.ledger import Access
 from ...machine.threads.cta import Meeting, Warp
 from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
-from ...machine.threads.in_flight import InFlight
 from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
-from ...units.matrix.wgmma import BITS, Instruction, shared_granules, shared_operands, wgmma
-from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
+from ...units.matrix.wgmma import BITS, Instruction, gather_d, product, scatter_d, shared_operands
+from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of_lanes, wait_for_groups
 from ..decode import Decoder, instruction
 from ..widths import Reader
-from .moved_accumulators import land
+from .held_registers import land, take_off
 from .register_fences import RegisterUse, check_fence, fenced
 
 _LATENCY, _SLOTS = 64, 32
@@ -59,17 +60,44 @@ def wait(d: Decoder) -> Execute:
     return execute
 
 
-def _take_off(warp: Warp, slots: tuple[int, ...], role: str, operation: Operation, line: int) -> None:
-    registers = warp.registers
-    for slot in slots:
-        if slot not in warp.in_flight:
-            warp.in_flight[slot] = held = InFlight(registers[slot], role, line)
-            # In the place of lanes of values it refuses whatever is done with them.
-            registers[slot] = cast(LaneValues, held)
-        held = _held(warp, slot)
-        if held.moved or held.move:
-            held.refuse()
-        held.users.append(operation)
+@dataclass(eq=False)
+class _Sum:
+    """The accumulator of a warpgroup that a wgmma has computed: patterns [64, N]. The next one adds to it as it is, since taking it apart
+    into registers and putting it together again takes longer than the product."""
+
+    made_by: Instruction
+    patterns: np.ndarray
+
+    def of_warp(self, number: int) -> LaneValues:
+        return self.registers[:, LANES * number : LANES * (number + 1)]
+
+    @cached_property
+    def registers(self) -> LaneValues:
+        """uint32 [registers, 128 threads]"""
+        return np.ascontiguousarray(scatter_d(self.made_by, self.patterns).T)
+
+
+def _sum_of(members: Sequence[Warp], slots: tuple[int, ...], what: Instruction) -> np.ndarray:
+    """The old accumulator: patterns [64, N]."""
+    held = [member.in_flight[slots[0]] for member in members]
+    last = held[0].result
+    together = isinstance(last, _Sum) and (last.made_by.n, last.made_by.d_format) == (what.n, what.d_format)
+    if together and all(one.result is last and one.number == number and one.slots == slots for number, one in enumerate(held)):
+        return cast(_Sum, last).patterns
+    return gather_d(what, _registers(members, slots))
+
+
+def _computed(members: Sequence[Warp], slots: tuple[int, ...], result: _Sum) -> None:
+    """The accumulators have these values now."""
+    for number, member in enumerate(members):
+        held = member.in_flight[slots[0]]
+        if held.slots == slots:
+            held.result, held.number = result, number
+            continue
+        for slot, value in zip(slots, result.of_warp(number), strict=True):
+            # Of registers that several instructions work on, each is held on its own.
+            (row,) = member.in_flight[slot].rows
+            row[...] = value
 
 
 @dataclass(frozen=True)
@@ -174,14 +202,13 @@ def multiply(d: Decoder) -> Execute:
         cta = warp.cta
         meeting = _meet(warp, line)
         operation = Operation()
-        groups_of(warp, 0, "wgmma").open.append(operation)
-        for lane in range(1, LANES):
-            warp.groups["wgmma", lane] = warp.groups["wgmma", 0]
+        for groups in groups_of_lanes(warp, "wgmma"):
+            groups.open.append(operation)
         meeting.arrived.append((warp, operation))
         # Whoever comes first goes on, and may not touch them either.
-        _take_off(warp, operands.d, "an accumulator", operation, line)
-        _take_off(warp, operands.a or (), "operand A", operation, line)
-        _take_off(warp, operands.metadata, "sparsity metadata", operation, line)
+        take_off(warp, operands.d, "an accumulator", operation, line)
+        take_off(warp, operands.a or (), "operand A", operation, line)
+        take_off(warp, operands.metadata, "sparsity metadata", operation, line)
         if len(meeting.arrived) < _WARPS:
             return
         view = AsyncView(cta, "wgmma")
@@ -191,20 +218,17 @@ def multiply(d: Decoder) -> Execute:
         # The four warps work as one: what one of them has waited for is over for all.
         ends = [end for member, _ in meeting.arrived for end in member.thread.issue("wgmma")]
         access = Access("wgmma", warp.thread, warp.fragment.pc, warp.thread.time, False, "async", tuple(ends))
-        read = shared_operands(what, a, b)
-        cta.shared.begin(warp.thread, access, shared_granules(read))
+        read, granules = shared_operands(what, a, b)
+        cta.shared.begin(warp.thread, access, granules)
         cta.shared.operands(access, read)
         members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
 
         def run() -> None:
             left = a if a is not None else _registers(members, operands.a or ())
-            old = _registers(members, operands.d) if accumulate else None
+            old = _sum_of(members, operands.d, what) if accumulate else None
             metadata = _registers(members, operands.metadata)[:, 0] if operands.metadata else None
-            result = wgmma(what, left, b, view, old, cta.machine.options.numerics, metadata, operands.selector)
-            for number, member in enumerate(members):
-                lanes = result[LANES * number : LANES * (number + 1)]
-                for column, slot in enumerate(operands.d):
-                    _held(member, slot).value = np.ascontiguousarray(lanes[:, column])
+            patterns = product(what, left, b, view, old, cta.machine.options.numerics, metadata, operands.selector)
+            _computed(members, operands.d, _Sum(what, patterns))
             cta.trace("wgmma_completed", warp=members[0].index)
             for member, done in meeting.arrived:
                 finished(member, done)
@@ -215,18 +239,21 @@ def multiply(d: Decoder) -> Execute:
     return execute
 
 
-def _registers(members: list[Warp], slots: tuple[int, ...]) -> LaneValues:
+def _registers(members: Sequence[Warp], slots: tuple[int, ...]) -> LaneValues:
     """uint32 [128 threads, registers]"""
-    return np.concatenate([np.stack([_held(member, slot).value.view(np.uint32) for slot in slots], axis=1) for member in members])
+    return np.concatenate([_of_warp(member, slots).T for member in members])
 
 
-def _held(member: Warp, slot: int) -> InFlight:
-    """Of a register that is in flight; an instruction that wrote it has taken its place."""
-    held = member.in_flight[slot]
-    found: object = member.registers[slot]
-    if found is not held:
-        held.refuse()
-    return held
+def _of_warp(member: Warp, slots: tuple[int, ...]) -> LaneValues:
+    """uint32 [registers, lanes]"""
+    first = member.in_flight[slots[0]]
+    if first.slots == slots:
+        return first.values()
+    rows = []
+    for slot in slots:
+        held = member.in_flight[slot]
+        rows.append(held.values()[held.slots.index(slot)])
+    return np.stack(rows)
 
 
 def _meet(warp: Warp, line: int) -> Meeting:

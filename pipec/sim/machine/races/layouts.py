@@ -11,9 +11,10 @@ import numpy as np
 
 from ...compiled.pieces import distinct
 from ...findings import CheckName
-from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement, first_step
+from ...units.layouts import NO_TILE, Reading, Tile, disagreement, first_step
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
 from ...units.swizzle import SwizzleName
+from ...units.tcgen05.operands import GRANULE
 from .ledger import Access, Cells, Ledger
 from .shadow import Shadow
 

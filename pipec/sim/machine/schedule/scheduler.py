@@ -21,6 +21,7 @@ from ..threads.divergence import EXIT, Diverge, Fragment, Outcome, Scatter, Wait
 from .deadlock import deadlock_error, spinning_error
 from .events import FAR
 
+_NOTHING_HELD: frozenset[int] = frozenset()
 _EXECUTED, _PROGRESS = native.EXECUTED // 8, native.PROGRESS // 8
 # Instructions of a warp before the next one runs. Its turn ends before where it has told others something or polls in vain, so that one
 # that is waited for wrongly, or not at all, does not run far ahead.
@@ -274,7 +275,7 @@ class Scheduler:
         code, registers, executed = self.code, warp.registers, 0
         # Names of locals, since the loop below runs for every instruction that is not machine code.
         thread = warp.thread
-        table, words, state = self.program.table, thread.words, thread.address
+        table, held, words, state = self.program.table, _NOTHING_HELD, thread.words, thread.address
         warp.fragment, told, polls = fragment, thread.told, warp.polls
         self.machine.acting, self.machine.thread = warp.here, thread
         try:
@@ -283,8 +284,11 @@ class Scheduler:
                 if pc == fragment.join_pc:
                     warp.arrive_at_join(fragment, self.machine.progress)
                     break
-                # Machine code knows nothing of registers that wgmma holds.
-                if table.known[pc] and not warp.in_flight:
+                if warp.held is not held:
+                    # Machine code knows nothing of registers that wgmma holds.
+                    held = warp.held
+                    table = self.program.leaving_alone(held) if held else self.program.table
+                if table.known[pc]:
                     budget = quantum - executed
                     fragment.pc = pc = self.run_rows(
                         warp.file.address, fragment.address, table.address, pc, fragment.join_pc, budget, state

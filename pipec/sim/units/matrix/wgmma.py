@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -160,29 +159,41 @@ def wgmma(
     a  64-bit descriptor, or registers uint32 [128, 4];  b  64-bit descriptor;  d  old registers, None for scale-d false;
     metadata  uint32 [128] of the sparse form, with its selector
     """
+    old = None if d is None else gather_d(instruction, d)
+    return scatter_d(instruction, product(instruction, a, b, shared_memory, old, numerics, metadata, selector))
+
+
+def product(
+    instruction: Instruction,
+    a: int | np.ndarray,
+    b: int,
+    shared_memory: SharedMemory,
+    d: np.ndarray | None,
+    numerics: Numerics = "exact",
+    metadata: np.ndarray | None = None,
+    selector: int = 0,
+) -> np.ndarray:
+    """The same from and to the patterns of D: uint32 or uint16 [64, N]."""
     instruction.validate()
     left, kept = _read_a(instruction, a, shared_memory), None
     if metadata is not None:
         left, kept = expand(left, metadata, selector, instruction.element_bytes)
     right = _read_matrix(instruction, b, instruction.n, instruction.b_mn_major, shared_memory, instruction.k)
-    old = None if d is None else _gather_d(instruction, d)
-    return _scatter_d(instruction, _multiply(instruction, left, right, old, numerics, kept))
+    old = None if d is None else _numbers(instruction, d)
+    return _multiply(instruction, left, right, old, numerics, kept)
 
 
-def shared_operands(instruction: Instruction, a: int | None, b: int) -> tuple[Reading, ...]:
-    """The operands that an instruction reads from shared memory; `a` None for A in registers."""
+# Instructions of a loop are the same again whenever its ring of stages has come around.
+@lru_cache(maxsize=512)
+def shared_operands(instruction: Instruction, a: int | None, b: int) -> tuple[tuple[Reading, ...], np.ndarray]:
+    """The operands that an instruction reads from shared memory (`a` None for A in registers), and the granules that they occupy."""
     instruction.validate()
     size, what = instruction.element_bytes, instruction
     found = [Reading("B", decode_descriptor(b), what.n, what.k, size, what.b_mn_major, what.b_format)]
     if a is not None:
         found.append(Reading("A", decode_descriptor(a), ROWS, what.a_k, size, what.a_mn_major, what.a_format))
-    return tuple(found)
-
-
-def shared_granules(operands: Sequence[Reading]) -> np.ndarray:
-    """The 16-byte granules of shared memory that they occupy."""
-    parts = [operand_granules(one.descriptor, one.rows, one.k, one.element_bytes, one.mn_major) for one in operands]
-    return np.unique(np.concatenate(parts))
+    parts = [operand_granules(one.descriptor, one.rows, one.k, one.element_bytes, one.mn_major) for one in found]
+    return tuple(found), np.unique(np.concatenate(parts))
 
 
 def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: SharedMemory) -> np.ndarray:
@@ -206,8 +217,8 @@ def _read_matrix(
     return read_elements(shared_memory, decode_descriptor(matrix), rows, k, instruction.element_bytes, mn_major)
 
 
-def _gather_d(instruction: Instruction, registers: np.ndarray) -> np.ndarray:
-    """Old D as numbers [64, N]."""
+def gather_d(instruction: Instruction, registers: np.ndarray) -> np.ndarray:
+    """The patterns of D, uint32 or uint16 [64, N], from registers uint32 [128 threads, registers]."""
     storage = "<u2" if instruction.d_format == "f16" else "<u4"
     values = np.ascontiguousarray(registers, np.uint32).view(storage)
     place = d_fragment(instruction.n)
@@ -215,12 +226,18 @@ def _gather_d(instruction: Instruction, registers: np.ndarray) -> np.ndarray:
         raise UnitError("illegal", f"wgmma takes {place[0].shape[1]} values of D per thread, got {values.shape}")
     patterns = np.empty((ROWS, instruction.n), storage)
     patterns[place] = values
+    return patterns
+
+
+def _numbers(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
+    """D as numbers."""
     if instruction.d_format == "s32":
         return patterns.view(np.int32).astype(np.int64)
     return patterns.view(np.float32) if instruction.d_format == "f32" else decode(patterns, "f16")
 
 
-def _scatter_d(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
+def scatter_d(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
+    """The registers, uint32 [128 threads, registers], of patterns of D."""
     values = np.ascontiguousarray(patterns[d_fragment(instruction.n)])
     return values.view(np.uint32)
 
