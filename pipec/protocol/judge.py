@@ -8,6 +8,7 @@ from pipec.diag.shown import counted
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
 from pipec.protocol.tried import Launches
+from pipec.protocol.unfold import unfolded
 from pipec.record import record, replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
@@ -77,14 +78,15 @@ def judge(
 def _judged(reading: Reading, sides: Sequence[Side], launches: Launches) -> Judgement:
     network = reading.network
     pairs = pairs_of(network, sides)
-    runs = cache(lambda: refute(network, pairs, launches))
+    plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
+    runs = cache(lambda: refute(plain(), pairs, launches))
     try:
         certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 only now: a proof could have asked the launch for smaller ones.
         if deadlock is None:
-            deadlock, _ = refute(network, pairs, launches, large=True)
+            deadlock, _ = refute(plain(), pairs, launches, large=True)
         return Judgement(network, None, deadlock, str(why), ended)
     # What is missing from the facts is checked once they have it, see `confirmed`: to add it here would be another network.
     return Judgement(network, certificate, reading=reading) if certificate.assumes else _checked(network, certificate)

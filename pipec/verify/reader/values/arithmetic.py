@@ -40,6 +40,8 @@ LIMITS = (56, 24)
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
+# By name: the symbols in their order, and what it is of them.
+Folds = dict[str, tuple[tuple[Symbol, ...], Linear | Formula]]
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
 
 
@@ -47,7 +49,9 @@ class Arithmetic:
     """Instructions on values. Results are remembered, so that the same computation in several roles is made once.
 
     `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more. `limit`:
-    one of LIMITS; `widest`: how many parts the largest form had that was met, counted a little further than the limit.
+    one of LIMITS; `widest`: how many parts the largest form had that was met, counted a little further than the limit. `folds`: by the
+    names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
+    proved rests on these; runs at given sizes compute with them.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Arithmetic:
         self.ranges, self.checked = ranges, checked
         self.limit = LIMITS[0] if limit is None else limit
         self.widest = 0
+        self.folds: Folds = {}
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
         self._bounds: dict[Atom, tuple[float, float]] = {}
@@ -122,8 +127,10 @@ class Arithmetic:
         symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
         places: dict[str, str] = {}
         text = _SYMBOL.sub(lambda found: places.setdefault(found[1], f"#{len(places)}"), repr(value))
-        arguments = tuple(atom(one) for one in sorted(symbols, key=lambda one: int(places[one.name][1:])))
+        ordered = sorted(symbols, key=lambda one: int(places[one.name][1:]))
+        arguments = tuple(map(atom, ordered))
         digest = sha256(text.encode()).hexdigest()[:16]
+        self.folds[digest] = tuple(ordered), value
         if isinstance(value, Linear):
             return atom(Apply(f"{digest}.s{width}", arguments))
         return Compare("ne", atom(Apply(digest, arguments)))
