@@ -29,3 +29,11 @@ class GlobalMemory(Protocol):
     def scatter(self, addresses: np.ndarray, values: np.ndarray) -> None:
         """Write uint8 `values` at int64 byte `addresses` (same shape)."""
         ...
+
+    def gather_runs(self, starts: np.ndarray, length: int) -> np.ndarray:
+        """The `length` bytes from each of some addresses on (uint8 [starts, length]); raises like `gather`."""
+        ...
+
+    def scatter_runs(self, starts: np.ndarray, values: np.ndarray) -> None:
+        """Write uint8 `values` [starts, length] from each of some addresses on."""
+        ...

@@ -39,6 +39,12 @@ class Endless:
     def scatter(self, addresses, values):
         assert addresses.shape == values.shape
 
+    def gather_runs(self, starts, length):
+        return self.gather(starts[:, None] + np.arange(length))
+
+    def scatter_runs(self, starts, values):
+        assert starts.shape == values.shape[:1]
+
 
 def attempt(operation, *arguments, **options):
     """True when the operation went through; any error but UnitError propagates."""

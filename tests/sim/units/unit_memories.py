@@ -48,6 +48,12 @@ class FlatGlobal:
         self.data[self._index(addresses)] = values
         self.touched[self._index(addresses)] = True
 
+    def gather_runs(self, starts, length):
+        return self.gather(starts[:, None] + np.arange(length))
+
+    def scatter_runs(self, starts, values):
+        self.scatter(starts[:, None] + np.arange(values.shape[1]), values)
+
 
 @contextmanager
 def raises(kind, *fragments):

@@ -11,11 +11,12 @@ from ...machine.program import Execute
 from ...machine.races.ledger import Access
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Addresses, Bytes, Type
+from ...units.copies.places import Places
 from ...units.copies.reductions import REDUCTIONS, Reduction, reduce_elements
 from ..control.branches import nothing
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
-from .operations import AsyncView, commit_groups, granules, operation, wait_for_groups
+from .operations import AsyncView, commit_groups, operation, wait_for_groups
 from .transfers import (
     Destination,
     Fetch,
@@ -97,19 +98,20 @@ def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type
             offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
             combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
             copied = (start, count) if from_ == "global" and reduction is None else None
-            deliver(warp, target, offsets, combined, what, source_access, reduction is not None, copied=copied)
+            deliver(warp, target, Places(offsets), combined, what, source_access, reduction is not None, copied=copied)
 
     return each_lane(one_lane)
 
 
 def _source(warp: Warp, from_: Source, start: int, count: int, access: Access) -> Fetch:
-    cta, addresses = warp.cta, np.arange(start, start + count, dtype=np.int64)
+    cta = warp.cta
     if from_ == "global":
         memory = WatchedMemory.of(warp, access)
-        return lambda: memory.gather(addresses)
-    view, offsets = AsyncView(cta, access.what), cta.own_offset(addresses)
-    cta.shared.begin(warp.thread, access, granules(offsets))
-    return lambda: view.read(offsets)
+        return lambda: memory.gather_runs(np.array([start], np.int64), count).reshape(-1)
+    places = Places(cta.own_offset(np.arange(start, start + count, dtype=np.int64)))
+    view = AsyncView(cta, access.what)
+    cta.shared.begin(warp.thread, access, places.granules)
+    return lambda: view.read_places(places)
 
 
 def _combining(target: Destination, offsets: Addresses, fetch: Fetch, reduction: Reduction, type_: Type) -> Fetch:
@@ -129,8 +131,8 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
     def one_lane(warp: Warp, lane: int) -> None:
         start, address = one(source, warp, lane), one(dst, warp, lane)
         count = _checked_size(one(size, warp, lane), start, address)
-        offsets = warp.cta.own_offset(np.arange(start, start + count, dtype=np.int64))
-        warp.cta.shared.check_range(offsets, 1, "bulk store")
+        source_places = Places(warp.cta.own_offset(np.arange(start, start + count, dtype=np.int64)))
+        warp.cta.shared.check_places(source_places, "bulk store")
         what = "bulk reduction" if reduction else "bulk store"
         memory = storing(warp, what, reduction is not None)
         places = np.arange(address, address + count, dtype=np.int64)
@@ -139,8 +141,11 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
 
         def write(data: Bytes) -> None:
             value = reduce_elements(type_.name, reduction, memory.gather(places), data) if reduction and type_ else data
-            memory.scatter(places[copied], value[copied])
+            if mask is None and count:
+                memory.scatter_runs(places[:1], value[None])
+            else:
+                memory.scatter(places[copied], value[copied])
 
-        start_store(warp, lane, offsets, write, what, memory)
+        start_store(warp, lane, source_places, write, what, memory)
 
     return each_store(one_lane, reduction is not None, dst, source, size, *([mask] if mask else []))

@@ -12,7 +12,8 @@ from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
 from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
-from ...ptx.types import LANES, TYPES, Addresses
+from ...ptx.types import LANES, TYPES
+from ...units.copies.places import Places
 from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
 from .operations import COPY_LATENCY, complete, writing
@@ -42,7 +43,7 @@ def try_cancel(d: Decoder) -> Execute:
             if cta.launch_control_ended:
                 problem = "this CTA has seen a request fail: another one is undefined (PTX ISA 9.7.13.17)"
                 raise SimulationError("undefined", f"clusterlaunchcontrol.try_cancel: {problem}")
-            places = np.arange(offset, offset + _RESPONSE_BYTES)
+            places = Places(np.arange(offset, offset + _RESPONSE_BYTES))
             what = "clusterlaunchcontrol.try_cancel"
             accesses = [writing(warp, target, places, what, signal & OFFSET_MASK) for target in targets]
 
@@ -51,7 +52,7 @@ def try_cancel(d: Decoder) -> Execute:
     return execute
 
 
-def _answer(targets: list[tuple[Cta, Access]], places: Addresses, signal: int) -> None:
+def _answer(targets: list[tuple[Cta, Access]], places: Places, signal: int) -> None:
     cluster = targets[0][0].cluster
     data = np.frombuffer(_response(cluster.machine, cluster.shape), np.uint8)
     for target, access in targets:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
@@ -16,6 +14,7 @@ from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome, Wait
 from ...machine.threads.groups import TOGETHER, GroupKind, Groups, Operation
 from ...ptx.types import LANES, Addresses, Bytes
+from ...units.copies.places import Places
 from ...units.layouts import Tile
 
 # Rough durations in instruction slots: enough to make a timeline look right, never a promise.
@@ -40,19 +39,11 @@ class AsyncView:
     def read(self, offsets: Addresses) -> Bytes:
         return self.cta.shared.async_read(offsets, self.what)
 
+    def read_places(self, places: Places) -> Bytes:
+        return self.cta.shared.async_read_places(places, self.what)
+
     def read_granules(self, granules: Addresses) -> Bytes:
         return self.cta.shared.async_read_granules(granules, self.what)
-
-
-def granules(offsets: Addresses) -> Addresses:
-    """The 16-byte granules that byte offsets lie in; runs of 8 bytes that start at multiples of 8 are given whole."""
-    found = offsets[::8] >> 4
-    if not found.size:
-        return found
-    first = int(found.min())
-    marks = np.zeros(int(found.max()) - first + 1, bool)
-    marks[found - first] = True
-    return np.flatnonzero(marks) + first
 
 
 def operation(warp: Warp, what: str, writes: bool, *agents: Agent, proxy: Proxy = "async") -> Access:
@@ -62,17 +53,10 @@ def operation(warp: Warp, what: str, writes: bool, *agents: Agent, proxy: Proxy 
     return Access(what, thread, warp.fragment.pc, thread.time, writes, proxy, thread.issue(*agents))
 
 
-def reading(warp: Warp, cta: Cta, offsets: Addresses, what: str, *agents: Agent) -> Access:
-    """`what` of `warp` starts to read these bytes of `cta`."""
-    access = operation(warp, what, False, *agents)
-    cta.shared.begin(warp.thread, access, granules(offsets))
-    return access
-
-
 def writing(
     warp: Warp,
     cta: Cta,
-    offsets: Addresses,
+    places: Places,
     what: str,
     barrier: int = -1,
     reducing: bool = False,
@@ -85,9 +69,8 @@ def writing(
     access.tile, access.copied = tile, copied
     if reducing:
         access.scope = "sys"
-    places = granules(offsets)
-    cta.shared.begin(warp.thread, access, places)
-    cta.shared.filled_by[places] = barrier
+    cta.shared.begin(warp.thread, access, places.granules)
+    cta.shared.filled_by[places.granules] = barrier
     if barrier >= 0:
         _check_told(warp, cta, barrier, what)
     return access

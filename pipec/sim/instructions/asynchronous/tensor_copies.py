@@ -121,10 +121,10 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
         chosen = one(mask, warp, lane) if mask else None
         address = one(dst, warp, lane)
         for target in destinations(warp, address, one(barrier, warp, lane), chosen, pair):
-            offsets = tma.smem_offsets(entry, target.offset, rows)
+            places = tma.smem_places(entry, target.offset, rows)
             warp.cta.trace(
                 "tma_issued",
-                bytes=offsets.size,
+                bytes=places.size,
                 barrier=target.barrier,
                 address=target.offset,
                 coordinates=tuple(point),
@@ -132,7 +132,7 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
                 destination=target.cta.rank,
             )
             tile, copied = tma.tile_of(entry, target.offset, rows), (entry, mode, *point, *shifted)
-            deliver(warp, target, offsets, fetch, what, source, tile=tile, copied=copied)
+            deliver(warp, target, places, fetch, what, source, tile=tile, copied=copied)
 
     return each_lane(one_lane)
 
@@ -181,9 +181,9 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
             rows = None
             write = functools.partial(_store_box, memory, entry, point, reduction)
         # Before it is under way: what it would read later is wrong at this instruction.
-        offsets = tma.smem_offsets(entry, offset, rows)
-        cta.shared.check_range(offsets, 1, what)
-        start_store(warp, lane, offsets, write, what, memory, tma.tile_of(entry, offset, rows))
+        places = tma.smem_places(entry, offset, rows)
+        cta.shared.check_places(places, what)
+        start_store(warp, lane, places, write, what, memory, tma.tile_of(entry, offset, rows))
 
     return each_store(one_lane, reduction is not None, map_address, source, *coordinates)
 

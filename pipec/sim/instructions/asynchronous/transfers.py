@@ -18,10 +18,11 @@ from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
 from ...ptx.types import TYPES, Addresses, Bytes, LaneValues
+from ...units.copies.places import Places
 from ...units.layouts import Tile
 from ..decode import Decoder
 from ..widths import Reader
-from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, granules, groups_of, operation, writing
+from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, groups_of, operation, writing
 
 # Who waits for a store's group finds its source read, or all of it done.
 _STORING: tuple[Agent, Agent] = ("bulk read", "bulk")
@@ -108,7 +109,7 @@ def destinations(warp: Warp, dst: int, barrier: int, mask: int | None, pair: boo
 def deliver(
     warp: Warp,
     target: Destination,
-    offsets: Addresses,
+    places: Places,
     fetch: Fetch,
     what: str,
     source: Access,
@@ -116,20 +117,20 @@ def deliver(
     tile: Tile | None = None,
     copied: object = None,
 ) -> None:
-    """Schedules the arrival of bytes at `offsets`, which `source` reads; in random timing in pieces of multiples of 32 bytes. `copied`:
+    """Schedules the arrival of bytes at `places`, which `source` reads; in random timing in pieces of multiples of 32 bytes. `copied`:
     where they come from; copies of the same to the same place bring the same."""
     machine = warp.cta.machine
-    count = offsets.size
-    target.cta.shared.check_range(offsets, 1, what)
+    count = places.size
+    target.cta.shared.check_places(places, what)
     access = writing(
-        warp, target.cta, offsets, what, target.barrier, reducing, tile=tile, copied=copied and (copied, target.offset)
+        warp, target.cta, places, what, target.barrier, reducing, tile=tile, copied=copied and (copied, target.offset)
     )
     open_bytes = [count]
 
     def piece(start: int, end: int) -> None:
         if target.cta.exited:
             raise SimulationError("undefined", f"{what} writes shared memory of {target.cta.name}, which has exited")
-        target.cta.shared.async_write(offsets[start:end], fetch()[start:end], what)
+        target.cta.shared.async_write(places, fetch()[start:end], what, start)
         open_bytes[0] -= end - start
         target.cta.trace("tma_completed", bytes=end - start, barrier=target.barrier, address=target.offset)
         ended = () if open_bytes[0] else (access, source)
@@ -168,6 +169,16 @@ class WatchedMemory:
         self._touch(addresses, values)
         self.memory.scatter(addresses, values)
 
+    def gather_runs(self, starts: Addresses, length: int) -> LaneValues:
+        if not self.access.writes and self.warp.watched is not None:
+            self.memory.begin_runs(self.warp.watched, self.access, starts, length, self.knowledge)
+        return self.memory.gather_runs(starts, length)
+
+    def scatter_runs(self, starts: Addresses, values: LaneValues) -> None:
+        if self.warp.watched is not None:
+            self.memory.begin_runs(self.warp.watched, self.access, starts, values.shape[1], self.knowledge, values)
+        self.memory.scatter_runs(starts, values)
+
     def _touch(self, addresses: Addresses, values: LaneValues | None = None) -> None:
         if self.warp.watched is not None:
             self.memory.begin(self.warp.watched, self.access, addresses, self.knowledge, values)
@@ -184,20 +195,19 @@ def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
 
 
 def start_store(
-    warp: Warp, lane: int, offsets: Addresses, write: Store, what: str, target: WatchedMemory, tile: Tile | None = None
+    warp: Warp, lane: int, places: Places, write: Store, what: str, target: WatchedMemory, tile: Tile | None = None
 ) -> None:
     """A group-tracked store: sources are read at one moment, the destination is written at a later one. `tile`: as what they are read."""
     cta, thread = warp.cta, warp.thread
     view, operation = AsyncView(cta, what), Operation(warp.fragment.pc)
     groups_of(warp, lane, "bulk").open.append(operation)
-    cta.trace("store_issued", bytes=offsets.size, warp=warp.index)
+    cta.trace("store_issued", bytes=places.size, warp=warp.index)
     held: list[Bytes] = []
     ((_, issued),) = target.access.ends or ()
     source = dataclasses.replace(target.access, writes=False, scope=None)
     source.ends = tuple((thread.agent(kind), issued) for kind in _STORING)
-    touched = granules(offsets)
-    cta.shared.begin(thread, source, touched)
-    cta.shared.copied_out(source, touched, tile)
+    cta.shared.begin(thread, source, places.granules)
+    cta.shared.copied_out(source, places.granules, tile)
 
     def read() -> None:
         if cta.exited and not cta.machine.practised("bulk stores at exit"):
@@ -205,14 +215,14 @@ def start_store(
                 "undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first"
             )
         # The sources are free from here on (`wait_group.read`), so that their bytes have to be kept until the write.
-        held.append(view.read(offsets).copy())
+        held.append(view.read_places(places))
         finished(warp, operation, read_only=True)
 
     def finish() -> None:
         write(held[0])
-        cta.trace("store_completed", bytes=offsets.size, warp=warp.index)
+        cta.trace("store_completed", bytes=places.size, warp=warp.index)
         finished(warp, operation)
 
     channel = ("store", cta.rank, warp.index, lane)
-    warp.later(COPY_LATENCY // 2, read, channel, busy=copy_slots(offsets.size), storing=True)
+    warp.later(COPY_LATENCY // 2, read, channel, busy=copy_slots(places.size), storing=True)
     warp.later(COPY_LATENCY, finish, channel, storing=True)

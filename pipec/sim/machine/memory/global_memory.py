@@ -55,6 +55,24 @@ def _in_runs(offsets: Addresses, size: int) -> bool:
     return not (firsts & (size - 1)).any() and bool((offsets[size - 1 :: size] == firsts + (size - 1)).all())
 
 
+def _bytes_of(starts: Addresses, length: int) -> Addresses:
+    return (starts[:, None] + np.arange(length)).reshape(-1)
+
+
+def _pieces_of(offsets: Addresses, length: int) -> tuple[Addresses, int]:
+    """The largest aligned pieces of up to 16 bytes that runs of `length` bytes consist of, by number, [runs, pieces]; and their size."""
+    _, _, union = extent(offsets)
+    union |= length | 16
+    size = union & -union
+    return offsets[:, None] // size + np.arange(length // size), size
+
+
+def _read_runs(allocation: Allocation, offsets: Addresses, length: int) -> LaneValues:
+    pieces, size = _pieces_of(offsets, length)
+    whole = allocation.data[: allocation.data.size // size * size].reshape(-1, size)
+    return whole.take(pieces.reshape(-1), axis=0).reshape(-1, length)
+
+
 # The allocation in which some pieces lie, and their offsets there.
 Held = tuple[Allocation | None, Addresses]
 
@@ -255,6 +273,24 @@ class GlobalMemory:
         same = None if values is None else lambda: bool((allocation.data[offsets] == values).all())
         self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge, same=same)
 
+    def begin_runs(
+        self,
+        thread: Thread,
+        access: Access,
+        starts: Addresses,
+        length: int,
+        knowledge: Knowledge,
+        values: LaneValues | None = None,
+    ) -> None:
+        """The same for `length` bytes from each of `starts` on."""
+        allocation, offsets = self._runs(starts, length)
+        if allocation is None:
+            self.begin(thread, access, _bytes_of(starts, length), knowledge, None if values is None else values.reshape(-1))
+        elif self.races is not None and allocation.shadow is not None:
+            same = None if values is None else lambda: bool((_read_runs(allocation, offsets, length) == values).all())
+            pieces, size = _pieces_of(offsets, length)
+            self.races.begin(thread, access, allocation.shadow, pieces.reshape(-1), knowledge, size, same=same)
+
     def begin_pieces(
         self, thread: Thread, access: Access, addresses: Addresses, size: int, knowledge: Knowledge, held: Held
     ) -> None:
@@ -278,3 +314,30 @@ class GlobalMemory:
 
     def scatter(self, addresses: Addresses, values: LaneValues) -> None:
         self.store(np.asarray(addresses, np.int64), np.asarray(values, np.uint8), 1)
+
+    def _runs(self, starts: Addresses, length: int) -> Held:
+        """The allocation that holds `length` bytes from each of `starts` on, and their offsets in it; None where there is none such."""
+        low, high, _ = extent(starts)
+        allocation = self.find(low)
+        if allocation is not None and high + length <= allocation.end:
+            return allocation, starts - allocation.base
+        placed = self.placed(starts)
+        return (None, starts) if placed is starts else self._runs(placed, length)
+
+    def gather_runs(self, starts: Addresses, length: int) -> LaneValues:
+        """`length` bytes from each of `starts` on, [starts, length]."""
+        allocation, offsets = self._runs(starts, length)
+        if allocation is None:
+            return self.gather(_bytes_of(starts, length)).reshape(-1, length)
+        return _read_runs(allocation, offsets, length)
+
+    def scatter_runs(self, starts: Addresses, values: LaneValues) -> None:
+        """The reverse."""
+        length = values.shape[1]
+        allocation, offsets = self._runs(starts, length)
+        if allocation is None or not allocation.writable:
+            self.scatter(_bytes_of(starts, length), values.reshape(-1))
+            return
+        pieces, size = _pieces_of(offsets, length)
+        whole = allocation.data[: allocation.data.size // size * size].reshape(-1, size)
+        whole[pieces.reshape(-1)] = values.reshape(-1, size)

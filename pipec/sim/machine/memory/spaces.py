@@ -13,6 +13,7 @@ import numpy as np
 from ...compiled.pieces import extent
 from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
+from ...units.copies.places import Places
 from ...units.layouts import Reading, Tile
 from ..races.detector import Races, Same
 from ..races.ledger import Access
@@ -309,16 +310,43 @@ class SharedMemory:
             return self.async_read(_bytes_of(granules), what)
         return self.data.reshape(-1, 16).take(granules, axis=0).reshape(len(granules), -1)
 
-    def async_write(self, offsets: Addresses, values: LaneValues, what: str) -> None:
-        self.check_range(offsets, 1, what)
-        if (self.state[offsets] & BARRIER).any():
+    def async_read_places(self, places: Places, what: str) -> Bytes:
+        """The bytes that a copy reads."""
+        if places.words is None:
+            return self.async_read(places.offsets, what)
+        self.check_places(places, what)
+        state = self.state_views[8].take(places.words)
+        if ~np.bitwise_and.reduce(state) & _ALL_WRITTEN[8]:
+            return self.async_read(places.offsets, what)
+        return self.views[8].take(places.words).view(np.uint8)
+
+    def check_places(self, places: Places, what: str) -> None:
+        if places.size and (places.reach[0] < self.base or places.reach[1] >= self.size):
+            self.check_range(places.offsets, 1, what)
+
+    def async_write(self, places: Places, values: LaneValues, what: str, start: int = 0) -> None:
+        """What a copy brings to its places from the one at `start` on."""
+        self.check_places(places, what)
+        end = start + values.size
+        if places.words is None or (start | end) % 8:
+            index, data, state = places.offsets[start:end], self.data, self.state
+        else:
+            index, data, state = places.words[start // 8 : end // 8], self.views[8], self.state_views[8]
+            values = np.ascontiguousarray(values).view(np.uint64)
+        size = data.itemsize
+        states = state[index]
+        if np.bitwise_or.reduce(states) & _ANY_BARRIER[size]:
+            offsets = places.offsets[start:end]
             self.reclaim(offsets[(self.state[offsets] & BARRIER) != 0], f"{what} writes over a live mbarrier")
-        self.data[offsets] = values
-        self.state[offsets] |= WRITTEN
+            states = state[index]
+        data[index] = values
+        state[index] = states | _ALL_WRITTEN[size]
 
     def begin(self, thread: Thread, access: Access, granules: Addresses) -> None:
         """An asynchronous operation is issued that touches these granules of 16 bytes."""
-        self.check_range(granules * 16, 1, access.what)
+        low, high, _ = extent(granules) if granules.size else (self.base, 0, 0)
+        if low * 16 < self.base or high * 16 >= self.size:
+            self.check_range(granules * 16, 1, access.what)
         if self.races is not None and granules.size:
             self.races.begin(thread, access, self.shadow, granules, size=16)
 

@@ -21,6 +21,7 @@ from ..protocols import GlobalMemory
 from ..swizzle import Swizzle
 from . import im2col
 from .im2col import Im2colMap
+from .places import Places
 from .reductions import Reduction, reduce_elements
 from .tensormap import TensorMap
 
@@ -34,10 +35,31 @@ _TF32_NAN = 0x7FFFE000
 
 @dataclass(frozen=True)
 class Region:
-    """Global addresses (int64) and in-bounds flags (bool) of a box, both [rows, inner bytes]."""
+    """Of a box the global address of each row (int64) and whether it is in bounds (bool), and of its `inner` bytes those from `low` up to
+    `high` that are."""
 
-    addresses: np.ndarray
-    inside: np.ndarray
+    starts: np.ndarray
+    rows: np.ndarray
+    inner: int
+    low: int
+    high: int
+
+    @property
+    def whole(self) -> bool:
+        return self.low == 0 and self.high == self.inner and bool(self.rows.all())
+
+    @property
+    def runs(self) -> np.ndarray:
+        """Where the bytes in bounds of each row begin that has any, of which there are `high - low`."""
+        return self.starts[self.rows] + self.low if self.high > self.low else self.starts[:0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.starts.size, self.inner
+
+    def cut(self, box: np.ndarray) -> np.ndarray:
+        """What `runs` have of the bytes [rows, inner] of a box."""
+        return box[self.rows, self.low : self.high] if self.high > self.low else box[:0]
 
 
 def transaction_bytes(tensor_map: AnyMap, rows: int | None = None) -> int:
@@ -149,7 +171,12 @@ def bytes_past_the_edge(tensor_map: AnyMap, coords: Sequence[int]) -> int:
 
 
 def smem_offsets(tensor_map: AnyMap, dst_address: int, rows: int | None = None) -> np.ndarray:
-    """Absolute shared byte address (int64, 1-D) of every box byte, in the order of the box array.
+    """Absolute shared byte address (int64, 1-D) of every box byte, in the order of the box array."""
+    return smem_places(tensor_map, dst_address, rows).offsets
+
+
+def smem_places(tensor_map: AnyMap, dst_address: int, rows: int | None = None) -> Places:
+    """Where the bytes of a box lie in shared memory.
 
     With a swizzle the row pitch is always the swizzle width and the XOR acts on the absolute address; without one rows are
     dense.  Packed types skip their pads.  `rows` replaces the row count of the box (gather4: 4).
@@ -177,11 +204,11 @@ def _row_pitch(tensor_map: AnyMap) -> int:
     return tensor_map.inner_bytes * 16 // tensor_map.element.payload
 
 
-@lru_cache(maxsize=32)
-def _placed(swizzle: Swizzle, address: int, inner_bytes: int, payload: int, rows: int, pitch: int) -> np.ndarray:
+@lru_cache(maxsize=64)
+def _placed(swizzle: Swizzle, address: int, inner_bytes: int, payload: int, rows: int, pitch: int) -> Places:
     offsets = swizzle.apply(_linear_offsets(inner_bytes, payload, rows, pitch) + address)
     offsets.flags.writeable = False
-    return offsets
+    return Places(offsets)
 
 
 @lru_cache(maxsize=64)
@@ -209,12 +236,11 @@ def _region(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False)
 
 def _with_inner(tensor_map: AnyMap, column: int, starts: np.ndarray, rows_inside: np.ndarray, storing: bool) -> Region:
     """Add dimension 0 to row starts.  Loads end exactly at the edge, stores at the next multiple of 16 bytes."""
-    bits = tensor_map.unit_bits
-    inner = column * bits // 8 + np.arange(tensor_map.inner_bytes, dtype=np.int64)
+    bits, inner = tensor_map.unit_bits, tensor_map.inner_bytes
+    first = column * bits // 8
     edge = -(-tensor_map.dims[0] * bits // 8)
     limit = round_up(edge, 16) if storing else edge
-    inside = (inner >= 0) & (inner < limit)
-    return Region(starts[:, None] + inner, rows_inside[:, None] & inside)
+    return Region(starts + first, rows_inside, inner, min(max(-first, 0), inner), max(min(limit - first, inner), 0))
 
 
 def _check_gather(tensor_map: TensorMap, column: int, rows: Sequence[int], storing: bool) -> None:
@@ -236,11 +262,13 @@ def _gather_region(tensor_map: TensorMap, column: int, rows: Sequence[int], stor
 
 
 def _read(tensor_map: AnyMap, region: Region, memory: GlobalMemory) -> np.ndarray:
-    if region.inside.all():
-        return _convert_on_load(tensor_map, memory.gather(region.addresses.reshape(-1)))
-    box = _fill_bytes(tensor_map, region.inside.shape)
-    values = memory.gather(region.addresses[region.inside])
-    box[region.inside] = _convert_on_load(tensor_map, values)
+    if region.whole:
+        return _convert_on_load(tensor_map, memory.gather_runs(region.starts, region.inner)).reshape(-1)
+    box, runs = _fill_bytes(tensor_map, region.shape), region.runs
+    if runs.size:
+        box[region.rows, region.low : region.high] = _convert_on_load(
+            tensor_map, memory.gather_runs(runs, region.high - region.low)
+        )
     return box.reshape(-1)
 
 
@@ -264,17 +292,21 @@ def _as_box(tensor_map: AnyMap, region: Region, data: np.ndarray) -> np.ndarray:
     if tensor_map.element.payload < 16:
         raise UnitError("unsupported", f"stores of packed type {tensor_map.dtype} are not modelled")
     data = np.asarray(data, np.uint8)
-    if data.size != region.inside.size:
-        raise UnitError("illegal", f"box has {region.inside.size} bytes, got {data.size}")
-    return data.reshape(region.inside.shape)
+    if data.size != prod(region.shape):
+        raise UnitError("illegal", f"box has {prod(region.shape)} bytes, got {data.size}")
+    return data.reshape(region.shape)
 
 
 def _write(tensor_map: AnyMap, region: Region, data: np.ndarray, memory: GlobalMemory) -> None:
-    box = _as_box(tensor_map, region, data)
-    memory.scatter(region.addresses[region.inside], box[region.inside])
+    box, runs = _as_box(tensor_map, region, data), region.runs
+    if runs.size:
+        memory.scatter_runs(runs, region.cut(box))
 
 
 def _combine(tensor_map: AnyMap, region: Region, op: Reduction, data: np.ndarray, memory: GlobalMemory) -> None:
-    box = _as_box(tensor_map, region, data)
-    addresses = region.addresses[region.inside]
-    memory.scatter(addresses, reduce_elements(tensor_map.dtype, op, memory.gather(addresses), box[region.inside]))
+    box, runs = _as_box(tensor_map, region, data), region.runs
+    if not runs.size:
+        return
+    source = region.cut(box)
+    old = memory.gather_runs(runs, source.shape[1])
+    memory.scatter_runs(runs, reduce_elements(tensor_map.dtype, op, old.reshape(-1), source.reshape(-1)).reshape(source.shape))

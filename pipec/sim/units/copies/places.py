@@ -1,0 +1,41 @@
+"""Where a copy puts its bytes in shared memory."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+_WORD = 8
+
+
+class Places:
+    """Bytes of shared memory that a copy fills or reads, by their `offsets` in its order. Each 16 bytes that it touches begin a run of 8 or
+    more at a multiple of 8 bytes of the copy."""
+
+    def __init__(self, offsets: np.ndarray) -> None:
+        self.offsets, self.size = offsets, offsets.size
+
+    @cached_property
+    def reach(self) -> tuple[int, int]:
+        """The lowest and the highest offset."""
+        return int(self.offsets.min()), int(self.offsets.max())
+
+    @cached_property
+    def granules(self) -> np.ndarray:
+        """The granules of 16 bytes that they lie in, by number, sorted."""
+        found = self.offsets[::_WORD] >> 4
+        if not found.size:
+            return found
+        first = int(found.min())
+        marks = np.zeros(int(found.max()) - first + 1, bool)
+        marks[found - first] = True
+        return np.flatnonzero(marks) + first
+
+    @cached_property
+    def words(self) -> np.ndarray | None:
+        """The aligned words of 8 bytes that they are, by number; None where they are none, as with padded types."""
+        first = self.offsets[::_WORD]
+        if self.size % _WORD or (first % _WORD).any() or (self.offsets[_WORD - 1 :: _WORD] - first != _WORD - 1).any():
+            return None
+        return first // _WORD
