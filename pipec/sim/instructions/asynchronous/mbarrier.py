@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.memory.spaces import OFFSET_MASK
+from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT
 from ...machine.program import Execute
 from ...machine.races.clocks import REACHES, Reach, merged
 from ...machine.races.ledger import Access
@@ -15,7 +15,7 @@ from ...machine.threads.barriers import TrackedBarrier
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import AwaitedPhase, Outcome, Wait
 from ...ptx.tree import Address
-from ...ptx.types import LANES, TYPES
+from ...ptx.types import LANES, TYPES, Addresses, LaneValues
 from ...units.mbarrier import Mbarrier
 from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
@@ -40,6 +40,9 @@ def _common(d: Decoder) -> tuple[bool, bool]:
 
 
 def local_barrier(warp: Warp, address: int, what: str) -> TrackedBarrier:
+    known = warp.cta.mbarriers.get(address ^ (warp.cta.rank << RANK_SHIFT))
+    if known is not None:
+        return known
     offset = int(warp.cta.own_offset(np.array([address]))[0])
     return warp.cta.mbarrier(offset, what)
 
@@ -122,7 +125,9 @@ def _arriving(
         addresses, values = read(warp), value(warp) if value else None
         tokens = np.zeros(LANES, np.uint64)
         last, flipped, cta = -1, False, warp.cta
-        for lane in warp.lanes():
+        lanes = warp.lanes()
+        alike = write is None and operation is Mbarrier.arrive and len(set(_asked(lanes, addresses, values))) == 1
+        for lane in lanes:
             address = int(addresses[lane])
             another = address != last
             if another:
@@ -146,12 +151,25 @@ def _arriving(
                 releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
                 # Collected until the phase ends: a wait receives what all of its arrivals told, and nothing before the last of them.
                 barrier.gathers = merged(barrier.gathers, warp.thread.tell(releases, reach))
-            flipped = operation(barrier.state, default if values is None else int(values[lane]))
+            amount = default if values is None else int(values[lane])
+            # Lanes that do the same arrive in one step, unless that is more than the phase waits for.
+            together = alike and ready and amount * len(lanes) <= barrier.state.pending
+            flipped = operation(barrier.state, amount * len(lanes) if together else amount)
             cta.after_barrier_operation(barrier, flipped)
+            if together:
+                break
         if write:
             write(warp, tokens)
 
     return execute
+
+
+def _asked(lanes: list[int], addresses: Addresses, values: LaneValues | None) -> list[tuple[int, int]]:
+    """The address and the value of each of some lanes."""
+    places = addresses.tolist()
+    numbers = [0] * LANES if values is None else values.tolist()
+    found = list(zip(places, numbers, strict=True))
+    return found if len(lanes) == LANES else [found[lane] for lane in lanes]
 
 
 def _complain_of_split(warp: Warp, barrier: TrackedBarrier) -> None:
@@ -218,22 +236,19 @@ def wait(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> Outcome:
         addresses, wanted = read(warp), expected(warp)
-        results = np.zeros(LANES, bool)
-        pending: list[tuple[TrackedBarrier, int]] = []
+        lanes = warp.lanes()
+        asked = _asked(lanes, addresses, wanted)
         known: dict[tuple[int, int], tuple[bool, TrackedBarrier, int]] = {}
         # Under `--timing explore` every test that could have come earlier fails once, so that the wait behind a successful peek runs as
         # well.
         fails, failed = warp.cta.machine.schedule.fails, False
         seen = warp.seen.copy() if fails else warp.seen
-        for lane in warp.lanes():
-            key = (int(addresses[lane]), int(wanted[lane]))
-            if key not in known:
-                known[key] = _test(warp, *key, parity, d.item.opcode)
-                failed = failed or (fails and known[key][0] and _may_fail(warp, known[key][1]))
-            done, barrier, phase = known[key]
-            results[lane] = done
-            if not done:
-                pending.append((barrier, phase))
+        for key in dict.fromkeys(asked):
+            known[key] = _test(warp, *key, parity, d.item.opcode)
+            failed = failed or (fails and known[key][0] and _may_fail(warp, known[key][1]))
+        pending = [(barrier, phase) for done, barrier, phase in known.values() if not done]
+        results = np.zeros(LANES, bool)
+        results[lanes] = [known[key][0] for key in asked] if len(known) > 1 else not pending
         if failed:
             # As if it had come before the phase was complete.
             warp.seen = seen

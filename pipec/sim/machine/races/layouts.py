@@ -63,6 +63,7 @@ class Layouts:
 
     def __init__(self, sets: Ledger, misread: Callable[[Misreading], None] | None) -> None:
         self.sets, self.misread = sets, misread
+        self.fits: dict[tuple[Reading, Tile], bool] = {}  # whether an operand that lies in one tile alone is read in its layout
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
         self.fitting: set[tuple[SwizzleName, frozenset[tuple[int, int]]]] = (
             set()
@@ -73,33 +74,53 @@ class Layouts:
         """An MMA reads these operands: of tiles that tensor copies wrote last, the layout must be the same."""
         if self.misread is None or not shadow.writes.size:
             return
-        each = GRANULE // shadow.granule
         begun: dict[str, Begun] = {}
         for reading in readings:
-            granules = reading.granules
-            if int(granules.max()) * GRANULE >= shadow.size:
+            if reading.end - GRANULE >= shadow.size:
                 continue  # said elsewhere
-            found = shadow.writes[granules * each]
-            tiles, marks = self._tiles(found)
-            if not tiles:
-                self._by_threads(access, found, reading, reading.descriptor.layout)
-                continue
-            # The same operands come back in each round of the ring, and comparing layouts is slow: a verdict is kept for the tiles and
-            # where they lie.
-            key = reading, tuple(tile for tile, _ in tiles), b"" if len(tiles) == 1 and not marks.any() else marks.tobytes()
-            if key not in self.judged:
-                self.judged[key] = disagreement(reading, key[1], marks)
-            verdict = self.judged[key]
-            if verdict is not None:
-                writer = next(writer for tile, writer in tiles if tile == verdict[0])
-                tile, why = verdict
-                self.misread(Misreading(writer, access, reading, f"wrote {tile}", why))
-            elif marks.flat[0] != NO_TILE:
-                tile, writer = tiles[marks.flat[0]]
-                begun[reading.operand] = Begun(reading, tile, writer)
-                self._in_one_box(access, begun[reading.operand], marks)
+            first = self._of_one_tile(shadow, reading) or self._of_several(access, shadow, reading)
+            if first is not None:
+                begun[reading.operand] = first
         if len(begun) == 2:
             self._in_step(access, begun["A"], begun["B"])
+
+    def _of_one_tile(self, shadow: Shadow, reading: Reading) -> Begun | None:
+        """An operand that lies in what one copy wrote, in the layout of that: what most of them do, told apart before any are compared."""
+        writers, _ = shadow.marks(GRANULE).standing(reading.granules)
+        if len(writers) != 1:
+            return None
+        (writer, *others) = self.sets.members(*writers) or (None,)
+        if writer is None or others or writer.tile is None:
+            return None
+        key = reading, writer.tile
+        if key not in self.fits:
+            marks = np.zeros(reading.granules.shape, np.int8)
+            self.fits[key] = disagreement(reading, (writer.tile,), marks) is None
+        return Begun(reading, writer.tile, writer) if self.fits[key] else None
+
+    def _of_several(self, access: Access, shadow: Shadow, reading: Reading) -> Begun | None:
+        """Complains of an operand that is read in another layout; the tile in which it begins, if there is any."""
+        found = shadow.writes[reading.granules * (GRANULE // shadow.granule)]
+        tiles, marks = self._tiles(found)
+        if not tiles or self.misread is None:
+            self._by_threads(access, found, reading, reading.descriptor.layout)
+            return None
+        # The same operands come back in each round of the ring, and comparing layouts is slow: a verdict is kept for the tiles and where
+        # they lie.
+        key = reading, tuple(tile for tile, _ in tiles), b"" if len(tiles) == 1 and not marks.any() else marks.tobytes()
+        if key not in self.judged:
+            self.judged[key] = disagreement(reading, key[1], marks)
+        verdict = self.judged[key]
+        if verdict is not None:
+            tile, why = verdict
+            writer = next(writer for tile, writer in tiles if tile == verdict[0])
+            self.misread(Misreading(writer, access, reading, f"wrote {tile}", why))
+        elif marks.flat[0] != NO_TILE:
+            tile, writer = tiles[marks.flat[0]]
+            begun = Begun(reading, tile, writer)
+            self._in_one_box(access, begun, marks)
+            return begun
+        return None
 
     def _in_one_box(self, access: Access, begun: Begun, marks: np.ndarray) -> None:
         """Rows that begin inside a box end in it; whatever box lies behind it in memory fits as well.
