@@ -51,7 +51,7 @@ class Residues:
             case Operator.WRAPPED:
                 bits = atom.operands[1]
                 assert isinstance(bits, int)
-                return _residue(gcd(known[0][0], 1 << bits), known[0][1])
+                return reduced(known[0], 1 << bits)
             case _:
                 return ANY
 
@@ -60,6 +60,11 @@ def either(one: Residue | None, other: Residue | None) -> Residue | None:
     if one is None or other is None:
         return one or other
     return _residue(gcd(one[0], other[0], one[1] - other[1]), one[1])
+
+
+def reduced(one: Residue | None, numbers: int) -> Residue | None:
+    """In a type of so many numbers, of which any two that lie so far apart are one: of multiples of 48 multiples of 16 are left."""
+    return None if one is None else _residue(gcd(one[0], numbers), one[1])
 
 
 def _product(one: Residue, other: Residue) -> Residue:

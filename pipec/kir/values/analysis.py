@@ -19,7 +19,7 @@ from pipec.sema import tree
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.terms import machine
 from pipec.terms.arithmetic import select
-from pipec.terms.residues import ANY, Residue, Residues, either
+from pipec.terms.residues import ANY, Residue, Residues, either, reduced
 from pipec.terms.term import LEAVES, Atom, Operator, Term, atom_of, leaf, number
 from pipec.terms.walk import Substitution, is_launch_value
 
@@ -28,12 +28,12 @@ _MOST_ROUNDS = 50  # of a search for what loops keep up; what takes more is not 
 
 @record
 class Count:
-    """Of a counted loop. `exact`: its variable goes on by the step, and never wraps around at the end of its type."""
+    """Of a counted loop. `wraps`: how many numbers its variable's type has, if the variable may pass its end; else 0."""
 
     start: Term
     stop: Term
     step: int
-    exact: bool
+    wraps: int
     least: int
     largest: int
 
@@ -150,7 +150,7 @@ class Values:
                     return unit, 0
                 case Operator.COUNTER:
                     count = self.counts[atom]
-                    return either(residues(count.start), residues(count.start + count.step)) if count.exact else ANY
+                    return reduced(either(residues(count.start), residues(count.start + count.step)), count.wraps)
                 case Operator.LOOP_CARRIED:
                     return carried.get(atom)
                 case Operator.LOOP_EXIT:
@@ -324,6 +324,6 @@ def _count(start: Term, stop: Term, step: int, dtype: DType) -> Count:
         exact = stop.least + 1 + step >= lowest
         ends = stop.least + 1, start.largest
     if ends[0] > ends[1]:  # it never runs
-        return Count(start, stop, step, True, start.least, start.largest)
+        return Count(start, stop, step, 0, start.least, start.largest)
     least, largest = ends if exact else (lowest, ends[1]) if step > 0 else (ends[0], highest)
-    return Count(start, stop, step, exact, least, largest)
+    return Count(start, stop, step, 0 if exact else 1 << dtype.bits, least, largest)
