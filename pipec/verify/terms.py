@@ -257,10 +257,11 @@ def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
 def _remains(form: Linear) -> Linear | None:
     """1 where the form is not 0, and 0 where it is, if it is what remains of a division, or that with the other sign."""
     for one, times in form.terms:
-        if isinstance(one, Floor) and abs(times) == one.divisor:
-            rest = scale(form, -1 if times > 0 else 1)
-            if add(rest, atom(one), one.divisor) == one.form:
-                return add(floor(add(one.form, Linear(one.divisor - 1)), one.divisor), atom(one), -1)
+        if isinstance(one, Floor) and abs(times) > 1:
+            divided = add(scale(form, -1 if times > 0 else 1), atom(one), abs(times))
+            # (What is divided may be a quotient itself: the two divisions are one, by the product of their divisors.)
+            if floor(divided, abs(times)) == atom(one):
+                return add(floor(add(divided, Linear(abs(times) - 1)), abs(times)), atom(one), -1)
     return None
 
 

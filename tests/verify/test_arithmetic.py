@@ -7,13 +7,14 @@ from verify.interpret import holds, value
 
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
-from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, atom
+from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add, atom, choose, floor
 
 RANGES = {"x": (0, 2**31 - 1), "y": (0, 40), "z": (-(2**31), 2**31 - 1), "w": (1, 7)}
 ONE = ("neg.s32", "abs.s32", "not.b32", "cvt.u64.u32", "cvt.s64.s32", "cvt.u32.u64")
 TWO = (
     *("add.s32", "sub.s32", "mul.lo.s32", "mul.lo.u32", "mul.wide.u32", "mul.hi.u32", "and.b32", "or.b32", "xor.b32", "min.s32"),
     *("max.s32", "min.u32", "max.u32", "div.s32", "div.u32", "rem.s32", "rem.u32", "shl.b32", "shr.u32", "shr.s32"),
+    *("min.relu.s32", "max.relu.s32"),
 )
 COMPARED = [f"setp.{how}.{kind}" for how in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("s32", "u32")]
 INTERESTING = (0, 1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 63, 64, 255, 0x7FFFFFFF, -1, -2, -4, -8, -64, -(2**31), 2**31 - 2)
@@ -145,3 +146,15 @@ def test_quotients_of_signed_numbers_are_floors(divisor: int, shift: int) -> Non
         assert isinstance(quotient, Linear) and value(quotient, {"z": number}) == (number + shift) // divisor
         assert isinstance(remainder, Linear) and value(remainder, {"z": number}) == (number + shift) % divisor
     assert all(isinstance(one, (Floor, Symbol)) for form in (quotient, remainder) for one, _ in form.terms)
+
+
+@pytest.mark.parametrize(("first", "divisor"), [(64, 8), (64, 64), (3, 8), (1, 8)])
+def test_a_division_rounded_up_is_one_quotient_also_of_a_quotient(first: int, divisor: int) -> None:
+    x = Symbol("x")
+    divided = floor(add(atom(x), Linear(first - 1)), first)
+    quotient = floor(divided, divisor)
+    rest = add(divided, quotient, -divisor)
+    made = add(quotient, choose(Compare("ne", rest), Linear(1), Linear(0)))
+    assert [type(one) for one, _ in made.terms] == [Floor]
+    for number in (*range(3 * first * divisor), 2**31 - 1):
+        assert value(made, {"x": number}) == -(-number // (first * divisor))

@@ -6,7 +6,8 @@ import pytest
 
 from pipec.protocol.sample import evaluate, holds
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
-from pipec.verify.reader.values.arithmetic import RESULTS, Arithmetic
+from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.ranges import RESULTS
 from pipec.verify.terms import RANGES, Compare, Linear, Symbol, add, atom, floor
 
 X, Y = Symbol("x"), Symbol("y")

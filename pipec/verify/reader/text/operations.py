@@ -10,7 +10,7 @@ _WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
 
 @record(eq=False)
 class Operation:
-    """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product."""
+    """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product, `relu`."""
 
     name: str
     how: str
@@ -33,6 +33,8 @@ def operation(opcode: str) -> Operation | None:
     middle = parts[:-1]
     if name in _PLAIN and not middle:
         return Operation(name, "", width, signed, width)
+    if name in ("min", "max") and middle == ["relu"]:
+        return Operation(name, "relu", width, signed, width)
     if name == "cvta":
         return Operation("mov", "", 64, False, 64)
     if name == "setp" and len(middle) == 1 and middle[0] in _COMPARISONS:
@@ -130,6 +132,9 @@ def _ordered(op: Operation) -> Callable[[Sequence[int]], int]:
         down = op.width if op.how == "hi" else 0
         more = op.name == "mad"
         return _wrapping(lambda v: (v[0] * v[1] >> down) + (v[2] if more else 0), op.to)
+    if op.how == "relu":
+        rule = _SIMPLE[op.name]
+        return _wrapping(lambda v: max(rule(v), 0), op.to)
     return _wrapping(_SIMPLE[op.name], op.to)
 
 

@@ -10,6 +10,7 @@ from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
 from pipec.verify.reader.values.merged import merged
+from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
     Apply,
@@ -36,7 +37,7 @@ from pipec.verify.terms import (
 
 # Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
 # that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
-LIMITS = (56, 24)
+LIMITS = (72, 24)
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
@@ -314,8 +315,8 @@ class Arithmetic:
                 (a, b), (c, d) = self.bounds(yes, usual=usual), self.bounds(no, usual=usual)
                 (e, f), (g, h) = bounds_by_choice(one)
                 return min(max(a, e), max(c, g)), max(min(b, f), min(d, h))
-            case Apply(function, _):
-                return RESULTS.get(function.rpartition(".")[2], anything)
+            case Apply(function, arguments):
+                return range_of(function, [self.bounds(each, usual=usual) for each in arguments])
             case Product():
                 return anything  # only certificates have them
 
@@ -366,15 +367,3 @@ def _size(value: Linear | Formula, most: int) -> int:
                 elif isinstance(term, Apply):
                     work += term.arguments
     return size
-
-
-RESULTS: dict[str, tuple[float, float]] = {
-    "s32": (-(1 << 31), (1 << 31) - 1),
-    "u32": (0, (1 << 32) - 1),
-    "s64": (-(1 << 63), (1 << 63) - 1),
-    "u64": (0, (1 << 64) - 1),
-    "u16": (0, (1 << 16) - 1),
-    "s16": (-(1 << 15), (1 << 15) - 1),
-    "u8": (0, 255),
-    "ctaid": (0, (1 << 31) - 2),
-}

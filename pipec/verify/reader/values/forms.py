@@ -310,12 +310,16 @@ def _or(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 
 def _extreme(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    left, right = how.read(forms[0], op), how.read(forms[1], op)
+    found = _chosen(how, how.read(forms[0], op), how.read(forms[1], op), op.name)
+    return _chosen(how, found, Linear(0), "max") if op.how == "relu" else found
+
+
+def _chosen(how: Reading, left: Linear, right: Linear, which: str) -> Linear:
     least, most = how.bounds(add(left, right, -1))
     if least >= 0 or most <= 0:
-        return left if (least >= 0) == (op.name == "max") else right
+        return left if (least >= 0) == (which == "max") else right
     first_larger = decided(Compare("ge", add(left, right, -1)))
-    return choose(first_larger, left, right) if op.name == "max" else choose(first_larger, right, left)
+    return choose(first_larger, left, right) if which == "max" else choose(first_larger, right, left)
 
 
 def _cvt(how: Reading, op: Operation, forms: list[Linear]) -> Value:

@@ -1,0 +1,58 @@
+"""Between which numbers the result of a function lies: those of its type, or fewer where its arguments are bounded."""
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+Bounds = tuple[float, float]
+ANYTHING: Bounds = (-inf, inf)
+
+RESULTS: dict[str, Bounds] = {
+    "s32": (-(1 << 31), (1 << 31) - 1),
+    "u32": (0, (1 << 32) - 1),
+    "s64": (-(1 << 63), (1 << 63) - 1),
+    "u64": (0, (1 << 64) - 1),
+    "u16": (0, (1 << 16) - 1),
+    "s16": (-(1 << 15), (1 << 15) - 1),
+    "u8": (0, 255),
+    "ctaid": (0, (1 << 31) - 2),
+}
+
+
+def range_of(function: str, arguments: Sequence[Bounds]) -> Bounds:
+    """`function`: its name ends in the type of its result. `arguments`: the bounds of each."""
+    operation, _, kind = function.rpartition(".")
+    of_type = RESULTS.get(kind, ANYTHING)
+    rule = _RULES.get(operation)
+    if rule is None or any(abs(end) == inf for one in arguments for end in one):
+        return of_type
+    return rule(arguments, of_type) or of_type
+
+
+def _of_a_product(factors: Sequence[Bounds], of_type: Bounds) -> Bounds | None:
+    """Where no factors have a product that the machine reduces. (Factors that it has reduced themselves have an equal product then.)"""
+    (a, b), (c, d) = factors
+    corners = [one * other for one in (a, b) for other in (c, d)]
+    return (min(corners), max(corners)) if of_type[0] <= min(corners) and max(corners) <= of_type[1] else None
+
+
+def _of_a_quotient(operands: Sequence[Bounds], of_type: Bounds) -> Bounds | None:
+    (least, most), (smallest, largest) = operands
+    return (least // largest, most // smallest) if _are_plain(operands, of_type) else None
+
+
+def _of_a_remainder(operands: Sequence[Bounds], of_type: Bounds) -> Bounds | None:
+    (_, most), (_, largest) = operands
+    return (0, min(most, largest - 1)) if _are_plain(operands, of_type) else None
+
+
+def _are_plain(operands: Sequence[Bounds], of_type: Bounds) -> bool:
+    """Whether none is negative, or larger than the type is, and the divisor is not 0."""
+    (least, most), (smallest, largest) = operands
+    return least >= 0 and smallest >= 1 and max(most, largest) <= of_type[1]
+
+
+_RULES: dict[str, Callable[[Sequence[Bounds], Bounds], Bounds | None]] = {
+    "mul.lo": _of_a_product,
+    "div": _of_a_quotient,
+    "rem": _of_a_remainder,
+}
