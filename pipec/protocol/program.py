@@ -6,8 +6,8 @@ from pipec.protocol.comparisons import Comparison, Condition, Joined, comparison
 from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
 from pipec.protocol.products import candidates, exact
+from pipec.protocol.quotients import quotients_of
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced
-from pipec.protocol.shares import shares
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Edge, Network, Test, edges_of
@@ -29,7 +29,7 @@ _Step = tuple[
 class Program:
     """A network in numbers: its tests and assignments over numbered variables. `assumed`: of sizes, beside the network's facts."""
 
-    def __init__(self, network: Network, *, products: bool = False, dealt: bool = False) -> None:
+    def __init__(self, network: Network, *, products: bool = False, quotients: bool = False) -> None:
         self.registers = registers_of(network)
         self.assumed: list[Formula] = []
         extra: tuple[Linear, ...] = ()
@@ -37,9 +37,9 @@ class Program:
             network, conditions = exact(network, self.registers)
             self.assumed += map(Everywhere(network.facts).condition, conditions)
             extra = candidates(network, self.registers)
-        self.network, self.products, self.dealt = network, products, dealt
+        self.network, self.products, self.quotients = network, products, quotients
         self.everywhere = Everywhere(network.facts)
-        self.variables = Variables(network, self.registers, extra, shares(network, self.registers) if dealt else ())
+        self.variables = Variables(network, self.registers, extra, quotients_of(network, self.registers) if quotients else ())
         self.sizes = Sizes(network, self.variables)
         self.live = [
             [frozenset(self.variables.number[symbol] for symbol in states) for states in live_in(process, self.registers)]

@@ -33,9 +33,9 @@ def prove(
     reason = "no schedule was found"
     for attempt in attempts(network):
         spent.share(attempt.share)
-        kind = attempt.products, attempt.dealt
+        kind = attempt.products, attempt.quotients
         program = programs.get(kind) or programs.setdefault(
-            kind, Program(network, products=attempt.products, dealt=attempt.dealt)
+            kind, Program(network, products=attempt.products, quotients=attempt.quotients)
         )
         try:
             cases = tuple(Splitter(program, attempt, effort, pairs, spent, refuted).cases())

@@ -4,7 +4,7 @@ import pytest
 
 from pipec.driver import Options, compile_source
 from pipec.source import Source
-from tests.protocol.drawing import Draw, Kernel, Lines, source
+from tests.protocol.drawing import Draw, Kernel, Lines, indented, source
 
 STEPS = ["steps = ceildiv(N, 64)"]
 SHARE = [*STEPS, "per = ceildiv(steps, grid.x)"]
@@ -12,6 +12,41 @@ SHARE = [*STEPS, "per = ceildiv(steps, grid.x)"]
 
 def pair(a: Lines, b: Lines, blocks: str = "8") -> Kernel:
     return Kernel({"p": (3, "a", "b")}, {"a": a, "b": b}, blocks=blocks)
+
+
+TILES = ["for t in range(block.x, M, grid.x):"]
+HALVES = {  # two turns in one, and what is left behind them
+    "from where the whole ones end": [
+        "full = N // 2 * 2",
+        "for k in range(0, full, 2):",
+        *["    {p-}"] * 2,
+        "for k in range(full, N):",
+        "    {p-}",
+    ],
+    "if there is one": ["for k in range(0, N - 1, 2):", *["    {p-}"] * 2, "if N % 2 != 0:", "    {p-}"],
+    "after four in one": [
+        "full = N // 4 * 4",
+        "for k in range(0, full, 4):",
+        *["    {p-}"] * 4,
+        "for k in range(full, N):",
+        "    {p-}",
+    ],
+}
+
+
+def in_tiles(body: Lines) -> Kernel:
+    """With an output for each tile."""
+    outputs = [*TILES, "    with q.produce() as s:", *indented(indented(body))]
+    roles = {"a": [*TILES, "    for k in range(N):", "        {p+}"], "b": outputs, "c": [*TILES, "    {q-}"]}
+    return Kernel({"p": (3, "a", "b"), "q": (2, "b", "c")}, roles, blocks="4")
+
+
+def parts_of_tiles(parts: int, blocks: str) -> Kernel:
+    """A tile is stored in parts, by a role that counts the parts of all its tiles."""
+    flat = [f"for i in range({parts} * ceildiv(M - block.x, grid.x)):", "    {e-}"]
+    nested = [*TILES, "    with q.consume() as s:", f"        for i in range({parts}):", "            {e+}"]
+    roles = {"b": [*TILES, "    {q+}"], "c": nested, "d": flat}
+    return Kernel({"q": (2, "b", "c"), "e": (2, "c", "d")}, roles, blocks=blocks)
 
 
 KERNELS: dict[str, Kernel] = {
@@ -23,6 +58,11 @@ KERNELS: dict[str, Kernel] = {
         [*SHARE, "for k in range(block.x * per, min((block.x + 1) * per, steps)):", "    {p+}"],
         [*SHARE, "for k in range(max(0, min(per, steps - block.x * per))):", "    {p-}"],
     ),
+    **{f"the rest of a tile, {how}": in_tiles(body) for how, body in HALVES.items()},
+    **{
+        f"{parts} parts of tiles of {blocks} blocks against all parts": parts_of_tiles(parts, blocks)
+        for parts, blocks in ((3, "8"), (4, "4"), (4, "8"))
+    },
 }
 
 

@@ -7,8 +7,8 @@ from pipec.protocol.aligned import Aligned, Alignment
 from pipec.protocol.lazily import Lazy
 from pipec.protocol.products import candidates, exact
 from pipec.protocol.program import registers_of
+from pipec.protocol.quotients import quotients_of
 from pipec.protocol.schedule import Schedule
-from pipec.protocol.shares import shares
 from pipec.protocol.structure import orders
 from pipec.record import record
 from pipec.verify.network import Network
@@ -18,14 +18,14 @@ from pipec.verify.network import Network
 class Attempt:
     """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
     told apart from the others. `products`: of counters and sizes are values of their own, and sizes are added and multiplied exactly.
-    `dealt`: turns that are dealt out are counted for each share. `roomy`: there may be more situations, as few of them become nodes where
+    `quotients`: of counters are values of their own. `roomy`: there may be more situations, as few of them become nodes where
     all loops turn together."""
 
     schedule: Schedule[Any]
     share: int
     tells_begun: bool = False
     products: bool = False
-    dealt: bool = False
+    quotients: bool = False
     roomy: bool = False
 
 
@@ -37,8 +37,8 @@ def attempts(network: Network) -> Iterator[Attempt]:
     if alignment.whole:
         yield Attempt(Aligned(network, consumers, alignment), 75, roomy=True)
     registers = registers_of(network)
-    if shares(network, registers):
-        yield Attempt(Lazy(network, consumers), 50, dealt=True)
+    if quotients_of(network, registers):
+        yield Attempt(Lazy(network, consumers), 50, quotients=True)
     # Consumers first keeps rings nearly empty, and so there are few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), 90)
     if candidates(network, registers) or exact(network, registers)[1]:

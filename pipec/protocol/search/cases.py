@@ -81,7 +81,7 @@ class Splitter:
         network, decided = simplified(self.program.network, System([*self.program.facts, *when])) if when else (None, ())
         if network is None or not decided:
             return self.schedule, self.program, ()
-        program = Program(network, products=self.program.products, dealt=self.program.dealt)
+        program = Program(network, products=self.program.products, quotients=self.program.quotients)
         program.assumed = self.program.assumed
         return self.schedule.of(network), program, decided
 

@@ -250,6 +250,9 @@ class Arithmetic:
         least, most = self.bounds(form)
         if least >= low and most <= high:
             return form
+        whole = _without_turns(form, high - low + 1)
+        if whole != form:
+            return self._within(whole, low, high, otherwise, compared)
         if not (has_counter(form) if compared else only_counters(form)) and not self._usually(form, low, high):
             return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         if least < low:
@@ -336,6 +339,11 @@ def _plain(value: Value) -> Value:
             return entries[0]
         case _:
             return value
+
+
+def _without_turns(form: Linear, turn: int) -> Linear:
+    """Equal modulo `turn`: multiples of it are left out. Compilers shift what may be negative as if it were not, and back."""
+    return Linear(form.constant, tuple((one, times) for one, times in form.terms if times % turn))
 
 
 def _exact(form: Linear) -> bool:
