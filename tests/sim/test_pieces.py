@@ -39,6 +39,25 @@ def test_pieces_behind_the_memory_are_no_pieces(wrong: int) -> None:
         marks.standing(np.array([0, wrong]))
 
 
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_pieces_are_moved_unless_there_is_a_barrier(size: int) -> None:
+    data, memory, states = (RNG.integers(0, 256, 4096).astype(np.uint8) for _ in range(3))
+    states &= pieces.WRITTEN
+    origins, places = (size * RNG.permutation(4096 // size)[:32] for _ in range(2))
+    origins[3] = -1
+    expected, told = memory.copy(), states.copy()
+    for origin, place in zip(origins, places, strict=True):
+        expected[place : place + size] = data[origin : origin + size] if origin >= 0 else 0
+        told[place : place + size] |= pieces.WRITTEN
+    addresses = memory.ctypes.data, states.ctypes.data
+    states[places[7] + size - 1] |= pieces.BARRIER
+    before = memory.copy()
+    assert pieces.move(data.ctypes.data, origins, *addresses, places, size) is False and np.array_equal(memory, before)
+    states[places[7] + size - 1] &= ~np.uint8(pieces.BARRIER)
+    assert pieces.move(data.ctypes.data, origins, *addresses, places, size) is True
+    assert np.array_equal(memory, expected) and np.array_equal(states, told)
+
+
 def test_extents() -> None:
     for addresses in (
         RNG.integers(0, 1 << 45, 32),

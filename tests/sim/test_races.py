@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipec.sim import Options, SimulationError
+from pipec.sim.machine.races import detector
 from pipec.sim.machine.schedule import scheduler
 
 from .race_programs import PROGRAMS
@@ -52,6 +53,22 @@ def _verdict(name: str, fault: str | None) -> tuple[str, bool] | None:
         assert fault is not None
         return error.kind, PROGRAMS[name].faults[fault][2] in str(error)
     return None
+
+
+@pytest.mark.sample(0.3)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_many_sets_are_judged_as_few_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred sets of accesses it is told at once that all are in order, of a few it is asked one by one."""
+    for fault in (None, *PROGRAMS[name].faults):
+        found = []
+        for few in (-1, 1 << 30):
+            monkeypatch.setattr(detector, "_FEW", few)
+            try:
+                findings = PROGRAMS[name].run(fault).findings
+            except SimulationError as error:
+                findings = error.findings
+            found.append([(one.kind, one.message, one.ptx_line) for one in findings])
+        assert found[0] == found[1], fault
 
 
 def test_there_are_enough() -> None:

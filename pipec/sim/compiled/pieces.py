@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .blocks import BARRIER, WRITTEN
 from .library import address_at, available
 from .plain import Plain, i32, i64, machine_code
 
 # Numbers that are told apart, at most.
 _MOST = 64
 _FEW = 128
+_ALL_WRITTEN, _ANY_BARRIER = WRITTEN * 0x01010101, BARRIER * 0x01010101
 _FOUND = np.zeros(2 * _MOST, np.int64)
 _WORDS: memoryview[int] = _FOUND.data
 _FOUND_ADDRESS = _FOUND.ctypes.data
@@ -85,6 +87,27 @@ def put_at(cells: int, index: int, count: int, each: int, number: int) -> int:
     return 0
 
 
+def moved(data: int, origins: int, memory: int, states: int, places: int, count: int, size: int) -> int:
+    """Moves pieces of `size` bytes, a multiple of 4, from some offsets in the bytes at `data` to places in a memory, whose bytes are
+    written then (zeros where an offset is negative); 1, with nothing done, where there are mbarriers."""
+    seen = 0
+    for one in range(count):
+        state = states + i64[places + 8 * one]
+        for word in range(0, size, 4):
+            seen = seen | i32[state + word]
+    if seen & _ANY_BARRIER:
+        return 1
+    for one in range(count):
+        origin, place = i64[origins + 8 * one], i64[places + 8 * one]
+        for word in range(0, size, 4):
+            value = 0
+            if origin >= 0:
+                value = i32[data + origin + word]
+            i32[memory + place + word] = value
+            i32[states + place + word] = i32[states + place + word] | _ALL_WRITTEN
+    return 0
+
+
 @functools.cache
 def _compiled(function: Plain, arguments: int) -> Callable[..., int] | None:
     if not available():
@@ -109,6 +132,14 @@ def extent(addresses: np.ndarray) -> tuple[int, int, int]:
             pass
     low, high = int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None))
     return low, high, int(np.bitwise_or.reduce(addresses, axis=None))
+
+
+def move(data: int, origins: np.ndarray, memory: int, states: int, places: np.ndarray, size: int) -> bool | None:
+    """As `moved` does it: whether that was possible. None: there is no machine code."""
+    call = _compiled(moved, 7)
+    if call is None:
+        return None
+    return not call(data, _address(origins), memory, states, _address(places), places.size, size)
 
 
 class Marks:

@@ -40,11 +40,10 @@ class Step:
 def lane_steps(addresses: Sequence[int]) -> list[Step]:
     """Of one store by a whole warp; none where a bit of the lane does not always change the same bits of the address."""
     steps = [Step(f"lanes 0 and {1 << bit}", addresses[0], addresses[1 << bit]) for bit in range(_LANE_BITS)]
-    for lane, address in enumerate(addresses):
-        expected = addresses[0]
-        for bit, step in enumerate(steps):
-            expected ^= step.difference if lane >> bit & 1 else 0
-        if (address ^ expected) & _PATTERN:
+    # Each lane against the one without its lowest bit, so that all follow from the first.
+    for lane in range(1, len(addresses)):
+        before = lane & (lane - 1)
+        if (addresses[lane] ^ addresses[before]) & _PATTERN != steps[(lane ^ before).bit_length() - 1].difference:
             return []
     return steps
 

@@ -82,6 +82,13 @@ def _copied_at_once(cta: Cta, offsets: Addresses, held: Held, whole: LaneMask | 
     unit = min(size, 8)
     if allocation is None and places.size:
         return False
+    origins = places
+    if whole is not None:
+        origins = np.full(offsets.size, -1, np.int64)
+        origins[whole] = places
+    done = cta.shared.move_in(0 if allocation is None else allocation.address, origins, offsets, size)
+    if done is not None:
+        return done
     read = None if allocation is None else allocation.views[unit][places[:, None] // unit + STEPS[size // unit]]
     if read is not None and whole is None:
         return cta.shared.put(offsets, read)

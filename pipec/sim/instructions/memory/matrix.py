@@ -56,9 +56,8 @@ def load_matrix(d: Decoder) -> Execute:
     places = _flat_places(transposed)
 
     def execute(warp: Warp) -> None:
-        offsets = warp.cta.own_offset(read(warp)[: 8 * count])
+        offsets = warp.cta.own_pieces(read(warp)[: 8 * count], 16, "ldmatrix")
         shared = warp.cta.shared
-        shared.check(offsets, 16, "ldmatrix")
         if warp.watched is not None:
             warp.cta.machine.races.load(warp.watched, shared.shadow, offsets // 16, 16)
         rows = shared.load_words(offsets, np.dtype(np.uint16), 8, None)
@@ -79,8 +78,7 @@ def store_matrix(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         cta = warp.cta
-        offsets = cta.own_offset(read(warp)[: 8 * count])
-        cta.shared.check(offsets, 16, "stmatrix")
+        offsets = cta.own_pieces(read(warp)[: 8 * count], 16, "stmatrix")
         values = np.empty((count, 64), np.uint16)
         values[:, places] = np.stack([value(warp) for value in readers]).view(np.uint16)
         rows = values.reshape(8 * count, 8)

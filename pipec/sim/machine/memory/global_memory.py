@@ -30,8 +30,10 @@ class Allocation:
     name: str
     views: Views = field(default_factory=dict)
     shadow: Shadow | None = None  # of what can be written
+    address: int = 0  # of the data, for machine code
 
     def __post_init__(self) -> None:
+        self.address = self.data.ctypes.data
         self.views = views_of(self.data)
         if self.writable:
             self.shadow = Shadow("global", self.data.size, 4, self._place)

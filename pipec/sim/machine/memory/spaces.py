@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...compiled.pieces import extent
+from ...compiled.pieces import extent, move
 from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
 from ...units.copies.places import Places
@@ -227,6 +227,11 @@ class SharedMemory:
             self.races.store(by, self.shadow, offsets // size, size, known)
         states[index] = state | _ALL_WRITTEN[unit]
         return replaced(self.views[unit], index, words)
+
+    def move_in(self, data: int, origins: Addresses, offsets: Addresses, size: int) -> bool | None:
+        """What an operation brings to offsets that were looked at when it was issued: `size` bytes each of the memory at the address
+        `data`, from `origins` on (-1: zeros). False, with nothing done, where there are mbarriers now; None: there is no machine code."""
+        return move(data, origins, self.data_address, self.state_address, offsets, size)
 
     def put(self, offsets: Addresses, words: LaneValues) -> bool:
         """What an operation brings to offsets that were looked at when it was issued, [offsets, words]; false, with nothing done, where

@@ -19,13 +19,14 @@ from ..practice import PracticeName
 from .clocks import Knowledge
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
-from .missing import ALLOCATION, Missing, missing_between, together
+from .missing import ALLOCATION, Missing, all_over, missing_between, together
 from .replaced import keep_replaced, replicated
 from .shadow import Index, Shadow
 from .signals import Signal
 from .thread import Thread
 
 Same = Callable[[], bool]
+_FEW = 4  # sets of accesses that are looked at one by one
 _SIGNALS = 4  # places of one read-modify-write that others may be waiting at
 
 
@@ -310,6 +311,8 @@ class Races:
     ) -> set[int]:
         """Complains of what is not ordered before `access`; returns the sets of which everything is."""
         knowledge, ordered = knowledge or thread.knowledge, set[int]()
+        if len(found) > _FEW and all_over(self.sets, thread, knowledge, access, shadow, found):
+            return found
         # What most accesses are: told apart here, since operations ask this of every piece of a ring again and again.
         plainly = shadow.kind != "tensor" and access.proxy == "generic" and knowledge.values is knowledge.order
         for number in found:

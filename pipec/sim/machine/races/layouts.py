@@ -65,9 +65,8 @@ class Layouts:
         self.sets, self.misread = sets, misread
         self.fits: dict[tuple[Reading, Tile], bool] = {}  # whether an operand that lies in one tile alone is read in its layout
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
-        self.fitting: set[tuple[SwizzleName, frozenset[tuple[int, int]]]] = (
-            set()
-        )  # swizzles, and the stores that showed no other one
+        # Swizzles, and the stores that showed no other one.
+        self.fitting: set[tuple[SwizzleName, frozenset[tuple[int, int]] | None]] = set()
         self.paired: dict[tuple[Access, Access], tuple[Step, Step, Access]] = {}  # by the two boxes, the first MMA that read them
 
     def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading]) -> None:
@@ -158,9 +157,12 @@ class Layouts:
 
     def _by_threads(self, access: Access, found: Cells, reading: Reading | Tile, swizzle: SwizzleName) -> None:
         """What ordinary stores and cp.async wrote has no layout of its own, but their addresses have a pattern."""
+        numbers = distinct(found)
+        if (swizzle, self.sets.stores(numbers)) in self.fitting:
+            return
         writers = {
             (one.thread.index, one.pc): one
-            for number in distinct(found)
+            for number in numbers
             for one in self.sets.members(number)
             if one.writes and one.scope is None and one.proxy == "generic"
         }
@@ -193,7 +195,7 @@ class Layouts:
         """The tiles that stand in some places, and which of them in each."""
         tiles: list[tuple[Tile, Access]] = []
         marks = np.full(found.shape, NO_TILE, np.int8)
-        for number in sorted(distinct(found)):
+        for number in sorted(self.sets.others(distinct(found))):
             writer = next((one for one in self.sets.members(number) if one.tile is not None), None)
             if writer is not None and writer.tile is not None and len(tiles) < 127:
                 marks[found == number] = len(tiles)

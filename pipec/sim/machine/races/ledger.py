@@ -177,6 +177,48 @@ class Ledger:
         kept = [one for one in self.members(earlier) if (one.thread.number, one.pc, one.writes) not in places]
         return self.number((*kept, *fresh)[-native.MOST :])
 
+    def latest(self, numbers: Iterable[int]) -> tuple[dict[int, int], dict[int, int], list[int]]:
+        """Of sets of ordinary accesses, without making objects of these, until when each thread has read and written, by its number; and
+        the other sets."""
+        cells = self.cells
+        threads, codes, times, rests = cells[native.OF_THREAD], cells[native.OF_PC], cells[native.OF_TIME], cells[native.OF_REST]
+        depths, read, written, others = cells[native.OF_DEPTH], dict[int, int](), dict[int, int](), list[int]()
+        for number in numbers:
+            if number and not depths[number]:
+                others.append(number)
+                continue
+            while number:
+                by = written if codes[number] & 1 else read
+                who, time = threads[number], times[number]
+                if by.get(who, -1) < time:
+                    by[who] = time
+                number = rests[number]
+        return read, written, others
+
+    def stores(self, numbers: Iterable[int]) -> frozenset[tuple[int, int]] | None:
+        """The (warp, program counter) of each store among sets of ordinary accesses; None where there are others."""
+        cells, warps = self.cells, self.threads
+        threads, codes, rests, depths = (
+            cells[native.OF_THREAD],
+            cells[native.OF_PC],
+            cells[native.OF_REST],
+            cells[native.OF_DEPTH],
+        )
+        found = set[tuple[int, int]]()
+        for number in numbers:
+            if number and not depths[number]:
+                return None
+            while number:
+                if codes[number] & 1:
+                    found.add((warps[threads[number]].index, codes[number] >> 1))
+                number = rests[number]
+        return frozenset(found)
+
+    def others(self, numbers: Iterable[int]) -> list[int]:
+        """The sets in which there are not only ordinary accesses."""
+        depths = self.cells[native.OF_DEPTH]
+        return [number for number in numbers if number and not depths[number]]
+
     # ---- the lanes of a warp
 
     def touched(self, thread: Thread, numbers: Iterable[int]) -> None:

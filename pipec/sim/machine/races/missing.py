@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from .clocks import Knowledge
-from .ledger import Access
+from .ledger import Access, Ledger
 from .shadow import Shadow
 from .thread import Thread
 
@@ -62,6 +62,35 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
         fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
         return None if old.over(fenced) else "overwrite" if new.writes else "proxy"
     return None
+
+
+def all_over(sets: Ledger, thread: Thread, knowledge: Knowledge, new: Access, shadow: Shadow, numbers: Iterable[int]) -> bool:
+    """Whether nothing is missing between `new` and any access of some sets, as far as that shows at once: so it is with most, and a tile
+    that threads wrote has a hundred of them."""
+    order, values, reached = knowledge.order, knowledge.values, thread.actors.reached
+    if shadow.kind == "tensor" or new.scope is not None:
+        return False
+    read, written, others = sets.latest(numbers)
+    if others:
+        # What copies of a ring are, as a rule.
+        if new.proxy != "generic" or values is not order:
+            return False
+        for number in others:
+            for old in sets.members(number):
+                if old.scope is not None or not old.over(order, thread.number):
+                    return False
+    own, threads = thread.who_number, sets.threads
+    for who, time in read.items():
+        if who != own and not reached(order, threads[who].number, time):
+            return False
+    fenced = None if new.proxy != "async" else knowledge.shared if shadow.kind == "shared" else knowledge.global_
+    for who, time in written.items():
+        actor = threads[who].number
+        if who != own and not (reached(order, actor, time) and (values is order or reached(values, actor, time))):
+            return False
+        if fenced is not None and not reached(fenced, actor, time):
+            return False
+    return True
 
 
 def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access, new: Access) -> Missing | None:
