@@ -18,6 +18,7 @@ CheckName = Literal[
     "bytes",
     "leak",
     "commit",
+    "exit",
     "split",
     "layout",
     "linear",
@@ -56,13 +57,17 @@ CHECKS: dict[CheckName, Check] = {
     "bytes": Check("byte_mismatch", "an mbarrier that ends with bytes announced and not delivered"),
     "leak": Check("leaked_tmem", "tensor memory that is not given back"),
     "commit": Check("undefined", "bulk stores that no commit_group follows, so that no wait is for them", practice="warn"),
+    "exit": Check("undefined", "bulk stores that nobody has waited for when their CTA ends", practice="warn"),
     "split": Check(
         "undefined",
         "arrivals of one instruction that fall into two phases of an mbarrier, as where its count is too small",
         documents="warn",
         practice="warn",
     ),
-    "layout": Check("layout", "an MMA or a tensor copy that reads a tile in another layout or type than it was written in"),
+    "layout": Check(
+        "layout",
+        "an MMA or a tensor copy that reads a tile in another layout or type than it was written in, or than another MMA",
+    ),
     "linear": Check(
         "layout",
         "an MMA or a tensor copy that reads with a swizzle what threads stored without one: right only if the data came swizzled",
@@ -71,7 +76,7 @@ CHECKS: dict[CheckName, Check] = {
     ),
     "steps": Check(
         "layout",
-        "MMAs that read the same two boxes and go through K in one of them otherwise than in the other, or past the end of a box",
+        "MMAs that go through K in one operand otherwise than in the other, negate some of one tile, or go past the end of a box",
         documents="warn",
         practice="warn",
     ),

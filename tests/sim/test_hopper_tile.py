@@ -49,7 +49,9 @@ def test_missing_group_wait_at_exit(timing):
     """PTX wants the source of a bulk store kept until a wait; the chip reads it all the same, and practice relies on that."""
     broken = FENCED.replace("cp.async.bulk.wait_group 0;", "")
     assert broken != FENCED
-    assert run(broken, Options(timing, rules="practice")).relied_on == ["bulk stores at exit"]
+    result = run(broken, Options(timing, rules="practice"))
+    assert result.relied_on == ["bulk stores at exit"]
+    assert [(one.check, one.severity) for one in result.findings] == [("exit", "warn")]
     with pytest.raises(SimulationError) as caught:
         run(broken, Options(timing, rules="documents"))
     assert caught.value.kind == "undefined" and "has exited" in caught.value.message

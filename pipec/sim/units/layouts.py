@@ -16,6 +16,7 @@ from .tcgen05.descriptors import MatrixDescriptor
 from .tcgen05.operands import GRANULE, operand_lines
 
 NO_TILE = -1
+SOURCE = "the source"  # of a copy to tensor memory, which says nothing of types
 
 # Operand formats that the elements of a map can be; types that are left out say nothing of their content.
 _FORMATS: dict[str, frozenset[str]] = {
@@ -72,7 +73,8 @@ class Reading:
         swizzle = "no swizzle" if layout == "none" else f"swizzle {layout}"
         major = "MN" if self.mn_major else "K"
         strides = f"strides {self.descriptor.leading_offset} and {self.descriptor.stride_offset}"
-        what = f"operand {self.operand}, {self.rows} x {self.k} {self.format}"
+        name = self.operand if self.operand == SOURCE else f"operand {self.operand}"
+        what = f"{name}, {self.rows} x {self.k} {self.format}"
         return f"{what}, as {major}-major with {swizzle} and {strides} from 0x{self.descriptor.start:x} on"
 
     @cached_property
@@ -107,7 +109,7 @@ def first_step(reading: Reading, tile: Tile) -> tuple[str, float] | None:
 
 def wrong_type(reading: Reading, tile: Tile) -> bool:
     known = _FORMATS.get(tile.dtype)
-    return known is not None and reading.format not in known
+    return known is not None and reading.operand != SOURCE and reading.format not in known
 
 
 def disagreement(reading: Reading, tiles: tuple[Tile, ...], marks: np.ndarray) -> tuple[Tile, str] | None:

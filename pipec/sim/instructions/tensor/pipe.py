@@ -77,6 +77,7 @@ def multiply(d: Decoder) -> Execute:
                 weight_stationary=stationary,
                 metadata_address=metadata_address,
                 zero_columns=values.zero_columns,
+                accumulate=values.accumulate,
             )
             call = functools.partial(
                 mma,

@@ -61,6 +61,8 @@ def issue(warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: in
         cta.shared.begin(thread, reading, footprint.shared)
         cta.shared.operands(reading, footprint.operands)
         state_of(cta).order.pipe(thread, in_tensor_memory, footprint)
+    if footprint.product is not None:
+        state_of(ctas[0]).order.added(in_tensor_memory, footprint.product)
 
     def run() -> None:
         for cta in ctas:

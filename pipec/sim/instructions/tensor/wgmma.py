@@ -22,7 +22,7 @@ from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
 from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
-from ...units.matrix.wgmma import BITS, Instruction, gather_d, product, scatter_d, shared_operands
+from ...units.matrix.wgmma import BITS, Instruction, gather_d, product, product_of, scatter_d, shared_operands
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of_lanes, wait_for_groups
 from ..decode import Decoder, instruction
 from ..widths import Reader
@@ -221,6 +221,7 @@ def multiply(d: Decoder) -> Execute:
         read, granules = shared_operands(what, a, b)
         cta.shared.begin(warp.thread, access, granules)
         cta.shared.operands(access, read)
+        cta.shared.added(access, product_of(what, read, accumulate), (warp.index // _WARPS, operands.d))
         members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
 
         def run() -> None:

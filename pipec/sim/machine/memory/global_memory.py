@@ -13,8 +13,9 @@ from ...compiled.pieces import extent
 from ...errors import SimulationError
 from ...ptx.types import Addresses, Bytes, LaneValues
 from ..races.clocks import Knowledge
-from ..races.detector import Races, Same
+from ..races.detector import Races
 from ..races.ledger import Access
+from ..races.replaced import Same
 from ..races.shadow import Shadow
 from ..races.thread import Thread
 from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, replaced, unchanged, views_of

@@ -15,8 +15,10 @@ from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
 from ...units.copies.places import Places
 from ...units.layouts import Reading, Tile
-from ..races.detector import Races, Same
+from ...units.products import Product
+from ..races.detector import Races
 from ..races.ledger import Access
+from ..races.replaced import Same
 from ..races.shadow import Shadow
 from ..races.thread import Thread
 
@@ -359,6 +361,11 @@ class SharedMemory:
         """An MMA is issued that reads these operands."""
         if self.races is not None:
             self.races.layouts.operands(access, self.shadow, readings)
+
+    def added(self, access: Access, product: Product, place: object) -> None:
+        """An MMA is issued that adds this to the sum in some registers."""
+        if self.races is not None:
+            self.races.sums.added(access, product, (access.thread.cta, place))
 
     def copied_out(self, access: Access, granules: Addresses, tile: Tile | None) -> None:
         """A tensor copy is issued that reads these granules as a tile."""

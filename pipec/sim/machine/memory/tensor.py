@@ -17,6 +17,7 @@ from pipec.blocked_waits import Names
 
 from ...errors import SimulationError
 from ...ptx.types import Addresses
+from ...units.products import Product
 from ...units.tcgen05.footprint import PLACE_LANES, PLACES, Footprint
 from ...units.tcgen05.memory import COLUMNS, TensorMemory
 from ..races.clocks import Agent
@@ -24,6 +25,7 @@ from ..races.detector import Races
 from ..races.ledger import Access
 from ..races.missing import DEALLOCATION
 from ..races.shadow import Shadow
+from ..races.sums import Sums
 from ..races.thread import Thread
 from ..threads.divergence import Fragment
 
@@ -41,6 +43,7 @@ class TensorOrder:
             races.shadows.add(self.shadow)
         self.filled_by = np.full(PLACES, -1, np.int32)
         self.recent: list[Addresses] = []
+        self.sums = Sums(races.layouts.misread if races is not None else None)
 
     def pipe(self, thread: Thread, reading: Access, footprint: Footprint) -> None:
         """An mma or cp is issued, which `reading` describes as a reader."""
@@ -51,6 +54,10 @@ class TensorOrder:
         if footprint.writes.size:
             self._begin(thread, _writing(reading), footprint.writes)
             self.recent.append(footprint.writes)
+
+    def added(self, access: Access, product: Product) -> None:
+        """An mma, or a cp, of the CTA or of its pair is issued."""
+        self.sums.added(access, product, product.d.place)
 
     def handed_over(self, barrier: int) -> None:
         """A commit to the full barrier of a pipeline: what the pipe wrote since belongs to its stage."""
@@ -65,6 +72,7 @@ class TensorOrder:
 
     def store(self, thread: Thread, pc: int, places: Addresses) -> None:
         self._registers(thread, pc, places, "st", "tcgen05.st", True)
+        self.sums.forget()
 
     def _registers(self, thread: Thread, pc: int, places: Addresses, agent: Agent, what: str, writes: bool) -> None:
         time = thread.time
@@ -76,6 +84,7 @@ class TensorOrder:
 
     def give_back(self, thread: Thread, pc: int, base: int, columns: int) -> None:
         """Columns are given back: what was done to them must be over."""
+        self.sums.forget()
         places = _columns(base, columns)
         thread.touched = True
         self._begin(thread, Access(DEALLOCATION, thread, pc, thread.time, True, "tensor"), places)

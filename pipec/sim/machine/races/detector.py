@@ -20,12 +20,12 @@ from .clocks import Knowledge
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import ALLOCATION, Missing, all_over, missing_between, together
-from .replaced import keep_replaced, replicated
-from .shadow import Index, Shadow
+from .replaced import Same, forgiven, keep_replaced, replicated
+from .shadow import Index, Shadow, where
 from .signals import Signal
+from .sums import Sums
 from .thread import Thread
 
-Same = Callable[[], bool]
 _FEW = 4  # sets of accesses that are looked at one by one
 _SIGNALS = 4  # places of one read-modify-write that others may be waiting at
 
@@ -69,7 +69,7 @@ class Races:
         self.lanes = True  # whether races among the lanes of a warp are looked for
         self.raced = 0
         self.sets = Ledger()
-        self.layouts = Layouts(self.sets, misread)
+        self.layouts, self.sums = Layouts(self.sets, misread), Sums(misread)
         self.shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
 
     @property
@@ -228,7 +228,7 @@ class Races:
                 missing: Missing = "tensormap" if old.over(thread.knowledge.order, thread.number) else "wait"
                 self.raced += 1
                 access = Access("tensor map", thread, thread.pc(), thread.time, False, "async", ())
-                self.complain(Race(old, access, missing, shadow, _where(writers, index, number, size)))
+                self.complain(Race(old, access, missing, shadow, where(writers, index, number, size)))
 
     def forget(self, shadow: Shadow, index: Index) -> None:
         """What anybody does to these places from now on is not held against what was."""
@@ -333,7 +333,7 @@ class Races:
                 if missing == "overwrite" and self.practised("overwriting without a proxy fence"):
                     continue
                 if missing == "proxy" and old.what == ALLOCATION:
-                    place = shadow.place(_where(cells, index, number, size))
+                    place = shadow.place(where(cells, index, number, size))
                     self.unwritten(
                         SimulationError(
                             "uninitialised", f"{access.what} reads {place}, where there is but an address of tensor memory"
@@ -342,30 +342,15 @@ class Races:
                     continue
                 if missing == "values" and self._in_own_memory(thread, old, access, shadow):
                     continue
-                if self._forgiven(old, access, shadow, cells, index, number, same):
+                if forgiven(old, access, shadow, cells, index, number, same, self.practised):
                     if old.writes and shadow.kind == "global":
                         self._check_replaced(thread, knowledge, access, shadow, size, index, cells[index] == number)
                     continue
                 self.raced += 1
-                self.complain(Race(old, access, missing, shadow, _where(cells, index, number, size)))
+                self.complain(Race(old, access, missing, shadow, where(cells, index, number, size)))
             if clean:
                 ordered.add(number)
         return ordered
-
-    def _forgiven(
-        self, old: Access, new: Access, shadow: Shadow, cells: Cells, index: Index, number: int, same: Same | None
-    ) -> bool:
-        """Whether a race is none in practice."""
-        if replicated(old, new, shadow, cells, index, number):
-            return self.practised("replicated loads")
-        if not (old.writes and new.writes):
-            return False
-        # Other warps copy other data, even if it happens to be equal.
-        if new.ends is not None and (old.thread is not new.thread or old.ends is None):
-            return False
-        # Last, since comparing the values reads memory.
-        equal = old.copied == new.copied if new.copied is not None else same is not None and same()
-        return equal and self.practised("equal stores")
 
     def _check_replaced(
         self, thread: Thread, knowledge: Knowledge, access: Access, shadow: Shadow, size: int, index: Index, marks: np.ndarray
@@ -380,7 +365,7 @@ class Races:
                     continue
                 if not replicated(old, access, shadow, cells, index, number):
                     self.raced += 1
-                    self.complain(Race(old, access, "wait", shadow, _where(cells, index, number, size)))
+                    self.complain(Race(old, access, "wait", shadow, where(cells, index, number, size)))
 
     def _among_lanes(
         self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, cells: Cells, numbers: set[int]
@@ -403,22 +388,10 @@ class Races:
                 # A lane that comes back to its own place meets nobody there whom it did not meet before.
                 others = now[(now != before) & (now >= 0)]
                 if others.size and (others[:, None] == before).any():
-                    self.complain(Race(old, access, "lanes", shadow, _where(cells, index, number, size)))
+                    self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
 
     def _in_own_memory(self, thread: Thread, old: Access, new: Access, shadow: Shadow) -> bool:
         """Whether threads of one CTA meet in shared memory, behind a cluster barrier at which they have arrived relaxed."""
         if shadow.kind != "shared" or old.thread.cta != new.thread.cta or new.proxy != "generic":
             return False
         return old.over(thread.neighbours) and self.practised("own memory behind a relaxed cluster barrier")
-
-
-def _where(cells: Cells, index: Index, number: int, size: int) -> int:
-    """The first byte of the first piece that has the mark."""
-    marks = cells[index]
-    if marks.ndim > 1:
-        row, column = np.argwhere(marks == number)[0]
-        piece, inside = row, int(column) * (size // marks.shape[1])
-    else:
-        piece, inside = np.flatnonzero(marks == number)[0], 0
-    first = int(piece) + index.start if isinstance(index, slice) else int(np.asarray(index).reshape(-1)[piece])
-    return int(first * size + inside)

@@ -13,6 +13,7 @@ from ...compiled.pieces import distinct
 from ...findings import CheckName
 from ...units.layouts import NO_TILE, Reading, Tile, disagreement, first_step
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
+from ...units.products import Accumulator, Columns
 from ...units.swizzle import SwizzleName
 from ...units.tcgen05.operands import GRANULE
 from .ledger import Access, Cells, Ledger
@@ -26,7 +27,7 @@ class Misreading:
 
     writer: Access
     reader: Access
-    reading: Reading | Tile
+    reading: Reading | Tile | Columns | Accumulator
     written: str
     why: str
     check: CheckName = "layout"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from ..practice import PracticeName
 from .clocks import Clock
 from .ledger import Access, Cells, Ledger
 from .shadow import Index, Shadow
+
+Same = Callable[[], bool]
 
 
 def keep_replaced(sets: Ledger, access: Access, shadow: Shadow, index: Index, size: int, loaded: Cells, clock: Clock) -> None:
@@ -18,6 +23,28 @@ def keep_replaced(sets: Ledger, access: Access, shadow: Shadow, index: Index, si
         if stored or read:
             kept[(rows == (before, stored, read)).all(1)] = sets.replaced(before, stored, read, access, clock)
     cells[index] = kept.reshape(loaded.shape)
+
+
+def forgiven(
+    old: Access,
+    new: Access,
+    shadow: Shadow,
+    cells: Cells,
+    index: Index,
+    number: int,
+    same: Same | None,
+    practised: Callable[[PracticeName], bool],
+) -> bool:
+    """Whether a race is none in practice; `same`: whether what `new` writes is there already."""
+    if replicated(old, new, shadow, cells, index, number):
+        return practised("replicated loads")
+    # Other warps copy other data, even if it happens to be equal.
+    apart = new.ends is not None and (old.thread is not new.thread or old.ends is None)
+    if apart or not (old.writes and new.writes):
+        return False
+    # Last, since comparing the values reads memory.
+    equal = old.copied == new.copied if new.copied is not None else same is not None and same()
+    return equal and practised("equal stores")
 
 
 def replicated(old: Access, new: Access, shadow: Shadow, cells: Cells, index: Index, number: int) -> bool:

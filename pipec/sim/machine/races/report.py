@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import SimulationError, SourceLocation
 from ...findings import CheckName
-from ...units.layouts import Reading
+from ...units.layouts import Reading, Tile
 from ..image import Image
 from ..machine import Machine
 from ..threads.roles import role_of, who
@@ -87,11 +87,11 @@ class Reporter:
         findings.add("grid", key, SimulationError("race", message, side["ptx_line"], side["source"], details))
 
     def misread(self, found: Misreading) -> None:
-        what = (
-            (found.reading.operand, found.reading.descriptor.layout)
-            if isinstance(found.reading, Reading)
-            else found.reading.swizzle
-        )
+        what: object = type(found.reading)
+        if isinstance(found.reading, Reading):
+            what = found.reading.operand, found.reading.descriptor.layout
+        elif isinstance(found.reading, Tile):
+            what = found.reading.swizzle
         findings, key = self.machine.findings, (found.writer.pc, found.reader.pc, what)
         if findings.again(found.check, key):
             return

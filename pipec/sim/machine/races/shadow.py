@@ -138,3 +138,15 @@ class ReadLog:
         for row in self.rows[: self.count]:
             size, offsets = int(row[1]), row[2:]
             yield ledger.members(int(row[0]))[-1], offsets[offsets >= 0] // size, size
+
+
+def where(cells: Cells, index: Index, number: int, size: int) -> int:
+    """The first byte of the first piece that has the mark."""
+    marks = cells[index]
+    if marks.ndim > 1:
+        row, column = np.argwhere(marks == number)[0]
+        piece, inside = row, int(column) * (size // marks.shape[1])
+    else:
+        piece, inside = np.flatnonzero(marks == number)[0], 0
+    first = int(piece) + index.start if isinstance(index, slice) else int(np.asarray(index).reshape(-1)[piece])
+    return int(first * size + inside)

@@ -357,6 +357,10 @@ class Thread:
     def count(self, kind: Agent) -> int:
         return self.issued.get(kind, 0)
 
+    def known_of(self, kind: Agent) -> int:
+        """How many of its operations it has found over."""
+        return self.knowledge.order.get(self.agents.get(kind, -1), 0)
+
     def use_loads(self, time: int) -> None:
         """Registers of `tcgen05.ld` up to its `time` were used, for which chips wait."""
         if time > self.used_loads:

@@ -13,7 +13,8 @@ from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
 from ..image import Image
 from ..machine import Machine
 from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of, unchanged
-from ..races.detector import Same, StrongUse
+from ..races.detector import StrongUse
+from ..races.replaced import Same
 from ..races.thread import Thread
 
 # Which of a warp's active lanes a part of an access belongs to.

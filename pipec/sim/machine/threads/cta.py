@@ -25,7 +25,7 @@ from ..registers import RegisterFile
 from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
 from .divergence import ALL_LANES, Fragment, Wait
-from .groups import Operation, uncommitted
+from .groups import Operation, uncommitted, unwaited
 from .roles import role_of, who
 from .state import WarpState
 
@@ -393,3 +393,8 @@ class Cluster:
         for pc in uncommitted(warp.groups, "bulk"):
             error = SimulationError("undefined", "no cp.async.bulk.commit_group follows this store, so that no wait is for it")
             self.machine.findings.add("commit", pc, warp.located(error, pc))
+        for pc in unwaited(warp.groups, "bulk", warp.thread.known_of("bulk read")):
+            error = SimulationError(
+                "undefined", "no cp.async.bulk.wait_group finds that this store has read its source before its CTA ends"
+            )
+            self.machine.findings.add("exit", pc, warp.located(error, pc))

@@ -26,12 +26,14 @@ class Groups:
     open: list[Operation] = field(default_factory=list)
     committed: list[list[Operation]] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
+    last: int = -1  # the instruction of the last operation that was committed
 
     def copy(self) -> Groups:
-        return Groups(list(self.open), [list(group) for group in self.committed], list(self.marks))
+        return Groups(list(self.open), [list(group) for group in self.committed], list(self.marks), self.last)
 
     def commit(self, issued: int) -> None:
         self.committed.append(self.open)
+        self.last = self.open[-1].pc if self.open else self.last
         self.open = []
         self.marks.append(issued)
 
@@ -54,6 +56,11 @@ class Groups:
 def uncommitted(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind) -> list[int]:
     """The instructions of operations of a kind that are in no group yet."""
     return sorted({operation.pc for (of, _), one in groups.items() if of == kind for operation in one.open})
+
+
+def unwaited(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind, over: int) -> list[int]:
+    """The last instructions that were committed where more operations have been than the first `over`, which waits have found over."""
+    return sorted({one.last for (of, _), one in groups.items() if of == kind and one.last >= 0 and one.marks[-1] > over})
 
 
 def _finished(group: list[Operation], reading_only: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -13,6 +14,7 @@ from ..layouts import Reading
 from ..numbers import numerics as accumulation
 from ..numbers.formats import decode, decompose, integers
 from ..numbers.numerics import Numerics
+from ..products import Accumulator, Product
 from ..protocols import SharedMemory
 from ..swizzle import SwizzleName
 from ..tcgen05.descriptors import MatrixDescriptor
@@ -194,6 +196,13 @@ def shared_operands(instruction: Instruction, a: int | None, b: int) -> tuple[tu
         found.append(Reading("A", decode_descriptor(a), ROWS, what.a_k, size, what.a_mn_major, what.a_format))
     parts = [operand_granules(one.descriptor, one.rows, one.k, one.element_bytes, one.mn_major) for one in found]
     return tuple(found), np.unique(np.concatenate(parts))
+
+
+def product_of(instruction: Instruction, operands: Sequence[Reading], accumulates: bool) -> Product:
+    """Of the operands that `shared_operands` gives."""
+    b, *a = operands
+    signs = instruction.negate_a, instruction.negate_b
+    return Product(Accumulator("the accumulator", instruction.d_format), a[0] if a else None, b, signs, accumulates)
 
 
 def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: SharedMemory) -> np.ndarray:

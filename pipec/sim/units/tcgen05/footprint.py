@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..layouts import Reading
+from ..layouts import SOURCE, Reading
+from ..products import Accumulator, Columns, Product, Scale
 from .cells import CellMap
 from .columns import column_mask
 from .copy import COPY_SHAPES
@@ -31,17 +32,19 @@ from .placement import a_cells, d_cells, data_path_name, metadata_cells, scale_c
 PLACE_LANES = 16
 PLACES = LANES // PLACE_LANES * COLUMNS
 _NOWHERE = np.zeros(0, np.int64)
+_STEP = 32  # bytes of K that one instruction takes
 
 
 @dataclass(frozen=True)
 class Footprint:
     """Places in each CTA of the group: `shared` granules read, `reads` and `writes` in tensor memory; `operands` has what is said of
-    the layout of those in shared memory."""
+    the layout of those in shared memory, and `product` what they are multiplied to (of a copy: from where to where)."""
 
     shared: np.ndarray
     reads: np.ndarray
     writes: np.ndarray
     operands: tuple[Reading, ...] = ()
+    product: Product | None = None
 
 
 # Instructions of a loop are the same again whenever its ring of stages has come around.
@@ -60,6 +63,7 @@ def mma_footprint(
     weight_stationary: bool,
     metadata_address: int | None = None,
     zero_columns: int | None = None,
+    accumulate: bool = True,
 ) -> Footprint:
     """Operands as `mma` takes them. UnitError for the descriptors that `mma` refuses."""
     sparse = metadata_address is not None
@@ -70,10 +74,15 @@ def mma_footprint(
         columns += column_mask(zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift).shift
     operands = [_operand(descriptor, "B", b, columns, descriptor.k)]
     reads = []
+    first = operands[0]
+    left: Reading | Columns = Columns(
+        a, first.k * first.element_bytes * descriptor.stored_k // descriptor.k // 4, descriptor.a_format
+    )
     if a_in_tmem:
         reads.append(places(a_cells(name, rows), *split_address(a)))
     else:
-        operands.append(_operand(descriptor, "A", a, rows, descriptor.stored_k))
+        left = _operand(descriptor, "A", a, rows, descriptor.stored_k)
+        operands.append(left)
     if metadata_address is not None:
         lane, column = split_address(metadata_address)
         cells = metadata_cells(rows, KINDS[kind].element_bytes)
@@ -82,7 +91,13 @@ def mma_footprint(
         reads.append(places(scale_cells(count), *split_address(address)))
     granules = [operand_granules(one.descriptor, one.rows, one.k, one.element_bytes, one.mn_major) for one in operands]
     written = places(d_cells(name, rows, descriptor.n), *split_address(d_address))
-    return Footprint(_union(granules), _union(reads), written, tuple(operands))
+    sum_ = Accumulator(f"the accumulator at tensor address 0x{d_address:x}", descriptor.d_format)
+    scales = None
+    if scale_addresses is not None:
+        bytes_ = descriptor.scale_a_id, descriptor.scale_b_id
+        scales = Scale(scale_addresses[0], bytes_[0]), Scale(scale_addresses[1], bytes_[1])
+    product = Product(sum_, left, first, (descriptor.negate_a, descriptor.negate_b), accumulate, scales)
+    return Footprint(_union(granules), _union(reads), written, tuple(operands), product)
 
 
 @lru_cache(maxsize=256)
@@ -91,10 +106,15 @@ def copy_footprint(shape: str, multicast: str | None, address: int, matrix: int)
     row = COPY_SHAPES.get((shape, multicast))
     if row is None:
         return Footprint(_NOWHERE, _NOWHERE, _NOWHERE)
-    offsets = operand_offsets(decode_matrix_descriptor(matrix), row.rows, row.row_bytes, 1, False)
+    layout = decode_matrix_descriptor(matrix)
+    offsets = operand_offsets(layout, row.rows, row.row_bytes, 1, False)
     lanes = np.array(row.lanes, dtype=np.int64).reshape(-1, 1)
     cells = CellMap.of(lanes, np.arange(row.row_bytes // 4, dtype=np.int64))
-    return Footprint(np.unique(offsets >> 4), _NOWHERE, places(cells, *split_address(address)))
+    source = Reading(SOURCE, layout, row.rows, row.row_bytes, 1, False, "bytes")
+    product = Product(Accumulator(shape, ""), Columns(address, row.row_bytes // 4), source)
+    # Without a swizzle, rows may lie in any way that threads have put them in.
+    operands = (source,) if layout.layout != "none" and row.row_bytes == _STEP else ()
+    return Footprint(np.unique(offsets >> 4), _NOWHERE, places(cells, *split_address(address)), operands, product)
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,155 @@
+"""What an MMA adds to an accumulator, and whether two of them take successive steps of K through one pair of tiles.
+
+Of a wrong field of a descriptor nothing else may tell where threads wrote the operands, or where it says what the elements mean. But a
+kernel takes several steps of K through a tile, and all of them read it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from .layouts import SOURCE, Reading
+
+_ATOMS = {"32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128}
+_ROWS_OF_ATOM = {"128B_ATOM_32B": 4}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """An operand, or what a copy writes, in tensor memory: `step` columns for each step of K."""
+
+    start: int
+    step: int
+    format: str = ""
+
+    def __str__(self) -> str:
+        return f"operand A of {self.format} in tensor memory from column {self.start & 0xFFFF} on"
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """D, called by where it is."""
+
+    place: str
+    format: str
+
+    def __str__(self) -> str:
+        return f"{self.place} as {self.format}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Scale factors of an operand: the address of their columns, and the byte in it."""
+
+    address: int
+    byte: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """`a` None: in registers. `negative`: whether A and B are."""
+
+    d: Accumulator
+    a: Reading | Columns | None
+    b: Reading
+    negative: tuple[bool, bool] = (False, False)
+    accumulates: bool = True
+    scales: tuple[Scale, Scale] | None = None
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """Where one product differs from the one before it: `now` and `before`, and why it should not."""
+
+    check: Literal["layout", "steps"]
+    now: Reading | Columns | Accumulator
+    before: Reading | Columns | Accumulator
+    why: str
+
+
+def unlike(before: Product, now: Product) -> Unlike | None:
+    """What is wrong with `now`, which adds to what `before` did."""
+    if not now.accumulates:
+        return None
+    if before.d.format != now.d.format:
+        return Unlike("layout", now.d, before.d, "one accumulator has elements of one type")
+    pairs = [(first, second) for first, second in ((before.a, now.a), (before.b, now.b)) if first and second]
+    following = [_follows(first, second) for first, second in pairs]
+    if all(following):
+        return _read_otherwise(before, now, pairs)
+    if any(following):
+        behind = next(pair for pair, follows in zip(pairs, following, strict=True) if not follows)
+        return _out_of_step(*behind)
+    return None
+
+
+def _read_otherwise(before: Product, now: Product, pairs: list[tuple[Reading | Columns, Reading | Columns]]) -> Unlike | None:
+    for first, second in pairs:
+        for what, one, other in _properties(first, second):
+            if one != other:
+                return Unlike("layout", second, first, f"these are successive steps of K through one tile, and differ in {what}")
+    for name, one, other in zip("AB", before.negative, now.negative, strict=True):
+        if one != other:
+            why = f"these are successive steps of K through one tile, and one of them negates {name}"
+            first, second = pairs[0] if name == "A" else pairs[-1]
+            return Unlike("steps", second, first, why)
+    if before.scales and now.scales and _apart(before.scales, now.scales):
+        why = "these are successive steps of K through one tile, and the scale factors of A and of B go on by different numbers of bytes"
+        return Unlike("steps", now.b, before.b, why)
+    return None
+
+
+def _apart(before: tuple[Scale, Scale], now: tuple[Scale, Scale]) -> bool:
+    """Whether the scale factors of the operands go on in the same columns, but not alike."""
+    stays = all(first.address == second.address for first, second in zip(before, now, strict=True))
+    a, b = ((second.byte - first.byte) % 4 for first, second in zip(before, now, strict=True))
+    return stays and a != b
+
+
+def _properties(first: Reading | Columns, second: Reading | Columns) -> Iterator[tuple[str, object, object]]:
+    yield "the type of the elements", first.format, second.format
+    if not isinstance(first, Reading) or not isinstance(second, Reading):
+        return
+    yield "which dimension is contiguous", first.mn_major, second.mn_major
+    yield "the swizzle", first.descriptor.layout, second.descriptor.layout
+    yield "the stride", first.descriptor.stride_offset, second.descriptor.stride_offset
+    # Of an operand along K with a swizzle the leading offset says nothing.
+    if first.mn_major or first.descriptor.layout == "none":
+        yield "the leading offset", first.descriptor.leading_offset, second.descriptor.leading_offset
+
+
+def _out_of_step(before: Reading | Columns, now: Reading | Columns) -> Unlike | None:
+    """The other operand has gone on in its tile, and this one has not, although there is more of its rows."""
+    if not isinstance(before, Reading) or not isinstance(now, Reading):
+        return None
+    moved, step, swizzled = now.descriptor.start - before.descriptor.start, _step(before), before.descriptor.layout != "none"
+    # Where the rows of a pattern end, and where there is none, the following step may be anywhere, but not where the last one was.
+    elsewhere = (bool(step) and moved % step != 0) if before.mn_major else _goes_on(before)
+    if not (swizzled and elsewhere) and (moved or before.operand == SOURCE):
+        return None
+    return Unlike("steps", now, before, "the other operand is at the following step of K, and this one is not")
+
+
+def _follows(before: Reading | Columns, now: Reading | Columns) -> bool:
+    """Whether `now` begins where `before` or itself says that the following step of K does."""
+    if isinstance(before, Columns) or isinstance(now, Columns):
+        return isinstance(before, Columns) and isinstance(now, Columns) and now.start - before.start == before.step
+    moved = now.descriptor.start - before.descriptor.start
+    return moved in (_step(one) for one in (before, now) if one.mn_major or _goes_on(before))
+
+
+def _step(reading: Reading) -> int:
+    """Bytes from the beginning of one step of K to that of the following one."""
+    layout, size = reading.descriptor, reading.k * reading.element_bytes
+    if not reading.mn_major:
+        return size if layout.layout != "none" else size // 16 * layout.leading_offset
+    groups = reading.k // _ROWS_OF_ATOM.get(layout.layout, 8)
+    return groups * (layout.leading_offset if layout.layout == "none" else layout.stride_offset)
+
+
+def _goes_on(reading: Reading) -> bool:
+    """Whether the rows of the pattern go on behind this step of K; without a pattern they do."""
+    width, size = _ATOMS.get(reading.descriptor.layout), reading.k * reading.element_bytes
+    return width is None or reading.descriptor.start % width + 2 * size <= width
