@@ -12,35 +12,102 @@ from .library import address_of, available
 
 # Elements of D that are worked on together; their number in a row is a multiple of it.
 WIDTH = 8
-_SHORT, _WIDE, _DOUBLE, _SINGLE = f"<{WIDTH} x i16>", f"<{WIDTH} x i64>", f"<{WIDTH} x double>", f"<{WIDTH} x float>"
-_MASK, _WORD = f"<{WIDTH} x i1>", f"<{WIDTH} x i32>"
+# The same where terms are f32 and sums whole numbers of 32 bits, and K up to which these suffice.
+NARROW_WIDTH, NARROW_DEPTH = 16, 16
+_NARROW_DIGITS = 24
+_LIFT = 1 << 10
 
 
-def _splat(type_: str, value: str) -> str:
-    return f"<{', '.join([f'{type_} {value}'] * WIDTH)}>"
+class _Vectors:
+    """The types of vectors of `width` elements, and constants of them."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.short, self.wide, self.mask, self.word = (f"<{width} x {one}>" for one in ("i16", "i64", "i1", "i32"))
+        self.double, self.single = f"<{width} x double>", f"<{width} x float>"
+
+    def splat(self, type_: str, value: str) -> str:
+        return f"<{', '.join([f'{type_} {value}'] * self.width)}>"
+
+    def all(self, name: str, value: str, element: str) -> str:
+        """Lines that put a scalar into every element of the vector %`name`."""
+        vector = f"<{self.width} x {element}>"
+        return f"""  %{name}.0 = insertelement {vector} poison, {element} {value}, i32 0
+  %{name} = shufflevector {vector} %{name}.0, {vector} poison, {self.word} zeroinitializer"""
 
 
-def _all(name: str, value: str, element: str) -> str:
-    """Lines that put a scalar into every element of the vector %`name`."""
-    vector = f"<{WIDTH} x {element}>"
-    return f"""  %{name}.0 = insertelement {vector} poison, {element} {value}, i32 0
-  %{name} = shufflevector {vector} %{name}.0, {vector} poison, {_WORD} zeroinitializer"""
+# product(a, b, a exponents, b exponents, c, d, M, N, K, fraction bits, mask of the result): a [M, K] and b [K, N] float64 (float32 where it
+# is narrow), the exponents int16, c [M, N] float64 or null, d [M, N] patterns of f32.
+def _exact_sums(v: _Vectors) -> str:
+    """Terms in float64, cut one by one."""
+    return f"""sum:
+  %j = phi i64 [ 0, %scale ], [ %j.next, %sum ]
+  %total = phi {v.double} [ %old.cut, %scale ], [ %total.next, %sum ]
+  %a.index = add i64 %a.first, %j
+  %a.at = getelementptr double, ptr %a, i64 %a.index
+  %a.one = load double, ptr %a.at, align 8
+{v.all("a.all", "%a.one", "double")}
+  %b.row = mul i64 %j, %N
+  %b.index = add i64 %b.row, %n
+  %b.at = getelementptr double, ptr %b, i64 %b.index
+  %b.some = load {v.double}, ptr %b.at, align 8
+  %scaled = fmul {v.double} %a.all, %units
+  %term = fmul {v.double} %scaled, %b.some
+  %cut = call {v.double} @llvm.trunc.v{v.width}f64({v.double} %term)
+  %total.next = fadd {v.double} %total, %cut
+  %j.next = add i64 %j, 1
+  %j.more = icmp slt i64 %j.next, %K
+  br i1 %j.more, label %sum, label %store
+store:
+"""
 
 
-# product(a, b, a exponents, b exponents, c, d, M, N, K, fraction bits, mask of the result): a [M, K] and b [K, N] float64, the
-# exponents int16, c [M, N] float64 or null, d [M, N] patterns of f32.
-_TEXT = f"""
-declare {_DOUBLE} @llvm.trunc.v{WIDTH}f64({_DOUBLE})
-declare {_DOUBLE} @llvm.fabs.v{WIDTH}f64({_DOUBLE})
-declare {_SHORT} @llvm.smax.v{WIDTH}i16({_SHORT}, {_SHORT})
-declare {_WIDE} @llvm.smax.v{WIDTH}i64({_WIDE}, {_WIDE})
-declare {_WIDE} @llvm.smin.v{WIDTH}i64({_WIDE}, {_WIDE})
+def _narrow_sums(v: _Vectors) -> str:
+    """Terms in f32, which holds them exactly, cut by being made whole numbers (`narrow` says when that is the same)."""
+    return f"""sum.start:
+  %empty = icmp slt {v.wide} %products, {v.splat("i64", "-1000")}
+  %units.single = fptrunc {v.double} %units to {v.single}
+  %units.narrow = select {v.mask} %empty, {v.single} zeroinitializer, {v.single} %units.single
+  br label %sum
+sum:
+  %j = phi i64 [ 0, %sum.start ], [ %j.next, %sum ]
+  %total = phi {v.word} [ zeroinitializer, %sum.start ], [ %total.next, %sum ]
+  %a.index = add i64 %a.first, %j
+  %a.at = getelementptr float, ptr %a, i64 %a.index
+  %a.one = load float, ptr %a.at, align 4
+{v.all("a.all", "%a.one", "float")}
+  %b.row = mul i64 %j, %N
+  %b.index = add i64 %b.row, %n
+  %b.at = getelementptr float, ptr %b, i64 %b.index
+  %b.some = load {v.single}, ptr %b.at, align 4
+  %scaled = fmul {v.single} %a.all, %units.narrow
+  %term = fmul {v.single} %scaled, %b.some
+  %cut = fptosi {v.single} %term to {v.word}
+  %total.next = add {v.word} %total, %cut
+  %j.next = add i64 %j, 1
+  %j.more = icmp slt i64 %j.next, %K
+  br i1 %j.more, label %sum, label %store
+store:
+  %total.double = sitofp {v.word} %total.next to {v.double}
+  %total.whole = fadd {v.double} %total.double, %old.cut
+"""
 
-define i32 @NAME(ptr %a, ptr %b, ptr %ea, ptr %eb, ptr %c, ptr %d, i64 %M, i64 %N, i64 %K, i64 %F, i32 %kept) {{
+
+def _text(name: str, narrow: bool) -> str:
+    v = _Vectors(NARROW_WIDTH if narrow else WIDTH)
+    summing, start, total = (_narrow_sums, "sum.start", "total.whole") if narrow else (_exact_sums, "sum", "total.next")
+    return f"""
+declare {v.double} @llvm.trunc.v{v.width}f64({v.double})
+declare {v.double} @llvm.fabs.v{v.width}f64({v.double})
+declare {v.short} @llvm.smax.v{v.width}i16({v.short}, {v.short})
+declare {v.wide} @llvm.smax.v{v.width}i64({v.wide}, {v.wide})
+declare {v.wide} @llvm.smin.v{v.width}i64({v.wide}, {v.wide})
+
+define i32 @{name}(ptr %a, ptr %b, ptr %ea, ptr %eb, ptr %c, ptr %d, i64 %M, i64 %N, i64 %K, i64 %F, i32 %kept) {{
 entry:
   %without = icmp eq ptr %c, null
-{_all("fraction", "%F", "i64")}
-{_all("mask", "%kept", "i32")}
+{v.all("fraction", "%F", "i64")}
+{v.all("mask", "%kept", "i32")}
   br label %row
 row:
   %m = phi i64 [ 0, %entry ], [ %m.next, %row.end ]
@@ -52,91 +119,72 @@ column:
   br label %largest
 largest:
   %k = phi i64 [ 0, %column ], [ %k.next, %largest ]
-  %best = phi {_SHORT} [ {_splat("i16", "-32768")}, %column ], [ %best.next, %largest ]
+  %best = phi {v.short} [ {v.splat("i16", "-32768")}, %column ], [ %best.next, %largest ]
   %ea.index = add i64 %a.first, %k
   %ea.at = getelementptr i16, ptr %ea, i64 %ea.index
   %ea.one = load i16, ptr %ea.at, align 2
-{_all("ea.all", "%ea.one", "i16")}
+{v.all("ea.all", "%ea.one", "i16")}
   %eb.row = mul i64 %k, %N
   %eb.index = add i64 %eb.row, %n
   %eb.at = getelementptr i16, ptr %eb, i64 %eb.index
-  %eb.some = load {_SHORT}, ptr %eb.at, align 2
-  %e.sum = add {_SHORT} %ea.all, %eb.some
-  %best.next = call {_SHORT} @llvm.smax.v{WIDTH}i16({_SHORT} %best, {_SHORT} %e.sum)
+  %eb.some = load {v.short}, ptr %eb.at, align 2
+  %e.sum = add {v.short} %ea.all, %eb.some
+  %best.next = call {v.short} @llvm.smax.v{v.width}i16({v.short} %best, {v.short} %e.sum)
   %k.next = add i64 %k, 1
   %k.more = icmp slt i64 %k.next, %K
   br i1 %k.more, label %largest, label %addend
 addend:
-  %products = sext {_SHORT} %best.next to {_WIDE}
+  %products = sext {v.short} %best.next to {v.wide}
   %d.index = add i64 %d.first, %n
   br i1 %without, label %scale, label %with
 with:
   %c.at = getelementptr double, ptr %c, i64 %d.index
-  %c.some = load {_DOUBLE}, ptr %c.at, align 8
-  %c.bits = bitcast {_DOUBLE} %c.some to {_WIDE}
-  %c.high = lshr {_WIDE} %c.bits, {_splat("i64", "52")}
-  %c.field = and {_WIDE} %c.high, {_splat("i64", "2047")}
-  %c.raw = sub {_WIDE} %c.field, {_splat("i64", "1023")}
-  %c.normal = call {_WIDE} @llvm.smax.v{WIDTH}i64({_WIDE} %c.raw, {_WIDE} {_splat("i64", "-126")})
-  %c.zero = fcmp oeq {_DOUBLE} %c.some, zeroinitializer
-  %c.exponent = select {_MASK} %c.zero, {_WIDE} {_splat("i64", "-8000")}, {_WIDE} %c.normal
-  %c.most = call {_WIDE} @llvm.smax.v{WIDTH}i64({_WIDE} %products, {_WIDE} %c.exponent)
+  %c.some = load {v.double}, ptr %c.at, align 8
+  %c.bits = bitcast {v.double} %c.some to {v.wide}
+  %c.high = lshr {v.wide} %c.bits, {v.splat("i64", "52")}
+  %c.field = and {v.wide} %c.high, {v.splat("i64", "2047")}
+  %c.raw = sub {v.wide} %c.field, {v.splat("i64", "1023")}
+  %c.normal = call {v.wide} @llvm.smax.v{v.width}i64({v.wide} %c.raw, {v.wide} {v.splat("i64", "-126")})
+  %c.zero = fcmp oeq {v.double} %c.some, zeroinitializer
+  %c.exponent = select {v.mask} %c.zero, {v.wide} {v.splat("i64", "-8000")}, {v.wide} %c.normal
+  %c.most = call {v.wide} @llvm.smax.v{v.width}i64({v.wide} %products, {v.wide} %c.exponent)
   br label %scale
 scale:
-  %most = phi {_WIDE} [ %products, %addend ], [ %c.most, %with ]
-  %old = phi {_DOUBLE} [ zeroinitializer, %addend ], [ %c.some, %with ]
-  %nothing = icmp slt {_WIDE} %most, {_splat("i64", "-1000")}
-  %unit = sub {_WIDE} %most, %fraction
-  %shift = select {_MASK} %nothing, {_WIDE} zeroinitializer, {_WIDE} %unit
-  %up.low = sub {_WIDE} zeroinitializer, %shift
-  %up.cut = call {_WIDE} @llvm.smax.v{WIDTH}i64({_WIDE} %up.low, {_WIDE} {_splat("i64", "-1000")})
-  %up = call {_WIDE} @llvm.smin.v{WIDTH}i64({_WIDE} %up.cut, {_WIDE} {_splat("i64", "1000")})
-  %up.biased = add {_WIDE} %up, {_splat("i64", "1023")}
-  %up.bits = shl {_WIDE} %up.biased, {_splat("i64", "52")}
-  %units = bitcast {_WIDE} %up.bits to {_DOUBLE}
-  %down.biased = sub {_WIDE} {_splat("i64", "1023")}, %up
-  %down.bits = shl {_WIDE} %down.biased, {_splat("i64", "52")}
-  %value = bitcast {_WIDE} %down.bits to {_DOUBLE}
-  %old.units = fmul {_DOUBLE} %old, %units
-  %old.cut = call {_DOUBLE} @llvm.trunc.v{WIDTH}f64({_DOUBLE} %old.units)
-  br label %sum
-sum:
-  %j = phi i64 [ 0, %scale ], [ %j.next, %sum ]
-  %total = phi {_DOUBLE} [ %old.cut, %scale ], [ %total.next, %sum ]
-  %a.index = add i64 %a.first, %j
-  %a.at = getelementptr double, ptr %a, i64 %a.index
-  %a.one = load double, ptr %a.at, align 8
-{_all("a.all", "%a.one", "double")}
-  %b.row = mul i64 %j, %N
-  %b.index = add i64 %b.row, %n
-  %b.at = getelementptr double, ptr %b, i64 %b.index
-  %b.some = load {_DOUBLE}, ptr %b.at, align 8
-  %scaled = fmul {_DOUBLE} %a.all, %units
-  %term = fmul {_DOUBLE} %scaled, %b.some
-  %cut = call {_DOUBLE} @llvm.trunc.v{WIDTH}f64({_DOUBLE} %term)
-  %total.next = fadd {_DOUBLE} %total, %cut
-  %j.next = add i64 %j, 1
-  %j.more = icmp slt i64 %j.next, %K
-  br i1 %j.more, label %sum, label %store
-store:
-  %exact.signed = fmul {_DOUBLE} %total.next, %value
-  %exact = fadd {_DOUBLE} %exact.signed, zeroinitializer
-  %rounded = fptrunc {_DOUBLE} %exact to {_SINGLE}
-  %bits = bitcast {_SINGLE} %rounded to {_WORD}
-  %back = fpext {_SINGLE} %rounded to {_DOUBLE}
-  %size.rounded = call {_DOUBLE} @llvm.fabs.v{WIDTH}f64({_DOUBLE} %back)
-  %size.exact = call {_DOUBLE} @llvm.fabs.v{WIDTH}f64({_DOUBLE} %exact)
-  %above = fcmp ogt {_DOUBLE} %size.rounded, %size.exact
-  %fits = fcmp olt {_DOUBLE} %size.exact, {_splat("double", "0x47F0000000000000")}
-  %too.large = and {_MASK} %above, %fits
-  %less = zext {_MASK} %too.large to {_WORD}
-  %cut.bits = sub {_WORD} %bits, %less
-  %kept.bits = and {_WORD} %cut.bits, %mask
-  %is.zero = icmp eq {_WORD} %kept.bits, {_splat("i32", "-2147483648")}
-  %result = select {_MASK} %is.zero, {_WORD} zeroinitializer, {_WORD} %kept.bits
+  %most = phi {v.wide} [ %products, %addend ], [ %c.most, %with ]
+  %old = phi {v.double} [ zeroinitializer, %addend ], [ %c.some, %with ]
+  %nothing = icmp slt {v.wide} %most, {v.splat("i64", "-1000")}
+  %unit = sub {v.wide} %most, %fraction
+  %shift = select {v.mask} %nothing, {v.wide} zeroinitializer, {v.wide} %unit
+  %up.low = sub {v.wide} zeroinitializer, %shift
+  %up.cut = call {v.wide} @llvm.smax.v{v.width}i64({v.wide} %up.low, {v.wide} {v.splat("i64", "-1000")})
+  %up = call {v.wide} @llvm.smin.v{v.width}i64({v.wide} %up.cut, {v.wide} {v.splat("i64", "1000")})
+  %up.biased = add {v.wide} %up, {v.splat("i64", "1023")}
+  %up.bits = shl {v.wide} %up.biased, {v.splat("i64", "52")}
+  %units = bitcast {v.wide} %up.bits to {v.double}
+  %down.biased = sub {v.wide} {v.splat("i64", "1023")}, %up
+  %down.bits = shl {v.wide} %down.biased, {v.splat("i64", "52")}
+  %value = bitcast {v.wide} %down.bits to {v.double}
+  %old.units = fmul {v.double} %old, %units
+  %old.cut = call {v.double} @llvm.trunc.v{v.width}f64({v.double} %old.units)
+  br label %{start}
+{summing(v)}  %exact.signed = fmul {v.double} %{total}, %value
+  %exact = fadd {v.double} %exact.signed, zeroinitializer
+  %rounded = fptrunc {v.double} %exact to {v.single}
+  %bits = bitcast {v.single} %rounded to {v.word}
+  %back = fpext {v.single} %rounded to {v.double}
+  %size.rounded = call {v.double} @llvm.fabs.v{v.width}f64({v.double} %back)
+  %size.exact = call {v.double} @llvm.fabs.v{v.width}f64({v.double} %exact)
+  %above = fcmp ogt {v.double} %size.rounded, %size.exact
+  %fits = fcmp olt {v.double} %size.exact, {v.splat("double", "0x47F0000000000000")}
+  %too.large = and {v.mask} %above, %fits
+  %less = zext {v.mask} %too.large to {v.word}
+  %cut.bits = sub {v.word} %bits, %less
+  %kept.bits = and {v.word} %cut.bits, %mask
+  %is.zero = icmp eq {v.word} %kept.bits, {v.splat("i32", "-2147483648")}
+  %result = select {v.mask} %is.zero, {v.word} zeroinitializer, {v.word} %kept.bits
   %d.at = getelementptr i32, ptr %d, i64 %d.index
-  store {_WORD} %result, ptr %d.at, align 4
-  %n.next = add i64 %n, {WIDTH}
+  store {v.word} %result, ptr %d.at, align 4
+  %n.next = add i64 %n, {v.width}
   %n.more = icmp slt i64 %n.next, %N
   br i1 %n.more, label %column, label %row.end
 row.end:
@@ -148,18 +196,39 @@ done:
 }}
 """
 
+
 Product = Callable[..., int]
 
 
 @functools.cache
-def _product() -> Product:
+def _product(narrow: bool) -> Product:
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 4, ctypes.c_uint32)
-    return prototype(address_of(lambda name: _TEXT.replace("NAME", name)))
+    return prototype(address_of(lambda name: _text(name, narrow)))
 
 
 def multiplies(columns: int) -> bool:
     """Whether `truncated_product` works for so many columns of D."""
     return columns % WIDTH == 0 and available()
+
+
+def _reach(exponents: np.ndarray) -> tuple[int, int]:
+    """The least and the largest exponent; those of zeros do not count."""
+    # Zeros wrap around, above all others.
+    lifted = (exponents + np.int16(_LIFT)).view(np.uint16)
+    return int(lifted.min()) - _LIFT, int(exponents.max())
+
+
+def narrow(a_exponents: np.ndarray, b_exponents: np.ndarray, columns: int, fraction_bits: int) -> bool:
+    """Whether f32 holds all terms, of products of at most 24 bits, and 32 bits their sums, so that both kinds of sums are the same.
+
+    In units of the last bit that stays, a term is below 4 * 2**F, and 16 of them below 2**31. No element may leave f32 where it is
+    multiplied by the units of a sum to which it adds nothing; what falls below f32 there is less than one unit.
+    """
+    if a_exponents.shape[1] > NARROW_DEPTH or columns % NARROW_WIDTH or fraction_bits > 25:
+        return False
+    (a_low, a_high), (b_low, b_high) = _reach(a_exponents), _reach(b_exponents)
+    most = fraction_bits - a_low - b_low + max(a_high, 0)
+    return most < 127 and a_high + b_high < 127
 
 
 def truncated_product(
@@ -170,14 +239,17 @@ def truncated_product(
     c: np.ndarray | None,
     fraction_bits: int,
     mask: int,
+    digits: int = 106,
 ) -> np.ndarray:
     """uint32 patterns of f32 [M, N]: a [M, K] and b [N, K] float64, their exponents int16, c [M, N] or None; N is a multiple of WIDTH.
-    Results are cut to f32, of which the bits of `mask` stay."""
+    Results are cut to f32, of which the bits of `mask` stay. `digits`: bits of a product, at most."""
     (rows, depth), columns = a.shape, len(b)
-    left = np.ascontiguousarray(a, np.float64), np.ascontiguousarray(a_exponents, np.int16)
-    right = np.ascontiguousarray(b.T, np.float64), np.ascontiguousarray(b_exponents.T, np.int16)
+    few = digits <= _NARROW_DIGITS and narrow(a_exponents, b_exponents, columns, fraction_bits)
+    type_ = np.float32 if few else np.float64
+    left = np.ascontiguousarray(a, type_), np.ascontiguousarray(a_exponents, np.int16)
+    right = np.ascontiguousarray(b.T, type_), np.ascontiguousarray(b_exponents.T, np.int16)
     old = None if c is None else np.ascontiguousarray(c, np.float64)
     out = np.empty((rows, columns), np.uint32)
     pointers = [one.ctypes.data for one in (left[0], right[0], left[1], right[1])]
-    _product()(*pointers, None if old is None else old.ctypes.data, out.ctypes.data, rows, columns, depth, fraction_bits, mask)
+    _product(few)(*pointers, None if old is None else old.ctypes.data, out.ctypes.data, rows, columns, depth, fraction_bits, mask)
     return out

@@ -100,11 +100,13 @@ class Decomposed:
     exponent  int16; value = significand * 2**exponent with 1 <= |significand| < 2, or below 1 for subnormals, which keep the
               format's least exponent.  ZERO_EXPONENT for zeros and non-finite values
     lowest    int16; exponent of the lowest set significand bit.  ZERO_LOWEST likewise
+    digits    bits of a significand, at most
     """
 
     value: np.ndarray
     exponent: np.ndarray
     lowest: np.ndarray
+    digits: int = 53
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -115,7 +117,7 @@ class Decomposed:
         return Decomposed(self.value[:, index], self.exponent[:, index], self.lowest[:, index])
 
     def negated(self) -> Decomposed:
-        return Decomposed(-self.value, self.exponent, self.lowest)
+        return Decomposed(-self.value, self.exponent, self.lowest, self.digits)
 
 
 def decode(bits: np.ndarray, format_name: str) -> np.ndarray:
@@ -140,7 +142,7 @@ def decompose(bits: np.ndarray, format_name: str, negate: bool = False) -> Decom
     else:
         index = _index(bits, number_format)
         value, exponent, lowest = _tables(format_name)
-        parts = Decomposed(value[index], exponent[index], lowest[index])
+        parts = Decomposed(value[index], exponent[index], lowest[index], number_format.fraction_bits + 1)
     return parts.negated() if negate else parts
 
 

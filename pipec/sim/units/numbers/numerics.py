@@ -70,7 +70,7 @@ def accumulate(
         bits = round_result(total if c is None else total + c, d_format, None)
     elif d_format == "f32" and multiplies(b.shape[0]) and a.value.size:
         mask = 0xFFFFFFFF << (23 - model.result_bits) & 0xFFFFFFFF
-        bits = truncated_product(a.value, b.value, a.exponent, b.exponent, c, model.fraction_bits, mask)
+        bits = truncated_product(a.value, b.value, a.exponent, b.exponent, c, model.fraction_bits, mask, a.digits + b.digits)
     else:
         bits = round_result(_truncated_sum(a, b, c, model.fraction_bits), d_format, model.result_bits)
     return bits if special is None else _insert_special(bits, special, d_format)
