@@ -55,10 +55,10 @@ def _optimise(module: llvm.ModuleRef) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-def named(write: Callable[[str], str], optimised: bool = False) -> str:
+def named(write: Callable[[str], str], optimised: bool = False, source: str = "") -> str:
     """The name under which machine code finds the function that `write` gives the text of when it is told its name; `optimised` before
-    it is translated, which pays for loops and variables."""
-    key = cache.key_of(_host(), write("f") + "; optimised" * optimised)
+    it is translated, which pays for loops and variables. `source`: what the text follows from, where that is known sooner."""
+    key = cache.key_of(_host(), (source or write("f")) + "; optimised" * optimised)
     name = f"lanes_{key}"
     content = cache.read(_KIND, key)
     if content is None:

@@ -13,8 +13,12 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
+
+from pipec import cache
 
 from .library import named
 
@@ -245,6 +249,16 @@ def text_of(function: Plain, name: str) -> str:
 
 
 @functools.cache
+def _sources() -> str:
+    """What the texts of this folder's functions follow from: all its files. To parse a function takes as long as a short launch."""
+    with suppress(OSError):
+        return cache.key_of(*(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+    return ""
+
+
+@functools.cache
 def machine_code(function: Plain) -> str:
     """The name under which other machine code finds a plain function. There must be something to compile with."""
-    return named(lambda name: text_of(function, name), optimised=True)
+    here = Path(function.__code__.co_filename).parent == Path(__file__).parent and _sources()
+    source = f"{function.__module__}.{function.__qualname__} of {here}" if here else ""
+    return named(lambda name: text_of(function, name), optimised=True, source=source)
