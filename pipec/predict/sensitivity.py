@@ -147,7 +147,7 @@ class _Search:
         for parameter, values in self._steps():
             rings = self._rings(parameter)
             for value in values:
-                if (parameter, value) in self.tried:
+                if (parameter, value) in self.tried or self._answered(parameter, value):
                     continue
                 if rings:
                     work = self._with_stages(dict.fromkeys(rings, value))
@@ -164,6 +164,12 @@ class _Search:
                 if part < 1 / (1 + WORTH) or (part == 1.0 and work.shared_bytes == found.work.shared_bytes):
                     break
         return estimated
+
+    def _answered(self, parameter: str, value: int) -> bool:
+        """Whether a value on the same side was followed: that says what the parameter is worth, and an estimate beside it could only
+        contradict it."""
+        usual = integers(self._state, self._name)[parameter]
+        return any(one.parameter == parameter and (one.value > usual) == (value > usual) for one in self.followed)
 
     def _steps(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """One step up and one down, of parameters that do not say which problem is solved. First come those that are about what the launch
