@@ -131,7 +131,7 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     threads = sum(role.slots.cycles(device) for role in work.roles if _in_loop(role))  # the schedulers are shared
     chain = max((_one_after_the_other(role, device) for role in work.roles), default=0.0)
     engines = max(held * max(products, walking, served, received, issued, threads), chain)
-    used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
+    used = [ring for ring in work.stages if work.uses[ring]]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
     return max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))
 
@@ -149,19 +149,15 @@ def _one_after_the_other(role: RoleWork, device: Device) -> float:
 
 def _around(work: Workload, pipeline: str, device: Device, around: Conditions, engines: float) -> float:
     """Of all uses of a ring, of which the first ones find their stages free: only each later one waits for a stage to come round."""
-    uses, stages = _uses(work, pipeline), work.stages[pipeline]
+    uses, stages = work.uses[pipeline], work.stages[pipeline]
     waiting = max(0.0, uses - stages) / uses
     return max(engines, _round(work, pipeline, device, around) * uses * waiting + engines * (1 - waiting))
-
-
-def _uses(work: Workload, pipeline: str) -> float:
-    return max(load.times for load in work.loads if load.pipeline == pipeline)
 
 
 def _issued(role: RoleWork, device: Device, work: Workload) -> float:
     boxes = sum((device.issue * load.boxes + device.issue_row * load.rows * load.boxes) * load.times for load in role.loads)
     rings = {load.pipeline for load in role.loads}
-    return boxes + device.turn * sum(_uses(work, ring) for ring in rings)
+    return boxes + device.turn * sum(work.uses[ring] for ring in rings)
 
 
 def walk(load: Load, device: Device, around: Conditions) -> float:
@@ -177,7 +173,7 @@ def _round(work: Workload, pipeline: str, device: Device, around: Conditions) ->
     """Cycles for each use of a ring, if it waits for nothing but its stages to come round: the way from one load of a stage to the next,
     by its data and its products, is shared by as many uses as there are stages."""
     loads = [load for load in work.loads if load.pipeline == pipeline]
-    uses, stages = _uses(work, pipeline), work.stages[pipeline]
+    uses, stages = work.uses[pipeline], work.stages[pipeline]
     each = [load.times / uses for load in loads]
     walked = sum(walk(load, device, around) * part for load, part in zip(loads, each, strict=True))
     rows = sum(load.rows * load.boxes * part for load, part in zip(loads, each, strict=True))
@@ -203,7 +199,8 @@ def _epilogues(work: Workload, device: Device) -> tuple[float, float]:
     apart = all(not role.epilogues for role in multiplying) and work.accumulators > 1
     if not apart and len(storing) == 1:
         return storing[0], 0.0
-    return sum(storing), sum(storing) - max(storing) / max(work.tiles, 1.0)
+    last = max(_stored(role, device) / max(role.stored, 1.0) for role in work.roles if role.epilogues)
+    return sum(storing), sum(storing) - last
 
 
 def _stored(role: RoleWork, device: Device) -> float:

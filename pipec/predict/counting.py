@@ -9,18 +9,18 @@ Expressions are worked out with the numbers of one launch, of all blocks at once
 what holds in every launch, in registers that wrap; nothing here decides whether a kernel is right.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from math import ceil, gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipec.arithmetic import MEANINGS
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.walk import subexpressions
+from pipec.predict.many_blocks import Values, applied, first
 from pipec.predict.occupancy import held, launch_registers, shared_bytes, tensor_columns, tile_bytes
-from pipec.predict.tile_loops import operations_in, walks_over_tiles
+from pipec.predict.tile_loops import counts, operations_in, statements_in, walks_over_tiles
 from pipec.predict.work import Slots, instructions, slots, tiles_read
 from pipec.predict.workload import ROW_BYTES, Epilogue, Load, Product, RoleWork, Workload
 from pipec.record import replace
@@ -29,9 +29,6 @@ from pipec.sema import tree
 # Multiprocessors whose requests for the same data the L2 sees as one: three pairs of them (a CPC), to which blocks are dealt in order. Of
 # runs of 2, 4, 6, 8 and 16 blocks this one describes the recorded tiles best.
 _NEIGHBOURS = 6
-
-Number = int | float
-Values = int | float | np.ndarray[Any, Any]
 
 
 def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
@@ -63,7 +60,7 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
             everywhere = np.arange(count) * max(1, prod(grid)) // count
             everywhere[0] = lead
             roles = tuple(map(_averaged, roles, counted(everywhere)))
-    pipelines = {load.pipeline for role in roles for load in role.loads}
+    uses = _uses(roles)
     tensors = {load.tensor for role in roles for load in (*role.loads, *role.reads)}
     return Workload(
         prod(grid),
@@ -73,13 +70,27 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
         launched,
         registers,
         columns,
-        {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in pipelines},
+        {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in uses},
+        uses,
         min((buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.owner is not None), default=2),
         {tensor.name: _tensor_bytes(tensor, sizes) for tensor in kernel.tensors if tensor.name in tensors},
         stays,
         lead,
         roles,
     )
+
+
+def _uses(roles: tuple[RoleWork, ...]) -> dict[str, float]:
+    """How often the block that counts fills a stage of each ring: one acquire may be for the loads of several tensors, and several acquires
+    for the tiles of several roles."""
+    uses: dict[str, float] = {}
+    for role in roles:
+        fills: dict[tuple[str, int], float] = {}
+        for load in role.loads:
+            fills[load.pipeline, load.fill] = max(fills.get((load.pipeline, load.fill), 0.0), load.times)
+        for ring in {ring for ring, _ in fills}:
+            uses[ring] = max(uses.get(ring, 0.0), sum(times for (name, _), times in fills.items() if name == ring))
+    return uses
 
 
 def _even(roles: tuple[RoleWork, ...]) -> bool:
@@ -118,12 +129,7 @@ def _tensor_bytes(tensor: tree.TensorParameter, sizes: Mapping[str, int]) -> int
 
 
 def _whole(value: Values | None) -> int:
-    return 1 if value is None else max(0, int(_first(value)))
-
-
-def _first(value: Values) -> Number:
-    """Of the block that counts."""
-    return value[0] if isinstance(value, np.ndarray) else value
+    return 1 if value is None else max(0, int(first(value)))
 
 
 class Times(NamedTuple):
@@ -133,7 +139,7 @@ class Times(NamedTuple):
     each: Values
 
     def times(self, trips: Values, share: float = 1.0) -> "Times":
-        return Times(self.first * share * float(_first(trips)), self.each * (trips * share))
+        return Times(self.first * share * float(first(trips)), self.each * (trips * share))
 
     def and_then(self, more: "Times") -> "Times":
         return Times(self.first + more.first, self.each + more.each)
@@ -165,6 +171,7 @@ class _Count:
         x, y, z = (self._specials[f"cta.{axis}"] for axis in "xyz")
         self._specials["cta.rank"] = kernel.cluster.rank((x, y, z))  # type: ignore[arg-type]
         self._variables: dict[tree.Variable, Values | None] = {}
+        self._fills: dict[Any, int] = {}  # of the role, the number of each acquire that loads
 
     def registers(self, role: tree.Role) -> int:
         """32-bit registers per thread of the accumulators that a role adds up."""
@@ -214,7 +221,7 @@ class _Count:
         return max(done.values(), default=0.0)
 
     def _walked(self, role: tree.Role) -> Iterator[tuple[tree.Operation, Times]]:
-        self._variables = {}
+        self._variables, self._fills = {}, {}
         self._assigned = {one.variable: one.value for one in operations_in(role.body) if isinstance(one, tree.Assign)}
         return self._walk(role.body, Times(1.0, np.ones(self._together)))
 
@@ -233,12 +240,25 @@ class _Count:
         crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
+        fill = self._fills.setdefault(operation.destination.handle, len(self._fills))
         if tile.dtype.is_scale:  # whole chunks, which lie in memory one after the other
             lines = tile_bytes(tile.rows, tile.columns, tile.dtype.bits) // ROW_BYTES
-            return Load(source.tensor.name, owner, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, requested, 0.0)
+            return Load(source.tensor.name, owner, fill, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, requested, 0.0)
         fleeting = isinstance(operation, tree.TmaLoad) and operation.cache == "evict_first"
         return Load(
-            source.tensor.name, owner, tile.rows, row_bytes, 0.0, 0.0, shared, inside, distinct, requested, crooked, fleeting
+            source.tensor.name,
+            owner,
+            fill,
+            tile.rows,
+            row_bytes,
+            0.0,
+            0.0,
+            shared,
+            inside,
+            distinct,
+            requested,
+            crooked,
+            fleeting,
         )
 
     def _read(self, node: tree.ReadTensor) -> Load:
@@ -251,7 +271,7 @@ class _Count:
         inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
         inside *= min(1.0, columns / (ceil(columns / tile.columns) * tile.columns)) if columns else 1.0
         return Load(
-            tensor.name, "", tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 1.0, 0.0
+            tensor.name, "", 0, tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 1.0, 0.0
         )
 
     def _shared(self, starts: list[Values | None]) -> tuple[float, float]:
@@ -275,8 +295,8 @@ class _Count:
     def _in_cluster(self, start: Values | None) -> int:
         """How many tiles lie side by side that the CTAs of one cluster load."""
         here = [self._specials[f"cluster.{axis}"] for axis in "xyz"]
-        first = np.all([np.broadcast_to(one == _first(one), self._together) for one in here], axis=0)
-        return 1 if start is None else len(np.unique(np.broadcast_to(start, self._together)[first]))
+        leading = np.all([np.broadcast_to(one == first(one), self._together) for one in here], axis=0)
+        return 1 if start is None else len(np.unique(np.broadcast_to(start, self._together)[leading]))
 
     # ----------------------------------------------------------------------------------------------------- statements
 
@@ -287,8 +307,9 @@ class _Count:
                     start, stop = self.value(statement.start), self.value(statement.stop)
                     trips = 1 if start is None or stop is None else np.maximum(0, np.ceil((stop - start) / statement.step))
                     most = int(np.max(trips))
-                    if most > 1 and start is not None and self._varies(statement):
-                        for number, share in _some(most):
+                    some = self._some(statement, most) if most > 1 and start is not None else ()
+                    if some:
+                        for number, share in some:
                             last = np.maximum(0, np.minimum(number, trips - 1))  # of blocks that have fewer
                             self._variables[statement.variable] = start + last * statement.step
                             yield from self._walk(statement.body, times.times(np.asarray(trips) > number, share))
@@ -299,20 +320,46 @@ class _Count:
                 case tree.While() | tree.Elect():
                     yield from self._walk(statement.body, times)
                 case tree.If():
-                    holds = self.value(statement.condition)
-                    taken = statement.then if holds is None or _first(holds) else statement.otherwise
-                    yield from self._walk(taken, times)
+                    yield from self._branch(statement, times)
                 case tree.Assign():
                     self._variables[statement.variable] = self.value(statement.value)
                     yield statement, times
                 case _:
                     yield statement, times
 
-    def _varies(self, loop: tree.For) -> bool:
-        """Whether how often loops in its body run depends on which trip it is."""
-        bounds = (bound for inner in _loops_in(loop.body) for bound in (inner.start, inner.stop))
-        nodes = (node for bound in bounds for node in subexpressions(bound, self._assigned))
-        return any(isinstance(node, tree.ReadVariable) and node.variable == loop.variable for node in nodes)
+    def _branch(self, statement: tree.If, times: Times) -> Iterator[tuple[tree.Operation, Times]]:
+        """Where blocks come to their ends at different trips, each takes its own branch; otherwise all take that of the first one: CTAs of
+        a cluster share the work that one of them does for all."""
+        holds = self.value(statement.condition)
+        if isinstance(holds, np.ndarray) and counts(statement) and self._of_trips(statement.condition):
+            before = dict(self._variables)
+            yield from self._walk(statement.then, times.times(holds))
+            taken, self._variables = self._variables, before
+            yield from self._walk(statement.otherwise, times.times(~holds))
+            for variable in [one for one, value in taken.items() if value is not self._variables.get(one)]:
+                self._variables[variable] = None
+            return
+        yield from self._walk(statement.then if holds is None or first(holds) else statement.otherwise, times)
+
+    def _of_trips(self, condition: tree.Expression) -> bool:
+        """Whether it depends on how far a loop has come, and not on which CTA of its cluster a block is."""
+        nodes = [*subexpressions(condition, self._assigned)]
+        in_cluster = any(isinstance(node, tree.Special) and node.name.startswith("cta.") for node in nodes)
+        return not in_cluster and any(isinstance(node, tree.ReadVariable) for node in nodes)
+
+    def _some(self, loop: tree.For, trips: int) -> tuple[tuple[int, float], ...]:
+        """Trips that are looked at, each with how many it stands for, if what the loop's body does depends on which trip it is. How long
+        other loops run may be different in each; branches differ where tiles run out."""
+        inner = [*statements_in(loop.body)]
+        bounds = (bound for one in inner if isinstance(one, tree.For) for bound in (one.start, one.stop))
+        conditions = (one.condition for one in inner if isinstance(one, tree.If) and counts(one))
+        if self._mentions(bounds, loop.variable):
+            return _spread(trips)
+        return ((0, trips - 1.0), (trips - 1, 1.0)) if self._mentions(conditions, loop.variable) else ()
+
+    def _mentions(self, expressions: Iterator[tree.Expression], variable: tree.Variable) -> bool:
+        nodes = (node for one in expressions for node in subexpressions(one, self._assigned))
+        return any(isinstance(node, tree.ReadVariable) and node.variable == variable for node in nodes)
 
     # ---------------------------------------------------------------------------------------------------- expressions
 
@@ -332,17 +379,17 @@ class _Count:
             case tree.Convert():
                 return self.value(expression.operand)
             case tree.Unary("-"):
-                return _applied("-", 0, self.value(expression.operand))
+                return applied("-", 0, self.value(expression.operand))
             case tree.Unary("not"):
-                return _applied("==", 0, self.value(expression.operand))
+                return applied("==", 0, self.value(expression.operand))
             case tree.Binary():
-                return _applied(expression.operator, self.value(expression.left), self.value(expression.right))
+                return applied(expression.operator, self.value(expression.left), self.value(expression.right))
             case tree.Select():
                 holds = self.value(expression.condition)
-                return None if holds is None else self.value(expression.when_true if _first(holds) else expression.when_false)
+                return None if holds is None else self.value(expression.when_true if first(holds) else expression.when_false)
             case tree.Call() if expression.function in ("min", "max", "ceildiv") and len(expression.arguments) == 2:
                 left, right = (self.value(argument) for argument in expression.arguments)
-                return _applied(expression.function, left, right)
+                return applied(expression.function, left, right)
             case _:
                 return None
 
@@ -366,47 +413,7 @@ def _epilogue(operation: tree.Store | tree.TmaStore) -> Epilogue:
 _LOOKED_AT = 8
 
 
-def _some(trips: int) -> Iterator[tuple[int, float]]:
-    """Of so many trips a few, each with how many it stands for; the last one for itself, since fewer blocks may have it."""
+def _spread(trips: int) -> tuple[tuple[int, float], ...]:
+    """Of so many trips a few; the last one stands for itself, since fewer blocks may have it."""
     few = min(trips - 1, _LOOKED_AT)
-    for number in range(few):
-        yield (2 * number + 1) * (trips - 1) // (2 * few), (trips - 1) / few
-    yield trips - 1, 1.0
-
-
-def _loops_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:
-    for statement in body:
-        match statement:
-            case tree.For():
-                yield statement
-                yield from _loops_in(statement.body)
-            case tree.While() | tree.Elect():
-                yield from _loops_in(statement.body)
-            case tree.If():
-                yield from _loops_in(statement.then)
-                yield from _loops_in(statement.otherwise)
-            case _:
-                pass
-
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    **{name: MEANINGS[name] for name in ("+", "-", "*", "//", "%", "ceildiv", "<", "<=", ">", ">=", "==", "!=")},
-    # Of many blocks at once; whether a branch is taken the first of them says.
-    "min": lambda left, right: np.minimum(left, right) if _several(left, right) else min(left, right),
-    "max": lambda left, right: np.maximum(left, right) if _several(left, right) else max(left, right),
-    "and": lambda left, right: bool(_first(left) and _first(right)),
-    "or": lambda left, right: bool(_first(left) or _first(right)),
-}
-_DIVISIONS = ("//", "%", "ceildiv")
-
-
-def _several(left: Values, right: Values) -> bool:
-    return isinstance(left, np.ndarray) or isinstance(right, np.ndarray)
-
-
-def _applied(operator: str, left: Values | None, right: Values | None) -> Values | None:
-    apply = _OPERATORS.get(operator)
-    if apply is None or left is None or right is None or (operator in _DIVISIONS and not np.all(right)):
-        return None
-    found: Values = apply(left, right)
-    return found
+    return (*(((2 * number + 1) * (trips - 1) // (2 * few), (trips - 1) / few) for number in range(few)), (trips - 1, 1.0))

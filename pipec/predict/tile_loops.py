@@ -46,6 +46,29 @@ def operations_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
                 yield statement
 
 
+def statements_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
+    """All of them, those with bodies before what stands in these."""
+    for statement in body:
+        yield statement
+        match statement:
+            case tree.For() | tree.While() | tree.Elect():
+                yield from statements_in(statement.body)
+            case tree.If():
+                yield from statements_in(statement.then)
+                yield from statements_in(statement.otherwise)
+            case _:
+                pass
+
+
+_COUNTED = tree.TmaLoad | tree.CopyAsync | tree.Mma | tree.RegisterMma | tree.Store | tree.TmaStore
+
+
+@cache
+def counts(branch: tree.If) -> bool:
+    """Whether something stands in its branches that loads, multiplies or stores."""
+    return any(isinstance(one, _COUNTED) for one in operations_in((branch,)))
+
+
 def warpgroups(role: tree.Role) -> int:
     """Warpgroups that multiply in registers go through their role each at its own pace, each with its rows of a tile."""
     multiplies = any(isinstance(operation, tree.RegisterMma) for operation in operations_in(role.body))

@@ -15,12 +15,14 @@ class Load:
     """Tiles of `rows` times `row_bytes` that come through a pipeline: `times` by the first block, `average` by one of those that run first.
 
     `shared`: CTAs of a cluster that one transfer serves. `inside`: the part of the tile's rows that lies in the tensor, on average.
+    `fill` numbers the acquires of its pipeline that load, in each role: loads behind the same one bring parts of one stage.
     `distinct`: of the tiles that blocks running together load first, the part that are not the same; `requested`: the part of them that
     the L2 gives out, where neighbours that ask for the same one are served together.
     """
 
     tensor: str
     pipeline: str
+    fill: int
     rows: int
     row_bytes: int
     times: float
@@ -76,12 +78,17 @@ class RoleWork:
     reads: tuple[Load, ...]  # by the threads themselves, into registers: of no pipeline
     slots: Slots  # of all tiles that the first block's threads evaluate
 
+    @property
+    def stored(self) -> float:
+        """Tiles that it stores, some of them in parts."""
+        return max((one.times for one in self.epilogues), default=0.0)
+
 
 @record
 class Workload:
-    """`blocks` run altogether. `stages` of each pipeline with loads; `accumulators`: stages of the pipelines in tensor memory, the fewest
-    of them. `tensors`: bytes of those that are loaded. `stays`: blocks walk over tiles, so that there are no more than fit. `lead`: the
-    number of the block that has the most to do, of which everything here is counted."""
+    """`blocks` run altogether. `stages` of each pipeline with loads, and its `uses` by the block that is counted; `accumulators`: stages of
+    the pipelines in tensor memory, the fewest of them. `tensors`: bytes of those that are loaded. `stays`: blocks walk over tiles, so that
+    there are no more than fit. `lead`: the number of the block that has the most to do, of which everything here is counted."""
 
     blocks: int
     cluster: int  # blocks that start together, on multiprocessors of one group
@@ -91,6 +98,7 @@ class Workload:
     accumulator_registers: int  # per thread of the role that has most
     columns: int  # of tensor memory
     stages: Mapping[str, int]
+    uses: Mapping[str, float]
     accumulators: int
     tensors: Mapping[str, int]
     stays: bool
@@ -129,8 +137,17 @@ class Workload:
 
     @property
     def tiles(self) -> float:
-        """That the leading block goes over."""
-        return max((one.times for role in self.roles for one in role.epilogues), default=1.0)
+        """That the leading block goes over. Roles that take the stages of a ring in turn have tiles of their own; those that all multiply
+        each stage store parts of the same ones."""
+        stored = [role.stored for role in self.roles if role.epilogues]
+        return sum(stored) if stored and self._in_turn else max(stored, default=1.0)
+
+    @property
+    def _in_turn(self) -> bool:
+        """Whether each stage is for one of several roles that multiply and store: together they multiply no more often than a ring is
+        filled."""
+        multiplied = [max(one.times for one in role.products) for role in self.roles if role.products and role.epilogues]
+        return len(multiplied) > 1 and sum(multiplied) <= max(self.uses.values(), default=0.0)
 
     @property
     def last_wave(self) -> float:

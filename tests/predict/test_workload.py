@@ -52,6 +52,21 @@ def test_all_blocks_together_do_the_whole_product(example: str, size: tuple[int,
     assert flops >= m * n * 2 * k
 
 
+@pytest.mark.parametrize(
+    "example", ["gemm_sm90", "gemm_sm90_persistent", "gemm_sm90_cluster", "gemm_sm90_halves", "gemm_sm90_pingpong"]
+)
+@pytest.mark.parametrize("size", [(256, 28672, 256), (2048, 4096, 512), (768, 8448, 64), (4096, 6144, 192)])
+def test_tiles_that_do_not_come_out_even_are_counted_once(example: str, size: tuple[int, int, int]) -> None:
+    """Some blocks have a tile more than others, and of roles that take turns one has a tile more than the other."""
+    m, n, k = size
+    work = gemm(example, m, n, k, BM=128, BN=128, STAGES=3)
+    assert work.flops == pytest.approx(m * n * 2 * k)
+    halves = 2 if example == "gemm_sm90_halves" else 1
+    most = -(-m * n // (128 * 128 * halves) // work.blocks) if work.stays else 1
+    assert work.tiles == most
+    assert work.uses == {"input": most * k // 64}
+
+
 def test_tiles_that_blocks_share_are_counted_once() -> None:
     """The first 132 blocks in strips of 8 rows of tiles: 8 rows, and 17 columns of which the last is not full."""
     a, b = gemm("gemm_sm90_persistent", 8192, 8192, 8192).loads

@@ -1,0 +1,39 @@
+"""Numbers of one launch that are worked out for all blocks at once: a value is one number, or one for each block."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pipec.arithmetic import MEANINGS
+
+Number = int | float
+Values = int | float | np.ndarray[Any, Any]
+
+
+def first(value: Values) -> Number:
+    """Of the block that counts."""
+    return value[0] if isinstance(value, np.ndarray) else value
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    **{name: MEANINGS[name] for name in ("+", "-", "*", "//", "%", "ceildiv", "<", "<=", ">", ">=", "==", "!=")},
+    # Of many blocks at once; whether a branch is taken the first of them says.
+    "min": lambda left, right: np.minimum(left, right) if _several(left, right) else min(left, right),
+    "max": lambda left, right: np.maximum(left, right) if _several(left, right) else max(left, right),
+    "and": lambda left, right: bool(first(left) and first(right)),
+    "or": lambda left, right: bool(first(left) or first(right)),
+}
+_DIVISIONS = ("//", "%", "ceildiv")
+
+
+def _several(left: Values, right: Values) -> bool:
+    return isinstance(left, np.ndarray) or isinstance(right, np.ndarray)
+
+
+def applied(operator: str, left: Values | None, right: Values | None) -> Values | None:
+    apply = _OPERATORS.get(operator)
+    if apply is None or left is None or right is None or (operator in _DIVISIONS and not np.all(right)):
+        return None
+    found: Values = apply(left, right)
+    return found
