@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from pipec import cache
@@ -161,7 +162,8 @@ def test_without_an_absolute_place_there_is_no_cache(tmp_path: Path, monkeypatch
         assert cache.read("cubin", KEY) is None
     monkeypatch.delenv("PIPEC_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # no HOME, and a user that the system does not know
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user that the system does not know
     assert cache.folder() is None
     assert not list(tmp_path.iterdir())
 
@@ -172,6 +174,17 @@ def test_the_default_is_the_users_cache_folder(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.folder() is not None and tmp_path in cache.folder().parents  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("caches", [None, "", "/", "/caches", "/caches/", "caches", " "])
+@pytest.mark.parametrize("home", [None, "", "/", "/home/user", "/home/user/", "home"])
+def test_the_default_is_that_of_platformdirs(caches: str | None, home: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is not asked where the answer is clear."""
+    monkeypatch.delenv("PIPEC_CACHE_DIR", raising=False)
+    for name, value in (("XDG_CACHE_HOME", caches), ("HOME", home)):
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    expected = Path(platformdirs.user_cache_dir("pipec", appauthor=False))
+    assert cache.folder() == (expected if expected.is_absolute() else None)
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(place: Path) -> None:
