@@ -89,6 +89,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "attention_sm90_roles": (
         {"D": "128", "CAUSAL": "true", "BLOCKS": "1"},
         {"GROUPS": "4", "BLOCKS": "2"},
+        {"GROUPS": "4", "CAUSAL": "true", "BLOCKS": "1"},
         {"CX": "2", "GROUPS": "2", "BLOCKS": "4"},
     ),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),

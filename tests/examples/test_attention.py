@@ -104,7 +104,7 @@ def test_a_maximum_that_grows(grows: int) -> None:
         ("attention", {}),
         ("attention", {"CTAS": "2"}),
         ("attention_sm90_persistent", {"BN": "64", "BLOCKS": "1", "GROUP": "3", "BM": "64"}),
-        ("attention_sm90_roles", {"BN": "64", "BLOCKS": "1", "GROUP": "3", "GROUPS": "2"}),
+        ("attention_sm90_roles", {"BN": "128", "BLOCKS": "1", "GROUP": "3", "GROUPS": "2"}),
     ],
     ids=["attention", "attention-CTAS2", "attention_sm90_persistent", "attention_sm90_roles"],
 )
