@@ -12,7 +12,7 @@ from benchmarks.cublaslt import Candidate, CublasLt, DataType, Product
 from benchmarks.gemm_automatic import plan
 from benchmarks.gemm_build import Built, key, launchers
 from benchmarks.gemm_shapes import Kind, Shape
-from pipec.runtime import Launcher
+from pipec.runtime import Launcher, LaunchOptions
 from pipec.tune.torch_clock import l2_bytes
 
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
@@ -100,7 +100,12 @@ class OfPipec:
     def __call__(self, shape: Shape) -> dict[str, Launch]:
         return {f"pipec {tile.name}": self._launch(key(tile), shape) for tile in plan(shape).contending}
 
-    def _launch(self, name: str, shape: Shape) -> Launch:
+    def serial(self, shape: Shape, name: str) -> Launch:
+        """A tile, each launch of which begins when the one in front has ended."""
+        tile = next(tile for tile in plan(shape).contending if f"pipec {tile.name}" == name)
+        return self._launch(key(tile), shape, LaunchOptions(programmatic=False))
+
+    def _launch(self, name: str, shape: Shape, options: LaunchOptions | None = None) -> Launch:
         kernels = self.launchers[name]
         if isinstance(kernels, str):
             return _refusal(kernels)
@@ -109,7 +114,12 @@ class OfPipec:
         def run(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> None:
             given, stream = between | {"a": a, "b": b, "d": d}, torch.cuda.current_stream()
             for launcher in kernels:
-                launcher([given[argument.name] for argument in launcher.interface.arguments], device="cuda", stream=stream)
+                launcher(
+                    [given[argument.name] for argument in launcher.interface.arguments],
+                    device="cuda",
+                    stream=stream,
+                    options=options,
+                )
 
         return run
 

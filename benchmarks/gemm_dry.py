@@ -63,6 +63,11 @@ class DryField:
     def kernel(self, name: str) -> bool:
         return name in self._kernels
 
+    def serial(self, name: str) -> str:
+        serial = f"{name}, serial"
+        self.true[serial] = 1.01 * self.true[name]
+        return serial
+
     def forget(self, names: Sequence[str]) -> None:
         self.forgotten |= set(names)
 

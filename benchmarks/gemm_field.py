@@ -23,18 +23,18 @@ class Gpu:
     """What is the same for all shapes: libraries and compiled tiles."""
 
     def __init__(self, built: Mapping[str, Built], families: Sequence[Family]) -> None:
-        cublaslt = OfCublasLt()
+        cublaslt, self._pipec = OfCublasLt(), OfPipec(built)
         self.cublaslt_version = cublaslt.version
         everybody: dict[Family, Callable[[Shape], Mapping[str, Launch]]] = {
             "torch": of_torch,
             "cublaslt": cublaslt,
             "triton": of_triton,
-            "pipec": OfPipec(built),
+            "pipec": self._pipec,
         }
         self.families = {family: offer for family, offer in everybody.items() if family in families}
 
     def open(self, shape: Shape) -> "GpuField":
-        return GpuField(shape, self.families)
+        return GpuField(shape, self.families, self._pipec)
 
     def machine(self) -> dict[str, Any]:
         """Device and versions."""
@@ -56,8 +56,8 @@ class Gpu:
 class GpuField:
     """Implements gemm_method.Field."""
 
-    def __init__(self, shape: Shape, families: Mapping[Family, Callable[[Shape], Mapping[str, Launch]]]) -> None:
-        self._shape, self._families = shape, families
+    def __init__(self, shape: Shape, families: Mapping[Family, Callable[[Shape], Mapping[str, Launch]]], pipec: OfPipec) -> None:
+        self._shape, self._families, self._pipec = shape, families, pipec
         self.sets = buffers(shape)
         self._judge = Judge(shape, self.sets)
         self.clock = GpuClock(len(self.sets), max(shape.flops / 600e12, shape.bytes / 3.5e12))
@@ -101,6 +101,12 @@ class GpuField:
 
     def kernel(self, name: str) -> bool:
         return name in self._kernels
+
+    def serial(self, name: str) -> str:
+        serial = f"{name}, serial"
+        if not self._ready(serial, self._pipec.serial(self._shape, name)):
+            raise RuntimeError(f"{serial}: {self._failed[serial]}")
+        return serial
 
     def forget(self, names: Sequence[str]) -> None:
         self.clock.forget(names)

@@ -24,6 +24,7 @@ COLUMNS: dict[str, str] = {
     "dozen": "pipec with the fastest of the dozen kernels and tiles that its model puts first in pipec.library.gemm",
     "tuned": "pipec with the fastest of those that `tune` of pipec.library.gemm measures",
     "any": "pipec with the fastest tile of any example",
+    "serial": "the same, each launch behind the end of the one in front, as those of the others are (no programmatic dependent launch)",
 }
 BASE = "cublaslt"
 _AGAIN = " (again)"  # the base has two turns in a round: the ratio of the two says what a ratio means nothing below
@@ -59,6 +60,10 @@ class Field(Protocol):
 
     def among(self) -> Mapping[str, Collection[str]]:
         """Columns that are the fastest of some of the candidates: "dozen" and "tuned"."""
+        ...
+
+    def serial(self, name: str) -> str:
+        """A further candidate: this one of pipec's without programmatic dependent launch."""
         ...
 
     def forget(self, names: Sequence[str]) -> None:
@@ -101,7 +106,7 @@ def _winners(family: Family, found: Screening, on: Field, fixed: Mapping[str, st
     for column, names in on.among().items():
         if (first := next((name for name in ranked if name in names), None)) is not None:
             chosen[column] = first
-    return chosen | ({} if best is None else {"best": best}) | {"any": found.best}
+    return chosen | ({} if best is None else {"best": best}) | {"any": found.best, "serial": on.serial(found.best)}
 
 
 def _final(columns: Mapping[str, str], clock: Clock, settings: Settings, seed: str) -> Rounds:

@@ -23,7 +23,7 @@ from benchmarks.gemm_shapes import GROUPS
 
 DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/tuning.md")
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-_OURS = ("default", "automatic", "best", "chosen", "any")
+_OURS = ("default", "automatic", "best", "chosen", "any", "serial")
 
 Record = Mapping[str, Any]
 
@@ -69,6 +69,7 @@ _TITLES = {
     "best": "best tile",
     "chosen": "kernel chosen",
     "any": "best example",
+    "serial": "best example, launches one after the other",
 }
 
 

@@ -38,6 +38,7 @@ def test_each_contender_goes_in_with_its_best(measured: tuple[DryField, dict]) -
         offered = {f"pipec {tile.name}" for tile in tiles_of} - row["failed"].keys()
         assert names[column] == next(name for name in row["screened"]["pipec"]["microseconds"] if name in offered)
     assert names["best"].startswith("pipec persistent") and field.kernel(names["best"]) and not field.kernel(names["any"])
+    assert names["serial"] == f"{names['any']}, serial"
 
 
 def test_the_final_rounds_are_shuffled_and_recorded(measured: tuple[DryField, dict]) -> None:
