@@ -17,9 +17,9 @@ from triton.runtime import driver as active
 
 from pipec.isa.targets import WARP, Target
 from pipec.sim import Options, Result
-from pipec.sim.findings import Finding
 from pipec.triton.launcher import Launcher
 from pipec.triton.tensors import Bytes
+from pipec.triton.told_once import ToldOnce
 
 _PTX_VERSION = 90  # what the assemblers of CUDA 13 take; Triton writes the newest it knows otherwise
 
@@ -115,7 +115,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self.capability = target.capability
         self.utils = Utilities(target)
         self.launcher_cls = Launcher
-        self.findings: list[Finding] = []
+        self.findings = ToldOnce()
         self.reachable: list[tuple[object, Bytes]] = []  # tensors, and the memory they lie in
         self.slots = 0
         self._number = next(_NUMBERS)
@@ -155,7 +155,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     def ended(self, result: Result) -> None:
         """Takes what a launch found and took."""
         self.slots += result.statistics.time
-        self.findings += result.findings
+        self.findings.add(result.findings)
 
     # ---------------------------------------------------------------------------------------- what Triton asks
 

@@ -116,3 +116,26 @@ def test_unknown_instruction_is_reported_when_reached():
     with pytest.raises(SimulationError) as caught:
         launch(text.replace("@%p frob", "frob"), block=32)
     assert caught.value.kind == "unsupported" and "frobnicate" in caught.value.message
+
+
+def test_the_end_of_a_c_string_is_no_part_of_the_text():
+    text = HEAD + ".entry k() { ret; }\n"
+    assert parse(text + "\0").functions["k"].instructions == parse(text).functions["k"].instructions
+    with pytest.raises(SimulationError, match="unexpected character"):
+        parse(text.replace("ret", "\0ret"))
+
+
+def test_assembly_in_a_program_has_the_line_where_it_stands():
+    """LLVM goes on counting in the lines of the assembly, whose fourth one would be three lines further down in the source."""
+    text = """.loc 1 20 3 // a.py:20:3
+    // begin inline asm
+    .loc 1 20 3
+    mov.u32 %r1, 0;
+    .loc 1 21 3
+    ld.global.b32 %r1, [%rd1];
+    // end inline asm
+    mov.u32 %r2, %r1;
+    .loc 1 30 3
+    mov.u32 %r2, %r1;"""
+    module = parse(f'{HEAD}.file 1 "a.py"\n.entry k() {{ .reg .b32 %r<3>; .reg .b64 %rd<2>;\n{text}\n}}\n')
+    assert [item.location[1] for item in module.functions["k"].instructions] == [20, 20, 20, 30]

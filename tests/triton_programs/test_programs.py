@@ -315,3 +315,13 @@ def test_what_tensors_answer() -> None:
     copy = x.clone()
     copy.zero_()
     assert x.any() and not copy.any() and np.array_equal(copy.copy_(x), x)
+
+
+def test_what_a_tuned_kernel_does_wrong_in_all_its_forms_is_told_once() -> None:
+    pipec.triton.install(options=Options(trace=False, checks={"race": "warn"}))
+    for warps in (1, 2, 4):
+        kernels.turned_in_place[(2,)](normal(2, 128), N=128, num_warps=warps)
+    found = pipec.triton.findings(clear=True)
+    assert len({one.ptx_line for one in found}) == len(found) <= 2 and all(one.check == "race" for one in found)
+    assert sum(one.count for one in found) >= 3
+    assert pipec.triton.findings() == []

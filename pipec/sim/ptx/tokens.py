@@ -24,6 +24,10 @@ _TOKEN = re.compile(
 )
 
 
+# LLVM counts the lines of assembly in a program's text as if they were lines of its source, behind the one where the text stands. The
+# line before it holds for all of them.
+_INLINE = ("// begin inline asm", "// end inline asm")
+
 TokenKind = Literal["string", "float", "integer", "word", "mark", "end"]
 # The groups of the expression that stand for tokens.
 _KINDS: dict[str | None, TokenKind] = {kind: kind for kind in get_args(TokenKind)}
@@ -38,8 +42,10 @@ class Token(NamedTuple):
 def tokenize(text: str) -> list[Token]:
     """All tokens with 1-based lines, ended by one "end" token."""
     tokens: list[Token] = []
-    position, line, length = 0, 1, len(text)
+    # Compilers that write text as C strings write the end of it, too (NVIDIA's Warp).
+    position, line, length = 0, 1, len(text.rstrip("\0"))
     match = _TOKEN.match
+    inline = skipping = False
     while position < length:
         found = match(text, position)
         if found is None:
@@ -47,10 +53,14 @@ def tokenize(text: str) -> list[Token]:
         kind, lexeme = found.lastgroup, found.group()
         position = found.end()
         if kind == "newline":
-            line += 1
+            line, skipping = line + 1, False
         elif kind == "space":
             line += lexeme.count("\n")
-        else:
+            if lexeme.startswith(_INLINE):
+                inline = lexeme.startswith(_INLINE[0])
+        elif inline and lexeme == ".loc":
+            skipping = True
+        elif not skipping:
             tokens.append(Token(_KINDS[kind], lexeme, line))
     tokens.append(Token("end", "", line))
     return tokens
