@@ -6,6 +6,7 @@ replaced by the least or the greatest number that it can be: the bound then says
 
 from collections.abc import Iterable, Iterator
 
+from pipec.protocol.meanings import is_larger, is_smaller
 from pipec.verify.logic import System
 from pipec.verify.terms import (
     RANGES,
@@ -25,7 +26,6 @@ from pipec.verify.terms import (
     floor,
     scale,
     summed,
-    symbols_in,
     symbols_of,
 )
 
@@ -85,8 +85,8 @@ class Everywhere:
             case Floor(form, divisor):
                 inner = self._form(form, sign)
                 return None if inner is None else floor(inner, divisor)
-            case Choose(condition, yes, no):
-                return self._chosen(condition, self._form(yes, sign), self._form(no, sign), sign)
+            case Choose():
+                return self._chosen(one, sign)
             case Apply(function, (left, right)) if function in _MULTIPLIED:
                 factors = self._factors((left, right), sign)
                 return None if factors is None else atom(Apply(function, tuple(factors)))
@@ -99,12 +99,16 @@ class Everywhere:
                 bounds = RANGES.get(function.rpartition(".")[2])
                 return None if bounds is None else Linear(bounds[0 if sign > 0 else 1])
 
-    def _chosen(self, condition: Formula, yes: Linear | None, no: Linear | None, sign: int) -> Linear | None:
+    def _chosen(self, one: Choose, sign: int) -> Linear | None:
+        yes, no = self._form(one.yes, sign), self._form(one.no, sign)
+        # The smaller of two numbers is at most the one of which something is known; so is what is at least the larger.
+        within = is_smaller(one) if sign < 0 else is_larger(one)
         if yes is None or no is None:
-            return None
-        if all(map(_of_a_launch, symbols_in(condition))) and askable_formula(condition):
-            return choose(condition, yes, no)
-        return choose(decided(Compare("ge", add(no, yes, -1) if sign > 0 else add(yes, no, -1))), yes, no)
+            return yes or no if within else None
+        if askable_formula(one.condition):
+            return choose(one.condition, yes, no)
+        nearer = sign if within else -sign
+        return choose(decided(Compare("ge", add(yes, no, -1) if nearer > 0 else add(no, yes, -1))), yes, no)
 
     def _factors(self, factors: Iterable[Linear], sign: int) -> list[Linear] | None:
         """Bounds of factors none of which is negative."""

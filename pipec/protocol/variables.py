@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 from math import gcd
 
-from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite
+from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons
+from pipec.protocol.meanings import meanings, name_parts
 from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rows import Row, one, scaled
 from pipec.protocol.sample import forms_of, function_of, known_function
-from pipec.record import record
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
     RANGES,
@@ -43,17 +43,6 @@ _RENAMED = 30  # what it costs to replace registers in a value, in combinations 
 _MOST_SPREAD = 1 << 16
 _LARGE = 1 << 30
 _FAR = 1 << 62  # a bound that says nothing
-
-
-@record
-class Choice:
-    """A variable that is one of two rows."""
-
-    variable: int
-    condition: Condition
-    opposite: Condition
-    yes: Row
-    no: Row
 
 
 class Variables:
@@ -91,11 +80,12 @@ class Variables:
         self._rows.clear()
         for form in (*forms, *products, *quotients):
             self.row(form)
+        name_parts(self)
         self.written = self.compared = tuple(self.derived)  # in the network itself
         self.carried = self._carried(network)
         self.spread = _spread(network)
         self.known = self._known(network.facts)
-        self.choices = [*self._choices()]
+        self.meanings = [*meanings(self)]
         # (Products stand for themselves only where they are asked for.)
         self.most_factors = (
             max((len(each.factors) for each in self.number if isinstance(each, Product)), default=1) if products else 1
@@ -262,15 +252,6 @@ class Variables:
                 rows += self._rounded(each)
         return rows
 
-    def _choices(self) -> "Iterator[Choice]":
-        """Choices between sizes whose parts are variables of their own."""
-        for each, variable in list(self.number.items()):
-            if isinstance(each, Choose) and variable not in self.derived:
-                forms = [each.yes, each.no, *forms_of(each.condition)]
-                if all(part in self.number for form in forms for part, _ in form.terms):
-                    condition = self.condition(each.condition)
-                    yield Choice(variable, condition, opposite(condition), self.row(each.yes), self.row(each.no))
-
     def _rounded(self, each: Floor) -> tuple[Row, Row]:
         rest = self.row(add(each.form, atom(each), -each.divisor))
         return rest, (each.divisor - 1 - rest[0], scaled(rest, -1)[1])
@@ -289,7 +270,7 @@ class Variables:
 
     def related(self) -> list[int]:
         """What is made of registers and may be in step with others: quotients, and what another process keeps in a register."""
-        return [n for n in self.compared if n in self.carried or isinstance(self.forms[n].terms[0][0], (Floor, Product))]
+        return [n for n in self.compared if n in self.carried or isinstance(self.forms[n].terms[0][0], (Floor, Product, Choose))]
 
     def multiplied(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Products of rows that are not negative, where they are made of variables that there are."""

@@ -58,6 +58,27 @@ KERNELS: dict[str, Kernel] = {
         [*SHARE, "for k in range(block.x * per, min((block.x + 1) * per, steps)):", "    {p+}"],
         [*SHARE, "for k in range(max(0, min(per, steps - block.x * per))):", "    {p-}"],
     ),
+    "blocks of K in chunks, with what is left in the last one": pair(
+        ["for k in range(N):", "    {p+}"],
+        ["for first in range(0, N, 8):", "    for k in range(min(8, N - first)):", "        {p-}"],
+    ),
+    "one less than a number in memory, where that is positive": Kernel(
+        {"p": (2, "a", "b"), "q": (2, "b", "c")},
+        {
+            "a": ["for j in range(load(ix[block.x])):", "    {p+}"],
+            "b": [
+                "n1 = load(ix[block.x])",
+                "if n1 > 0:",
+                "    {p-}",
+                "    for j in range(n1 - 1):",
+                "        {q+}",
+                "        {p-}",
+                "    {q+}",
+            ],
+            "c": ["for j in range(load(ix[block.x])):", "    {q-}"],
+        },
+        blocks="4",
+    ),
     **{f"the rest of a tile, {how}": in_tiles(body) for how, body in HALVES.items()},
     **{
         f"{parts} parts of tiles of {blocks} blocks against all parts": parts_of_tiles(parts, blocks)

@@ -51,14 +51,18 @@ class Known:
         return None if place.situation.test is None else self.variables.formula(self.places.condition(place.situation))
 
     def settle(self, made: Premises) -> None:
-        """Of a choice between two numbers, which one it is where that is known: of a row of its own nothing would follow."""
-        for choice in self.variables.choices:
-            # It is known already, or was replaced by what it equals.
-            if choice.variable in made.solved:
+        """Of a choice between two numbers, which one it is where that is known, and of what the machine reduces, that it is in range."""
+        # Parts have higher numbers than what is made of them, and are settled first.
+        for meaning in reversed(self.variables.meanings):
+            now = made.reduced(one(meaning.variable))
+            # Facts may say what it equals without saying which of the two it is.
+            if now != one(meaning.variable) and any(now == made.reduced(value) for _, value in meaning.unless):
                 continue
-            for condition, value in ((choice.condition, choice.no), (choice.opposite, choice.yes)):
+            for row in meaning.bounds:
+                made.at_least(row)
+            for condition, value in meaning.unless:
                 if impossible(made, condition):
-                    made.equal(plus(one(choice.variable), value, -1))
+                    made.equal(plus(one(meaning.variable), value, -1))
                     break
 
     def alias(self, made: Premises) -> None:

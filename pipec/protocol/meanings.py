@@ -1,0 +1,90 @@
+"""What variables mean that stand for a choice between two numbers, or for a number that the machine reduces to a type.
+
+Of a variable of its own nothing would follow: it is replaced by what it equals where that is known, and until then has the bounds that
+follow from its meaning.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from pipec.protocol.comparisons import Condition, Joined, opposite
+from pipec.protocol.rows import Row, one, plus, scaled
+from pipec.protocol.sample import forms_of
+from pipec.record import record
+from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Linear, add
+
+
+@record
+class Meaning:
+    """`unless`: conditions, with the row that the variable equals where the condition cannot hold. `bounds`: rows that are not negative."""
+
+    variable: int
+    unless: tuple[tuple[Condition, Row], ...]
+    bounds: tuple[Row, ...] = ()
+
+
+class Rows(Protocol):
+    """Forms as rows of variables (see `Variables`)."""
+
+    @property
+    def number(self) -> dict[Atom, int]: ...
+
+    @property
+    def derived(self) -> dict[int, tuple[int, ...]]: ...
+
+    def row(self, form: Linear) -> Row: ...
+
+    def condition(self, formula: Formula) -> Condition: ...
+
+
+def name_parts(rows: Rows) -> None:
+    """Numbers for what choices are made of in which there are registers."""
+    looked_at = set[Atom]()
+    while new := [each for each, variable in rows.number.items() if variable in rows.derived and each not in looked_at]:
+        looked_at.update(new)
+        for form in (form for each in new for form in _parts(each)):
+            rows.row(form)
+
+
+def meanings(rows: Rows) -> Iterator[Meaning]:
+    """Of the variables whose parts are variables."""
+    for each, variable in list(rows.number.items()):
+        if all(part in rows.number for form in _parts(each) for part, _ in form.terms):
+            yield from _of_atom(rows, each, variable)
+
+
+def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
+    match each:
+        case Choose(condition, yes, no):
+            when = rows.condition(condition)
+            made = (when, rows.row(no)), (opposite(when), rows.row(yes))
+            yield Meaning(variable, made, _bounds(rows, each, variable) if variable in rows.derived else ())
+        case Apply(kind, (form,)) if kind in RANGES:
+            least, most = RANGES[kind]
+            beyond = Compare("ge", add(Linear(least - 1), form, -1)), Compare("ge", add(form, Linear(-most - 1)))
+            yield Meaning(variable, ((Joined(False, tuple(map(rows.condition, beyond))), rows.row(form)),))
+
+
+def _parts(each: Atom) -> Iterable[Linear]:
+    match each:
+        case Choose(condition, yes, no):
+            return yes, no, *forms_of(condition)
+        case Apply(kind, (form,)) if kind in RANGES:
+            return (form,)
+        case _:
+            return ()
+
+
+def _bounds(rows: Rows, each: Choose, variable: int) -> tuple[Row, ...]:
+    """The smaller of two numbers is at most each of them, the larger at least."""
+    sign = 1 if is_larger(each) else -1 if is_smaller(each) else 0
+    return tuple(scaled(plus(one(variable), rows.row(part), -1), sign) for part in (each.yes, each.no)) if sign else ()
+
+
+def is_larger(each: Choose) -> bool:
+    """Whether it is the larger of its two numbers."""
+    return each.condition == Compare("ge", add(each.yes, each.no, -1))
+
+
+def is_smaller(each: Choose) -> bool:
+    return each.condition == Compare("ge", add(each.no, each.yes, -1))
