@@ -18,7 +18,7 @@ from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
 from pipec.verify.reader.processes.turns import walks
-from pipec.verify.reader.processes.walk import Walk
+from pipec.verify.reader.processes.walk import Crowded, Walk
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,
     Interface,
@@ -118,6 +118,7 @@ class Reading:
 
         # What the same threads of another CTA of the cluster had to have generalised.
         self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
+        self.crowded: set[tuple[int, ...]] = set()  # threads of which a walk came to many states
 
         graph = Graph(self.kernel)
         prologue = Flow(graph, _PROLOGUE, prologue=True)
@@ -228,9 +229,12 @@ class Reading:
     ) -> tuple[Machine, Walk, Unreadable | None]:
         machine = Machine(self.around, threads, rank, name)
         machine.waited = waited
-        walk = Walk(flow, machine, name, hints)
+        walk = Walk(flow, machine, name, hints, remembering=threads in self.crowded)
         try:
             walk.run()
+        except Crowded:
+            self.crowded.add(threads)
+            return self._attempt(flow, threads, rank, name, waited, {})
         except Unreadable as failure:
             return machine, walk, failure
         return machine, walk, None

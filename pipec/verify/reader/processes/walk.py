@@ -35,7 +35,8 @@ from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
-MOST_STATES = 2_000  # the largest class of the examples has 117; what searches and checks is slow long before memory is full
+MOST_STATES = 2_000  # the largest class of the examples has 157; what searches and checks is slow long before memory is full
+_MANY_STATES = 160  # from which on it is worth to know how a branch came out that is asked again
 # What is kept only where an instruction can still follow that asks for it.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
 _INITIALISING = frozenset({Kind.INIT})
@@ -48,11 +49,20 @@ _name = attrgetter("name")
 _DRAWING = ("ld", "vote", "bar", "barrier")  # what finds something new each time
 
 
-class Walk(Parted):
-    """The automaton of `threads` of the CTA of `rank`."""
+class Crowded(Exception):
+    """A walk has come to many states."""
 
-    def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
+
+class Walk(Parted):
+    """The automaton of `threads` of the CTA of `rank`.
+
+    `remembering`: behind an undecided branch its predicate is known, so that who asks it again goes the same way. Without that the other
+    way is followed too, with registers in combinations that never are (a stage still to be released where none was taken), which may be
+    many. But it tells states apart, most of which differ in nothing else; so it is done where there are many without it."""
+
+    def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None, *, remembering: bool = True) -> None:
         super().__init__(flow, machine, name, hints)
+        self.remembering = remembering
         self.held: set[int] = set()  # at the ends
         self._kept: dict[tuple[int, int], tuple[tuple[str, ...], bool, frozenset[object]]] = {}
         self.nodes: list[Node] = []
@@ -94,6 +104,8 @@ class Walk(Parted):
         while self.at < len(self.nodes):
             self._expand(self.nodes[self.at])
             self.at += 1
+            if len(self.nodes) > _MANY_STATES and not self.remembering:
+                raise Crowded
             if len(self.nodes) > MOST_STATES:
                 raise Unreadable(self.flow.kernel.line, f"more than {MOST_STATES} states")
 
@@ -137,8 +149,23 @@ class Walk(Parted):
             node.edges.append(self._go(block, node.index + 1, dict(node.env), node.trail, Path()))
             return
         known = {name: value for name, value in node.env.items() if name is not ASKED}
-        for after in block.next:
-            node.edges.append(self._enter(after, dict(known), (node.trail, -1, block.number), Path()))
+        remembers = self.remembering and self._asked_again(block, known)
+        for taken, after in zip((True, False), block.next, strict=True):
+            env = dict(known)
+            if remembers and block.branch is not None:
+                env[block.branch.predicate] = int(taken != block.branch.negated)
+            node.edges.append(self._enter(after, env, (node.trail, -1, block.number), Path()))
+
+    def _asked_again(self, block: Block, env: Env) -> bool:
+        """Whether the predicate of an undecided branch asks of counters and is still there behind it."""
+        assert block.branch is not None and block.branch.predicate
+        name = block.branch.predicate
+        if not self._registers_in(env[name]):
+            return False
+        bit, blocks = self.flow.bits[name], self.flow.blocks
+        again = any(bit & blocks[after].live for after in block.next if after != EXIT)
+        # At the first block of a loop it would be a number in one turn and a question in another.
+        return again and not any(bit & one.carried & one.live and block.number in one.loop for one in blocks)
 
     def _pass(self, act: Act, env: Env, path: Path) -> None:
         """The cursor moves on, and with it what is a function of it."""
