@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from unittest.mock import patch
 
 import numpy as np
@@ -19,8 +20,10 @@ from pipec.protocol import refute as refuting
 from pipec.protocol.effort import Effort
 from pipec.protocol.judge import Judgement
 from pipec.protocol.prove import prove
+from pipec.protocol.sample import Numbers
+from pipec.protocol.tried import Launches, small_sizes
 from pipec.sim import Options, SimulationError, launch
-from pipec.verify.network import Wait
+from pipec.verify.network import Network, Wait
 
 # What the statement is about. Others (a text that the simulator does not take, a race) say nothing of it.
 WRONG = frozenset({"deadlock", "step_limit", "undefined", "uninitialised", "byte_mismatch", "leaked_tmem"})
@@ -83,8 +86,12 @@ def _waits_for_the_exited(found: Judgement) -> bool:
 
 def _said(ptx: str) -> Judgement:
     """Proofs that are not found soon are given up: what is not proved contradicts nothing."""
-    with patch.object(judging, "prove", partial(prove, effort=_SOON)), patch.object(refuting, "_MOST_RUNS", _RUNS):
+    with patch.object(judging, "prove", partial(prove, effort=_SOON)), patch.object(refuting, "small_sizes", _few_sizes):
         return judging.judge(ptx, "k")
+
+
+def _few_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
+    return islice(small_sizes(network, launches), _RUNS)
 
 
 def _sizes(seed: int) -> list[Mapping[str, int]]:
