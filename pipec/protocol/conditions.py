@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter
 from pipec.record import replace
-from pipec.verify.conditions import GRID, condition_data, launchable
+from pipec.verify.conditions import GRID, condition_data, launchable, met
 from pipec.verify.terms import Formula, Linear, Symbol, atom, substituted
+
+_USUAL = 100  # a size of which a launch has many
 
 
 def with_conditions(interface: KernelInterface, assumed: Sequence[Formula]) -> KernelInterface | None:
@@ -16,6 +18,8 @@ def with_conditions(interface: KernelInterface, assumed: Sequence[Formula]) -> K
     names |= {f"%nctaid.{axis}": here for here, axis in zip(GRID, "xyz", strict=True)}
     values: dict[Symbol, Linear] = {Symbol(symbol): atom(Symbol(name)) for symbol, name in names.items()}
     conditions = [substituted(one, values) for one in assumed]
-    if not all(launchable(one, frozenset(names.values())) for one in conditions):
+    # What is asked keeps numbers far beyond any array within 32 bits; a condition by which arrays must be empty would prove nothing.
+    usual = dict.fromkeys(names.values(), _USUAL)
+    if not all(launchable(one, frozenset(names.values())) and met(one, usual) for one in conditions):
         return None
     return replace(interface, conditions=(*interface.conditions, *map(condition_data, conditions)))

@@ -1,7 +1,8 @@
 """What a launch can be asked so that a bound holds in each of its blocks, whatever they find in memory.
 
-A launch has many blocks and knows nothing of what they load. So where a bound names a block's place, or a value found in memory, that is
-replaced by the least or the greatest number that it can be: the bound then says more, and is about sizes alone.
+A launch has many blocks and knows nothing of what they load. So where a bound names a block's place, that is replaced by the least or the
+greatest number that it can be, and the smaller of a size and a value found in memory by the size: the bound then says more, and is about
+sizes alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -93,11 +94,9 @@ class Everywhere:
             case Product((left, right)):
                 factors = self._factors((atom(left), atom(right)), sign)
                 return None if factors is None else atom(Apply(_WIDE, tuple(factors)))
-            case Product():
+            case Product() | Apply():
+                # Of what stands in memory only its type is known: a bound made of that would leave sizes at which nothing is read.
                 return None
-            case Apply(function, _):
-                bounds = RANGES.get(function.rpartition(".")[2])
-                return None if bounds is None else Linear(bounds[0 if sign > 0 else 1])
 
     def _chosen(self, one: Choose, sign: int) -> Linear | None:
         yes, no = self._form(one.yes, sign), self._form(one.no, sign)

@@ -133,18 +133,35 @@ def test_a_window_that_ends_at_the_block() -> None:
     assert not state.failed, state.diagnostics
 
 
-def test_what_only_memory_says_is_asked_of_no_launch() -> None:
-    """`load(...) + 63` wraps where a number near 2^31 stands in memory: no condition of sizes excludes that, and none that excludes all
-    sizes is one."""
-    text = """kernel k(ix: tensor[i32, M]):
+LOADED = """kernel k(ix: tensor[i32, M]):
     grid(4)
     p = ProducerConsumerPipeline(stages=2)
     role a(warps=1) produces p:
-        for j in range((load(ix[block.x]) + 63) // 64):
+        for j in range({a}):
             p.producer_signal_and_step()
     role b(warps=1) consumes p:
-        for j in range(ceildiv(load(ix[block.x]), 64)):
+        for j in range({b}):
             p.consumer_signal_and_step()
 """
-    state = compile_source(Source("loaded.pipe", text), Options("sm_100a", allow_undecided=True))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("(load(ix[block.x]) + 63) // 64", "ceildiv(load(ix[block.x]), 64)"),
+        ("0, load(ix[0]), 64", "0, load(ix[0]), 64"),
+        ("load(ix[0]), load(ix[1])", "load(ix[1]) - load(ix[0])"),
+    ],
+)
+def test_what_only_memory_says_is_asked_of_no_launch(a: str, b: str) -> None:
+    """What is loaded may be a number near 2^31, and wraps then. No condition of sizes excludes that but one by which nothing is loaded, as
+    the tensor is empty: that would be no proof of what the kernel is for."""
+    state = compile_source(Source("loaded.pipe", LOADED.format(a=a, b=b)), Options("sm_100a", allow_undecided=True))
     assert state.protocol["k"].outcome == "open"
+
+
+def test_what_a_size_bounds_is_asked_of_the_launch() -> None:
+    bounds = "0, min(load(ix[block.x]), M), 64"
+    state = compile_source(Source("loaded.pipe", LOADED.format(a=bounds, b=bounds)), Options("sm_100a"))
+    assert not state.failed, state.diagnostics
+    assert "M <= 2147483584" in state.protocol["k"].sentence
