@@ -194,16 +194,17 @@ def _prove(state: Compilation) -> None:
 
 def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Judgement) -> tuple[str, Verdict, Judgement]:
     """What the proof assumes of sizes becomes part of how the kernel is called, and the proof is checked on the text that says so."""
-    from pipec.protocol.conditions import with_conditions
+    from pipec.protocol.conditions import why_unasked, with_conditions
     from pipec.protocol.explain import proved, undecided
     from pipec.protocol.judge import confirmed
     from pipec.ptx.normalise import with_interface
 
     assert state.plans is not None and state.ptx is not None
     plan = state.plans[number]
-    interface = with_conditions(plan.interface, judgement.certificate.assumes if judgement.certificate else ())
+    assumed = judgement.certificate.assumes if judgement.certificate else ()
+    interface = with_conditions(plan.interface, assumed)
     if interface is None:
-        found = Judgement(judgement.network, why="the proof needs a condition that no launch can check")
+        found = Judgement(judgement.network, why=why_unasked(assumed))
         return ptx, undecided(found), found
     ptx = with_interface(ptx, interface)
     found = confirmed(ptx, judgement)

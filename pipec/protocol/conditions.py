@@ -4,9 +4,12 @@ from collections.abc import Sequence
 
 from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter
 from pipec.record import replace
-from pipec.verify.conditions import GRID, condition_data, launchable, met
+from pipec.verify.conditions import GRID, condition_data, functions_in, launchable, met
 from pipec.verify.terms import Formula, Linear, Symbol, atom, substituted
 
+# Why a condition is not asked of a launch.
+UNASKED = "the proof needs a condition that no launch can check"
+FROM_MEMORY = "what is read here may be a number near 2^31, and arithmetic on it wrap at 32 bits"
 _USUAL = 100  # a size of which a launch has many
 
 
@@ -23,3 +26,7 @@ def with_conditions(interface: KernelInterface, assumed: Sequence[Formula]) -> K
     if not all(launchable(one, frozenset(names.values())) and met(one, usual) for one in conditions):
         return None
     return replace(interface, conditions=(*interface.conditions, *map(condition_data, conditions)))
+
+
+def why_unasked(assumed: Sequence[Formula]) -> str:
+    return FROM_MEMORY if any(name.startswith("ld.") for one in assumed for name, _ in functions_in(one)) else UNASKED

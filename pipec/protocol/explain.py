@@ -10,8 +10,8 @@ from pipec.diag.message import Message, Sink
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
-from pipec.kir.plan.roles import operations
-from pipec.protocol.conditions import with_conditions
+from pipec.kir.plan.roles import expressions, operations
+from pipec.protocol.conditions import FROM_MEMORY, with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
 from pipec.protocol.ranges import TILES
@@ -102,6 +102,7 @@ _GIVEN_UP = {
 }
 
 
+_BOUND_WHAT_IS_READ = "bound it by a size, `min(load(...), N)`, and count turns rounded up by `ceildiv`, which does not wrap"
 _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
 
 
@@ -124,6 +125,9 @@ def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> Message:
     skip = next((one for role in kernel.roles for one in operations(role) if isinstance(one, tree.Skip)), None)
     if skip is not None and why == PARITY_TAKEN_FOR_ANOTHER:
         return _taken_too_early(skip, at)
+    read = next((each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement)), None)
+    if why == FROM_MEMORY and read is not None:
+        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=why, advice=_BOUND_WHAT_IS_READ, at=read.span)
     advice = (
         "let the loops of both sides have the same bounds" if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
     )

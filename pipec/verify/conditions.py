@@ -100,16 +100,17 @@ def names_in(condition: Formula) -> list[str]:
 def launchable(condition: Formula, names: frozenset[str]) -> bool:
     """Whether a launch can check it: it is about these names, and has no functions but products."""
     return {*names_in(condition)} <= names and all(
-        function in _PRODUCTS and count == 2 for function, count in _functions(condition)
+        function in _PRODUCTS and count == 2 for function, count in functions_in(condition)
     )
 
 
-def _functions(formula: Formula) -> set[tuple[str, int]]:
+def functions_in(formula: Formula) -> set[tuple[str, int]]:
+    """The functions, each with the number of its arguments."""
     match formula:
         case Compare(_, form):
             return set().union(*(_functions_of(one) for one, _ in form.terms))
         case Both(parts) | Either(parts):
-            return set().union(*map(_functions, parts))
+            return set().union(*map(functions_in, parts))
 
 
 def _functions_of(one: Atom) -> set[tuple[str, int]]:
@@ -117,10 +118,10 @@ def _functions_of(one: Atom) -> set[tuple[str, int]]:
         case Symbol():
             return set()
         case Floor(form, _):
-            return _functions(Compare("eq", form))
+            return functions_in(Compare("eq", form))
         case Choose(condition, yes, no):
-            return _functions(condition) | _functions(Compare("eq", yes)) | _functions(Compare("eq", no))
+            return functions_in(condition) | functions_in(Compare("eq", yes)) | functions_in(Compare("eq", no))
         case Apply(function, arguments):
-            return {(function, len(arguments))}.union(*(_functions(Compare("eq", each)) for each in arguments))
+            return {(function, len(arguments))}.union(*(functions_in(Compare("eq", each)) for each in arguments))
         case Product(factors):
             return {("product", len(factors))}
