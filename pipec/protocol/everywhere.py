@@ -7,7 +7,6 @@ sizes alone.
 
 from collections.abc import Iterable, Iterator
 
-from pipec.protocol.meanings import is_larger, is_smaller
 from pipec.verify.logic import System
 from pipec.verify.terms import (
     RANGES,
@@ -25,6 +24,8 @@ from pipec.verify.terms import (
     choose,
     decided,
     floor,
+    is_larger,
+    is_smaller,
     scale,
     summed,
     symbols_of,

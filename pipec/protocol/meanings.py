@@ -11,7 +11,7 @@ from pipec.protocol.comparisons import Condition, Joined, opposite
 from pipec.protocol.rows import Row, one, plus, scaled
 from pipec.protocol.sample import forms_of
 from pipec.record import record
-from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Linear, add
+from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Linear, add, is_larger, is_smaller
 
 
 @record
@@ -79,12 +79,3 @@ def _bounds(rows: Rows, each: Choose, variable: int) -> tuple[Row, ...]:
     """The smaller of two numbers is at most each of them, the larger at least."""
     sign = 1 if is_larger(each) else -1 if is_smaller(each) else 0
     return tuple(scaled(plus(one(variable), rows.row(part), -1), sign) for part in (each.yes, each.no)) if sign else ()
-
-
-def is_larger(each: Choose) -> bool:
-    """Whether it is the larger of its two numbers."""
-    return each.condition == Compare("ge", add(each.yes, each.no, -1))
-
-
-def is_smaller(each: Choose) -> bool:
-    return each.condition == Compare("ge", add(each.no, each.yes, -1))

@@ -29,6 +29,8 @@ from pipec.verify.terms import (
     add,
     atom,
     factors_of,
+    is_larger,
+    is_smaller,
     product,
     scale,
     substitute,
@@ -119,7 +121,7 @@ class Definitions(Inequalities):
         return self._excluded(add(Linear(least - 1), form, -1))
 
     def _between(self, form: Linear, asked: frozenset[Atom] = frozenset()) -> tuple[float, float]:
-        """`asked`: the quotients whose bounds are being asked for."""
+        """`asked`: the quotients and choices whose bounds are being asked for."""
         low: float = form.constant
         high: float = form.constant
         for one, times in form.terms:
@@ -144,6 +146,9 @@ class Definitions(Inequalities):
                 # No inequality bounds it by itself; what is divided may be bounded.
                 down, up = self._between(known.form, asked | {known})
                 from_, to = max(from_, _divided(down, known.divisor)), min(to, _divided(up, known.divisor))
+            elif isinstance(known, Choose) and known not in asked and (from_ == -inf or to == inf):
+                down, up = _chosen(known, *(self._between(each, asked | {known}) for each in (known.yes, known.no)))
+                from_, to = max(from_, down), min(to, up)
             low, high = low + times * (from_ if times > 0 else to), high + times * (to if times > 0 else from_)
         return low, high
 
@@ -261,6 +266,13 @@ def _machines(part: Atom, form: Linear) -> bool:
 
 def _divided(bound: float, divisor: int) -> float:
     return bound if abs(bound) == inf else bound // divisor
+
+
+def _chosen(known: Choose, yes: tuple[float, float], no: tuple[float, float]) -> tuple[float, float]:
+    """Between which numbers one of two lies that lie between these."""
+    least = max(yes[0], no[0]) if is_larger(known) else min(yes[0], no[0])
+    most = min(yes[1], no[1]) if is_smaller(known) else max(yes[1], no[1])
+    return least, most
 
 
 def _corners(bounds: Iterable[tuple[float, float]]) -> tuple[float, float]:

@@ -326,6 +326,15 @@ def symbols_in(formula: Formula) -> frozenset[Symbol]:
             return frozenset().union(*(symbols_in(part) for part in parts))
 
 
+def is_larger(chosen: Choose) -> bool:
+    """Whether it is the larger of its two numbers."""
+    return chosen.condition == Compare("ge", add(chosen.yes, chosen.no, -1))
+
+
+def is_smaller(chosen: Choose) -> bool:
+    return chosen.condition == Compare("ge", add(chosen.no, chosen.yes, -1))
+
+
 def bounds_by_choice(chosen: Choose) -> tuple[tuple[float, float], tuple[float, float]]:
     """Between which numbers `yes` and `no` lie because of the condition under which they are taken."""
     yes, no = (-inf, inf), (-inf, inf)

@@ -15,6 +15,11 @@ def pair(a: Lines, b: Lines, blocks: str = "8") -> Kernel:
 
 
 TILES = ["for t in range(block.x, M, grid.x):"]
+KEYS = {
+    "by steps": "for j in range(0, n1, 64):",
+    "rounded up": "for j in range(ceildiv(n1, 64)):",
+    "rounded up by hand": "for j in range((n1 + 63) // 64):",
+}
 HALVES = {  # two turns in one, and what is left behind them
     "from where the whole ones end": [
         "full = N // 2 * 2",
@@ -77,6 +82,17 @@ KERNELS: dict[str, Kernel] = {
             ],
             "c": ["for j in range(load(ix[block.x])):", "    {q-}"],
         },
+        blocks="4",
+    ),
+    **{
+        f"keys up to a length in memory and no more than there are, {one} and {other}": pair(
+            ["n1 = min(load(ix[block.x]), M)", KEYS[one], "    {p+}"], ["n1 = min(M, load(ix[block.x]))", KEYS[other], "    {p-}"]
+        )
+        for one, other in (("by steps", "by steps"), ("by steps", "rounded up"), ("rounded up by hand", "by steps"))
+    },
+    "keys of each tile up to a length in memory": pair(
+        ["for t in range(block.x, M, 4):", "    n1 = min(load(ix[t]), N)", f"    {KEYS['by steps']}", "        {p+}"],
+        ["for t in range(block.x, M, 4):", "    for j in range(ceildiv(min(load(ix[t]), N), 64)):", "        {p-}"],
         blocks="4",
     ),
     **{f"the rest of a tile, {how}": in_tiles(body) for how, body in HALVES.items()},

@@ -1,11 +1,13 @@
 """What is known in a place, and what follows from it."""
 
+from collections.abc import Iterator
+
 from pipec.protocol.comparisons import Comparison, Condition, substituted
 from pipec.protocol.deduction import assume, certain, impossible
 from pipec.protocol.invariants import Facts
 from pipec.protocol.premises import Premises
 from pipec.protocol.program import Program, Values
-from pipec.protocol.rows import one, plus
+from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
 from pipec.verify.logic import System
@@ -14,6 +16,8 @@ from pipec.verify.terms import Compare, Formula
 _MOST_ASSUMED = 16
 _SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
 _FAR = 1 << 30
+_MOST_BOUNDED = 4  # bounds of each other: a counter's by a choice, and that by a size
+_MOST_BOUNDS = 24
 
 
 class Known:
@@ -175,26 +179,32 @@ class Known:
         those that would do the weakest."""
         if not isinstance(required, Comparison) or required.relation != "ge":
             return None
-        row = having.reduced(required.row)
-        needed = {variable: times for variable, times in row[1] if not self.variables.is_size(variable)}
-        # Without a counter in it, what is required is itself a bound of sizes.
-        found = [] if needed else [row]
         rows = [(constant, terms) for terms, constant in having.least.items()]
         # A size may be known by what a counter is: that is a bound of the counter, too.
         rows += [plus(one(size), value, -1) for size, value in having.solved.items() if self.variables.is_size(size)]
-        for constant, terms in rows:
-            # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
-            times = next((needed[variable] // c for variable, c in terms if variable in needed), 0)
-            if times > 0:
-                found.append(plus(row, (constant, terms), -times))
-        forms = [
-            self.variables.form(rest)
-            for rest in found
-            if rest[1] and rest[0] > _FAR and all(self.variables.is_size(each) for each, _ in rest[1])
-        ]
+        forms = list(map(self.variables.form, self._of_sizes(having.reduced(required.row), rows)))
         if not forms:
             return None
         # What a launch can check comes first; of these, a stronger bound would refuse launches for which the proof holds, too.
         asked = [bound for bound in map(self.program.everywhere.bound, forms) if bound is not None]
         bound = Compare("ge", max(asked or forms, key=lambda form: form.constant))
         return None if System([*self.program.facts, *self.when]).extended([bound]).impossible() else bound
+
+    def _of_sizes(self, required: Row, rows: list[Row]) -> list[Row]:
+        """Bounds of sizes from which the row follows by those of counters, or of what is made of counters."""
+        bounds = [required]
+        for _ in range(_MOST_BOUNDED):
+            of_sizes = [row for row in bounds if all(self.variables.is_size(variable) for variable, _ in row[1])]
+            if of_sizes:
+                return [row for row in of_sizes if row[1] and row[0] > _FAR]
+            bounds = list(dict.fromkeys(made for row in bounds for made in self._bounded(row, rows)))[:_MOST_BOUNDS]
+        return []
+
+    def _bounded(self, required: Row, rows: list[Row]) -> Iterator[Row]:
+        """From which it follows by one more row each."""
+        needed = {variable: times for variable, times in required[1] if not self.variables.is_size(variable)}
+        for constant, terms in rows:
+            # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
+            times = next((needed[variable] // c for variable, c in terms if variable in needed), 0)
+            if times > 0:
+                yield plus(required, (constant, terms), -times)
