@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,14 +12,41 @@ from ...machine.memory.spaces import SharedMemory
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneValues
+from ...units.tcgen05.operands import unpack_little_endian
 from ..decode import Decoder, instruction
 from .loadstore import shared_addresses
 
 
+@dataclass(frozen=True)
+class ByteMatrix:
+    """A shape of matrices of bytes: `rows` of 16, each at an address of its own; `places` has of each lane's bytes, in the order of its
+    registers, which byte of the matrix they are. Figures alone define them in the PTX ISA; these are CuTe's (copy_traits_sm100.hpp)."""
+
+    rows: int
+    registers: int
+    most: int  # matrices of one instruction
+    transposed: bool
+    places: Addresses
+
+
+def _byte_places(rows: Addresses, columns: Addresses) -> Addresses:
+    return (16 * rows + columns).astype(np.int64)
+
+
+_BYTE = np.arange(8)
+_LOW, _HIGH, _LAST = _BYTE % 2, _BYTE // 2 % 2, _BYTE // 4  # the bits of the number of a byte among those of a lane
+_LANE, _GROUP = LANE[:, None] % 4, LANE[:, None] // 4
+_BYTE_LOADS = {
+    "m8n16": ByteMatrix(8, 1, 4, False, _byte_places(_GROUP, 4 * _LANE + _BYTE[:4])),
+    "m16n16": ByteMatrix(16, 2, 2, True, _byte_places(4 * _LANE + _LOW + 2 * _LAST, _GROUP + 8 * _HIGH)),
+}
+_BYTE_STORES = {"m16n8": ByteMatrix(8, 1, 4, True, _byte_places(2 * _LANE + _LOW[:4], _GROUP + 8 * _HIGH[:4]))}
+# Elements of fewer bits, packed in the first bytes of a row, become bytes with zeros above: (bits, bytes of a row).
+_PACKED = {"b6x16_p32": (6, 12), "b4x16_p64": (4, 8)}
+
+
 def _form(d: Decoder) -> tuple[int, bool, bool]:
     """(matrices, transposed, generic address)"""
-    d.flag("sync")
-    d.flag("aligned")
     d.require("m8n8")
     count = int(d.require("x1", "x2", "x4")[1:])
     transposed = d.flag("trans")
@@ -42,14 +71,80 @@ def _flat_places(transposed: bool) -> Addresses:
     return np.stack([8 * row + column for row, column in halves], axis=1).reshape(-1)
 
 
+def _byte_form(d: Decoder, shapes: Mapping[str, ByteMatrix]) -> tuple[ByteMatrix, int, tuple[int, int] | None, bool] | None:
+    """(shape, matrices, packed elements, generic address); None for another shape."""
+    d.flag("sync")
+    d.flag("aligned")
+    name = d.choose(*shapes)
+    if name is None:
+        return None
+    shape, count = shapes[name], int(d.require("x1", "x2", "x4")[1:])
+    if count > shape.most:
+        d.fail(f".{name} takes at most .x{shape.most}", "malformed")
+    if d.flag("trans") != shape.transposed:
+        d.fail(f".{name} needs .trans" if shape.transposed else f".{name} takes no .trans", "malformed")
+    generic = d.choose("shared", "shared::cta") is None
+    packed = _PACKED[d.require(*_PACKED)] if d.flag("b8x16") else None
+    if packed is None and not shape.transposed:
+        d.fail(f".{name} needs .b8x16", "malformed")
+    if packed is None and [type_.name for type_ in d.types()] != ["b8"]:
+        d.fail(f".{name} is of .b8", "malformed")
+    return shape, count, packed, generic
+
+
+def _load_bytes(d: Decoder, shape: ByteMatrix, count: int, packed: tuple[int, int] | None, generic: bool) -> Execute:
+    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    if len(writers) != count * shape.registers:
+        d.fail(f"needs {count * shape.registers} registers", "malformed")
+    read, (bits, size) = shared_addresses(d, 1, generic), packed or (8, 16)
+
+    def execute(warp: Warp) -> None:
+        offsets = warp.cta.own_pieces(read(warp)[: shape.rows * count], 16, "ldmatrix")
+        shared = warp.cta.shared
+        if warp.watched is not None:
+            warp.cta.machine.races.load(warp.watched, shared.shadow, offsets // 16, 16)
+        data = shared.load((offsets[:, None] + np.arange(size)).reshape(-1), 1).reshape(-1, size)
+        elements = data if bits == 8 else unpack_little_endian(data, bits)
+        lanes = elements.reshape(count, -1)[:, shape.places.reshape(-1)].reshape(count, LANES, 4 * shape.registers)
+        words = np.ascontiguousarray(lanes).view(np.uint32)
+        for number, write in enumerate(writers):
+            matrix, register = divmod(number, shape.registers)
+            write(warp, np.ascontiguousarray(words[matrix, :, register]))
+
+    return execute
+
+
+def _store_bytes(d: Decoder, shape: ByteMatrix, count: int, generic: bool) -> Execute:
+    read, readers = shared_addresses(d, 0, generic), [d.source(item, TYPES["b32"]) for item in d.vector(1)]
+    if len(readers) != count:
+        d.fail(f"needs {count} registers", "malformed")
+
+    def execute(warp: Warp) -> None:
+        cta = warp.cta
+        offsets = cta.own_pieces(read(warp)[: shape.rows * count], 16, "stmatrix")
+        values = np.empty((count, 16 * shape.rows), np.uint8)
+        held = np.ascontiguousarray(np.stack([value(warp) for value in readers]), np.uint32)
+        values[:, shape.places.reshape(-1)] = held.view(np.uint8)
+        rows = values.reshape(-1, 16)
+        if warp.watched is not None:
+            warp.watched.lay_out(offsets)
+            same = functools.partial(_stored, cta.shared, offsets, rows)
+            cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16, same)
+        cta.machine.progress += cta.shared.store((offsets[:, None] + np.arange(16)).reshape(-1), rows.reshape(-1), 1)
+
+    return execute
+
+
 def _stored(shared: SharedMemory, offsets: Addresses, rows: LaneValues) -> bool:
     """Whether all of it is there already."""
-    found = shared.load_words(offsets, rows.dtype, 8, None)
+    found = shared.load_words(offsets, rows.dtype, rows.shape[1], None)
     return found is not None and bool((found == rows).all())
 
 
 @instruction("ldmatrix")
 def load_matrix(d: Decoder) -> Execute:
+    if (of_bytes := _byte_form(d, _BYTE_LOADS)) is not None:
+        return _load_bytes(d, *of_bytes)
     count, transposed, generic = _form(d)
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
     read = shared_addresses(d, 1, generic)
@@ -72,6 +167,11 @@ def load_matrix(d: Decoder) -> Execute:
 
 @instruction("stmatrix")
 def store_matrix(d: Decoder) -> Execute:
+    if (of_bytes := _byte_form(d, _BYTE_STORES)) is not None:
+        shape, count, packed, generic = of_bytes
+        if packed is not None:
+            d.fail("stores no packed elements", "malformed")
+        return _store_bytes(d, shape, count, generic)
     count, transposed, generic = _form(d)
     places = _flat_places(transposed)
     read, readers = shared_addresses(d, 0, generic), [d.source(item, TYPES["b32"]) for item in d.vector(1)]
