@@ -82,11 +82,14 @@ class Facts:
         for row in directions:
             least = min(evaluated(row, numbers) for numbers in self.points)
             if least >= -_SLACK:
-                self._bound(plus(row, (-min(least, _LIFT), ())), row[0])
+                self._bound(row, -min(least, _LIFT))
 
-    def _bound(self, row: Row, written: int) -> None:
-        constant, terms = tight(row)
+    def _bound(self, row: Row, more: int) -> None:
+        """`more`: by how much the constant differs from how the row is written."""
+        constant, terms = tight(plus(row, (more, ())))
         if terms:
+            # Both in the same unit: of `3 * i + 4294967296` the constants in between are no few.
+            written = tight(row)[0]
             options = self.options.setdefault(terms, [])
             options += [each for each in range(min(constant, written), written + _SLACK + 1) if each not in options]
             if constant < self.bounds.get(terms, constant + 1):
@@ -106,7 +109,7 @@ class Facts:
                     break
                 found = slack
             if found is not None:
-                self._bound(plus(row, (found, ())), row[0])
+                self._bound(row, found)
 
     def weaken(self, having: Premises, values: Mapping[int, Row]) -> bool:
         """To what holds on this way too; whether that changed anything."""
