@@ -44,18 +44,19 @@ _PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.VOTE, Kind.SIGN, Kind.CLUSTER_
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
-def read(ptx: str, kernel: str | None = None, limit: int | None = None) -> Network:
+def read(ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises Unreadable, and nothing else.
 
-    `limit`: of arithmetic.LIMITS, beyond which forms are folded up. Each gives a network that says what the text does.
+    `limit`: of arithmetic.LIMITS, beyond which forms are folded up; `as_read`: as of Arithmetic. Each gives a network that says what the text
+    does.
     """
-    return reading_of(ptx, kernel, limit).network
+    return reading_of(ptx, kernel, limit, as_read=as_read).network
 
 
-def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None) -> "Reading":
+def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False) -> "Reading":
     """The same, with what makes it cheap to read the text once more when launches have been promised to keep to more."""
     try:
-        return Reading(ptx, kernel, limit)
+        return Reading(ptx, kernel, limit, as_read=as_read)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -65,12 +66,16 @@ def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None) ->
 
 
 def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
-    """With one limit after the other, as long as that makes a difference."""
+    """With one limit after the other, as long as that makes a difference, and then with what the machine reads, if it does."""
+    apart = False
     for limit in LIMITS:
         reading = reading_of(ptx, kernel, limit)
         yield reading
+        apart |= reading.arithmetic.apart
         if reading.arithmetic.widest <= min(LIMITS):
-            return
+            break
+    if apart:
+        yield reading_of(ptx, kernel, as_read=True)
 
 
 def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
@@ -82,7 +87,7 @@ def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
 class Reading:
     """An entry of a text, read: `network`."""
 
-    def __init__(self, ptx: str, name: str | None, limit: int | None = None) -> None:
+    def __init__(self, ptx: str, name: str | None, limit: int | None = None, *, as_read: bool = False) -> None:
         self.ptx = ptx
         self.kernel = kernel_of(ptx, name)
         self.interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
@@ -101,7 +106,9 @@ class Reading:
         if not 0 < x * y * z <= MOST_CTAS:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
         self.ranges = _ranges(self.kernel, self.interface)
-        self.arithmetic = Arithmetic(self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit)
+        self.arithmetic = Arithmetic(
+            self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit, as_read=as_read
+        )
         nothing = Barriers({}, (), ())
         pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
         self.around = Surroundings(
@@ -170,7 +177,7 @@ class Reading:
         interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
-            return read(ptx, self.kernel.name, self.arithmetic.limit)
+            return read(ptx, self.kernel.name, self.arithmetic.limit, as_read=self.arithmetic.as_read)
         return self._assembled(interface, self.network.assumptions)
 
     def _assembled(self, interface: Interface, assumed: tuple[Assumption, ...]) -> Network:

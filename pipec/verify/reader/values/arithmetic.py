@@ -38,6 +38,7 @@ from pipec.verify.terms import (
 # Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
 # that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
 LIMITS = (72, 24)
+_SOURCE = (1 << 31) - 1  # the largest `i32`
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
@@ -52,15 +53,22 @@ class Arithmetic:
     `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more. `limit`:
     one of LIMITS; `widest`: how many parts the largest form had that was met, counted a little further than the limit. `folds`: by the
     names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
-    proved rests on these; runs at given sizes compute with them.
+    proved rests on these; runs at given sizes compute with them. `as_read`: what is made of a counter and read without a sign, or in part,
+    is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
+    was such a number.
     """
 
     def __init__(
-        self, ranges: dict[str, tuple[int, int]], checked: frozenset[str] = frozenset(), limit: int | None = None
+        self,
+        ranges: dict[str, tuple[int, int]],
+        checked: frozenset[str] = frozenset(),
+        limit: int | None = None,
+        *,
+        as_read: bool = False,
     ) -> None:
         self.ranges, self.checked = ranges, checked
-        self.limit = LIMITS[0] if limit is None else limit
-        self.widest = 0
+        self.limit, self.as_read = LIMITS[0] if limit is None else limit, as_read
+        self.widest, self.apart = 0, False
         self.folds: Folds = {}
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
@@ -255,6 +263,11 @@ class Arithmetic:
             return self._within(whole, low, high, otherwise, compared)
         if not (has_counter(form) if compared else only_counters(form)) and not self._usually(form, low, high):
             return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
+        # Bits that are read without a sign, or in part, are no arithmetic that leaves the 32 bits of the source's numbers.
+        if low == 0 or high < _SOURCE:
+            self.apart = True
+            if self.as_read:
+                return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         if least < low:
             self._requires.append(Compare("ge", add(form, Linear(-low))))
         if most > high:

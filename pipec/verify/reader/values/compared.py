@@ -46,12 +46,13 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 def _between(how: Reading, op: Operation, forms: list[Linear]) -> Formula | None:
     """Whether a number lies between two constants, which compilers ask of what is left of it by the smaller one, without a sign."""
     form, most = forms[0], forms[1].constant & (1 << op.width) - 1
-    if op.signed or op.how not in _UP_TO or forms[1].terms or form.constant >= 0 or how.bounds(form)[0] >= 0:
+    if how.as_read or op.signed or op.how not in _UP_TO or forms[1].terms or form.constant >= 0 or how.bounds(form)[0] >= 0:
         return None
     less, beyond = _UP_TO[op.how]
     low, high = -form.constant, most - less - form.constant
     if not low <= high < 1 << op.width - 1:
         return None
+    how.apart = True
     number = how.read(Linear(0, form.terms), Operation(op.name, op.how, op.width, True, 1), True)
     inside = both(Compare("ge", add(number, Linear(-low))), Compare("ge", add(Linear(high), number, -1)))
     return negate(inside) if beyond else inside

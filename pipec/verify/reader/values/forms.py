@@ -32,6 +32,9 @@ from pipec.verify.terms import (
 class Reading(Protocol):
     """Forms as numbers of a width, and between which numbers they lie (see Arithmetic)."""
 
+    as_read: bool
+    apart: bool
+
     def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear: ...
 
     def bounds(self, form: Linear) -> tuple[float, float]: ...
