@@ -1,6 +1,7 @@
 """Searches sizes at which processes wait for ever: runs of the network, the smallest sizes first.
 
-One order of steps stands for all, so that a run that ends stuck at some sizes is stuck at these sizes on the machine, too. What is not
+One order of steps stands for all, so that a run that ends stuck at some sizes is stuck at these sizes on the machine, too, if arrivals
+have counted towards the phases that they are meant for, and nobody waits so far ahead that a parity lets him pass. What is not
 known of a launch (what memory holds, which blocks a scheduler hands out) has a range of values, and a run ends without an answer where
 a branch depends on which of them it is. CTAs of a cluster that are alike stand for one: where they signal each other, their places in
 the grid are not known.
@@ -15,7 +16,7 @@ from pipec.protocol.structure import orders
 from pipec.protocol.tried import LARGE, Launches, large_sizes, small_sizes
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
-from pipec.verify.network import Arrive, Edge, End, Network, Test
+from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
 from pipec.verify.terms import Symbol
 
 _MOST_STEPS = 12_000  # of one run; those of all runs have a budget
@@ -86,7 +87,7 @@ def _run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pair
             else:
                 edge = schedule.step(at, process)
         except Stuck:
-            return _stuck(at, sizes), True
+            return (None, False) if _miscounted(at) or _passes(at) else (_stuck(at, sizes), True)
         except Refused as why:
             return _stuck(at, sizes, str(why)), True
         allowed = [certain(one, known) for one in edge.requires]
@@ -98,6 +99,39 @@ def _run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pair
         if edge.values:
             known.update(_assigned(edge, known))
     return None, False
+
+
+def _miscounted(at: Configuration) -> bool:
+    """Whether the machine completes a phase that lacks something here: it counts arrivals towards the phase that is open, whichever they
+    are meant for."""
+    arrived: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by barrier: uses with what has come of them
+    for (ring, use), (arrivals, *_) in at.partial.items():
+        arrived.setdefault((ring, use % at.network.rings[ring].stages), []).append((use, arrivals))
+    return any(
+        _later(at, ring, min(uses)[0]) or len(uses) > 1 and sum(arrivals for _, arrivals in uses) >= at.count(ring)
+        for (ring, _), uses in arrived.items()
+    )
+
+
+def _later(at: Configuration, ring: int, use: int) -> bool:
+    """Whether a later phase of the same barrier is complete."""
+    stages = at.network.rings[ring].stages
+    return any(at.complete(ring, one) for one in range(use + stages, at.done[ring].bit_length(), stages))
+
+
+def _passes(at: Configuration) -> bool:
+    """Whether somebody who waits finds the parity that he looks for: an odd number of phases before his has still to come."""
+    for process in range(len(at.places)):
+        action = at.action(process)
+        if not isinstance(action, Wait) or at.network.rings[action.use.ring].kind != "mbarrier":
+            continue
+        ring, use = action.use.ring, at.use(process, action.use)
+        stages, missing = at.network.rings[ring].stages, 0
+        while not at.complete(ring, use):
+            use, missing = use - stages, missing + 1
+        if missing and missing % 2 == 0:
+            return True
+    return False
 
 
 def _assigned(edge: Edge, known: dict[Symbol, Range]) -> dict[Symbol, Range]:

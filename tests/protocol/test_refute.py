@@ -1,9 +1,13 @@
 """Sizes at which roles wait for ever are found whatever the roles ask, and only where some launch gets there."""
 
+import numpy as np
 import pytest
 
 from pipec.driver import Compilation, Options, compile_source
+from pipec.protocol.judge import judge
 from pipec.protocol.ranges import ANYTHING, TILES, certain, range_of
+from pipec.runtime import LaunchOptions, launch
+from pipec.sim import Options as Simulation
 from pipec.source import Source
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Symbol, add, atom
 
@@ -153,3 +157,77 @@ def test_a_bit_that_only_the_largest_sizes_have() -> None:
 """
     (told,) = compile_source(Source("bit.pipe", source), Options("sm_100a")).diagnostics
     assert told.code == "E0602" and "M = 1073741824" in told.title
+
+
+# ---------------------------------------------------------------------------------------- what the machine counts otherwise
+
+AHEAD = """kernel k(y: tensor[f32, 8, 32], z: tensor[f32, 8, 32], n: i32):
+    grid(1)
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 8, 32]), stages=1)
+    role load(warps=1) produces ring:
+        for i in range(n):
+            with ring.produce() as s:
+                write(s.x, fill(1.0, f32, 8, 32))
+            with ring.produce() as s:
+                write(s.x, fill(1.0, f32, 8, 32))
+    role a(warps=1) consumes ring:
+        for i in range(n):
+            with ring.consume() as s:
+                store.direct(z[0, 0], s.x)
+            ring.skip()
+    role b(warps=1) consumes ring:
+        for i in range(n + 1):
+            ring.skip()
+            with ring.consume() as s:
+                store.direct(y[0, 0], s.x)
+"""
+
+
+def test_a_wait_for_the_phase_after_next_does_not_block() -> None:
+    """It finds the parity that it looks for, and reads what nobody has written: no role waits for ever."""
+    assert [one.code for one in compile_source(Source("k.pipe", AHEAD), Options()).diagnostics] == ["E0604"]
+    state = compile_source(Source("k.pipe", AHEAD), Options(unchecked=True))
+    assert state.plans is not None and state.ptx is not None
+    options = LaunchOptions(Simulation(checks={"race": "off", "uninitialised": "off"}))
+    given = {"y": np.zeros((8, 32), np.float32), "z": np.zeros((8, 32), np.float32), "n": 0}
+    launch(state.plans[0].interface, state.ptx, given, device="sim", options=options)
+
+
+COUNTED = """.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k() .reqntid 64, 1, 1
+{
+  .reg .pred %p<9>;
+  .reg .b32 %r<9>;
+  .shared .align 8 .b64 bar[2];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, %laneid;
+  mov.u32 %r3, bar;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra START;
+  mbarrier.init.shared::cta.b64 [%r3], {count};
+START:
+  barrier.sync 0;
+  setp.ge.u32 %p2, %r1, 32;
+  @%p2 bra WAIT;
+  setp.ge.u32 %p3, %r2, 7;
+  @%p3 bra ALL;
+  mbarrier.arrive.shared::cta.b64 _, [%r3];
+ALL:
+  mbarrier.arrive.shared::cta.b64 _, [%r3];
+  bra END;
+WAIT:
+  mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r3], 0;
+  @!%p4 bra WAIT;
+END:
+  exit;
+}
+"""
+
+
+@pytest.mark.parametrize(("count", "refuted"), [(32, False), (40, True)])
+def test_arrivals_count_towards_the_phase_that_is_open(count: int, refuted: bool) -> None:
+    """Seven lanes arrive, and then all 32: the phase of 32 is complete, whichever of them was meant for it."""
+    found = judge(COUNTED.replace("{count}", str(count)), "k")
+    assert (found.deadlock is not None) is refuted

@@ -47,8 +47,8 @@ _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 def read(ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises Unreadable, and nothing else.
 
-    `limit`: of arithmetic.LIMITS, beyond which forms are folded up; `as_read`: as of Arithmetic. Each gives a network that says what the text
-    does.
+    `limit`: of arithmetic.LIMITS, beyond which forms are folded up; `as_read`: as of Arithmetic. Each gives a network that says what the
+    text does.
     """
     return reading_of(ptx, kernel, limit, as_read=as_read).network
 
