@@ -99,8 +99,8 @@ def examples() -> dict[str, Callable[[], object]]:
     quiet = LaunchOptions(simulation=Options(trace=False))
     bf16 = ml_dtypes.bfloat16
 
-    def gemm(size: int) -> Callable[[], object]:
-        kernel = pipec.compile(ROOT / "examples" / "gemm.pipe")["gemm"]
+    def gemm(size: int, name: str = "gemm") -> Callable[[], object]:
+        kernel = pipec.compile(ROOT / "examples" / f"{name}.pipe")[name]
         a, b = (normal(size, size, dtype=bf16) for _ in range(2))
         return lambda: kernel(a, b, np.zeros((size, size), bf16), device="sim", options=quiet)
 
@@ -110,7 +110,17 @@ def examples() -> dict[str, Callable[[], object]]:
         ones = np.ones(1, np.int32)  # the lengths of sequences, which only RAGGED reads
         return kernel(q, k, v, ones, np.zeros((1, 256, 64), bf16), 0.125, device="sim", options=quiet)
 
-    return {f"gemm {size}": gemm(size) for size in (256, 512, 1024)} | {"attention 256 x 256, causal": attention}
+    def attention_on_hopper() -> object:
+        kernel = pipec.compile(ROOT / "examples" / "attention_sm90.pipe", constants={"CAUSAL": "true"})["attention_sm90"]
+        q, k, v = (normal(1, 256, 64, dtype=bf16) for _ in range(3))
+        return kernel(q, k, v, np.zeros((1, 256, 64), bf16), 0.125, device="sim", options=quiet)
+
+    return {
+        **{f"gemm {size}": gemm(size) for size in (256, 512, 1024)},
+        "attention 256 x 256, causal": attention,
+        "gemm 512 on Hopper": gemm(512, "gemm_sm90"),
+        "attention 256 x 256, causal, on Hopper": attention_on_hopper,
+    }
 
 
 SINGLE, HALF, WHOLE = "*fp32", "*fp16", "i32"  # types of Triton's parameters
