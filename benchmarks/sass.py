@@ -9,10 +9,11 @@ shortest way around on which all of its work is done: the mask of an attention's
 loop does several blocks a turn, so there are figures for one matrix instruction and for one exponential as well, of what is issued.
 
 Beside them stands the tile of gemm.pipe by other compilers, which need no GPU either: Triton, and CuTe DSL by an interpreter that has
-nvidia-cutlass-dsl (`--cute`, this one if it is left out).
+nvidia-cutlass-dsl (`--cute`, this one if it is left out). With `--only`, other examples and compilers remain as they were recorded.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -29,7 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from benchmarks.common import write
+from benchmarks.common import RESULTS, write
 
 # What a loop is for, by the beginning of its instructions' names.
 WORK = {
@@ -281,13 +282,16 @@ def main() -> int:
     paths = [path for path in sorted((ROOT / "examples").glob("*.pipe")) if not only or path.stem in only]
     told = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[-1]
     rows = {path.stem: figures(path, tool) for path in paths}
+    recorded = json.loads((RESULTS / f"{options.name}.json").read_text())["figures"] if only else None
+    if recorded is not None:
+        rows = dict(sorted((recorded["examples"] | rows).items()))
     kinds = Counter(
         kind for row in rows.values() for found in row["loops"].values() for loop in found for kind in loop if kind in WORK
     )
     found = {
         "disassembler": told,
         "loops that have": dict(sorted(kinds.items())),
-        "rivals": rivals(tool, options.cute),
+        "rivals": rivals(tool, options.cute) if recorded is None else recorded["rivals"],
         "examples": rows,
     }
     write(options.name, found)
