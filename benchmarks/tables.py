@@ -323,11 +323,11 @@ def compiling(record: Record) -> list[str]:
 
 
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
-    "gemm-summary": ("h200_one_ring", gemm_summary),
-    "gemm": ("h200_one_ring", gemm),
+    "gemm-summary": ("h200_overlap", gemm_summary),
+    "gemm": ("h200_overlap", gemm),
     "gemm-choice": ("gemm_choice", gemm_choice),
     "gemm-chosen": ("h200_choice", chosen_then),
-    "gemm-fresh": ("h200_one_ring", fresh),
+    "gemm-fresh": ("h200_overlap", fresh),
     "split-k": ("h200_split_k", split_k),
     "epilogue": ("h200_epilogue", epilogue),
     "attention": ("h200_attention", attention),
