@@ -36,7 +36,7 @@ from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 2_000  # the largest class of the examples has 157; what searches and checks is slow long before memory is full
-_MANY_STATES = 160  # from which on it is worth to know how a branch came out that is asked again
+MANY_STATES = 160  # from which on it is worth to know how a branch came out that is asked again
 # What is kept only where an instruction can still follow that asks for it.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
 _INITIALISING = frozenset({Kind.INIT})
@@ -104,7 +104,7 @@ class Walk(Parted):
         while self.at < len(self.nodes):
             self._expand(self.nodes[self.at])
             self.at += 1
-            if len(self.nodes) > _MANY_STATES and not self.remembering:
+            if len(self.nodes) > MANY_STATES and not self.remembering:
                 raise Crowded
             if len(self.nodes) > MOST_STATES:
                 raise Unreadable(self.flow.kernel.line, f"more than {MOST_STATES} states")
