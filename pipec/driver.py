@@ -186,7 +186,7 @@ def _prove(state: Compilation) -> None:
         if judgement.certificate is not None and judgement.certificate.assumes:
             ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)
         if found.outcome == "open" and not state.options.allow_undecided:
-            state.sink.report(not_decided(ptx, plan.kernel, judgement))
+            state.sink.report(not_decided(ptx, plan.kernel, plan.interface, judgement))
         state.protocol[plan.kernel.name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:
             state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)

@@ -112,8 +112,8 @@ def _taken_too_early(skip: tree.Skip, at: Span) -> Message:
     return messages.TakenTooEarly(pipeline=pipeline.name, stages=stages, at=at, skipped=skip.span, declared=pipeline.span)
 
 
-def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> Message:
-    """What stopped the search, at the statement that it was about if there is one."""
+def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Judgement) -> Message:
+    """What stopped the search, at the statement that it was about if there is one, and sizes at which a run came to the like."""
     places = _Places(ptx, kernel)
     polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []
     if found.certificate is not None and polls:
@@ -131,7 +131,13 @@ def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> Message:
     advice = (
         "let the loops of both sides have the same bounds" if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
     )
-    return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=_GIVEN_UP.get(why, why), advice=advice, at=at)
+    why, tried = _GIVEN_UP.get(why, why), found.tried
+    if found.network is not None and found.deadlock is not None and found.deadlock.why:
+        fault = _LINE.fullmatch(found.deadlock.why)
+        if fault:
+            why, at, tried = fault["why"], places.span(int(fault["number"])), ""
+        why += _Report(ptx, kernel, interface, found.network, found.deadlock).when()
+    return messages.NotDecided(kernel=kernel.name, tried=tried, why=why, advice=advice, at=at)
 
 
 class _Places:
@@ -173,7 +179,7 @@ class _Report:
         if self.deadlock.wraps is not None:
             process, place = self.deadlock.wraps
             found = self.network.processes[process]
-            return messages.Wraps(role=found.role, when=self._when(), at=self.places.span(found.states[place].line))
+            return messages.Wraps(role=found.role, when=self.when(), at=self.places.span(found.states[place].line))
         if self.deadlock.uneven is not None:
             row = self._row(self.deadlock.uneven)
             return None if row is None else self._uneven(row)
@@ -188,7 +194,7 @@ class _Report:
             filled=_times(self.deadlock.filled),
             role=role,
             consumed=_times(self.deadlock.given),
-            when=self._when(),
+            when=self.when(),
             at=self.kernel.span if pipeline is None else pipeline.span,
         )
 
@@ -204,7 +210,7 @@ class _Report:
         roles = ", ".join(f"`{one.role}`" for one in blocked)
         return messages.Deadlock(
             roles=f"roles {roles} wait" if others else f"role {roles} waits",
-            when=self._when(),
+            when=self.when(),
             waits=waits,
             role=first.role,
             at=first.at,
@@ -257,7 +263,7 @@ class _Report:
         rows = self.interface.barriers
         return next((row for row in rows if row.offset <= first < row.offset + 8 * row.stages * row.sub_stages), None)
 
-    def _when(self) -> str:
+    def when(self) -> str:
         """` when K = 64, block.x = 1`: the sizes of the run, by the names of the source."""
         names = names_of(self.interface) | {TILES.name: TILES.name}
         for axis in "xyz":
