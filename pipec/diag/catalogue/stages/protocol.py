@@ -62,8 +62,18 @@ class NotDecided(Message):
     between loop variables and sizes. It gives up where those do not suffice, where there are too many situations, and where
     arithmetic on loop variables might overflow 32 bits.
 
-    Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. If nothing else helps,
-    `--allow-undecided` (Python: `allow_undecided=True`) accepts the kernel as it is; run it with `--watchdog` then.
+    Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. Known to be too hard are:
+
+    - a number of turns divided by what is no constant, `range(ceildiv(tiles - block.x, grid.x))`, against steps of that in another
+      role: write `range(block.x, tiles, grid.x)` in all roles
+    - one loop over the K blocks of all tiles, with a counter that is set back for each tile: write a loop over the tiles and one over
+      the K blocks, at least in the roles that fill and read outputs
+    - sums with a number in memory, `(load(n[0]) + 63) // 64`, which may wrap: write `ceildiv(load(n[0]), 64)`, or bound the number by
+      a size, `min(load(n[0]), N)`
+    - ranges of stream-K, whose tiles begin at `i // steps`, and turns dealt out to three roles or more in a loop over tiles
+
+    If nothing else helps, `--allow-undecided` (Python: `allow_undecided=True`) accepts the kernel as it is; run it with `--watchdog`
+    then.
     """
 
     code = "E0604"
