@@ -60,9 +60,8 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
             made = (when, rows.row(no)), (opposite(when), rows.row(yes))
             yield Meaning(variable, made, _bounds(rows, each, variable) if variable in rows.derived else ())
         case Apply(kind, (form,)) if kind in RANGES:
-            least, most = RANGES[kind]
-            beyond = Compare("ge", add(Linear(least - 1), form, -1)), Compare("ge", add(form, Linear(-most - 1)))
-            yield Meaning(variable, ((Joined(False, tuple(map(rows.condition, beyond))), rows.row(form)),))
+            outside = Joined(False, tuple(map(rows.condition, _outside(form, *RANGES[kind]))))
+            yield Meaning(variable, ((outside, rows.row(form)),))
 
 
 def _parts(each: Atom) -> Iterable[Linear]:
@@ -73,6 +72,20 @@ def _parts(each: Atom) -> Iterable[Linear]:
             return (form,)
         case _:
             return ()
+
+
+def _outside(form: Linear, least: int, most: int) -> Iterator[Formula]:
+    """One of these holds where the form is not in the range."""
+    below, above = [form], [form]
+    match form:
+        case Linear(0, ((Choose() as chosen, 1),)):
+            # Nothing may say of the smaller of two numbers what it is at least, but of both.
+            below = [chosen.yes, chosen.no] if is_smaller(chosen) else below
+            above = [chosen.yes, chosen.no] if is_larger(chosen) else above
+        case _:
+            pass
+    yield from (Compare("ge", add(Linear(least - 1), each, -1)) for each in below)
+    yield from (Compare("ge", add(each, Linear(-most - 1))) for each in above)
 
 
 def _bounds(rows: Rows, each: Choose, variable: int) -> tuple[Row, ...]:

@@ -67,6 +67,25 @@ KERNELS: dict[str, Kernel] = {
         ["for k in range(N):", "    {p+}"],
         ["for first in range(0, N, 8):", "    for k in range(min(8, N - first)):", "        {p-}"],
     ),
+    "chunks that end with K": pair(
+        ["for k in range(N):", "    {p+}"],
+        ["for c in range(ceildiv(N, 8)):", "    for k in range(c * 8, min(c * 8 + 8, N)):", "        {p-}"],
+    ),
+    "scales for four blocks of K, in each tile": Kernel(
+        {"p": (4, "a", "c"), "q": (2, "b", "c")},
+        {
+            "a": [*TILES, "    for k in range(N):", "        {p+}"],
+            "b": [*TILES, "    for k in range(0, N, 4):", "        {q+}"],
+            "c": [
+                *TILES,
+                "    for first in range(0, N, 4):",
+                "        with q.consume() as s:",
+                "            for k in range(first, min(first + 4, N)):",
+                "                {p-}",
+            ],
+        },
+        blocks="4",
+    ),
     "one less than a number in memory, where that is positive": Kernel(
         {"p": (2, "a", "b"), "q": (2, "b", "c")},
         {
