@@ -2,9 +2,10 @@
 
     python benchmarks/foreign_faults.py [--each N] [--minutes M] [NAME ...]
 
-The faults are those of tests/mutation/ptx.py, in instructions that run at all; of each kind of change at most N (default 2) in a
-kernel. A fault is told where the run ends in an error, or has warnings that the right kernel has not. Writes
-benchmarks/results/foreign_faults.json and the table of docs/sanitizer.md. The exit status is 1 where a fault breaks the simulator.
+The faults are those of tests/mutation/ptx.py, in instructions that run at all, and others in the tensor maps of the launch; of each kind
+of change at most N (default 2) in a kernel. A fault is told where the run ends in an error, or has warnings that the right kernel has
+not. Writes benchmarks/results/foreign_faults.json and the table of docs/sanitizer.md. The exit status is 1 where a fault breaks the
+simulator.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,7 +33,7 @@ from mutation.ptx import Mutant, mutants, trapped
 import pipec.sim
 from benchmarks.common import surroundings
 from benchmarks.schedules import Launch, oracle
-from pipec.sim import Options, SimulationError
+from pipec.sim import Options, SimulationError, TensorMap, TensorMapArgument
 
 RESULTS = ROOT / "benchmarks" / "results" / "foreign_faults.json"
 PAGE = ROOT / "docs" / "sanitizer.md"
@@ -58,8 +59,13 @@ class Subject:
     def __post_init__(self) -> None:
         self.wanted, self.known, self.steps = self.run(self.launched.ptx)
 
-    def run(self, ptx: str, steps: int = 10_000_000) -> tuple[list[bytes], set[tuple[Any, ...]], int]:
+    def run(
+        self, ptx: str, steps: int = 10_000_000, maps: dict[int, TensorMap] | None = None
+    ) -> tuple[list[bytes], set[tuple[Any, ...]], int]:
+        """`maps`: by number of the argument, other ones."""
         given = copy.deepcopy(self.launched.given)
+        for number, other in (maps or {}).items():
+            given["arguments"][number] = replace(given["arguments"][number], map=other)
         options = Options(trace=False, step_limit=steps)
         result = pipec.sim.launch(ptx, self.launched.kernel, options=options, **given)
         arrays = [getattr(one, "array", one) for one in given["arguments"]]
@@ -73,10 +79,10 @@ class Subject:
             return error.kind == "trap"
         return False
 
-    def outcome(self, mutant: Mutant) -> str:
+    def outcome(self, text: str, maps: dict[int, TensorMap] | None = None) -> str:
         """ "error: KIND", "warning: CHECKS", "same", "other", or what broke the simulator."""
         try:
-            left, found, _ = self.run(mutant.text, 5 * self.steps + 100_000)
+            left, found, _ = self.run(text, 5 * self.steps + 100_000, maps)
         except SimulationError as error:
             return f"error: {error.kind}"
         except Exception as error:  # noqa: BLE001 - whatever breaks the simulator is an outcome
@@ -124,6 +130,37 @@ def subjects(names: list[str]) -> Iterator[Subject]:
                 continue  # it is meant to fail
 
 
+# None where a map has nothing of the kind.
+MAP_CHANGES: dict[str, Callable[[TensorMap], TensorMap | None]] = {
+    "half the rows": lambda map_: _boxed(map_, 1, map_.box[1] // 2) if len(map_.box) > 1 else None,
+    "twice the rows": lambda map_: _boxed(map_, 1, map_.box[1] * 2) if len(map_.box) > 1 else None,
+    "half a row": lambda map_: _boxed(map_, 0, map_.box[0] // 2),
+    "another swizzle": lambda map_: replace(map_, swizzle="64B" if map_.swizzle != "64B" else "32B"),
+    "no swizzle": lambda map_: replace(map_, swizzle="none") if map_.swizzle != "none" else None,
+    "another type": lambda map_: replace(map_, dtype=_OTHER_TYPES[map_.dtype]) if map_.dtype in _OTHER_TYPES else None,
+    "a longer stride": lambda map_: replace(map_, strides=(map_.strides[0] + 16, *map_.strides[1:])) if map_.strides else None,
+}
+_OTHER_TYPES = {"f16": "bf16", "bf16": "f16", "f32": "tf32", "s32": "f32"}
+
+
+def _boxed(map_: TensorMap, dimension: int, extent: int) -> TensorMap | None:
+    box = (*map_.box[:dimension], extent, *map_.box[dimension + 1 :])
+    return replace(map_, box=box) if 0 < extent <= 256 and map_.box[dimension] % 2 == 0 else None
+
+
+def of_maps(subject: Subject, each: int) -> Iterator[tuple[str, int, TensorMap]]:
+    """Changes of the maps that the kernel is given: what is changed, of which argument, and the map that comes of it."""
+    taken: Counter[str] = Counter()
+    for number, argument in enumerate(subject.launched.given["arguments"]):
+        if not isinstance(argument, TensorMapArgument) or not isinstance(argument.map, TensorMap):
+            continue
+        for change, make in MAP_CHANGES.items():
+            made = make(argument.map) if taken[change] < each else None
+            if made is not None:
+                taken[change] += 1
+                yield change, number, made
+
+
 def chosen(subject: Subject, each: int) -> Iterator[Mutant]:
     """At most so many of each kind of change, in instructions that run, and in a random order."""
     found = list(mutants(subject.launched.ptx))
@@ -167,7 +204,10 @@ def main() -> int:
                 continue
             instruction = subject.launched.ptx.split("\n")[mutant.line - 1].strip()[:120]
             row = {"kernel": subject.name, "kind": mutant.kind, "change": mutant.change, "line": mutant.line}
-            rows.append(row | {"instruction": instruction, "outcome": subject.outcome(mutant)})
+            rows.append(row | {"instruction": instruction, "outcome": subject.outcome(mutant.text)})
+        for change, number, made in of_maps(subject, options.each):
+            row = {"kernel": subject.name, "kind": "tensor map", "change": change, "line": 0, "instruction": f"argument {number}"}
+            rows.append(row | {"outcome": subject.outcome(subject.launched.ptx, {number: made})})
         print(f"{subject.name}: {len(rows)} faults so far, {time.process_time() - started:.0f} s", file=sys.stderr, flush=True)
     record = {"each": options.each, "not tried": left, "faults": rows}
     RESULTS.write_text(json.dumps(surroundings() | record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
