@@ -10,11 +10,14 @@ from functools import cache
 from pathlib import Path
 
 import pipec
-from pipec.api.choosing import choose
+from pipec.api.choosing import Alternative, choose
 from pipec.api.embed import compile
+from pipec.api.files import read_source
+from pipec.api.planned import Planned
 from pipec.api.program import CompiledKernel, CompileError
 from pipec.diag.catalogue.commands.run import BadCall
 from pipec.diag.shown import shown
+from pipec.driver import Options, compile_source
 from pipec.record import field, record
 from pipec.tune.devices import gpu_for
 
@@ -78,8 +81,8 @@ def gemm(arch: str | None = None, *, dtype: str = "bf16") -> CompiledKernel:
 
     `arch` is sm_90a or sm_100a; without it, that of the first GPU that there is, or sm_90a. `dtype` is that of A and B: bf16, on Hopper
     f16 or e4m3 as well; D is f16 for f16, else bf16. On a GPU the kernel and its tile follow from the sizes of each call (docs/tuning.md).
-    Sums are in f32; where K is split among blocks, the order of additions may differ between launches. Compiled once in a process. Raises
-    CompileError for what there is not.
+    Sums are in f32; where K is split among blocks, the order of additions may differ between launches. A kernel is compiled when it is
+    first called, once in a process; all are planned when this is. Raises CompileError for what there is not.
     """
     return _gemm(_arch_here() if arch is None else arch, dtype)
 
@@ -89,12 +92,23 @@ def _gemm(arch: str, dtype: str) -> CompiledKernel:
     for parameter, value, known in (("arch", arch, GEMM), ("dtype", dtype, _OPERANDS.get(arch, {}))):
         if value not in known:
             raise CompileError([BadCall(parameter=parameter, expected=" or ".join(known), found=shown(value)).diagnostic()])
-    alternatives = []
-    for entry in GEMM[arch]:
-        constants = {**entry.constants, **_OPERANDS[arch][dtype]}
-        program = compile(folder() / f"{entry.file}.pipe", arch=arch, constants=constants)
-        alternatives.append(tuple(program[kernel] for kernel in entry.kernels))
+    operands = _OPERANDS[arch][dtype]
+    first, *others = GEMM[arch]
+    program = compile(_path(first), arch=arch, constants={**first.constants, **operands})
+    alternatives: list[Alternative] = [tuple(program[kernel] for kernel in first.kernels)]
+    alternatives += (_planned(entry, arch, {**entry.constants, **operands}) for entry in others)
     return choose(*alternatives, scratch=("sums",), name="gemm")
+
+
+def _path(entry: Entry) -> Path:
+    return folder() / f"{entry.file}.pipe"
+
+
+def _planned(entry: Entry, arch: str, constants: Mapping[str, object]) -> tuple[Planned, ...]:
+    state = compile_source(read_source(str(_path(entry))), Options(arch, dict(constants)), until="limits")
+    if state.failed:
+        raise CompileError(state.diagnostics)
+    return tuple(Planned(state, kernel) for kernel in entry.kernels)
 
 
 def _arch_here() -> str:

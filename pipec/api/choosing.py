@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipec.api.agreement import check_agreement
+from pipec.api.planned import Planned
 from pipec.api.program import CompiledKernel, CompileError
 from pipec.diag.catalogue.commands.run import BadCall
 from pipec.diag.message import Failure
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from pipec.runtime import LaunchResult
 
 _LONGEST = 80  # of a kernel's name in a table
-Alternative = CompiledKernel | tuple[CompiledKernel, ...]
+Step = CompiledKernel | Planned
+Alternative = Step | tuple[Step, ...]
 
 
 def choose(*kernels: Alternative, scratch: Sequence[str] = (), name: str | None = None) -> CompiledKernel:
@@ -38,11 +40,10 @@ def choose(*kernels: Alternative, scratch: Sequence[str] = (), name: str | None 
     parameters of the kernels do not agree.
     """
     alternatives = [one if isinstance(one, tuple) else (one,) for one in kernels]
-    listed = all(one and all(isinstance(step, CompiledKernel) and step.choices for step in one) for one in alternatives)
-    if not alternatives or not listed:
+    listed = all(one and all(map(_may_answer, one)) for one in alternatives)
+    if not alternatives or not listed or not isinstance(first := alternatives[0][0], CompiledKernel):
         expected = "kernels of compiled programs, or tuples of them"
         raise CompileError([BadCall(parameter="kernels", expected=expected, found=shown(kernels)).diagnostic()])
-    first = alternatives[0][0]
     try:
         made = [_Alternative(steps, first, frozenset(scratch)) for steps in alternatives]
     except Failure as failure:
@@ -57,6 +58,10 @@ def choose(*kernels: Alternative, scratch: Sequence[str] = (), name: str | None 
 
     tuned: Tuned[Any] = Tuned(several, interface, compiled, partial(gpu_for, first.arch), lambda running: running.interface)
     return replace(first, tuned=tuned, predicted=partial(_predicted, several, tuned), choices=None)
+
+
+def _may_answer(step: object) -> bool:
+    return isinstance(step, Planned) or (isinstance(step, CompiledKernel) and step.choices is not None)
 
 
 def _names(made: Sequence["_Alternative"]) -> list[str]:
@@ -78,7 +83,7 @@ def _predicted(
 class _Alternative:
     """One kernel, or several in turn, in place of the first. Raises Failure when their parameters do not agree with its."""
 
-    def __init__(self, steps: tuple[CompiledKernel, ...], first: CompiledKernel, scratch: frozenset[str]) -> None:
+    def __init__(self, steps: tuple[Step, ...], first: CompiledKernel, scratch: frozenset[str]) -> None:
         own = {one.name for one in first.interface.arguments}
         arguments = (one for step in steps for one in step.interface.arguments if isinstance(one, TensorArgument))
         self._scratch = {one.name: one for one in arguments if one.name in scratch - own}
@@ -93,10 +98,9 @@ class _Alternative:
     def of(self, candidate: Candidate) -> "_Running":
         """With these values of the tuned parameters of the first step; the values in their files for the others."""
         kernel, *others = self._steps
-        if kernel.tuned is not None and candidate != self.choices.file:
-            kernel = kernel.tuned.of(candidate)
+        own = candidate if candidate != self.choices.file else None
         # Which candidate runs has been decided.
-        steps = tuple(replace(step, tuned=None) for step in (kernel, *others))
+        steps = tuple(replace(step, tuned=None) for step in (kernel.of(own), *(other.of(None) for other in others)))
         return (
             steps[0] if len(steps) == 1 and not self._scratch else InTurn(steps, self._scratch, replace(self._first, tuned=None))
         )

@@ -74,6 +74,12 @@ class CompiledKernel:
     def name(self) -> str:
         return self.interface.name
 
+    def of(self, candidate: "Candidate | None") -> "CompiledKernel":
+        """With these values of its tuned parameters; None: those in the file. Raises CompileError."""
+        if self.tuned is None or candidate is None or candidate == self.tuned.choices.file:
+            return self
+        return self.tuned.of(candidate)
+
     @cached_property
     def _launcher(self) -> "Launcher":
         from pipec.runtime import Launcher

@@ -1,5 +1,7 @@
-"""Where measured tiles are found: in the user's cache, then in the table beside the kernel's source."""
+"""Where measured tiles are found: in the user's cache, then in the table beside the kernel's source; and where choices of the model are
+kept, so that a later process need not rank the candidates again."""
 
+from functools import cache as once
 from pathlib import Path
 
 from pipec import cache
@@ -17,17 +19,46 @@ def _key(source: Source, device: str) -> str:
 
 
 def kept(source: Source, device: str) -> list[Row]:
-    """What was measured on this machine; a damaged entry is none."""
-    content = cache.read(_KIND, _key(source, device))
+    """What was measured on this machine."""
+    return _rows(_key(source, device))
+
+
+def keep(source: Source, row: Row) -> None:
+    _write(_key(source, row.device), row)
+
+
+def ranked_before(source: Source, device: str, multiprocessors: int) -> list[Row]:
+    """What the model, as it is now, chose earlier, with the times that it predicted."""
+    return _rows(_ranking(source, device, multiprocessors))
+
+
+def keep_ranked(source: Source, row: Row, multiprocessors: int) -> None:
+    _write(_ranking(source, row.device, multiprocessors), row)
+
+
+def _ranking(source: Source, device: str, multiprocessors: int) -> str:
+    return cache.key_of("choices", VERSION, _model(), f"{device}, {multiprocessors}", source.text)
+
+
+@once
+def _model() -> str:
+    """The text of what ranks: with a constant changed, earlier choices are not those of the model any more."""
+    package = Path(__file__).parents[1]
+    files = (path for part in ("predict", "tune") for path in sorted((package / part).glob("*.py")))
+    return cache.key_of(*(path.read_bytes() for path in files))
+
+
+def _rows(key: str) -> list[Row]:
+    """A damaged entry is none."""
+    content = cache.read(_KIND, key)
     try:
         return [] if content is None else parsed(content.decode())
     except (TableError, UnicodeDecodeError):
         return []
 
 
-def keep(source: Source, row: Row) -> None:
-    rows = merged(kept(source, row.device), [row])
-    cache.write(_KIND, _key(source, row.device), rendered(rows).encode())
+def _write(key: str, row: Row) -> None:
+    cache.write(_KIND, key, rendered(merged(_rows(key), [row])).encode())
 
 
 def table_path(source: Source) -> Path | None:

@@ -11,7 +11,7 @@ from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.record import record
 from pipec.tune.choice import Candidate, Offer
-from pipec.tune.store import keep, kept, shipped
+from pipec.tune.store import keep, keep_ranked, kept, ranked_before, shipped
 from pipec.tune.table import Row, bucket, found
 from pipec.verify.conditions import met, names_in
 from pipec.verify.data import formula_of
@@ -123,15 +123,30 @@ class Tuned(Generic[Variant]):
             if candidate is not None and candidate not in without:
                 return Chosen(candidate, "measured" if origin == "measured" else "table")
         if without:  # what cannot be launched with just these sizes says nothing of others in their bucket
-            return self._by_model(sizes, gpu, without)
+            return self._of_model(self.choices.choose(sizes, gpu.multiprocessors, without))
         key = gpu, tuple(sorted((name, bucket(size)) for name, size in sizes.items()))
         if key not in self._by_bucket:
-            self._by_bucket[key] = self._by_model(sizes, gpu)
+            self._by_bucket[key] = self._of_model(self._ranked_before(sizes, gpu) or self._ranked_now(sizes, gpu))
         return self._by_bucket[key]
 
-    def _by_model(self, sizes: Mapping[str, int], gpu: Gpu, without: Collection[Candidate] = ()) -> Chosen:
-        candidate = self.choices.choose(sizes, gpu.multiprocessors, without)
+    def _of_model(self, candidate: Candidate) -> Chosen:
         return Chosen(candidate, "file" if candidate == self.choices.file else "model")
+
+    def _ranked_before(self, sizes: Mapping[str, int], gpu: Gpu) -> Candidate | None:
+        """What the model chose for these sizes, or others in their bucket, in an earlier process, if the checks still let it pass."""
+        row = found(ranked_before(self.choices.source, gpu.name, gpu.multiprocessors), gpu.name, self.label, sizes)
+        return None if row is None else self.choices.of_values(dict(row.values))
+
+    def _ranked_now(self, sizes: Mapping[str, int], gpu: Gpu) -> Candidate:
+        ranked = self.choices.ranked(sizes, gpu.multiprocessors)
+        candidate = self.choices.best_of(ranked)
+        times = {one.candidate: one.prediction.seconds * 1e6 for one in ranked}
+        if candidate in times:
+            values = tuple((name, str(value)) for name, value in candidate.values)
+            own = times.get(self.choices.file, times[candidate])
+            row = Row(gpu.name, self.label, tuple(sorted(sizes.items())), values, times[candidate], own)
+            keep_ranked(self.choices.source, row, gpu.multiprocessors)
+        return candidate
 
     def remember(self, row: Row) -> None:
         """What was measured counts from now on, also in later processes."""

@@ -11,10 +11,11 @@ from test_measure import H200, FakeBench
 import pipec
 from pipec import library
 from pipec.api.choosing import InTurn
+from pipec.tune import store
 from pipec.tune.choice import Candidate
 from pipec.tune.measure import best
 from pipec.tune.table import parsed, rendered
-from pipec.tune.tuned import Gpu
+from pipec.tune.tuned import Chosen, Gpu
 
 HEAD = '    """Sums.\n\n    arch: sm_90a\n    """\n'
 ROWS = f"""
@@ -169,6 +170,42 @@ def test_measurements_name_the_kernel_and_count_in_later_processes(
     assert again.tuned is not None and again.tuned.chosen({"M": 64, "N": 64}, H200).origin == "measured"
     fewer = pipec.choose(kernels["rows"], kernels["direct"], name="scale")
     assert fewer.tuned is not None and fewer.tuned.chosen({"M": 64, "N": 64}, H200).origin != "measured"
+
+
+def test_a_later_process_does_not_rank_again(
+    scale: pipec.CompiledKernel, kernels: Mapping[str, pipec.CompiledKernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the model and the kernels are the same; then neither the candidates are typed nor their times predicted."""
+    sizes, ranked = {"M": 4096, "N": 4096}, []
+    choices = type(scale.tuned.choices) if scale.tuned is not None else None
+    assert scale.tuned is not None and choices is not None
+    first = scale.tuned.chosen(sizes, H200)
+    rank = choices.ranked
+    monkeypatch.setattr(choices, "ranked", lambda self, *given: ranked.append(given) or rank(self, *given))
+
+    def again(*more: pipec.CompiledKernel) -> Chosen:
+        made = pipec.choose(
+            kernels["rows"], kernels["direct"], (kernels["add"], kernels["finish"]), *more, scratch=["partial"], name="scale"
+        )
+        assert made.tuned is not None
+        return made.tuned.chosen(sizes, H200)
+
+    assert again() == first and not ranked
+    again(kernels["rows"])
+    assert len(ranked) == 1
+    monkeypatch.setattr(store, "_model", lambda: "another constant")
+    assert again() == first and len(ranked) == 2
+
+
+def test_kernels_of_the_library_are_compiled_when_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_one = library.compile
+    monkeypatch.setattr(library, "compile", lambda path, **how: compiled.append(path.stem) or compile_one(path, **how))
+    gemm = library._gemm.__wrapped__("sm_100a", "bf16")
+    assert compiled == ["gemm"] and gemm.tuned is not None
+    other = next(one for one in gemm.tuned.choices.candidates if one.constants["kernel"] == "gemm_clc")
+    running = gemm.tuned.of(other)
+    assert running.name == "gemm_clc" and ".entry gemm_clc" in running.ptx and gemm.tuned.of(other) is running
 
 
 def test_a_call_looks_the_choice_up_once(scale: pipec.CompiledKernel, monkeypatch: pytest.MonkeyPatch) -> None:
