@@ -11,7 +11,7 @@ from pipec._version import VERSION
 from pipec.api.files import cannot_write, read_input, spare, write_output
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.guard import Guard
-from pipec.commands.options import CALL_OPTIONS, FORMS, WATCHDOG, parser_of
+from pipec.commands.options import CALL_OPTIONS, FORMS, LIBRARY, WATCHDOG, parser_of
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as run_messages
 from pipec.diag.catalogue.commands import verification as verification_messages
@@ -224,7 +224,13 @@ def _tune(options: argparse.Namespace) -> int:
     from pipec.commands.tuner import tune
 
     spare(options.file, options.output)
-    return tune(_compiled(options), options)
+    if options.file.startswith(LIBRARY):
+        from pipec.commands.of_library import kernel_of_library
+
+        return tune([kernel_of_library(options)], options)
+    from pipec.api.program import Program
+
+    return tune([*Program(_compiled(options)).values()], options)
 
 
 def _predict(options: argparse.Namespace) -> int:
@@ -233,6 +239,10 @@ def _predict(options: argparse.Namespace) -> int:
     spare(options.file, options.timeline)
     if options.file.endswith(".ptx"):
         return predict_ptx_file(options)
+    if options.file.startswith(LIBRARY):
+        from pipec.commands.of_library import predict_chosen
+
+        return predict_chosen(options)
     return predict(_compiled(options, "limits"), options)
 
 

@@ -15,6 +15,7 @@ CALL_OPTIONS = {"arguments": "arg", **{name: name for name in ("save", "grid", "
 # What `--watchdog` alone means. (An option whose value may be left out would take the file for it.)
 WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
+LIBRARY = "library:"  # how a FILE begins that is a kernel of pipec.library
 TIMINGS = ("order", "late", "random", "explore")
 # As pipec.sim has them:
 CHECKS = (
@@ -364,8 +365,12 @@ _COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...
     "verify": ("check certificates against a PTX file, without the compiler", (), _add_verify),
     "run": ("compile, run with random inputs, compare with NumPy", (_source, _watched, _sized), _add_run),
     "sim": ("run a PTX file in the simulator", (_sized,), _add_sim),
-    "tune": ("find the fastest of the tiles that a kernel lists", (_source, _sized), _add_tune),
-    "predict": ("the time of a kernel and what bounds it, without a GPU", (_source, _sized), _add_predict),
+    "tune": ("find the fastest of the tiles that a kernel lists; FILE may be library:gemm", (_source, _sized), _add_tune),
+    "predict": (
+        "the time of a kernel and what bounds it, without a GPU; FILE may be library:gemm",
+        (_source, _sized),
+        _add_predict,
+    ),
     "build": ("compile ahead of time, for C and for Python", (_source_of_targets,), _add_bundle),
     "triton": ("run a Python program whose Triton or Gluon kernels go to the simulator", (), _add_triton),
     "explain": ("the long text of a diagnostic code, or what a proof says", (), _add_explain),

@@ -1,15 +1,14 @@
 """`pipec tune`: the candidates of a kernel measured, or ranked by the model, with what speaks against the others."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipec.api.files import write_output
-from pipec.api.program import CompiledKernel, Program
+from pipec.api.program import CompiledKernel
 from pipec.diag.catalogue.language import tuning as messages
 from pipec.diag.message import Failure
-from pipec.driver import Compilation
 from pipec.predict.sizes import sizes_of
 from pipec.tune.choice import Offer
 from pipec.tune.devices import gpu_for
@@ -18,18 +17,18 @@ from pipec.tune.store import read_table
 from pipec.tune.table import merged, rendered
 
 _SHOWN = 8  # candidates that are listed
+_CHECKED = 64  # candidates of which it is told what the checks have against them
 
 
-def tune(state: Compilation, options: argparse.Namespace) -> int:
-    """Every kernel of the file that lists candidates. Raises Failure."""
-    program = Program(state)
-    kernels = [kernel for kernel in program.values() if kernel.tuned is not None]
+def tune(given: Sequence[CompiledKernel], options: argparse.Namespace) -> int:
+    """Every kernel that has candidates. Raises Failure."""
+    kernels = [kernel for kernel in given if kernel.tuned is not None]
     if not kernels:
-        raise Failure(messages.NoTuning(kernel=", ".join(program)))
+        raise Failure(messages.NoTuning(kernel=", ".join(kernel.name for kernel in given)))
     for kernel in kernels:
         assert kernel.tuned is not None
         sizes = sizes_of(kernel.interface, dict(options.shapes))
-        missing = _cannot_measure(program.arch)
+        missing = _cannot_measure(kernel.arch)
         if options.device == "cuda" and missing is not None:
             raise Failure(messages.CannotMeasure(problem=missing))
         if options.device == "model" or missing is not None:
@@ -54,7 +53,9 @@ def _ranked(kernel: CompiledKernel, choices: Offer, sizes: Mapping[str, int], op
     printer = options.printer
     ranked = choices.ranked(sizes)
     chosen = choices.choose(sizes)
-    refused = [(one, reasons) for one in choices.candidates if (reasons := choices.refusal(one))]
+    # Of many candidates only the best are checked, which are those that are shown.
+    looked_at = choices.candidates if len(choices.candidates) <= _CHECKED else [one.candidate for one in ranked[: 2 * _SHOWN]]
+    refused = [(one, reasons) for one in looked_at if (reasons := choices.refusal(one))]
     gone = {one for one, _ in refused}
     _head(kernel, sizes, printer, "ranked by the model, nothing measured", len(choices.candidates), len(gone))
     for one in [one for one in ranked if one.candidate not in gone][:_SHOWN]:
@@ -113,4 +114,6 @@ def tell(kernel: CompiledKernel, outcome: Outcome, printer: Any) -> None:
 
 def _head(kernel: CompiledKernel, sizes: Mapping[str, int], printer: Any, how: str, every: int, dropped: int) -> None:
     shown = " ".join(f"{name}={size}" for name, size in sizes.items())
-    printer.text(f"{kernel.name} for {shown}: {every} candidates, {dropped} dropped; {how}")
+    # That of a choice among several is its own, and not its first kernel's.
+    name = kernel.name if kernel.tuned is None else kernel.tuned.label.partition("[")[0]
+    printer.text(f"{name} for {shown}: {every} candidates, {dropped} dropped; {how}")

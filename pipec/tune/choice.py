@@ -146,9 +146,13 @@ class Choices(Offer):
         given = type(options)(options.arch, constants, self._kernel, None, options.unchecked, options.allow_undecided)
         return compile_source(self._compilation.source, given, until, self._compilation.file)
 
+    def planned(self, candidate: Candidate) -> Compilation:
+        """With a candidate's values, up to the checks of its limits."""
+        return self._compiled(candidate, "limits")
+
     def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
         if candidate not in self._refusals:
-            self._refusals[candidate] = tuple(self._compiled(candidate, "limits").diagnostics)
+            self._refusals[candidate] = tuple(self.planned(candidate).diagnostics)
         return self._refusals[candidate]
 
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from pipec.diag.message import Diagnostic
+from pipec.driver import Compilation
 from pipec.predict.closed import Estimate
 from pipec.record import record
 from pipec.source import Source
@@ -70,6 +71,12 @@ class Several(Offer):
         """The name of a candidate's member, and which of its kernel's candidates it is."""
         (_, name), *values = candidate.values
         return str(name), Candidate(tuple(values))
+
+    def planned(self, candidate: Candidate) -> tuple[Compilation, ...]:
+        """A candidate's kernel, and those that run behind it, up to the checks of their limits."""
+        name, own = self.split(candidate)
+        member = self._members[name]
+        return member.choices.planned(own), *(later.choices.planned(later.choices.file) for later in member.others)
 
     @property
     def names(self) -> list[str]:

@@ -93,7 +93,7 @@ class Tuned(Generic[Variant]):
     def _made(self, sizes: Mapping[str, int], gpu: Gpu) -> Variant | None:
         """The first choice that compiles and can be launched with these sizes; None: the values in the file."""
         without: set[Candidate] = set()
-        if not _launchable(self._interface, sizes):
+        if not launchable(self._interface, sizes):
             without.add(self.choices.file)
         while (chosen := self.chosen(sizes, gpu, without).candidate) != self.choices.file:
             try:
@@ -103,7 +103,7 @@ class Tuned(Generic[Variant]):
                 self.choices.refuse(chosen, failure.diagnostics)
                 self._by_bucket.clear()
                 continue
-            if _launchable(self._interface_of(made), sizes):
+            if launchable(self._interface_of(made), sizes):
                 return made
             without.add(chosen)
         return None
@@ -190,7 +190,7 @@ class Tuned(Generic[Variant]):
         return sizes
 
 
-def _launchable(interface: KernelInterface, sizes: Mapping[str, int]) -> bool:
+def launchable(interface: KernelInterface, sizes: Mapping[str, int]) -> bool:
     """Whether the kernel's conditions allow these sizes; what they say of the grid or of scalars, the launch will tell."""
     conditions = map(formula_of, interface.conditions)
     return all(met(one, sizes) for one in conditions if {*names_in(one)} <= sizes.keys())
