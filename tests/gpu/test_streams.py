@@ -16,6 +16,7 @@ from pipec.runtime import ArgumentError, Image, Launcher, LaunchError, LaunchOpt
 pytestmark = needs_gpu
 
 TESTS = Path(__file__).parents[1]
+EXAMPLES = TESTS.parent / "examples"
 
 
 @pytest.fixture
@@ -97,6 +98,37 @@ def test_programmatic_launches_one_after_the_other(torch):
         kernel(x, y, options=LaunchOptions(programmatic=True))
     torch.cuda.synchronize()
     assert all(torch.equal(y, 2 * x) for x, y in pairs)
+
+
+@pytest.mark.parametrize(
+    ("example", "constants"),
+    [
+        ("gemm_sm90", {"BN": 64, "STAGES": 8}),
+        ("gemm_sm90_persistent", {}),
+        ("gemm_sm90_pingpong", {}),
+        ("gemm_sm90_swapped", {"ONCE": True, "CX": 2, "CY": 2, "BM": 80, "BN": 128, "STAGES": 7}),
+    ],
+)
+def test_a_chain_of_launches_that_overlap(torch, example: str, constants: dict[str, object]) -> None:
+    """Each multiplies what the one in front has left, and writes over what that one reads: nothing may be read or written early."""
+    kernel = pipec.compile(EXAMPLES / f"{example}.pipe", constants=constants)[example]
+    assert kernel.interface.programmatic_launch
+    generator = torch.Generator(device="cuda").manual_seed(1)
+    first, by = (torch.randn(768, 768, device="cuda", generator=generator).bfloat16() for _ in "ab")
+    by /= 768**0.5
+
+    def chain(options: LaunchOptions | None):
+        here, there = first.clone(), torch.empty_like(first)
+        for _ in range(200):
+            kernel(here, by, there, options=options)
+            here, there = there, here
+        torch.cuda.synchronize()
+        return here
+
+    wanted = chain(LaunchOptions(programmatic=False))
+    assert wanted.isfinite().all() and not torch.equal(wanted, first)
+    for _ in range(5):
+        assert torch.equal(chain(None), wanted)
 
 
 def test_arrays_of_other_libraries_are_used_where_they_are(torch):
