@@ -46,3 +46,25 @@ def test_turns_that_come_are_not_refused(grid: str, turns: list[tuple[str, str]]
 def test_turns_that_need_not_come_are_refused(grid: str, turns: list[tuple[str, str]], block: str) -> None:
     ((code, title),) = told(judged(grid, *turns))
     assert code == "E0617" and f"block {block} waits" in title
+
+
+HALVES = """
+kernel k[S: int = 4](x: tensor[f32, 64, 64], y: tensor[f32, 64, 64], turns: tensor[i32, 8]):
+    grid(1, 1, S)
+    role compute(warps=4):
+        if block.z < S // 2:
+            with semaphore(turns[0], block.z, S):
+                store(y[0, 0], load(x[0, 0], 64, 64), reduce="add")
+        else:
+            with semaphore(turns[0], {turn}, S):
+                store(y[0, 0], load(x[0, 0], 64, 64), reduce="add")
+"""
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected"),
+    [("block.z", []), ("block.z + 1", ["(0, 0, 2)"]), ("block.z * 3 - 4", ["(0, 0, 3)"])],
+)
+def test_each_half_of_the_blocks_takes_its_branch(turn: str, expected: list[str]) -> None:
+    state = compile_source(Source("turns.pipe", HALVES.format(turn=turn)), Options(allow_undecided=True))
+    assert [title.split("block ")[1].split(" waits")[0] for _, title in told(state)] == expected

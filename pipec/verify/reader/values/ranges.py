@@ -3,19 +3,12 @@
 from collections.abc import Callable, Sequence
 from math import inf
 
+from pipec.verify.terms import RANGES
+
 Bounds = tuple[float, float]
 ANYTHING: Bounds = (-inf, inf)
 
-RESULTS: dict[str, Bounds] = {
-    "s32": (-(1 << 31), (1 << 31) - 1),
-    "u32": (0, (1 << 32) - 1),
-    "s64": (-(1 << 63), (1 << 63) - 1),
-    "u64": (0, (1 << 64) - 1),
-    "u16": (0, (1 << 16) - 1),
-    "s16": (-(1 << 15), (1 << 15) - 1),
-    "u8": (0, 255),
-    "ctaid": (0, (1 << 31) - 2),
-}
+RESULTS: dict[str, Bounds] = {**RANGES, "ctaid": (0, (1 << 31) - 2)}
 
 
 def range_of(function: str, arguments: Sequence[Bounds]) -> Bounds:
