@@ -15,7 +15,10 @@ _OPTIMISATION = 2
 # Passes that the code generator runs before it selects instructions. They look for what the lowering has not written in the first place,
 # and what is left to find, the selection of instructions and the assembler find as well. Like every option of LLVM, this one holds for the
 # whole process.
-_UNUSED = ("early-cse", "slsr", "nary-reassociate", "separate-const-offset-from-gep", "speculative-execution")
+_UNUSED = (
+    "early-cse", "slsr", "nary-reassociate", "separate-const-offset-from-gep", "speculative-execution",
+    "consthoist", "partially-inline-libcalls", "replace-with-veclib",
+)  # fmt: skip
 
 
 @cache
