@@ -171,6 +171,11 @@ class Image:
         return self.specials[special.name]
 
     @functools.cached_property
+    def waits_for_stores(self) -> bool:
+        """Whether the kernel has a wait for bulk stores anywhere."""
+        return any(item.opcode.startswith("cp.async.bulk.wait_group") for item in self.function.instructions)
+
+    @functools.cached_property
     def accesses(self) -> dict[int, int]:
         """The loads and stores, numbered, by program counter; the loads come first."""
         items = self.function.instructions
