@@ -138,8 +138,8 @@ class Times(NamedTuple):
     first: float
     each: Values
 
-    def times(self, trips: Values, share: float = 1.0) -> "Times":
-        return Times(self.first * share * float(first(trips)), self.each * (trips * share))
+    def times(self, trips: Values) -> "Times":
+        return Times(self.first * float(first(trips)), self.each * trips)
 
     def and_then(self, more: "Times") -> "Times":
         return Times(self.first + more.first, self.each + more.each)
@@ -307,12 +307,11 @@ class _Count:
                     start, stop = self.value(statement.start), self.value(statement.stop)
                     trips = 1 if start is None or stop is None else np.maximum(0, np.ceil((stop - start) / statement.step))
                     most = int(np.max(trips))
-                    some = self._some(statement, most) if most > 1 and start is not None else ()
-                    if some:
+                    some = self._some(statement, trips) if most > 1 else ()
+                    if some and start is not None:
                         for number, share in some:
-                            last = np.maximum(0, np.minimum(number, trips - 1))  # of blocks that have fewer
-                            self._variables[statement.variable] = start + last * statement.step
-                            yield from self._walk(statement.body, times.times(np.asarray(trips) > number, share))
+                            self._variables[statement.variable] = start + number * statement.step
+                            yield from self._walk(statement.body, times.times(share))
                     elif most:
                         self._variables[statement.variable] = start
                         yield from self._walk(statement.body, times.times(trips))
@@ -347,15 +346,21 @@ class _Count:
         in_cluster = any(isinstance(node, tree.Special) and node.name.startswith("cta.") for node in nodes)
         return not in_cluster and any(isinstance(node, tree.ReadVariable) for node in nodes)
 
-    def _some(self, loop: tree.For, trips: int) -> tuple[tuple[int, float], ...]:
-        """Trips that are looked at, each with how many it stands for, if what the loop's body does depends on which trip it is. How long
-        other loops run may be different in each; branches differ where tiles run out."""
+    def _some(self, loop: tree.For, trips: Values) -> tuple[tuple[Values, Values], ...]:
+        """Trips that are looked at, each with how many of its own it stands for in every block, if what the loop's body does depends on
+        which trip it is. How long other loops run may be different in each; branches differ where tiles run out."""
         inner = [*statements_in(loop.body)]
         bounds = (bound for one in inner if isinstance(one, tree.For) for bound in (one.start, one.stop))
         conditions = (one.condition for one in inner if isinstance(one, tree.If) and counts(one))
         if self._mentions(bounds, loop.variable):
-            return _spread(trips)
-        return ((0, trips - 1.0), (trips - 1, 1.0)) if self._mentions(conditions, loop.variable) else ()
+            return tuple(
+                (np.maximum(0, np.minimum(number, trips - 1)), (trips > number) * share)
+                for number, share in _spread(int(np.max(trips)))
+            )
+        if self._mentions(conditions, loop.variable):
+            last = np.maximum(0, trips - 1)
+            return (0, last), (last, np.minimum(1, trips))
+        return ()
 
     def _mentions(self, expressions: Iterator[tree.Expression], variable: tree.Variable) -> bool:
         nodes = (node for one in expressions for node in subexpressions(one, self._assigned))
