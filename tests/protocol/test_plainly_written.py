@@ -114,6 +114,11 @@ KERNELS: dict[str, Kernel] = {
         ["for t in range(block.x, M, 4):", "    for j in range(ceildiv(min(load(ix[t]), N), 64)):", "        {p-}"],
         blocks="4",
     ),
+    # As a compiler writes `t // (M * N)` and `L * M * N` beside each other: `L * (M * N)`.
+    "tiles of three extents, multiplied in another order": pair(
+        ["for t in range(block.x, (M * N) * M, grid.x):", "    {p+}"],
+        ["for t in range(block.x, (M * M) * N, grid.x):", "    {p-}"],
+    ),
     **{f"the rest of a tile, {how}": in_tiles(body) for how, body in HALVES.items()},
     **{
         f"{parts} parts of tiles of {blocks} blocks against all parts": parts_of_tiles(parts, blocks)

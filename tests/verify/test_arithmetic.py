@@ -80,6 +80,24 @@ def test_forms_are_what_the_machine_computes(seed: int) -> None:
         known.append((found, wrapped(machine, op.to), op.to))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_products_are_alike_in_any_order(seed: int) -> None:
+    draw = random.Random(seed)
+    arithmetic = Arithmetic(RANGES)
+    symbols = [atom(Symbol(name)) for name in RANGES]
+    factors = [*draw.choices([*symbols, add(symbols[0], Linear(1)), floor(symbols[1], 64)], k=draw.randint(3, 5))]
+    opcodes = [_known("mul.lo.s32"), _known("mul.lo.u32")]
+
+    def multiplied() -> object:
+        left = draw.sample(factors, len(factors))
+        while len(left) > 1:
+            one, other = left.pop(draw.randrange(len(left))), left.pop(draw.randrange(len(left)))
+            left.append(arithmetic.apply(draw.choice(opcodes), [one, other])[0])  # type: ignore[arg-type]
+        return left[0]
+
+    assert len({multiplied() for _ in range(8)}) == 1
+
+
 def _folded(form: Linear) -> bool:
     """Whether a part of it is a number without a meaning of its own."""
     return any(_folded_atom(one) for one, _ in form.terms)

@@ -1,6 +1,7 @@
 """What operations make of linear forms: a form again, a condition, or a function of which only that is known."""
 
 from collections.abc import Callable
+from functools import reduce
 from math import gcd, inf
 from typing import Protocol
 
@@ -204,7 +205,21 @@ def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         return scale(forms[0], forms[1].constant)
     if not forms[0].terms:
         return scale(forms[1], forms[0].constant)
-    return _opaque(how, Operation("mul", op.how, op.width, op.signed or op.how == "lo", op.to), forms[:2], orderless=True)
+    signed = Operation("mul", op.how, op.width, op.signed or op.how == "lo", op.to)
+    if op.how != "lo":
+        return _opaque(how, signed, forms[:2], orderless=True)
+    # Modulo a power of two the order does not matter in which factors are multiplied, and compilers choose it for each use.
+    first, *others = sorted((*_multiplied(forms[0], signed), *_multiplied(forms[1], signed)), key=repr)
+    return reduce(lambda made, factor: _opaque(how, signed, [made, factor], orderless=True), others, first)
+
+
+def _multiplied(form: Linear, op: Operation) -> list[Linear]:
+    """The factors of which the form is the product that the operation makes; itself, if it is none."""
+    match form:
+        case Linear(0, ((Apply(function, (left, right)), 1),)) if function == f"{op.name}.{op.how}.s{op.width}":
+            return [*_multiplied(left, op), *_multiplied(right, op)]
+        case _:
+            return [form]
 
 
 def _mad(how: Reading, op: Operation, forms: list[Linear]) -> Value:
