@@ -97,12 +97,9 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
     "rcp": (1, 6),
     "/": (1, 8),
     "sigmoid": (2, 3),
-    "silu": (2, 4),
     "tanh": (2, 8),
     "erf": (2, 12),
     "gelu": (2, 14),
-    "sin": (1, 2),
-    "cos": (1, 2),
 }
 
 

@@ -211,6 +211,8 @@ class _Evaluator:
                     return self._functions[name](*operands, **options)
                 except TypeError as error:  # Python's words, without the name of what is called inside
                     raise ReferenceProblem(f"`{name}` {re.sub(r'^[^ ]*[(][)] ', '', str(error))}") from None
+            case ast.Call(ast.Name(id=name)):
+                raise ReferenceProblem(f"`{name}` is not among its functions: {', '.join(sorted(self._functions))}")
             case _:
                 raise ReferenceProblem(f"`{ast.unparse(node)}` is not among the allowed forms")
 

@@ -159,7 +159,7 @@ def _need_rows(context: Context, source: tree.TensorSlice, node: ast.Expression)
             messages.WrongType(
                 what="the tensor of `load`",
                 expected="of two dimensions or more",
-                found=f"`{source.tensor.name}` with one dimension",
+                found=f"`{source.tensor.name}` with one dimension, of which `per_row` and `per_column` read a vector",
                 at=node.span,
             )
         )

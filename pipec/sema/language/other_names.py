@@ -62,6 +62,7 @@ _ROWS = (
     _row("sum reduce", "sums run along the rows of a tile", 'write `row_sum(tile)`; over blocks, `store(..., reduce="add")`'),
     _row("int", "a conversion names the element type", "write `cast[i32](x)`"),
     _row("float", "a conversion names the element type", "write `cast[f32](x)`"),
+    _row("silu swish", "it is a product", "write `x * sigmoid(x)`"),
     _row("pow", "a GPU has no instruction for powers", "write `x * x`, or `exp2(y * log2(x))` for a positive `x`"),
     _row(
         "zip enumerate reversed sorted map filter list dict set tuple",
@@ -82,6 +83,11 @@ _ROWS = (
         "program_id bid block_id block_idx",
         "the place of this block in the grid has one name for each axis",
         "write `block.x`, `block.y` or `block.z`",
+    ),
+    _row(
+        "num_sms NUM_SMS sm_count num_sm multiprocessors multiprocessor_count",
+        "how many multiprocessors the GPU has is known when the kernel is launched",
+        'write `tiles = TileScheduler(x, y, mode="static")`, which launches as many blocks, or a parameter, `BLOCKS: int = 148`',
     ),
     _row("num_programs grid_dim", "how many blocks run has one name for each axis", "write `grid.x`, `grid.y` or `grid.z`"),
     _row(
