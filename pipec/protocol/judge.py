@@ -62,16 +62,16 @@ def judge(
     first: Judgement | None = None
     try:
         for reading in readings_of(ptx, kernel):
-            wraps = first is not None and first.deadlock is not None and first.deadlock.wraps is not None
             # It takes longer, and tells apart what wraps around and what is only read with another sign.
-            if reading.arithmetic.as_read and not wraps:
+            if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
             found = _judged(reading, sides, launches)
             # Another reading may need no condition that a launch cannot check.
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
             if reading.arithmetic.as_read:
-                return found
+                # Which condition it is that a proof would need says more than that there is none.
+                return found if found.deadlock is not None or first is None or first.certificate is None else first
             first = first or found
             if found.deadlock is not None and found.deadlock.wraps is None:
                 break
@@ -96,6 +96,11 @@ def _judged(reading: Reading, sides: Sequence[Side], launches: Launches) -> Judg
         return Judgement(network, None, deadlock, str(why), ended)
     # What is missing from the facts is checked once they have it, see `confirmed`: to add it here would be another network.
     return Judgement(network, certificate, reading=reading) if certificate.assumes else _checked(network, certificate)
+
+
+def _may_wrap(found: Judgement) -> bool:
+    """Whether arithmetic leaves 32 bits at some sizes, or a proof would need sizes that no launch can be asked for."""
+    return found.certificate is not None or found.deadlock is not None and found.deadlock.wraps is not None
 
 
 def confirmed(ptx: str, judgement: Judgement) -> Judgement:
