@@ -204,7 +204,7 @@ def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Ju
     assumed = judgement.certificate.assumes if judgement.certificate else ()
     interface = with_conditions(plan.interface, assumed)
     if interface is None:
-        found = Judgement(judgement.network, why=why_unasked(assumed))
+        found = Judgement(judgement.network, why=why_unasked(plan.interface, assumed))
         return ptx, undecided(found), found
     ptx = with_interface(ptx, interface)
     found = confirmed(ptx, judgement)

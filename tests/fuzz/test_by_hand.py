@@ -82,15 +82,22 @@ PROVED: dict[str, tuple[str, str, str, str]] = {
     ),
     # Right as far as the launch is held to sizes at which nothing wraps; at others the roles would not agree.
     "the condition does not wrap": (
-        "for i in range(n):;    if i * 1073741824 >= 0:;        p+;    else:;        p+;        p+",
+        "for i in range(n):;    if i * 1048576 >= 0:;        p+;    else:;        p+;        p+",
         "for i in range(n):;    p-",
         "",
-        "1073741824 * n <= 3221225471",
+        "1048576 * n <= 2148532223",
     ),
     "a size doubled": ("if M + M >= 0:;    p+", "p-", "", "2 * M <= 2147483647"),
 }
 REFUSED: dict[str, tuple[str, str, str, str]] = {
     "doubled until it is 0": ("c = n;for i in range(31):;    c = c * 2;if c == 0:;    p+", "if n % 2 == 0:;    p-", "", "E0605"),
+    # Sizes at which nothing wraps are too few to ask a launch for.
+    "wraps in the third turn": (
+        "for i in range(n):;    if i * 1073741824 >= 0:;        p+;    else:;        p+;        p+",
+        "for i in range(n):;    p-",
+        "",
+        "E0604",
+    ),
     "the smallest number, negated": ("if -2147483647 - n < 0:;    p+", "p-", "", ""),
     "a narrow copy": ("c = cast[i16](n);for i in range(cast[i32](c)):;    p+", "for i in range(n):;    p-", "", ""),
     "the low half of a long number": (
