@@ -5,7 +5,7 @@ then weakened until every way into the situation implies them: equations that fa
 bounds are relaxed to weaker ones before they are given up.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from math import gcd
 
 from pipec.protocol.comparisons import Condition, holds, substituted
@@ -171,12 +171,21 @@ class Facts:
             assume(made, clause)
         return made
 
-    def lean(self, given: Premises) -> "Facts":
-        """The same without what the equations and what is given make of each other: fewer questions for who checks."""
+    def lean(self, given: Premises, derived: Container[int], rename: Callable[[Premises], None]) -> "Facts":
+        """The same without what the equations, what is given, and what `derived` values are made of make of each other: fewer questions
+        for who checks. `rename`: sets each of these equal to the one that is made of what is known to be equal."""
         known = given.copy()
-        for row in self.equations:
+        plain = [row for row in self.equations if not any(variable in derived for variable, _ in row[1])]
+        for row in plain:
             known.equal(row)
-        made = Facts(self.dimensions, equations=self.equations, clauses=self.clauses)
+        equations = plain
+        if len(plain) < len(self.equations):
+            rename(known)
+            for row in self.equations:
+                if row not in plain and known.reduced(row) != ZERO:
+                    equations.append(row)
+                    known.equal(row)
+        made = Facts(self.dimensions, equations=equations, clauses=self.clauses)
         for terms, constant in sorted(self.bounds.items(), key=lambda bound: len(bound[0])):
             before = len(known.least), known.least.get(tight(known.reduced((constant, terms)))[1])
             known.at_least((constant, terms))

@@ -51,7 +51,7 @@ class Definitions(Inequalities):
     def __init__(self) -> None:
         super().__init__()
         self._defined = 0  # atoms whose definition has been added
-        self._renamed, self._renamed_with = 0, 0  # atoms whose parts have been replaced, by so many equations
+        self._renamed = 0  # atoms whose parts have been replaced by what was known when `_changed` was empty
         self._far: set[Linear] = set()  # forms whose range has been asked for by elimination: once, as that takes long
         self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
 
@@ -212,11 +212,13 @@ class Definitions(Inequalities):
         one = self._atoms[variable]
         return tuple(map(self._number, one.factors)) if isinstance(one, Product) else (variable,)
 
-    def _rename(self, first: int) -> None:
-        """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced. `first`: the atom
-        to begin with; what this brings in is not renamed again, as that could go on for ever."""
-        combined[0] += _LOOKED_AT * (len(self._atoms) - first)
-        for one in self._atoms[first:]:
+    def _rename(self, first: int, changed: frozenset[Atom]) -> None:
+        """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced. Those before
+        `first` have been renamed, and of them only those have another name now that are made of what has changed. What this brings in is
+        not renamed again, as that could go on for ever."""
+        again = [one for one in self._atoms[:first] if not changed.isdisjoint(parts_of(one))]
+        combined[0] += len(self._atoms) + _LOOKED_AT * (len(self._atoms) - first + len(again))
+        for one in (*again, *self._atoms[first:]):
             parts = parts_of(one)
             if any(self._numbers.get(part) in self._solved for part in parts):
                 known = {part: self.solved(atom(part)) for part in parts}

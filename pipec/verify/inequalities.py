@@ -32,7 +32,7 @@ class Inequalities:
         self._atoms: list[Atom] = []
         self._solved: dict[int, Row] = {}
         self._least: Rows = {}  # coefficients -> the least constant with which they are >= 0
-        self._equations = 0  # solved so far
+        self._changed: set[int] = set()  # variables for which an equation was solved, or solved further, since somebody looked
 
     def solved(self, form: Linear) -> Linear:
         """The form with what the equations determine replaced."""
@@ -95,12 +95,13 @@ class Inequalities:
             self._at_least((constant, coefficients))
             self._at_least((-constant, {v: -c for v, c in coefficients.items()}))
             return
-        self._equations += 1
+        self._changed.add(pivot)
         sign = -coefficients.pop(pivot)
         self._solved[pivot] = (sign * constant, {v: sign * c for v, c in coefficients.items()})
         for variable, solved in self._solved.items():
             if pivot in solved[1]:
                 self._solved[variable] = self._reduced(solved)
+                self._changed.add(variable)
         replaced = [key for key in self._least if any(variable == pivot for variable, _ in key)]
         for key, least in [(key, self._least.pop(key)) for key in replaced]:
             self._at_least((least, dict(key)))

@@ -34,7 +34,7 @@ class System(Definitions):
         made._solved, made._least = dict(self._solved), dict(self._least)
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
         made._wrapping, made._far = list(self._wrapping), set(self._far)
-        made._equations, made._renamed, made._renamed_with = self._equations, self._renamed, self._renamed_with
+        made._changed, made._renamed = set(self._changed), self._renamed
         for premise in premises:
             made.assume(premise)
         return made
@@ -118,13 +118,12 @@ class System(Definitions):
 
     def _propagate(self) -> None:
         """Adds what is known of atoms, and what follows of cases and choices at hand; that may bring in further atoms."""
-        # What has been renamed stays so as long as no further equation replaces anything.
-        known = self._renamed if self._equations == self._renamed_with else 0
+        known, changed = self._renamed, self._changed
+        self._renamed, self._changed = len(self._atoms), set()
         for _ in range(_MOST_TURNS):
-            self._renamed, self._renamed_with = len(self._atoms), self._equations
-            self._rename(known)
+            self._rename(known, frozenset([self._atoms[variable] for variable in changed]))
             self._define()
-            known = len(self._atoms)
+            known, changed = len(self._atoms), set()
             if self.contradictory or not (self._settled() or len(self._atoms) > known):
                 return
 

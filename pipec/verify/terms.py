@@ -112,6 +112,7 @@ def number(value: int) -> Linear:
     return Linear(value)
 
 
+@lru_cache(65_536)  # so that equal atoms are nearly always one object, and comparing two is not to walk through both
 def atom(one: Atom) -> Linear:
     return Linear(0, ((one, 1),))
 

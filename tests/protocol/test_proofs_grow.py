@@ -1,19 +1,25 @@
 """What a proof costs grows in proportion to the kernel: counted in steps of the search, in nodes and in what the nodes say."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from pipec.driver import Options, compile_source
 from pipec.protocol.effort import steps_so_far
 from pipec.protocol.prove import prove
 from pipec.record import replace
+from pipec.source import Source
 from pipec.verify.checker.certificate import Certificate, Moves
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
+from pipec.verify.logic import System
 from pipec.verify.network import Network
-from pipec.verify.terms import Linear
+from pipec.verify.reader.read import read
+from pipec.verify.terms import Compare, Linear
 from tests.protocol.build import Consume, Loop, Pipes, Produce, network, size
 
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 n, m = size("n"), size("m")
 SIZES = (4, 8, 16)
 _MORE = 1.15  # than in proportion: what is counted has parts that depend on how terms fall
@@ -107,3 +113,20 @@ def test_what_may_come_out_both_ways_is_not_passed() -> None:
         begin = Moves((*case.begin.steps, step, *moves.steps), moves.node)
         with pytest.raises(Refused, match="outcome is not known"):
             check(made, replace(certificate, cases=(replace(case, begin=begin),)))
+
+
+# ------------------------------------------------------------------------------------------------- what follows is not said
+
+
+def test_no_equation_of_a_node_follows_from_the_others() -> None:
+    """Roles that ask the scheduler for tiles compute the same of each answer. That the results are equal follows where the answers are
+    the same one, and to say so for each pair of roles would be most of the certificate, and most of the work of who checks it."""
+    path = EXAMPLES / "gemm_2cta_persistent.pipe"
+    state = compile_source(Source(path.name, path.read_text(encoding="utf-8")), Options(constants={"MODE": "clc"}))
+    assert state.ptx is not None
+    sizes = System(read(state.ptx).facts).closed()
+    (case,) = state.certificates["gemm_2cta_persistent"].certificate.cases
+    for node in case.nodes[:12]:
+        for fact in node.facts:
+            if isinstance(fact, Compare) and fact.relation == "eq" and "answer" in repr(fact):
+                assert not sizes.extended([one for one in node.facts if one != fact]).entails(fact), fact

@@ -145,8 +145,8 @@ class Search:
     def _node(self, place: Place, numbers: dict[PlaceKey, int]) -> Node:
         assert place.facts is not None
         facts = [*self.known.told(place)]
-        # Facts that equations already imply are left out: the checker shows each of them for each way into the node.
-        facts += self.known.formulas(place.facts.lean(self.known.given(place.told)))
+        # Facts that others already imply are left out: the checker shows each of them for each way into the node.
+        facts += self.known.formulas(self.known.lean(place))
         moves: list[Moves | None] = []
         for outcome in (True, False):
             way = place.next.get(outcome)

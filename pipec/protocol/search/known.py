@@ -71,15 +71,23 @@ class Known:
 
     def alias(self, made: Premises) -> None:
         """What is made of registers that are known is known, too; and what follows from products."""
+        self._rename(made)
+        for _ in range(self.variables.most_factors - 1):
+            for row in list(self.variables.multiplied([(constant, terms) for terms, constant in made.least.items()])):
+                made.at_least(row)
+
+    def _rename(self, made: Premises) -> None:
         for variable, inside in list(self.variables.derived.items()):
             if made.solved.keys().isdisjoint(inside):
                 continue
             alias = self.variables.renamed(variable, made.solved)
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
-        for _ in range(self.variables.most_factors - 1):
-            for row in list(self.variables.multiplied([(constant, terms) for terms, constant in made.least.items()])):
-                made.at_least(row)
+
+    def lean(self, place: Place) -> Facts:
+        """The facts of which the others follow."""
+        assert place.facts is not None
+        return place.facts.lean(self.given(place.told), self.variables.derived, self._rename)
 
     def premises(self, place: Place) -> Premises:
         assert place.facts is not None
@@ -102,7 +110,7 @@ class Known:
         now = told, tuple(facts.equations), tuple(facts.bounds.items()), tuple(facts.clauses)
         # Both outcomes of a test and all that they require are asked of the same facts.
         if now != self.latest[0]:
-            self.latest = now, system.extended(self.formulas(facts)).closed()
+            self.latest = now, system.extended(self.formulas(self.lean(place))).closed()
         return self.latest[1]
 
     def formulas(self, facts: Facts) -> list[Formula]:
