@@ -46,6 +46,15 @@ class _Description(IntEnum):
     SCALE_A = 17
     SCALE_B = 18
     FAST_ACCUMULATION = 25
+    SCALES_OF_A = 31
+    SCALES_OF_B = 32
+
+
+class _Scales(IntEnum):
+    """cublasLtMatmulMatrixScale_t: one number for a matrix if nothing is said."""
+
+    ROW_OF_128 = 4
+    BLOCK_OF_128_BY_128 = 5
 
 
 class Epilogue(IntEnum):
@@ -187,7 +196,9 @@ class Product:
     """D[M, N] = A[M, K] @ B[N, K].T for one size and element type; D is bfloat16, sums are float32.
 
     `scales` are device addresses of a float32 each for 8-bit operands, A's and B's; 8-bit products accumulate fast, as torch asks for
-    with `use_fast_accum`. `bias` is the device address of N bfloat16 numbers, to be added before gelu, or 0 for the product alone.
+    with `use_fast_accum`. If `blockwise`, there is one scale for each row of A and 128 elements of K, K blocks by rows, and one for each
+    128 x 128 elements of B, blocks of rows by K blocks, and products are added up in full. `bias` is the device address of N bfloat16
+    numbers, to be added before gelu, or 0 for the product alone.
     """
 
     def __init__(
@@ -199,6 +210,7 @@ class Product:
         operands: DataType,
         scales: tuple[int, int] | None = None,
         bias: int = 0,
+        blockwise: bool = False,
     ) -> None:
         self._library = library
         self._one, self._zero = c_float(1.0), c_float(0.0)
@@ -209,7 +221,10 @@ class Product:
         if scales is not None:
             self._describe(_Description.SCALE_A, c_void_p(scales[1]))  # its first operand is our B
             self._describe(_Description.SCALE_B, c_void_p(scales[0]))
-            self._describe(_Description.FAST_ACCUMULATION, ctypes.c_int8(1))
+            self._describe(_Description.FAST_ACCUMULATION, ctypes.c_int8(not blockwise))
+        if blockwise:
+            self._describe(_Description.SCALES_OF_A, c_int32(_Scales.BLOCK_OF_128_BY_128))  # of our B
+            self._describe(_Description.SCALES_OF_B, c_int32(_Scales.ROW_OF_128))
         if bias:
             self._describe(_Description.EPILOGUE, c_int32(Epilogue.GELU_BIAS))
             self._describe(_Description.BIAS, c_void_p(bias))

@@ -14,7 +14,7 @@ from benchmarks import cublaslt
 from benchmarks.cublaslt import Algorithm, CublasError, CublasLt, DataType, HeuristicResult, Product
 
 RESULT = struct.Struct("<64sQif16x")  # algo, workspaceSize, state, wavesCount, reserved[4]
-WIDTHS = {3: 4, 4: 4, 17: 8, 18: 8, 25: 1}  # of a description's attributes, in bytes
+WIDTHS = {3: 4, 4: 4, 17: 8, 18: 8, 25: 1, 31: 4, 32: 4}  # of a description's attributes, in bytes
 
 
 def test_structures_have_the_size_and_offsets_of_the_header() -> None:
@@ -144,6 +144,15 @@ def test_scales_of_bytes_go_to_the_operand_they_belong_to(fake: FakeLibrary) -> 
     assert struct.unpack("<Q", description[18])[0] == 0xAAAA0000
     assert description[25] == b"\1"
     assert first[0] == second[0] == 28 and d[0] == 14
+    assert not description.keys() & {31, 32}
+
+
+def test_scales_by_blocks_are_of_b_and_those_by_rows_of_a(fake: FakeLibrary) -> None:
+    Product(CublasLt(fake), 16, 32, 64, DataType.E4M3, (0xAAAA0000, 0xBBBB0000), blockwise=True).candidates()
+    description = fake.asked[0]
+    assert struct.unpack("<i", description[31])[0] == 5  # CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F, of its A, which is our B
+    assert struct.unpack("<i", description[32])[0] == 4  # CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
+    assert description[25] == b"\0"
 
 
 def test_candidates_of_all_workspaces_each_once(fake: FakeLibrary) -> None:
