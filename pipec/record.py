@@ -32,15 +32,17 @@ def field(*, default_factory: Callable[[], Kind]) -> Kind:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False) -> Any:
+def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False, caches: bool = False) -> Any:
     """A class of values: annotated names are its fields, in order; an assigned value is a default.
 
     Values are equal when they are of one class and their fields are equal; with `eq=False`, when they are the same object. `remember`:
-    the hash is computed once, for what is deep and looked up often.
+    the hash is computed once, for what is deep and looked up often. `caches`: each has a dictionary besides, as
+    `functools.cached_property` needs it.
     """
     if cls is None:
-        return lambda decorated: record(decorated, eq=eq, remember=remember)
-    body, names = _body(cls, "init hash" if remember else "init", ("_hash",) if remember else ())
+        return lambda decorated: record(decorated, eq=eq, remember=remember, caches=caches)
+    hidden = (*(["_hash"] if remember else ()), *(["__dict__"] if caches else ()))
+    body, names = _body(cls, "init hash" if remember else "init", hidden)
     body["_is_record"] = True
     if eq:
         body |= {"__eq__": _equality(cls, names), "__hash__": _method(cls, "hash once" if remember else "hash", names)}
@@ -48,15 +50,17 @@ def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False) -> An
 
 
 @dataclass_transform(field_specifiers=(field,))
-def mutable(cls: Any = None, /, *, caches: bool = False) -> Any:
-    """A class of objects that change. Two are equal when they are of one class and their fields are equal; none can be hashed.
+def mutable(cls: Any = None, /, *, eq: bool = True, caches: bool = False) -> Any:
+    """A class of objects that change. Two are equal when they are of one class and their fields are equal, and none can be hashed; with
+    `eq=False`, when they are the same object.
 
-    `caches`: each has a dictionary besides, as `functools.cached_property` needs it.
+    `caches`: as for `record`.
     """
     if cls is None:
-        return lambda decorated: mutable(decorated, caches=caches)
+        return lambda decorated: mutable(decorated, eq=eq, caches=caches)
     body, names = _body(cls, "init", ("__dict__",) if caches else ())
-    body |= {"__eq__": _equality(cls, names), "__hash__": None}
+    if eq:
+        body |= {"__eq__": _equality(cls, names), "__hash__": None}
     return type(cls.__name__, cls.__bases__, body)
 
 
@@ -76,6 +80,8 @@ else:
 def _body(cls: Any, init: str, hidden: tuple[str, ...] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The class again, with slots (for its own fields and for what is `hidden`) and the methods that all have; the names of its fields,
     those of its base first."""
+    if "__post_init__" in cls.__dict__:
+        raise TypeError(f"{cls.__name__}: __post_init__ is for dataclasses")
     own = _annotated(cls)
     inherited: tuple[str, ...] = getattr(cls.__base__, "__match_args__", ())
     names = (*inherited, *own)

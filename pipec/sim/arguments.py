@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,8 @@ from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
+
+from pipec.record import replace
 
 from .errors import SimulationError
 from .machine.image import parameter_layout
@@ -174,7 +175,7 @@ class Placement:
             return self.address(argument.array).to_bytes(8, "little")
         if isinstance(argument, TensorMapArgument):
             try:
-                return dataclasses.replace(argument.map, address=self.address(argument.array)).encode()
+                return replace(argument.map, address=self.address(argument.array)).encode()
             except UnitError as error:
                 raise SimulationError("argument", error.message) from error
         data = bytearray(argument.data)

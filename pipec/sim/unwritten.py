@@ -7,9 +7,10 @@ kernel that makes nothing of them is right.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
+
+from pipec.record import replace
 
 from .errors import SimulationError
 from .machine.machine import Machine

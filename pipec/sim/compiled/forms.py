@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+
+from pipec.record import mutable
 
 from .code import Code
 from .library import address_of, available
@@ -13,7 +14,7 @@ from .runner import OPERANDS
 HOT, WARM = 200, 60
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Form:
     """`name` is the opcode; `trace` writes its code (None: there is none). Once `tried`, `function` is its address, 0 for a form
     that has none, and `events` has for each row that it touches which of the instruction's registers that is."""

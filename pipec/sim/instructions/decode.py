@@ -8,10 +8,11 @@ are an `unsupported` error: nothing is guessed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar, overload
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import ErrorKind, SimulationError
 from ..machine.image import Image
@@ -34,7 +35,7 @@ Name = TypeVar("Name", bound=str)
 _MEANINGS: dict[str, Meaning] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decoded:
     """`slots` are the registers that the meaning asked for, in this order; `literals` the integers that it was made with; `offset` what
     it adds to an address, or where its parameter lies (None: it has neither)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from pipec.record import record
 
 from ..machine.races.detector import StrongUse
 from ..machine.races.ledger import Scope
@@ -13,7 +14,7 @@ SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
-@dataclass(frozen=True)
+@record
 class Ordering:
     """What stands at an instruction about the order of memory; None where nothing does."""
 

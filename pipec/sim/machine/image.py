@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from pipec.blocked_waits import Names
+from pipec.record import record
 
 from ..errors import SimulationError, SourceLocation
 from ..ptx.inline import with_calls_inlined
@@ -29,7 +29,7 @@ _STACK = 64 << 10  # bytes of each thread, where it allocates any
 _ACCESSES = frozenset({"ld", "ldu", "st"})
 
 
-@dataclass(frozen=True)
+@record
 class SharedAddress:
     """An address in shared memory, which carries the rank of the CTA and so differs by warp."""
 

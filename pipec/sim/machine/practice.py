@@ -6,8 +6,9 @@ chips are known to run it, and the result says what it relied on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from pipec.record import record
 
 Rules = Literal["documents", "practice"]
 PracticeName = Literal[
@@ -31,7 +32,7 @@ PracticeName = Literal[
 ]
 
 
-@dataclass(frozen=True)
+@record
 class Practice:
     """One row of the table in docs/fidelity.md: what PTX asks for, what is done instead, and why that is believed."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from pipec.record import field, mutable, record, replace
 
 from ..compiled import forms
 from ..compiled.library import available
@@ -16,7 +17,7 @@ from .threads.divergence import Outcome
 Execute = Callable[[Warp], Outcome]
 
 
-@dataclass(slots=True)
+@mutable
 class Step:
     """One executable instruction. `guard` is a register slot or -1; branches evaluate their guard themselves. The step
     behind the last instruction ends the kernel and has no `item`. `form`: of an instruction that machine code can execute, on these
@@ -31,7 +32,7 @@ class Step:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """`meeting` has for each step where lanes that part there meet again (`ptx.flow`)."""
 

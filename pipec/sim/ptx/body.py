@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+
+from pipec.record import replace
 
 from ..errors import malformed, unsupported
 from .constants import expression

@@ -9,9 +9,9 @@ without a body) stays, and is reported when it is reached.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from pipec.budgets import BUDGETS
+from pipec.record import record, replace
 
 from ..errors import budget_ended, malformed
 from .tree import Address, Base, Function, Guard, Instruction, Module, Negated, Operand, Pair, Register, Symbol, Variable, Vector
@@ -215,7 +215,7 @@ class _Inliner:
         return f"{what}@{self.copies}"
 
 
-@dataclass(frozen=True)
+@record
 class _Call:
     """`call (r), f, (a, b), p;` and shorter forms; `listed` is the list of targets or the prototype."""
 

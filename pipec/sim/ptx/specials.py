@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pipec.record import record
 
 
-@dataclass(frozen=True)
+@record
 class SpecialRegister:
     """`dynamic`: its value changes while the kernel runs, so it is looked at when the instruction does."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
+
+from pipec.record import field, mutable, record
 
 VariableSpace = Literal["shared", "global", "const", "local", "param", "reg"]
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Register:
     """One virtual register; `index` counts within the function, `type` is the declared type ("b32", "pred", ...)."""
 
@@ -19,14 +20,14 @@ class Register:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Special:
     """A special register, with its leading per cent sign: "%tid.x"."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Immediate:
     """A literal. `bits` holds an integer, or the raw pattern of a float literal of `float_bits` bits (0: integer)."""
 
@@ -35,7 +36,7 @@ class Immediate:
     decimal: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Symbol:
     """Address of a variable, parameter, function or label, plus bytes; `generic` only in initial values."""
 
@@ -44,7 +45,7 @@ class Symbol:
     generic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """`[base + offset]`; `coordinates` and `rest` only for tensor-map operands `[map, {c0, c1}]`."""
 
@@ -53,17 +54,17 @@ class Address:
     coordinates: tuple[Operand, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Vector:
     items: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sink:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pair:
     """`d|p`: two destinations in one operand."""
 
@@ -71,7 +72,7 @@ class Pair:
     second: Operand
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Negated:
     """`!%p` as an operand."""
 
@@ -84,13 +85,13 @@ Base = Named | int
 Operand = Register | Special | Immediate | Symbol | Address | Vector | Sink | Pair | Negated
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     register: Register
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     opcode: str
     operands: tuple[Operand, ...]
@@ -105,7 +106,7 @@ class Instruction:
         return self.opcode.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variable:
     """A `.shared`/`.global`/`.const`/`.local`/`.param` variable. `size` in bytes; 0 for an unsized extern array.
 
@@ -125,7 +126,7 @@ class Variable:
     lanes: int = 1
 
 
-@dataclass
+@mutable
 class Function:
     name: str
     is_kernel: bool
@@ -150,7 +151,7 @@ class Function:
         return None
 
 
-@dataclass
+@mutable
 class Module:
     version: str = ""
     target: tuple[str, ...] = ()

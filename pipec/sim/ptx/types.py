@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from pipec.record import record
 
 from .. import compiled
 
@@ -22,7 +23,7 @@ Bytes = npt.NDArray[np.uint8]
 Meaning = Literal["s", "u", "b", "f", "p"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Type:
     """`meaning`: signed, unsigned, bits, float, predicate; packed types have meaning b."""
 

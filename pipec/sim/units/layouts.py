@@ -6,10 +6,11 @@ each 16 bytes of an operand are looked for. The two agree if neighbours in the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+
+from pipec.record import record
 
 from .swizzle import SWIZZLES, SwizzleName
 from .tcgen05.descriptors import MatrixDescriptor
@@ -35,7 +36,7 @@ _FORMATS: dict[str, frozenset[str]] = {
 }
 
 
-@dataclass(frozen=True)
+@record(remember=True)
 class Tile:
     """What a tensor copy wrote from `start` on: `box` in elements, dimension 0 first; rows of `inner` bytes, `pitch` apart."""
 
@@ -56,7 +57,7 @@ class Tile:
         return linear % self.pitch // GRANULE, linear // self.pitch
 
 
-@dataclass(frozen=True)
+@record(remember=True, caches=True)
 class Reading:
     """An operand of an MMA: `rows` of `k` elements, read through `descriptor`."""
 

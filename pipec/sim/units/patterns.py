@@ -8,10 +8,11 @@ under another one it changes two.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from pipec.record import record
 
 from .swizzle import SWIZZLES, SwizzleName
 
@@ -24,7 +25,7 @@ _PATTERN = 0x3FF
 _ENOUGH = 2
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """Two addresses that differ by one bit of the lane, or of the warp; `who` says which."""
 

@@ -7,8 +7,9 @@ kernel takes several steps of K through a tile, and all of them read it alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from pipec.record import record
 
 from .layouts import SOURCE, Reading
 
@@ -16,7 +17,7 @@ _ATOMS = {"32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128}
 _ROWS_OF_ATOM = {"128B_ATOM_32B": 4}
 
 
-@dataclass(frozen=True)
+@record
 class Columns:
     """An operand, or what a copy writes, in tensor memory: `step` columns for each step of K."""
 
@@ -28,7 +29,7 @@ class Columns:
         return f"operand A of {self.format} in tensor memory from column {self.start & 0xFFFF} on"
 
 
-@dataclass(frozen=True)
+@record
 class Accumulator:
     """D, called by where it is."""
 
@@ -39,7 +40,7 @@ class Accumulator:
         return f"{self.place} as {self.format}"
 
 
-@dataclass(frozen=True)
+@record
 class Scale:
     """Scale factors of an operand: the address of their columns, and the byte in it."""
 
@@ -47,7 +48,7 @@ class Scale:
     byte: int
 
 
-@dataclass(frozen=True)
+@record
 class Product:
     """`a` None: in registers. `negative`: whether A and B are."""
 
@@ -59,7 +60,7 @@ class Product:
     scales: tuple[Scale, Scale] | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Unlike:
     """Where one product differs from the one before it: `now` and `before`, and why it should not."""
 

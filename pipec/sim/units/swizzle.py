@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
+from pipec.record import record
 
-@dataclass(frozen=True)
+
+@record
 class Swizzle:
     """`width` is the row pitch in bytes; address bits from `target` up are XORed with `bits` bits from `source` up."""
 

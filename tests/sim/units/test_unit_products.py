@@ -1,9 +1,8 @@
 """Successive steps of K: which two products are, and in what they differ."""
 
-from dataclasses import replace
-
 import pytest
 
+from pipec.record import replace
 from pipec.sim.units.layouts import Reading
 from pipec.sim.units.products import Accumulator, Columns, Product, Scale, unlike
 from pipec.sim.units.tcgen05.descriptors import MatrixDescriptor

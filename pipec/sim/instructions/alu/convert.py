@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
+from pipec.record import record
 
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
@@ -31,7 +32,7 @@ _PACKED = {
 _QUADS = {"e4m3x4": "e4m3", "e5m2x4": "e5m2", "e2m3x4": "e2m3", "e3m2x4": "e3m2", "e2m1x4": "e2m1"}
 
 
-@dataclass(frozen=True)
+@record
 class _Options:
     ftz: bool
     sat: bool

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from pipec.record import record, replace
 
 from ...errors import SimulationError
 from ...machine.memory.global_memory import GlobalMemory
@@ -72,7 +72,7 @@ def routing(d: Decoder, after_barrier: int) -> tuple[Reader | None, bool]:
     return (d.source(after_barrier, TYPES["u16"]) if multicast else None), pair
 
 
-@dataclass(frozen=True)
+@record
 class Destination:
     """Where one copy of the data goes, and the barrier (CTA, address) that counts its bytes."""
 
@@ -147,7 +147,7 @@ def deliver(
         warp.later(COPY_LATENCY, functools.partial(piece, start, end), channel, busy=copy_slots(end - start))
 
 
-@dataclass(frozen=True)
+@record
 class WatchedMemory:
     """Global memory as an asynchronous operation sees it that `warp` issued when it had that `knowledge`."""
 
@@ -204,7 +204,7 @@ def start_store(
     cta.trace("store_issued", bytes=places.size, warp=warp.index)
     held: list[Bytes] = []
     ((_, issued),) = target.access.ends or ()
-    source = dataclasses.replace(target.access, writes=False, scope=None)
+    source = replace(target.access, writes=False, scope=None)
     source.ends = tuple((thread.agent(kind), issued) for kind in _STORING)
     cta.shared.begin(thread, source, places.granules)
     cta.shared.copied_out(source, places.granules, tile)

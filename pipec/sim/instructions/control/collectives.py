@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from pipec.record import record
 
 from ...errors import SimulationError
 from ...machine.program import Execute
@@ -29,7 +30,7 @@ def mask_lanes(bits: int) -> LaneMask:
 Compute = Callable[..., tuple[LaneValues, ...]]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Collective:
     """An instruction that lanes of a warp execute together: those that execute one with the same qualifiers and the same mask, wherever
     it stands (PTX ISA 9.7.9.6, 9.7.13.2 and 9.7.13.8-11, since sm_70).

@@ -6,10 +6,11 @@ Additions of f32 in global memory flush subnormal numbers, those in shared memor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+
+from pipec.record import record
 
 from ...machine.memory.spaces import Space, space_of
 from ...machine.program import Execute
@@ -43,7 +44,7 @@ _VECTORS: dict[AtomicName, frozenset[str]] = {"add": _HALVES | {"f32"}, "min": _
 Change = Callable[[LaneValues, Addresses, bool], LaneValues]
 
 
-@dataclass(frozen=True)
+@record
 class Places:
     """What the lanes of one atomic instruction address, each place once, so that memory is read and written once.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+
+from pipec.record import record
 
 from ...machine.memory.spaces import SharedMemory
 from ...machine.program import Execute
@@ -17,7 +18,7 @@ from ..decode import Decoder, instruction
 from .loadstore import shared_addresses
 
 
-@dataclass(frozen=True)
+@record
 class ByteMatrix:
     """A shape of matrices of bytes: `rows` of 16, each at an address of its own; `places` has of each lane's bytes, in the order of its
     registers, which byte of the matrix they are. Figures alone define them in the PTX ISA; these are CuTe's (copy_traits_sm100.hpp)."""

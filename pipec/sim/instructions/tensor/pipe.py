@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from pipec.record import record
 
 from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
@@ -106,7 +107,7 @@ def multiply(d: Decoder) -> Execute:
     return execute
 
 
-@dataclass(frozen=True)
+@record
 class _Collector:
     """.collector::BUFFER::USAGE: the buffer may be read only while it was filled from the same operand."""
 
@@ -153,7 +154,7 @@ def _scale_vector(kind: MmaKind, name: str | None) -> int | None:
     return 1 if kind == "mxf8f6f4" else 2
 
 
-@dataclass(frozen=True)
+@record
 class _TailValues:
     accumulate: bool
     scale_input_d: int

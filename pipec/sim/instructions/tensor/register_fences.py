@@ -8,7 +8,8 @@ between a fence and a wgmma that uses their registers is known before the kernel
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from pipec.record import record
 
 from ...errors import SimulationError
 from ...machine.program import Execute
@@ -74,7 +75,7 @@ def fenced(warp: Warp) -> None:
     warp.accumulators.clear()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegisterUse:
     """The registers of a wgmma at a PTX line: of its accumulator of a `shape`, and of operand A (none: it is in memory)."""
 

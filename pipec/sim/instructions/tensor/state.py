@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+
+from pipec.record import replace
 
 from ...errors import SimulationError
 from ...machine.memory.tensor import CtaGroup, TensorOrder, TensorState
@@ -55,7 +56,7 @@ def issue(warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: in
     """Puts an operation into the pair's tensor pipe; it touches the same places in each CTA."""
     thread = warp.thread
     reading = operation(warp, what, False, "pipe")
-    in_tensor_memory = dataclasses.replace(reading, proxy="tensor", pipe=True)
+    in_tensor_memory = replace(reading, proxy="tensor", pipe=True)
     for cta in ctas:
         state_of(cta).outstanding += 1
         cta.shared.begin(thread, reading, footprint.shared)

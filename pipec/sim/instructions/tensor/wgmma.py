@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import numpy as np
+
+from pipec.record import mutable, record
 
 from ...errors import SimulationError
 from ...machine.program import Execute
@@ -60,7 +61,7 @@ def wait(d: Decoder) -> Execute:
     return execute
 
 
-@dataclass(eq=False)
+@mutable(eq=False, caches=True)
 class _Sum:
     """The accumulator of a warpgroup that a wgmma has computed: patterns [64, N]. The next one adds to it as it is, since taking it apart
     into registers and putting it together again takes longer than the product."""
@@ -100,7 +101,7 @@ def _computed(members: Sequence[Warp], slots: tuple[int, ...], result: _Sum) -> 
             row[...] = value
 
 
-@dataclass(frozen=True)
+@record
 class _Operands:
     """Register slots and readers of one static instruction."""
 

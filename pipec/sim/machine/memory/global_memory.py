@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,26 +17,20 @@ from ..races.ledger import Access
 from ..races.replaced import Same
 from ..races.shadow import Shadow
 from ..races.thread import Thread
-from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, replaced, unchanged, views_of
+from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, check_alignment, replaced, unchanged, views_of
 
 
-@dataclass
 class Allocation:
     """`data` is a byte view of memory the caller owns; results appear there."""
 
-    base: int
-    data: Bytes
-    writable: bool
-    name: str
-    views: Views = field(default_factory=dict)
     shadow: Shadow | None = None  # of what can be written
-    address: int = 0  # of the data, for machine code
 
-    def __post_init__(self) -> None:
-        self.address = self.data.ctypes.data
-        self.views = views_of(self.data)
-        if self.writable:
-            self.shadow = Shadow("global", self.data.size, 4, self._place)
+    def __init__(self, base: int, data: Bytes, writable: bool, name: str) -> None:
+        self.base, self.data, self.writable, self.name = base, data, writable, name
+        self.address = data.ctypes.data  # for machine code
+        self.views = views_of(data)
+        if writable:
+            self.shadow = Shadow("global", data.size, 4, self._place)
             self.shadow.keep_log()
 
     def _place(self, offset: int) -> str:

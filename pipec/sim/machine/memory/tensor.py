@@ -7,13 +7,12 @@ over once the warp has waited for them. Between threads the order also needs tcg
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from pipec.blocked_waits import Names
+from pipec.record import field, mutable, replace
 
 from ...errors import SimulationError
 from ...ptx.types import Addresses
@@ -97,7 +96,7 @@ class TensorOrder:
 
 
 def _writing(reading: Access) -> Access:
-    return dataclasses.replace(reading, writes=True)
+    return replace(reading, writes=True)
 
 
 def _columns(base: int, columns: int) -> Addresses:
@@ -111,7 +110,7 @@ def _where(place: int) -> str:
     return f"tensor memory lanes {lane}..{lane + PLACE_LANES - 1}, column {place % COLUMNS}"
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class TensorState:
     """Tensor memory of a CTA and who uses it how."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+
+from pipec.record import record
 
 from ...compiled.pieces import distinct
 from ...errors import SimulationError
@@ -30,7 +31,7 @@ _FEW = 4  # sets of accesses that are looked at one by one
 _SIGNALS = 4  # places of one read-modify-write that others may be waiting at
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StrongUse:
     """What a strong instruction does, and whom it tells: those within `scope`."""
 
@@ -41,7 +42,7 @@ class StrongUse:
     releases: bool
 
 
-@dataclass(frozen=True)
+@record
 class Race:
     """`old` came first in this run; `address` is the first byte (or place of tensor memory) where they meet in `shadow`."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from math import gcd, prod
 
 import numpy as np
+
+from pipec.record import record
 
 from ...compiled.pieces import distinct
 from ...findings import CheckName
@@ -20,7 +21,7 @@ from .ledger import Access, Cells, Ledger
 from .shadow import Shadow
 
 
-@dataclass(frozen=True)
+@record
 class Misreading:
     """`reader` takes what `writer` wrote for something else; `why` says where they differ: from `other`, another reader, where it
     has a place for that."""
@@ -34,7 +35,7 @@ class Misreading:
     other: Access | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Begun:
     """An operand, and the tile in which it begins."""
 
@@ -43,7 +44,7 @@ class Begun:
     writer: Access
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """Where in its box an operand begins along K: the dimension of the box, and how many instructions' worth of K come before."""
 

@@ -4,10 +4,11 @@ tuples where there is more to say."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
+from pipec.record import mutable
 
 from ...compiled import blocks as native
 from ...units.layouts import Tile
@@ -24,7 +25,7 @@ _SPARE = 1 << 10
 _COLUMNS = (native.OF_THREAD, native.OF_PC, native.OF_TIME, native.OF_MEET, native.OF_REST, native.OF_DEPTH)
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Access:
     """One thing that the warp `thread` did, or set going, at the instruction `pc` and at its `time`.
 

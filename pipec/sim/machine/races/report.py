@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from pipec.record import record
 
 from ...errors import SimulationError, SourceLocation
 from ...findings import CheckName
@@ -39,7 +40,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
 }
 
 
-@dataclass(frozen=True)
+@record(caches=True)
 class Reporter:
     machine: Machine
     image: Image

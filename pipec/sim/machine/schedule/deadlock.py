@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from pipec import blocked_waits
 from pipec.blocked_waits import BarrierState
+from pipec.record import fields_of
 
 from ...errors import SimulationError
 from ..threads.cta import Cluster, Warp
@@ -83,7 +83,7 @@ def _entry(warp: Warp, fragment: Fragment, wait: Wait) -> dict[str, Any]:
     if wait.awaited is not None:
         name = image.names.barrier(wait.awaited.address)
         what = blocked_waits.barrier_text(wait.awaited.address, name, _state(wait.awaited, warp))
-        entry |= dataclasses.asdict(wait.awaited) | blocked_waits.barrier_fields(name)
+        entry |= fields_of(wait.awaited) | blocked_waits.barrier_fields(name)
     entry["text"] = _line(warp, fragment, what, pc)
     return entry
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pipec.record import record
 
 from .events import Timing
 
 
-@dataclass(frozen=True)
+@record
 class Schedule:
     """`timing` as ever, and what differs from it.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from pipec.record import field, mutable, record
 
 from ...errors import SimulationError
 from ...ptx.types import Addresses, LaneMask
@@ -18,7 +19,7 @@ from .divergence import Fragment
 NAMED_BARRIERS = 16
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Vote:
     """What some threads bring to a reducing barrier, and how they hear of its result."""
 
@@ -26,7 +27,7 @@ class Vote:
     hear: Callable[[int], None]
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class NamedBarrier:
     """bar.sync state: `arrived` threads of the current phase out of `expected` (None: all live threads of the CTA)."""
 
@@ -85,7 +86,7 @@ class NamedBarriers(dict[int, NamedBarrier]):
         return made
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have told, `tells` what those who see a phase
     complete hear; `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed that."""

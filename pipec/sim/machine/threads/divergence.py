@@ -9,10 +9,11 @@ still see the whole warp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+
+from pipec.record import mutable, record
 
 from ...ptx.flow import NOWHERE
 from ...ptx.types import LANES, LaneMask, LaneValues
@@ -57,7 +58,7 @@ class Fragment:
         self.polls: tuple[int, int] | None = None  # (program counter, progress) of the last fruitless test
 
 
-@dataclass(frozen=True)
+@record
 class AwaitedPhase:
     """The mbarrier at shared address `address` should complete `phase`; `current` was its phase then."""
 
@@ -66,7 +67,7 @@ class AwaitedPhase:
     current: int
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Wait:
     """Why a fragment cannot run. `retry`: execute the same instruction again once woken (else go on behind it).
 
@@ -93,7 +94,7 @@ class Wait:
 MERGED: Final = Wait("merged", "", retry=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diverge:
     """Lanes of `taken` go to `target`, the other active ones fall through."""
 
@@ -101,7 +102,7 @@ class Diverge:
     target: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scatter:
     """Each active lane goes to its own target (brx.idx)."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from pipec.record import field, mutable
 
 TOGETHER = -1  # in the place of a lane: all 32, which have done everything together
 GroupKind = Literal["bulk", "cp.async", "wgmma"]
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Operation:
     """An operation that belongs to a group, set going at the instruction `pc`. `read`: its sources are free again."""
 
@@ -19,7 +20,7 @@ class Operation:
     done: bool = False
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Groups:
     """The groups of one kind of one thread. `marks` has for each commit so far how many operations the warp had issued."""
 

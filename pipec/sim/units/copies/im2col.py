@@ -12,10 +12,11 @@ pixels come those of the halo.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..swizzle import SwizzleName
@@ -53,7 +54,10 @@ _LAYOUT = Layout(
 )
 
 
-@dataclass(frozen=True)
+_PLAIN: Interleave = "none"
+
+
+@record
 class Im2colMap(MapProperties):
     """One im2col tensor map; what is not said here is as in TensorMap.
 
@@ -75,7 +79,7 @@ class Im2colMap(MapProperties):
     fill: Fill = "zero"
     address: int = 0
     wide: Wide = "no"
-    interleave: ClassVar[Interleave] = "none"
+    interleave = _PLAIN  # not a field: all are
 
     @property
     def unit_bits(self) -> int:

@@ -5,17 +5,18 @@ How it becomes bytes: mapbits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Final, Literal, get_args
+
+from pipec.record import record
 
 from ..errors import UnitError, UnitErrorKind
 from ..swizzle import SWIZZLES, Swizzle, SwizzleName
 from .mapbits import MEANT_BYTES, Layout
 
 
-@dataclass(frozen=True)
+@record
 class ElementType:
     """`bits` in global memory; packed types pad 16 elements to 16 shared-memory bytes of which `payload` carry data."""
 
@@ -91,7 +92,7 @@ class MapProperties:
         return SWIZZLES[self.swizzle]
 
 
-@dataclass(frozen=True)
+@record(remember=True)
 class TensorMap(MapProperties):
     """One tiled tensor map.
 

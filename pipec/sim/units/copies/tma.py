@@ -7,11 +7,12 @@ shared memory is a separate question, answered by `smem_offsets`.  All functions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 import numpy as np
+
+from pipec.record import record
 
 from ..alignment import round_up
 from ..errors import UnitError
@@ -33,7 +34,7 @@ AnyMap = TensorMap | Im2colMap
 _TF32_NAN = 0x7FFFE000
 
 
-@dataclass(frozen=True)
+@record
 class Region:
     """Of a box the global address of each row (int64) and whether it is in bounds (bool), and of its `inner` bytes those from `low` up to
     `high` that are."""

@@ -10,11 +10,12 @@ of each eight elements two pairs are kept (PTX ISA 9.7.14.6.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..numbers import numerics as accumulation
@@ -54,7 +55,7 @@ def partners(format_name: str) -> frozenset[str]:
     return NIBBLES if format_name in NIBBLES else OPERAND_TYPES[format_name].partners
 
 
-@dataclass(frozen=True)
+@record
 class Instruction:
     """mma.sync.aligned.m16n8kK.row.col (m8n8kK of integers), mma.sp of a sparse A: formats of A, B and of C and D."""
 

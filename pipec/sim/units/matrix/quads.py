@@ -6,10 +6,11 @@ is one sum, as of other `mma.sync`; PTX leaves the order open, and it was not me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
+from pipec.record import record
 
 from ..numbers import numerics as accumulation
 from ..numbers.formats import decode, decompose
@@ -23,7 +24,7 @@ _QUAD, _INSIDE, _HIGH = _LANE % 16 // 4, _LANE % 4, _LANE // 16 * 4
 _FOUR, _EIGHT = np.arange(4, dtype=np.int64)[None, :], np.arange(8, dtype=np.int64)[None, :]
 
 
-@dataclass(frozen=True)
+@record
 class QuadInstruction:
     """mma.m8n8k4.LEFT.RIGHT.D.f16.f16.C"""
 

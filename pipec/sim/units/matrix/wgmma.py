@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..layouts import Reading
@@ -31,7 +32,7 @@ _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 _LAYOUT_NAMES: Final[tuple[SwizzleName, ...]] = ("none", "128B", "64B", "32B")
 
 
-@dataclass(frozen=True)
+@record
 class OperandType:
     """Bytes of an element in shared memory, K of one instruction, result formats, and partners for the other operand."""
 
@@ -52,7 +53,7 @@ OPERAND_TYPES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Instruction:
     """wgmma.mma_async.m64nNkK: formats, N, and the immediates.  `a_mn_major`/`b_mn_major` are the transpose bits."""
 

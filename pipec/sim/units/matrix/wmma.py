@@ -6,11 +6,12 @@ those behind the last one hold it anew from the first. What is added up is as fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..numbers import numerics as accumulation
@@ -49,7 +50,7 @@ _RESULTS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Fragment:
     """`registers` per lane that hold a matrix of `rows` by `columns`. Elements of less than a byte are counted in bytes along K, of
     `bits` each otherwise."""
@@ -84,7 +85,7 @@ class Fragment:
         return np.ascontiguousarray(values.T).view(self.register)
 
 
-@dataclass(frozen=True)
+@record
 class Shape:
     m: int
     n: int
@@ -110,7 +111,7 @@ def fragment(shape: Shape, which: MatrixName, format_name: str) -> Fragment:
     return Fragment(rows, columns, bits, registers)
 
 
-@dataclass(frozen=True)
+@record
 class Instruction:
     """wmma.mma: D = A times B plus C. D and C may differ for halves."""
 

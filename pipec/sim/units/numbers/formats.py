@@ -6,11 +6,12 @@ Sources: PTX ISA 5.2.3 (alternate formats), 9.7.9.21 (cvt), 9.7.16.10 (tcgen05 o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 
@@ -27,7 +28,7 @@ ZERO_EXPONENT = -8000
 ZERO_LOWEST = 8000
 
 
-@dataclass(frozen=True)
+@record
 class Format:
     """A floating-point format.
 
@@ -92,7 +93,7 @@ def format_of(name: str) -> Format:
     return FORMATS[name]
 
 
-@dataclass(frozen=True)
+@record
 class Decomposed:
     """Numbers taken apart for the accumulation model; all arrays have one shape.
 

@@ -13,10 +13,11 @@ Sums of truncated terms are integers below 2**53 in units of 2**(E-F), so float6
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
+from pipec.record import record
 
 from ...compiled.products import multiplies, truncated_product
 from .formats import ZERO_EXPONENT, Decomposed
@@ -27,7 +28,7 @@ F32_NAN = 0x7FFFFFFF
 F16_NAN = 0x7FFF
 
 
-@dataclass(frozen=True)
+@record
 class AccumulateModel:
     """`fraction_bits` is F above; `result_bits` are the fraction bits that an f32 result keeps (23 = all)."""
 

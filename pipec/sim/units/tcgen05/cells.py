@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from pipec.record import record
 
-@dataclass(frozen=True, eq=False)
+
+@record(eq=False)
 class CellMap:
     """Cells by lane and column (int64 arrays of one shape), with the ranges they span.
 

@@ -6,10 +6,11 @@ CUTLASS, have them as here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 
@@ -18,7 +19,7 @@ _SHIFTS = (0, 8, 16, 32)
 _MOST_SHIFT = {32: 16, 64: 32, 128: 32}
 
 
-@dataclass(frozen=True)
+@record
 class ColumnMask:
     """`zero` is true for the columns that count as zero; column j of the product is column j + `shift` of B."""
 

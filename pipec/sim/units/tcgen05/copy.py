@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..protocols import SharedMemory
@@ -14,7 +15,7 @@ from .memory import TensorMemory, split_address
 from .operands import operand_offsets, unpack_little_endian
 
 
-@dataclass(frozen=True)
+@record
 class CopyShape:
     """`rows` of `row_bytes` each; row r goes to every lane in `lanes[r]` (relative to the address)."""
 
@@ -40,7 +41,7 @@ COPY_SHAPES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Decompression:
     """16 elements of `bits` bits in the first `payload` of 16 source bytes become 16 bytes, shifted left by `shift`."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final, Literal
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..swizzle import SwizzleName
@@ -12,7 +13,7 @@ from ..swizzle import SwizzleName
 _F8F6F4 = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 
 
-@dataclass(frozen=True)
+@record
 class Kind:
     """What one `.kind` allows.
 
@@ -47,7 +48,7 @@ KINDS: dict[MmaKind, Kind] = {
 _DEFAULT_SCALE_VECTOR = {"mxf8f6f4": 1, "mxf4": 2}
 
 
-@dataclass(frozen=True)
+@record
 class InstructionDescriptor:
     """A decoded and checked instruction descriptor.  M and N are totals over the CTA pair for cta_group 2."""
 
@@ -78,7 +79,7 @@ class InstructionDescriptor:
         return self.k // 2 if self.sparse else self.k
 
 
-@dataclass(frozen=True)
+@record
 class MatrixDescriptor:
     """A decoded shared-memory matrix descriptor; byte quantities, CTA-relative start address.
 

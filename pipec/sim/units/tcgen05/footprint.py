@@ -6,10 +6,11 @@ lanes free (M = 64) can share columns, hence 16 lanes and not 32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from pipec.record import record
 
 from ..layouts import SOURCE, Reading
 from ..products import Accumulator, Columns, Product, Scale
@@ -35,7 +36,7 @@ _NOWHERE = np.zeros(0, np.int64)
 _STEP = 32  # bytes of K that one instruction takes
 
 
-@dataclass(frozen=True)
+@record
 class Footprint:
     """Places in each CTA of the group: `shared` granules read, `reads` and `writes` in tensor memory; `operands` has what is said of
     the layout of those in shared memory, and `product` what they are multiplied to (of a copy: from where to where)."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 
 Mapping = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 
-@dataclass(frozen=True)
+@record
 class FragmentShape:
     """`lanes` covered, registers per thread at .x1, largest .xN, and (thread, register, half offset) -> (lane, column)."""
 

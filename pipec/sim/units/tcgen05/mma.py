@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..matrix.sparsity import spread
@@ -23,7 +24,7 @@ PACKED_FP4_KINDS = frozenset({"mxf4", "mxf4nvf4"})
 NUMERICS = ("exact", "fast")
 
 
-@dataclass(frozen=True)
+@record
 class Modifiers:
     """Everything about an instruction besides its operands' addresses."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+
+from pipec.record import record
 
 from ..errors import UnitError
 from ..protocols import SharedMemory
@@ -24,7 +25,7 @@ Indices = npt.NDArray[np.int64]
 Place = Callable[[Indices, Indices, int, int], Indices]
 
 
-@dataclass(frozen=True)
+@record
 class CanonicalLayout:
     """Linear byte offset from the start address, before the swizzle.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from pipec.record import record
 
 from ..errors import UnitError
 from .cells import CellMap
@@ -36,7 +37,7 @@ def _quarter_of_n_per_partition(m: np.ndarray, n: np.ndarray, columns: int) -> t
     return m + n // quarter * 32, n % quarter + 0 * m
 
 
-@dataclass(frozen=True)
+@record
 class DataPath:
     """One data-path layout, for the rows of one CTA.
 
