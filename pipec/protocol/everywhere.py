@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from pipec.verify.logic import System
 from pipec.verify.terms import (
+    QUOTIENT,
     RANGES,
     Apply,
     Atom,
@@ -89,6 +90,8 @@ class Everywhere:
                 return None if inner is None else floor(inner, divisor)
             case Choose():
                 return self._chosen(one, sign)
+            case Apply(name, (form, divisor)) if name == QUOTIENT:
+                return self._divided(form, divisor, sign)
             case Apply(function, (left, right)) if function in _MULTIPLIED:
                 factors = self._factors((left, right), sign)
                 return None if factors is None else atom(Apply(function, tuple(factors)))
@@ -109,6 +112,16 @@ class Everywhere:
             return choose(one.condition, yes, no)
         nearer = sign if within else -sign
         return choose(decided(Compare("ge", add(yes, no, -1) if nearer > 0 else add(no, yes, -1))), yes, no)
+
+    def _divided(self, form: Linear, divisor: Linear, sign: int) -> Linear | None:
+        """Without the division: a quotient lies between 0 and what is divided, and is at most 0 where that is negative."""
+        inner = self._form(form, sign)
+        if inner is None or not self.system.entails(Compare("ge", add(divisor, Linear(-1)))):
+            return None
+        for more in (0, 1) if sign < 0 else (0,):
+            if self.system.entails(Compare("ge", add(inner, Linear(more)))):
+                return add(inner, Linear(more)) if sign < 0 else Linear(0)
+        return choose(decided(Compare("ge", inner if sign < 0 else scale(inner, -1))), inner, Linear(0))
 
     def _factors(self, factors: Iterable[Linear], sign: int) -> list[Linear] | None:
         """Bounds of factors none of which is negative."""

@@ -14,6 +14,7 @@ from pipec.verify.checker.progress import loops
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Wait, edges_of
 from pipec.verify.terms import (
+    QUOTIENT,
     RANGES,
     Apply,
     Atom,
@@ -33,6 +34,7 @@ from pipec.verify.terms import (
     either,
     floor,
     product,
+    quotient,
     symbols_of,
 )
 
@@ -54,6 +56,8 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
                     conditions[Compare("ge", add(wide, Linear(-least)))] = None
                 made = [*map(of_form, arguments)]
                 return product(*made) if len(made) == 2 else made[0]
+            case Apply(name, (upper, lower)) if name == QUOTIENT:
+                return quotient(of_form(upper), of_form(lower))
             case Floor(form, divisor):
                 return floor(of_form(form), divisor)
             case Choose(condition, yes, no):
@@ -100,6 +104,8 @@ def _widened(form: Linear) -> Linear:
                 made = add(made, atom(Apply("mul.lo.s64", (_widened(left), _widened(right)))), times)
             case Apply("s32" | "u32", (inner,)):
                 made = add(made, _widened(inner), times)
+            case Apply(name, (upper, lower)) if name == QUOTIENT:
+                made = add(made, quotient(_widened(upper), _widened(lower)), times)
             case _:
                 made = add(made, atom(one), times)
     return made

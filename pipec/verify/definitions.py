@@ -14,6 +14,7 @@ from math import inf
 
 from pipec.verify.inequalities import Inequalities, Inequality, Row, combined, parts_of
 from pipec.verify.terms import (
+    QUOTIENT,
     RANGES,
     Apply,
     Atom,
@@ -53,6 +54,7 @@ class Definitions(Inequalities):
         self._defined = 0  # atoms whose definition has been added
         self._renamed = 0  # atoms whose parts have been replaced by what was known when `_changed` was empty
         self._far: set[Linear] = set()  # forms whose range has been asked for by elimination: once, as that takes long
+        self._divided: list[Apply] = []  # quotients whose divisor is not known to be at least 1
         self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
 
     def assume(self, formula: Formula) -> None:
@@ -64,6 +66,10 @@ class Definitions(Inequalities):
             while self._defined < len(self._atoms):
                 self._defined += 1
                 self._define_one(self._atoms[self._defined - 1])
+            for one in list(self._divided):
+                if self._reaches(one.arguments[1], 1):
+                    self._divided.remove(one)
+                    self._define_quotient(one)
             wrapping = list(self._wrapping)
             for one in wrapping:
                 made = product(*one.arguments) if len(one.arguments) == 2 else one.arguments[0]
@@ -95,8 +101,21 @@ class Definitions(Inequalities):
                 self.assume(Compare("ge", add(Linear(most), atom(one), -1)))
                 if (operation, len(arguments)) in (("", 1), ("mul.lo", 2)):
                     self._wrapping.append(one)
+            case Apply(name, (_, _)) if name == QUOTIENT:
+                self._divided.append(one)
             case _:
                 pass
+
+    def _define_quotient(self, one: Apply) -> None:
+        """By what is at least 1: it lies between 0, or -1, and what is divided."""
+        form, value = one.arguments[0], atom(one)
+        least, most = self._between(form)
+        for bound, sign in ((min(least, 0), 1), (max(most, 0), -1)):
+            if abs(bound) < inf:
+                self.assume(Compare("ge", scale(add(value, Linear(-int(bound))), sign)))
+        upwards = Both((Compare("ge", value), Compare("ge", add(form, value, -1))))
+        downwards = Both((Compare("ge", add(Linear(-1), value, -1)), Compare("ge", add(value, form, -1))))
+        self.assume(Either((upwards, downwards)))
 
     def _divided_again(self, one: Floor, other: Floor) -> None:
         """`floor((f + d * g) / (d * n))` is `floor((floor(f / d) + g) / n)`: whole numbers throughout, where what is known of each through
@@ -115,7 +134,7 @@ class Definitions(Inequalities):
         """Whether the form is at least so much, for what is at hand of it, or of each of its values."""
         if self._at_hand(add(form, Linear(-least))) or self._between(form)[0] >= least:
             return True
-        if form in self._far or not any(isinstance(one, Product) for one, _ in form.terms):
+        if form in self._far or not any(isinstance(one, Product) for one, _ in self.solved(form).terms):
             return False
         self._far.add(form)
         return self._excluded(add(Linear(least - 1), form, -1))
@@ -248,11 +267,23 @@ class Definitions(Inequalities):
                 continue
             if self._equal_at_hand(atom(left), atom(right)):
                 continue
-            pairs = zip(left.arguments, right.arguments, strict=True)
-            if all(self._equal_at_hand(one, other) for one, other in pairs):
-                self.assume(Compare("eq", add(atom(left), atom(right), -1)))
+            apart = self._apart(left, right)
+            if apart is not None and not self._equal_at_hand(atom(left), add(atom(right), Linear(apart))):
+                self.assume(Compare("eq", add(add(atom(left), atom(right), -1), Linear(-apart))))
                 found = True
         return found
+
+    def _apart(self, left: Apply, right: Apply) -> int | None:
+        """By how much two values of a function differ because of what it is a function of; None where nothing is known of that."""
+        pairs = list(zip(left.arguments, right.arguments, strict=True))
+        if all(self._equal_at_hand(one, other) for one, other in pairs):
+            return 0
+        if left.function != QUOTIENT or len(pairs) != 2 or not self._equal_at_hand(*pairs[1]):
+            return None
+        (one, other), (divisor, _) = pairs
+        if not self._at_hand(add(divisor, Linear(-1))):
+            return None
+        return next((times for times in (1, -1) if self._equal_at_hand(one, add(other, divisor, times))), None)
 
 
 def _shared(products: Iterable[Product]) -> list[Atom]:

@@ -33,7 +33,7 @@ class System(Definitions):
         made._numbers, made._atoms = dict(self._numbers), list(self._atoms)
         made._solved, made._least = dict(self._solved), dict(self._least)
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
-        made._wrapping, made._far = list(self._wrapping), set(self._far)
+        made._wrapping, made._divided, made._far = list(self._wrapping), list(self._divided), set(self._far)
         made._changed, made._renamed = set(self._changed), self._renamed
         for premise in premises:
             made.assume(premise)

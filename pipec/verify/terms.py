@@ -104,6 +104,9 @@ Formula = Compare | Both | Either
 RANGES = {f"s{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
 RANGES |= {f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)}
 
+# Of two numbers: the first divided by the second and rounded down, where the second is at least 1.
+QUOTIENT = "floor"
+
 TRUE: Formula = Both(())
 FALSE: Formula = Either(())
 
@@ -213,6 +216,17 @@ def floor(form: Linear, divisor: int) -> Linear:
         case ((Floor(inner, first), 1),):
             return add(whole, floor(add(inner, Linear(first * rest.constant)), first * divisor))
     return add(whole, atom(Floor(rest, divisor)))
+
+
+def quotient(form: Linear, divisor: Linear) -> Linear:
+    """`floor(form / divisor)` where the divisor is known to be at least 1; multiples of the divisor are taken out."""
+    if not divisor.terms:
+        return floor(form, divisor.constant)
+    one, times = divisor.terms[0]
+    whole, part = divmod(dict(form.terms).get(one, 0), times)
+    if part:
+        return atom(Apply(QUOTIENT, (form, divisor)))
+    return Linear(whole, ((Apply(QUOTIENT, (add(form, divisor, -whole), divisor)), 1),))
 
 
 def product(left: Linear, right: Linear) -> Linear:

@@ -119,6 +119,9 @@ def _wrap(number: int, kind: str) -> int:
 def _applied(function: str, arguments: list[int]) -> int:
     if function == "product":
         return prod(arguments)
+    if function == "floor":
+        # (Of what is less than 1 nothing is said.)
+        return arguments[0] // arguments[1] if arguments[1] > 0 else 3 * arguments[0] - arguments[1]
     name, _, kind = function.rpartition(".")
     if not name:
         return _wrap(arguments[0], kind)

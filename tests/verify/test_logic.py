@@ -23,7 +23,7 @@ def a_form(draw: random.Random, depth: int = 2) -> Linear:
 
 
 def _an_atom(draw: random.Random, depth: int) -> Linear:
-    kind = draw.randrange(13) if depth else 0
+    kind = draw.randrange(14) if depth else 0
     if kind == 5:
         return floor(a_form(draw, depth - 1), draw.randint(2, 4))
     if kind == 6:
@@ -36,6 +36,8 @@ def _an_atom(draw: random.Random, depth: int) -> Linear:
         return terms.product(terms.product(atom(draw.choice(SYMBOLS)), atom(draw.choice(SYMBOLS))), atom(draw.choice(SYMBOLS)))
     if kind == 12:
         return terms.product(floor(a_form(draw, 0), draw.randint(2, 4)), atom(draw.choice(SYMBOLS)))
+    if kind == 13:
+        return atom(Apply(terms.QUOTIENT, (a_form(draw, depth - 1), draw.choice((a_form(draw, 0), atom(draw.choice(SYMBOLS)))))))
     if kind == 10:
         return atom(Apply(draw.choice(("mul.lo.s8", "mul.lo.u8", "mul.lo.s32")), (a_form(draw, 0), a_form(draw, 0))))
     if kind == 7:
@@ -253,6 +255,43 @@ def test_a_quotient_of_a_quotient_leaves_whole_parts(divisor: int, times: int, a
     assert not System([Compare("eq", left)]).impossible()
     further = floor(add(x, Linear(127 + divisor * apart + divisor - 1)), divisor * times)
     assert not System([Compare("eq", add(add(fine, Linear(apart + 1)), further, -times))]).impossible()
+
+
+X, Y, D = (atom(Symbol(name)) for name in "xyd")
+POSITIVE = Compare("ge", add(D, Linear(-1)))
+
+
+def _over(form: Linear) -> Linear:
+    return atom(Apply(terms.QUOTIENT, (form, D)))
+
+
+def test_a_quotient_by_what_is_at_least_1_lies_between_0_and_what_is_divided() -> None:
+    known = System([POSITIVE])
+    for upper in (-9, -1, 0, 1, 9):
+        given = known.extended([Compare("eq", add(X, Linear(-upper)))])
+        low, high = (upper, -1) if upper < 0 else (0, upper)
+        assert given.entails(Compare("ge", add(_over(X), Linear(-low)))) and given.entails(
+            Compare("ge", add(Linear(high), _over(X), -1))
+        )
+        for one in {low, high, upper // 2}:
+            assert not given.extended([Compare("eq", add(_over(X), Linear(-one)))]).impossible()
+
+
+@pytest.mark.parametrize("times", [-1, 0, 1])
+def test_quotients_of_numbers_that_a_divisor_lies_between(times: int) -> None:
+    apart = Compare("eq", add(add(X, Y, -1), D, -times))
+    said = Compare("eq", add(add(_over(X), _over(Y), -1), Linear(-times)))
+    wrong = Compare("eq", add(add(_over(X), _over(Y), -1), Linear(1 - times)))
+    assert System([POSITIVE, apart]).entails(said) and not System([POSITIVE, apart]).entails(wrong)
+
+
+def test_nothing_is_known_of_a_quotient_by_what_may_be_0() -> None:
+    """Of a division by 0 the two rules together would say that 0 is 1."""
+    for known in ([], [Compare("ge", D)], [Compare("eq", D)], [Compare("ge", add(Linear(5), D, -1))]):
+        given = System([*known, Compare("eq", add(add(X, Y, -1), D, -1))])
+        assert not given.entails(Compare("eq", add(add(_over(X), _over(Y), -1), Linear(-1))))
+        assert not given.extended([Compare("eq", X)]).entails(Compare("ge", _over(X)))
+    assert not System([Compare("eq", D), Compare("eq", add(X, Y, -1))]).impossible()
 
 
 def test_a_name_is_one_symbol_and_what_is_unknown_has_none() -> None:

@@ -64,8 +64,6 @@ class NotDecided(Message):
 
     Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. Known to be too hard are:
 
-    - a number of turns divided by what is no constant, `range(ceildiv(tiles - block.x, grid.x))`, against steps of that in another
-      role: write `range(block.x, tiles, grid.x)` in all roles
     - one loop over the K blocks of all tiles, with a counter that is set back for each tile: write a loop over the tiles and one over
       the K blocks, at least in the roles that fill and read outputs
     - sums with a number in memory, `(load(n[0]) + 63) // 64`, which may wrap: write `ceildiv(load(n[0]), 64)`, or bound the number by

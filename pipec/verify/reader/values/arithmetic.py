@@ -10,6 +10,7 @@ from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
 from pipec.verify.reader.values.merged import merged
+from pipec.verify.reader.values.quotients import rounded
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
@@ -219,6 +220,8 @@ class Arithmetic:
             if not isinstance(value, (int, Linear)):
                 return UNKNOWN
             forms.append(Linear(value) if isinstance(value, int) else value)
+        if op.name == "add" and op.width == 32 and (whole := rounded(self, *forms) or rounded(self, *forms[::-1])) is not None:
+            return whole
         rule = compared if op.name == "setp" else FORMS.get(op.name)
         return rule(self, op, forms) if rule else UNKNOWN
 
@@ -284,7 +287,7 @@ class Arithmetic:
         return least >= low and most <= high
 
     def _asked(self, name: str) -> bool:
-        return name in self.checked or name.startswith(("%ctaid.", "%clusterid."))
+        return name in self.checked or name.startswith(("%ctaid.", "%clusterid.", "%nctaid."))
 
     def _turned(self, form: Linear, low: int, high: int) -> Linear | None:
         """The number in the range that is equal modulo its width, where at most one turn is missing."""

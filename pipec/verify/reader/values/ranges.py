@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from math import inf
 
-from pipec.verify.terms import RANGES
+from pipec.verify.terms import QUOTIENT, RANGES
 
 Bounds = tuple[float, float]
 ANYTHING: Bounds = (-inf, inf)
@@ -13,7 +13,7 @@ RESULTS: dict[str, Bounds] = {**RANGES, "ctaid": (0, (1 << 31) - 2)}
 
 def range_of(function: str, arguments: Sequence[Bounds]) -> Bounds:
     """`function`: its name ends in the type of its result. `arguments`: the bounds of each."""
-    operation, _, kind = function.rpartition(".")
+    operation, _, kind = function.rpartition(".") if function != QUOTIENT else (QUOTIENT, "", "")
     of_type = RESULTS.get(kind, ANYTHING)
     rule = _RULES.get(operation)
     if rule is None or any(abs(end) == inf for one in arguments for end in one):
@@ -33,6 +33,11 @@ def _of_a_quotient(operands: Sequence[Bounds], of_type: Bounds) -> Bounds | None
     return (least // largest, most // smallest) if _are_plain(operands, of_type) else None
 
 
+def _of_a_whole_quotient(operands: Sequence[Bounds], of_type: Bounds) -> Bounds | None:
+    (least, most), (smallest, largest) = operands
+    return (min(least // smallest, least // largest), max(most // smallest, most // largest)) if smallest >= 1 else None
+
+
 def _of_a_remainder(operands: Sequence[Bounds], of_type: Bounds) -> Bounds | None:
     (_, most), (_, largest) = operands
     return (0, min(most, largest - 1)) if _are_plain(operands, of_type) else None
@@ -47,5 +52,6 @@ def _are_plain(operands: Sequence[Bounds], of_type: Bounds) -> bool:
 _RULES: dict[str, Callable[[Sequence[Bounds], Bounds], Bounds | None]] = {
     "mul.lo": _of_a_product,
     "div": _of_a_quotient,
+    QUOTIENT: _of_a_whole_quotient,
     "rem": _of_a_remainder,
 }

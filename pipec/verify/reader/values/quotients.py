@@ -1,0 +1,51 @@
+"""Divisions by a number that is at least 1, but no constant, rounded down or up: by how many blocks there are in the grid, say.
+
+The machine rounds towards zero, so a compiler adds to its quotient what is missing: one more where something remains and both numbers have
+the same sign, or one less where they have not.
+"""
+
+from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.values.compared import compared
+from pipec.verify.reader.values.forms import FORMS, Reading
+from pipec.verify.terms import Apply, Both, Choose, Compare, Formula, Linear, add, atom, negate, quotient, scale
+
+_ADDED = {1: True, -1: False}  # to the machine's quotient where something remains: whether that rounds up
+
+
+def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
+    """The sum, if it is a quotient and what it lacks to be rounded down or up."""
+    match left, right:
+        case (
+            Linear(0, ((Apply("div.s32", (upper, lower)), 1),)),
+            Linear(0, ((Choose(Both((one, other)), Linear(more, ()), Linear(0, ())), 1),)),
+        ) if more in _ADDED and how.bounds(lower)[0] >= 1:
+            up = _ADDED[more]
+            if {one, other} == {_remains(how, upper, lower), _same_sign(how, upper, lower, up)}:
+                return _quotient(how.read(upper, _SIGNED), lower, up=up)
+        case _:
+            pass
+    return None
+
+
+def _quotient(number: Linear, lower: Linear, *, up: bool) -> Linear:
+    """In one of the ways to write it: of a number and that with the other sign, which is rounded the other way, one is divided."""
+    if number.terms and number.terms[-1][1] < 0:
+        return scale(_quotient(scale(number, -1), lower, up=not up), -1)
+    return add(quotient(add(number, Linear(-1)), lower), Linear(1)) if up else quotient(number, lower)
+
+
+_SIGNED = Operation("div", "", 32, True, 32)
+
+
+def _remains(how: Reading, upper: Linear, lower: Linear) -> object:
+    """Whether something remains, as compilers ask for it."""
+    taken = FORMS["mul"](how, Operation("mul", "lo", 32, True, 32), [atom(Apply("div.s32", (upper, lower))), lower])
+    assert isinstance(taken, Linear)
+    return compared(how, Operation("setp", "ne", 32, True, 1), [add(upper, taken, -1), Linear(0)])
+
+
+def _same_sign(how: Reading, upper: Linear, lower: Linear, same: bool) -> object:
+    bits = FORMS["xor"](how, Operation("xor", "", 32, False, 32), [upper, lower])
+    assert isinstance(bits, Linear)
+    alike: Formula = Compare("ge", bits)
+    return alike if same else negate(alike)
