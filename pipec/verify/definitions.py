@@ -60,6 +60,9 @@ class Definitions(Inequalities):
     def assume(self, formula: Formula) -> None:
         raise NotImplementedError
 
+    def _nearby(self, form: Linear) -> bool:
+        raise NotImplementedError
+
     def _define(self) -> None:
         """Adds what is known of the atoms that are no symbols."""
         while True:
@@ -134,10 +137,12 @@ class Definitions(Inequalities):
         """Whether the form is at least so much, for what is at hand of it, or of each of its values."""
         if self._at_hand(add(form, Linear(-least))) or self._between(form)[0] >= least:
             return True
-        if form in self._far or not any(isinstance(one, Product) for one, _ in self.solved(form).terms):
+        if form in self._far:
             return False
         self._far.add(form)
-        return self._excluded(add(Linear(least - 1), form, -1))
+        if any(isinstance(one, Product) for one, _ in self.solved(form).terms):
+            return self._excluded(add(Linear(least - 1), form, -1))
+        return self._nearby(add(form, Linear(-least)))
 
     def _between(self, form: Linear, asked: frozenset[Atom] = frozenset()) -> tuple[float, float]:
         """`asked`: the quotients and choices whose bounds are being asked for."""

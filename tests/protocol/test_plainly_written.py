@@ -67,6 +67,17 @@ KERNELS: dict[str, Kernel] = {
         ["for k in range(N):", "    {p+}"],
         ["for first in range(0, N, 8):", "    for k in range(min(8, N - first)):", "        {p-}"],
     ),
+    "groups of four tiles, the last one with what is left": pair(
+        ["for g in range(ceildiv(M, 4)):", "    for i in range(min(4, M - g * 4)):", "        {p+}"],
+        ["for t in range(M):", "    {p-}"],
+    ),
+    "scales for four blocks of K, in the same loop": Kernel(
+        {"p": (2, "a", "b"), "q": (3, "a", "b")},
+        {
+            "a": ["for k in range(N):", "    {p+}", "    if k % 4 == 0:", "        {q+}"],
+            "b": ["for g in range(ceildiv(N, 4)):", "    {q-}", "    for k in range(min(4, N - 4 * g)):", "        {p-}"],
+        },
+    ),
     "chunks that end with K": pair(
         ["for k in range(N):", "    {p+}"],
         ["for c in range(ceildiv(N, 8)):", "    for k in range(c * 8, min(c * 8 + 8, N)):", "        {p-}"],
