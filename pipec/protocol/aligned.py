@@ -22,7 +22,7 @@ Answers = tuple[
 
 class Alignment:
     """`question`: what is asked at a place, by number, where others ask the same; `askers`: per question. `whole`: each loop of each
-    process is one that others have, too."""
+    process is one that others have, too; `common`: all processes with loops have one of them in common, over tiles as a rule."""
 
     def __init__(self, network: Network) -> None:
         asked = first_asked(network)
@@ -37,6 +37,8 @@ class Alignment:
         self.askers = [sorted(askers[one]) for one in shared]
         alone = {process for process, place in loop_tests(network) if (process, place) not in self.question}
         self.alone, self.whole = alone, not alone and bool(shared)
+        looping = {process for process, _ in loop_tests(network)}
+        self.common = any(looping <= {*processes} for processes in self.askers)
 
 
 def _beside(network: Network, asked: dict[Place, Asked]) -> list[Place]:

@@ -5,7 +5,7 @@ variables whose inside does not matter. What a variable stands for is kept, to s
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 from math import gcd
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons
@@ -108,13 +108,17 @@ class Variables:
     def _group(self, forms: Iterable[Linear]) -> None:
         """Sums of sizes none of whose parts occurs in another sum."""
         sums: dict[Atom, set[FormTerms]] = {}
+        asked: set[Atom] = set()
         for form in forms:
+            asked.update(each for each, _ in form.terms)
             part = self._size_part(form)
             for each, _ in part:
                 sums.setdefault(each, set()).add(_normal(part)[0])
         for part in {part for parts in sums.values() for part in parts}:
-            # A part that also stands in another sum ties the two together, which one variable for the whole would hide.
-            if len(part) > 1 and all(len(sums[each]) == 1 for each, _ in part):
+            # A part that also stands in another sum ties the two together, which one variable for the whole would hide; so does a
+            # quotient of what is asked for by itself, as in a loop that steps by the divisor.
+            divided = {inner for each, _ in part if isinstance(each, Floor) for inner, _ in each.form.terms}
+            if len(part) > 1 and all(len(sums[each]) == 1 for each, _ in part) and divided.isdisjoint(asked):
                 self.groups[part] = -1
 
     def _size_part(self, form: Linear) -> FormTerms:
@@ -250,7 +254,20 @@ class Variables:
             known = isinstance(each, Floor) and all(inner in self.number for inner, _ in each.form.terms)
             if isinstance(each, Floor) and known and number not in self.derived:
                 rows += self._rounded(each)
+        floors = [each for each, number in self.number.items() if isinstance(each, Floor) and number not in self.derived]
+        for fine, coarse in permutations(floors, 2):
+            rows += self._divided_again(fine, coarse)
         return rows
+
+    def _divided_again(self, fine: Floor, coarse: Floor) -> tuple[Row, ...]:
+        """How two quotients of one number hang together, of which the one is the other divided once more: the number itself, of which the
+        network may say nothing else, does not tell."""
+        times, rest = divmod(coarse.divisor, fine.divisor)
+        apart = add(coarse.form, fine.form, -1)
+        if rest or times < 2 or apart.terms or apart.constant % fine.divisor:
+            return ()
+        constant, terms = self.row(add(Linear(apart.constant // fine.divisor, ((fine, 1),)), atom(coarse), -times))
+        return (constant, terms), (times - 1 - constant, scaled((0, terms), -1)[1])
 
     def _rounded(self, each: Floor) -> tuple[Row, Row]:
         rest = self.row(add(each.form, atom(each), -each.divisor))

@@ -39,6 +39,31 @@ HALVES = {  # two turns in one, and what is left behind them
 }
 
 
+def dealt(*heads: str) -> Kernel:
+    """K blocks of each tile, dealt out in turn to as many consumers as there are heads of their loops."""
+    ways = len(heads)
+    taken: Lines = [*TILES, "    for k in range(N):"]
+    for number in range(ways):
+        taken += [f"        if k % {ways} == {number}:", f"            {{p{number}+}}"]
+    pipes = {f"p{number}": (2, "a", f"c{number}") for number in range(ways)}
+    roles = {"a": taken} | {f"c{n}": [*TILES, f"    for k in {head}:", f"        {{p{n}-}}"] for n, head in enumerate(heads)}
+    return Kernel(pipes, roles, blocks="4")
+
+
+def twice_unrolled(start: str, odd: str) -> Kernel:
+    """The K blocks of a tile, two in each turn."""
+    whole = ["    steps = ceildiv(N, 64)", f"    for k in range({start}, steps - 1, 2):", *["        {p-}"] * 2]
+    rest = [f"    if steps % 2 == {odd}:", "        {p-}"]
+    return pair([*TILES, "    for k in range(ceildiv(N, 64)):", "        {p+}"], [*TILES, *whole, *rest], blocks="4")
+
+
+def one_after_the_other(last: str) -> Kernel:
+    """Two operands in one loop, and in two that step by the elements of a block."""
+    steps = ["    for k in range(0, M, 64):", "        {p-}", f"    for k in range(0, {last}, 64):", "        {p-}"]
+    both = "    for k in range(ceildiv(M, 64) + ceildiv(N, 64)):"
+    return pair([*TILES, both, "        {p+}"], [*TILES, *steps], blocks="3")
+
+
 def in_tiles(body: Lines) -> Kernel:
     """With an output for each tile."""
     outputs = [*TILES, "    with q.produce() as s:", *indented(indented(body))]
@@ -67,6 +92,10 @@ KERNELS: dict[str, Kernel] = {
         ["for k in range(N):", "    {p+}"],
         ["for first in range(0, N, 8):", "    for k in range(min(8, N - first)):", "        {p-}"],
     ),
+    "turns dealt out to three roles in each tile": dealt("range(0, N, 3)", "range(1, N, 3)", "range(2, N, 3)"),
+    "turns dealt out to two roles in each tile, counted": dealt("range(ceildiv(N, 2))", "range(N // 2)"),
+    "two K blocks in each turn": twice_unrolled("0", "1"),
+    "two operands, one after the other": one_after_the_other("N"),
     "groups of four tiles, the last one with what is left": pair(
         ["for g in range(ceildiv(M, 4)):", "    for i in range(min(4, M - g * 4)):", "        {p+}"],
         ["for t in range(M):", "    {p-}"],
@@ -136,6 +165,22 @@ KERNELS: dict[str, Kernel] = {
         for parts, blocks in ((3, "8"), (4, "4"), (4, "8"))
     },
 }
+
+
+# Each differs from one of those above in one number.
+WRONG = {
+    "turns of three roles": dealt("range(0, N, 3)", "range(1, N, 3)", "range(1, N, 3)"),
+    "turns of two roles": dealt("range(N // 2)", "range(N // 2)"),
+    "two K blocks in each turn, from the second on": twice_unrolled("1", "1"),
+    "two K blocks in each turn, and one more where none is left": twice_unrolled("0", "0"),
+    "one operand twice": one_after_the_other("M"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_its_neighbour_is_not(name: str) -> None:
+    text = source(WRONG[name], Draw(name))
+    assert compile_source(Source("wrong.pipe", text), Options("sm_100a")).failed, text
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -36,6 +36,9 @@ def attempts(network: Network) -> Iterator[Attempt]:
     # Where all loops are the same in all roles, they are followed turn by turn, and there is nearly one situation for each test.
     if alignment.whole:
         yield Attempt(Aligned(network, consumers, alignment), 75, roomy=True)
+    # Where all go through the same tiles, nobody need be looked at in the next one while others are in this one.
+    elif alignment.common:
+        yield Attempt(Aligned(network, consumers, alignment), 50)
     registers = registers_of(network)
     if quotients_of(network, registers):
         yield Attempt(Lazy(network, consumers), 50, quotients=True)
@@ -43,7 +46,7 @@ def attempts(network: Network) -> Iterator[Attempt]:
     yield Attempt(Lazy(network, consumers), 90)
     if candidates(network, registers) or exact(network, registers)[1]:
         yield Attempt(Lazy(network, consumers), 50, products=True)
-    if not alignment.whole:
+    if not alignment.whole and not alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 75)
     yield Attempt(Lazy(network, consumers, forgets=False), 33, tells_begun=True)
     yield Attempt(Aligned(network, consumers, alignment), 33, tells_begun=True)

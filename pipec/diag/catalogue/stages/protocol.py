@@ -68,7 +68,7 @@ class NotDecided(Message):
       the K blocks, at least in the roles that fill and read outputs
     - sums with a number in memory, `(load(n[0]) + 63) // 64`, which may wrap: write `ceildiv(load(n[0]), 64)`, or bound the number by
       a size, `min(load(n[0]), N)`
-    - ranges of stream-K, whose tiles begin at `i // steps`, and turns dealt out to three roles or more in a loop over tiles
+    - ranges of stream-K, whose tiles begin at `i // steps`
 
     If nothing else helps, `--allow-undecided` (Python: `allow_undecided=True`) accepts the kernel as it is; run it with `--watchdog`
     then.
