@@ -24,8 +24,7 @@ from pipec.runtime.gpu import cubins, guards
 from pipec.runtime.gpu.cuda_driver import Device, Driver, device, devices, fitting_device, load
 from pipec.runtime.gpu.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, scalar_slots
 from pipec.runtime.gpu.streams import DEFAULT_STREAM, KNOWN_STREAMS, current_stream_of, stream_handle
-from pipec.runtime.hangs import hang
-from pipec.watchdog import BYTES
+from pipec.runtime.gpu.watched import Records
 
 if TYPE_CHECKING:
     from pipec.runtime.image import Image
@@ -66,7 +65,7 @@ class CudaKernel:
         self._lock = RLock()  # held while something is made that all launches share
         self._clusters: int | None = None  # that fit the device at the same time
         self._dummy: int | None = None
-        self._records: int | None = None
+        self._records = None if interface.watchdog is None else Records(self.driver, interface)
         self._streams: set[int] = set(guards.DEFAULT_STREAMS)  # that belong to this device
 
     # --- limits --------------------------------
@@ -224,7 +223,8 @@ class CudaKernel:
         if isinstance(value, bytes):
             return value
         if isinstance(value, RecordsValue):
-            return self._records_address().to_bytes(8, "little")
+            assert self._records is not None, "only a kernel with a watchdog has a parameter for its records"
+            return self._records.address().to_bytes(8, "little")
         view = views[value.tensor]
         address = self._dummy_address() if view.empty else view.address
         if isinstance(value, PointerValue):
@@ -301,32 +301,6 @@ class CudaKernel:
                 self._dummy = address
             return self._dummy
 
-    # --- watchdog --------------------------------
-
-    def _records_address(self) -> int:
-        """The device's address of the records, which stand in host memory: they can be read when the context is lost."""
-        flags = self.driver.api.CU_MEMHOSTALLOC_DEVICEMAP | self.driver.api.CU_MEMHOSTALLOC_PORTABLE
-        doing = "allocating the watchdog's records in host memory"
-        with self._lock:
-            if self._records is None:
-                with self.driver.uncaptured(self.name):
-                    records = int(self._call("cuMemHostAlloc", BYTES, flags, doing=doing))
-                ctypes.memset(records, 0, BYTES)
-                self._records = records
-            return int(self._call("cuMemHostGetDevicePointer", self._records, 0, doing=doing))
-
-    def _watch(self, plan: Plan, addresses: Sequence[int], handle: int) -> None:
-        """Waits for the kernel's end; raises HangError with what the watchdog wrote, if it did."""
-        located = ((place, addresses[place.tensor]) for place in plan.places)
-        places = ", ".join(f"`{place.name}` {address:#x} to {address + place.extent:#x}" for place, address in located)
-        try:
-            self._call("cuStreamSynchronize", handle, doing=f"running it (with {places})")
-        except LaunchError:
-            written = ctypes.string_at(self._records, BYTES) if self._records is not None else b""
-            if (found := hang(self.interface, written, lost=True)) is not None:
-                raise found from None
-            raise
-
     # --- launching --------------------------------
 
     def launch(self, plan: Plan, addresses: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
@@ -338,8 +312,9 @@ class CudaKernel:
         if self._records is not None:
             with self._context():
                 guards.refuse_capture(self.driver, self.name, handle, "a launch with a watchdog waits for the kernel's end")
+                self._records.check()
                 self._start(plan, addresses, numbers, handle)
-                self._watch(plan, addresses, handle)
+                self._wait(plan, addresses, handle)
         elif self.driver.is_current(self.name, self.device.index):
             self._start(plan, addresses, numbers, handle)
         else:
@@ -353,6 +328,8 @@ class CudaKernel:
         with self._context():
             if handle not in guards.DEFAULT_STREAMS:
                 guards.refuse_capture(self.driver, self.name, handle, "arrays in host memory are copied and waited for")
+            if self._records is not None:
+                self._records.check()
             self._loaded()
             copies = self._on_device(bound)
             try:
@@ -360,11 +337,22 @@ class CudaKernel:
                 plan = self.plan(there, grid, programmatic)
                 addresses = [view.address for view in copies.views.values()]
                 self._start(plan, addresses, (), handle)
-                self._watch(plan, addresses, handle)
+                self._wait(plan, addresses, handle)
                 for view, address in copies.outputs:
                     self._fetch(view, address)
             finally:
-                self._free(copies.allocations)
+                if self._records is None or not self._records.lost:  # else it would wait for the kernel
+                    self._free(copies.allocations)
+
+    def _wait(self, plan: Plan, addresses: Sequence[int], handle: int) -> None:
+        """For the kernel's end; raises HangError if its watchdog found that there is none."""
+        located = ((place, addresses[place.tensor]) for place in plan.places)
+        places = ", ".join(f"`{place.name}` {address:#x} to {address + place.extent:#x}" for place, address in located)
+        doing = f"running it (with {places})"
+        if self._records is None:
+            self._call("cuStreamSynchronize", handle, doing=doing)
+        else:
+            self._records.wait(handle, doing)
 
     def _accepted(self, stream: Any) -> int:
         """The handle of a stream that the caller names, which must be one of this device."""

@@ -61,6 +61,32 @@ def test_a_hang_becomes_an_exception_that_names_the_stage(api, arrays):
     assert caught.value.lost and "fresh one" in str(caught.value)
 
 
+@pytest.mark.parametrize("arrays", [lambda: [Torch(array) for array in gemm_arrays()], gemm_arrays], ids=["device", "host"])
+def test_a_hang_is_told_though_the_driver_waits_for_ever(api, arrays, monkeypatch):
+    monkeypatch.setattr("pipec.runtime.gpu.watched.PATIENCE", 0.05)
+    kernel = watched(api)
+    a_hang(api)
+    api.fail["cuStreamQuery"] = api.CUresult.CUDA_ERROR_NOT_READY
+    call = Launcher(kernel, CODE)
+    device = "cuda" if isinstance(arrays()[0], np.ndarray) else "auto"
+    with pytest.raises(HangError, match="role `load` ") as caught:
+        call(arrays(), device=device)
+    assert caught.value.lost and "cuStreamSynchronize" not in api.names() and "cuMemFree" not in api.names()
+    launches = len(api.launches)
+    with pytest.raises(LaunchError, match="hangs since an earlier launch"):
+        call(arrays(), device=device)
+    assert len(api.launches) == launches
+
+
+def test_a_kernel_that_takes_its_time_is_waited_for(api, monkeypatch):
+    """The stream is not done when it is asked first, and nothing is written."""
+    monkeypatch.setattr("pipec.runtime.gpu.watched.PATIENCE", 0.0)
+    asked = iter([api.CUresult.CUDA_ERROR_NOT_READY] * 20 + [api.CUresult.CUDA_SUCCESS])
+    monkeypatch.setattr(type(api), "cuStreamQuery", lambda self, stream: (next(asked),), raising=False)
+    Launcher(watched(api), CODE)([Torch(array) for array in gemm_arrays()])
+    assert next(asked, None) is None
+
+
 def test_other_faults_of_a_watched_kernel_stay_what_they_are(api):
     api.fail["cuStreamSynchronize"] = api.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(LaunchError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
