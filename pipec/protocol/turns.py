@@ -66,11 +66,11 @@ def _turn(node: Node) -> bool:
 def _alone(around: Surroundings, walk: Walk) -> bool:
     """Whether the counters are stored to nowhere else."""
     forms = {act.ring[1] for node in walk.nodes if (act := node.act) is not None and isinstance(act.ring, tuple)}
-    lines = {node.line for node in walk.nodes if _turn(node) and node.act is not None and not node.act.waits}
+    passing = {walk.number_of(node) for node in walk.nodes if _turn(node) and node.act is not None and not node.act.waits}
     if not all(isinstance(form, Linear) for form in forms):
         return False
     counters = {one.name for form in forms for one in symbols_of(form) if one.name in around.pointers}
-    return all(Writes(around.kernel, around.interface.tensors).only_at(counter, lines) for counter in counters)
+    return all(Writes(around.kernel, around.interface.tensors).only_at(counter, passing) for counter in counters)
 
 
 class _NotKnown(Exception):

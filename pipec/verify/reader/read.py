@@ -272,10 +272,10 @@ class Reading:
                 raise Unreadable(self.kernel.line, "which barriers are made ready depends on the sizes")
             for offset, init in machine.inits.items():
                 if found.setdefault(offset, init) is not init:
-                    raise Unreadable(init[1], "two threads make the same barrier ready")
-        lines = {line for _, line, _ in found.values()}
+                    raise Unreadable(flow.code[init[1]].line, "two threads make the same barrier ready")
+        known = {at for _, at, _ in found.values()}
         for at, kind in flow.graph.notable.items():
-            if kind is Kind.INIT and flow.code[at].line not in lines:
+            if kind is Kind.INIT and at not in known:
                 raise Unreadable(flow.code[at].line, "a barrier is made ready after threads have met, or never")
         return {offset: count for offset, (count, _, _) in found.items()}
 

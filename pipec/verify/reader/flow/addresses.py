@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.text.instructions import Instruction
+from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import COMPUTING, Kind, defines
 from pipec.verify.reader.text.operations import computable
-from pipec.verify.reader.text.statements import integer, registers
+from pipec.verify.reader.text.statements import registers
 
 # The variables from which an address may come; in another CTA of the cluster it is another variable.
 Roots = frozenset[str]

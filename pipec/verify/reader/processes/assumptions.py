@@ -13,9 +13,9 @@ from pipec.verify.reader.flow.graph import EXIT, Stretch
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.turns import turns
 from pipec.verify.reader.text.instructions import Instruction
+from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import Kind, kind_of
 from pipec.verify.reader.text.operations import wrapped
-from pipec.verify.reader.text.statements import integer
 from pipec.verify.reader.values.surroundings import Surroundings
 
 # By register: what defines it in a loop; None for what not every turn does once.
@@ -41,7 +41,8 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
         lines["cluster"] = _of_clusters(flow)
     if Kind.GIVE_UP in notable.values():
         lines["given up"] = [flow.code[at].line for at, kind in notable.items() if kind in _LATER]
-    loops, polls = [], []
+    loops: list[int] = []
+    polls: list[int] = []
     for first, body in flow.graph.loops.items():
         if not _followed(flow, body) and not _counts(flow, first, body):
             looks = list(_observing(flow, body))
@@ -52,7 +53,7 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
     if loops:
         lines["loops"] = loops
     if polls:
-        lines["turns" if set(polls) <= turns(flow, around) else "polling"] = polls
+        lines["turns" if set(polls) <= turns(flow, around) else "polling"] = [flow.code[at].line for at in polls]
     return tuple(Assumption(kind, tuple(sorted(found))) for kind, found in sorted(lines.items()) if found)
 
 
@@ -92,12 +93,15 @@ def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterabl
     `held`: for each CTA and class of its threads, how much it may have asked for beyond what it has given back when it ends."""
     for asked in around.columns.values():
         if sum(asked.values()) > _MOST_COLUMNS:
-            raise Unreadable(min(asked)[0], f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
+            raise Unreadable(flow.code[min(asked)[0]].line, f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
     for classes in held:
         # Who asks and who gives back may be others, but none of them may do so on some ways only.
         if any(len(each) > 1 for each in classes) or sum(value for each in classes for value in each) != 0:
-            line = min((line for asked in around.columns.values() for line, _ in asked), default=flow.kernel.line)
-            raise Unreadable(line, "a CTA does not give back as much tensor memory as it asks for, on every way")
+            first = min((at for asked in around.columns.values() for at, _ in asked), default=None)
+            raise Unreadable(
+                flow.kernel.line if first is None else flow.code[first].line,
+                "a CTA does not give back as much tensor memory as it asks for, on every way",
+            )
     if len({tuple(asked) for asked in around.columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
     given_up = [at for at in flow.graph.notable if flow.code[at].opcode.startswith("tcgen05.relinquish_alloc_permit")]
@@ -176,11 +180,11 @@ def _followed(flow: Flow, body: frozenset[int]) -> bool:
 
 
 def _observing(flow: Flow, body: frozenset[int]) -> Iterator[int]:
-    """Lines of the loop that look at what others change meanwhile."""
+    """Instructions of the loop, by number, that look at what others change meanwhile."""
     for number in sorted(body):
         for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
             if flow.kinds[at] is Kind.OBSERVE or flow.code[at].head == "atom":
-                yield flow.code[at].line
+                yield at
 
 
 def _counts(flow: Flow, first: int, body: frozenset[int]) -> bool:

@@ -18,7 +18,7 @@ _EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
 
 
 def turns(flow: Flow, around: Surroundings) -> set[int]:
-    """The lines of loops that wait for a turn which certainly comes if blocks start in the order of their numbers."""
+    """The instructions, by number, of loops that wait for a turn which certainly comes if blocks start in the order of their numbers."""
     if around.ranks > 1:
         return set()
     try:
@@ -28,7 +28,7 @@ def turns(flow: Flow, around: Surroundings) -> set[int]:
     counters = [counter for counter, _ in polls]
     if len(set(counters)) < len(counters):
         return set()
-    return {line for _, lines in polls for line in lines}
+    return {at for _, at in polls}
 
 
 def walks(graph: Graph, around: Surroundings) -> Iterator[Walk]:
@@ -48,21 +48,22 @@ def walks(graph: Graph, around: Surroundings) -> Iterator[Walk]:
         yield walk
 
 
-def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The counters with the lines at which the block waits, if all is as it should be; raises Unreadable otherwise."""
+def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, int]]:
+    """The counters with the instructions, by number, at which the block waits, if all is as it should be; raises Unreadable otherwise."""
     for walk in walks(graph, around):
         events = _sequence(walk)
         if events and (len(walk.machine.threads) > 1 or len(events) % 2):
-            raise Unreadable(events[0][0], "turns of several threads are not understood")
-        for (line, wait), (passing, on) in zip(events[::2], events[1::2], strict=True):
+            raise Unreadable(graph.code[events[0][0]].line, "turns of several threads are not understood")
+        for (at, wait), (passing, on) in zip(events[::2], events[1::2], strict=True):
             counter = _one_turn(around, wait, on)
             if not Writes(around.kernel, around.interface.tensors).only_at(counter, {passing}):
-                raise Unreadable(line, "the counter is written elsewhere, too")
-            yield counter, (line,)
+                raise Unreadable(graph.code[at].line, "the counter is written elsewhere, too")
+            yield counter, at
 
 
 def _sequence(walk: Walk) -> list[tuple[int, Act]]:
-    """What the class does about turns, if that is the same on every way through the kernel: lines and actions."""
+    """What the class does about turns, if that is the same on every way through the kernel: instructions, by number,
+    and actions."""
     before: dict[int, list[tuple[int, Act]]] = {walk.start.target: []}
     work = [walk.start.target]
     end: list[tuple[int, Act]] = []
@@ -70,7 +71,9 @@ def _sequence(walk: Walk) -> list[tuple[int, Act]]:
         number = work.pop()
         node = walk.nodes[number]
         turn = node.act is not None and not isinstance(node.act.ring, int)  # waits for barriers end, which the network shows
-        passed = [*before[number], (node.line, node.act)] if node.act is not None and turn else before[number]
+        passed = before[number]
+        if node.act is not None and turn:
+            passed = [*passed, (walk.number_of(node), node.act)]
         if node.block == EXIT:
             end = passed
         for way in node.edges:

@@ -82,6 +82,10 @@ class Walk(Parted):
             return self.nodes
         raise Unreadable(self.flow.kernel.line, "the loops are too deep")
 
+    def number_of(self, event: Node) -> int:
+        """Which instruction the event is."""
+        return self.flow.blocks[event.block].steps[event.index].instruction.number
+
     def _here(self) -> Here:
         return len(self.nodes), self.at, dict(self.machine.inits)
 

@@ -62,7 +62,10 @@ class Instruction:
 
 def _first(text: str) -> tuple[str, ...]:
     if text.startswith("{"):
-        return tuple(_REGISTER.findall(text[: text.find("}")]))
+        values, _, rest = text.partition("}")
+        rest = rest.lstrip()
+        # Behind a bar stands a predicate: of `tex`, whether the texel is in memory.
+        return tuple(_REGISTER.findall(values + rest.partition(",")[0] if rest[:1] == "|" else values))
     one = text.partition(",")[0]
     return (one.strip(),) if "|" not in one else tuple(part.strip() for part in one.split("|"))
 

@@ -116,18 +116,22 @@ def without_interfaces(ptx: str) -> str:
 
 def interface_of(ptx: str, kernel: str, parameters: Mapping[str, str] = MappingProxyType({})) -> Interface:
     """The interface of a kernel; an empty one for PTX that pipec did not write. `parameters`: their types in the text, by symbol."""
+    described: Interface | None = None
     at = ptx.find(_MARK)
     while at >= 0:
         end = ptx.find("\n", at)
         line = ptx[at + len(_MARK) : end if end >= 0 else len(ptx)]
         try:
             found = json.loads(line)
-            if isinstance(found, dict) and found.get("kernel") == kernel:
-                return _interface(found, parameters)
+            mine = isinstance(found, dict) and found.get("kernel") == kernel
+            # Whoever launches the kernel has to see the same: one description, where all look for it.
+            if mine and (described is not None or ptx[at - 1 : at] not in ("", "\n")):
+                raise Unreadable(ptx.count("\n", 0, at) + 1, "the kernel is described twice, or in the middle of a line")
+            described = _interface(found, parameters) if mine else described
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Malformed) as error:
             raise Unreadable(ptx.count("\n", 0, at) + 1, "the line that describes the kernel is damaged") from error
         at = ptx.find(_MARK, at + 1)
-    return Interface()
+    return described or Interface()
 
 
 def _most(expression: Any) -> float:

@@ -120,6 +120,7 @@ ROWS: dict[str, Kind] = {
     "tcgen05.dealloc": Kind.FREE,
     "tcgen05.relinquish_alloc_permit": Kind.MEET,
     "tcgen05.ld": Kind.MEET_COMPUTE,
+    "tcgen05.ld.red": Kind.UNREAD,  # defines its second operand, too
     "tcgen05.st": Kind.MEET,
     "tcgen05.wait::ld": Kind.MEET,
     "tcgen05.wait::st": Kind.MEET,

@@ -6,11 +6,12 @@ for the instruction, so that the thousands of arithmetic instructions of a large
 
 import re
 from functools import lru_cache
-from math import prod
 
 from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
+from pipec.verify.reader.text.declarations import ENTRY, NAMED, Directives, directives_in, parameters_in, shared_in
 from pipec.verify.reader.text.instructions import Code, Outline
+from pipec.verify.reader.text.lexical import integer, plain
 
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
 # A line: one statement (no label, whose colon is single, and nothing behind it), a label, a note of a line of the source, or anything else,
@@ -24,25 +25,13 @@ _LINES = re.compile(
 _LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
 _READ = re.compile(r"(?!_(?![\w$.]))[%$A-Za-z_][\w$.]*")
 _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
-_OCTAL = re.compile(r"-?0[0-7]+")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_REST_OF_LINE = re.compile(r"//[^\n]*")
-_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
-_PARAMETER = re.compile(
-    r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
-)
-_SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*((?:\[\s*\d*\s*\]\s*)*)")
-_EXTERN = re.compile(r"\.extern\s+\Z")
 # What braces stand around, with no more than two pairs inside of each other: as nearly all kernels are.
 _INNER = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
 _BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
-_REGISTERS = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.\w+\s+(.*)", re.DOTALL)
-_DECLARED = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.[a-z]+(\d*)\s+([^;{}]*);")
+_REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.\w+\s+(.*)", re.DOTALL)
+_DECLARED = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.[a-z]+(\d*)\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
-_DIRECTIVE = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\b\s*([\d\s,]*)")
-
-Directives = dict[str, tuple[int, ...]]
 
 
 @mutable
@@ -94,32 +83,15 @@ def _address(text: str) -> tuple[str, int] | None:
     return (name, number) if plain is None else ("", plain + number)
 
 
-def integer(text: str) -> int | None:
-    """An integer as PTX writes it, or None."""
-    if text[:1] in ("%", "[", "{"):
-        return None
-    body = text[:-1] if text[-1:] in "Uu" else text
-    try:
-        return int(body, 0)
-    except ValueError:
-        return int(body, 8) if _OCTAL.fullmatch(body) else None
-
-
 def entries_of(ptx: str) -> tuple[str, ...]:
     """The names of the kernels, in the order of the text."""
-    return tuple(found[1] for found in _ENTRY.finditer(_without_comments(ptx)))
-
-
-def _without_comments(ptx: str) -> str:
-    if "/*" not in ptx:
-        return _REST_OF_LINE.sub("", ptx)
-    return _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), ptx)
+    return tuple([found[1] for found in NAMED.finditer(plain(ptx))])
 
 
 def kernel_of(ptx: str, name: str | None) -> Kernel:
     """The entry called `name`, or the only one."""
-    text = _without_comments(ptx)
-    entries = [found for found in _ENTRY.finditer(text) if name in (None, found.group(1))]
+    text = plain(ptx)
+    entries = [found for found in ENTRY.finditer(text) if name in (None, found.group(1))]
     if not entries:
         raise Unreadable(1, f"there is no kernel {name}" if name else "there is no kernel")
     if len(entries) > 1:
@@ -127,9 +99,8 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     (entry,) = entries
     body, end = entry.end(), _closing(text, entry.end())
     line = text.count("\n", 0, entry.start()) + 1
-    parameters = {found[2]: found[1] for found in _PARAMETER.finditer(entry.group(2) or "")}
-    directives = {found[1]: tuple(int(n) for n in re.findall(r"\d+", found[2])) for found in _DIRECTIVE.finditer(entry.group(3))}
-    shared, alignments = _shared(_outside(text[: entry.start()]) + text[body:end], line)
+    parameters, directives = parameters_in(entry.group(2) or ""), directives_in(entry.group(3), line)
+    shared, alignments = shared_in(_outside(text[: entry.start()]) + text[body:end], line)
     kernel = Kernel(entry.group(1), line, parameters, directives, shared, alignments)
     first = text.count("\n", 0, body) + 1
     kernel.body = text[body:end]
@@ -174,35 +145,6 @@ def _outside(text: str) -> str:
         else:
             depth, start = depth - 1, found.end()
     return "".join([*kept, text[start:]])
-
-
-# Bytes of an element of a variable.
-_SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
-
-
-def _shared(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Where each variable in shared memory lies, and of what its address is a multiple. Which address the dynamic one gets is the linker's
-    affair; only differences matter. Scopes are read as one, so that no two variables may have one name."""
-    places: dict[str, int] = {}
-    alignments: dict[str, int] = {}
-    at = 1 << 20
-    before = 0
-    for found in _SHARED.finditer(text):
-        align, kind, name, extents = found.groups()
-        outside = ".extern" in (between := text[before : found.start()]) and _EXTERN.search(between)
-        before = found.end()
-        if name in places:
-            raise Unreadable(line, f"two variables in shared memory called {name[:40]} are not understood")
-        alignments[name] = int(align or _SIZES.get(kind, 1))
-        if outside:
-            # (None of its own is 0, so that no address is; and what is asked for beyond this is not promised.)
-            places[name] = 1 << 10
-            alignments[name] = min(alignments[name], places[name])
-            continue
-        at += -at % int(align or 16)
-        places[name] = at
-        at += _SIZES.get(kind, 16) * prod(int(extent) for extent in re.findall(r"\d+", extents))
-    return places, alignments
 
 
 @mutable

@@ -7,7 +7,8 @@ a tensor which is written shares memory with no other.
 from collections.abc import Collection, Mapping
 
 from pipec.verify.reader.text.instructions import Instruction
-from pipec.verify.reader.text.statements import Kernel, integer, registers
+from pipec.verify.reader.text.lexical import integer
+from pipec.verify.reader.text.statements import Kernel, registers
 
 # What is discarded is anything from then on.
 _STORES = (
@@ -38,9 +39,9 @@ class Writes:
             self._written = self._search()
         return self._apart(parameter, self._written)
 
-    def only_at(self, parameter: str, lines: set[int]) -> bool:
-        """Whether stores to the tensor of the parameter stand at these lines alone."""
-        return self._apart(parameter, self._search(lines))
+    def only_at(self, parameter: str, numbers: set[int]) -> bool:
+        """Whether these instructions alone store to the tensor of the parameter."""
+        return self._apart(parameter, self._search(numbers))
 
     def _apart(self, parameter: str, written: Collection[str]) -> bool:
         mine = self.tensors.get(parameter)
@@ -56,7 +57,7 @@ class Writes:
         for one in self.kernel.code:
             if not one.operands:
                 continue
-            if _stores(one.opcode) and one.line not in except_at:
+            if _stores(one.opcode) and one.number not in except_at:
                 addresses.append(registers(one.operands[0]))
                 others += registers(one.operands[-1]) if "bulk" in one.opcode else []
             found = registers(one.text)

@@ -53,8 +53,8 @@ class Events(Registers):
         if before & mine:
             raise Unreadable(one.line, "a barrier that is made ready twice is not understood")
         env[READY] = before | mine
-        known = self.inits.setdefault(where & OFFSET, (count, one.line, taking))
-        if known != (count, one.line, taking) or not 0 < count < 1 << 20 or where % 8:
+        row = (count, one.number, taking)
+        if self.inits.setdefault(where & OFFSET, row) != row or not 0 < count < 1 << 20 or where % 8:
             raise Unreadable(one.line, "a barrier is made ready once, for at least one arrival")
         return []
 
@@ -65,7 +65,7 @@ class Events(Registers):
             raise Unreadable(one.line, "a barrier is given up by one thread of its CTA")
         before, mine = env.get(GIVEN_UP, 0), 1 << sum(self.around.barriers.stages[: spot.ring]) + spot.stage
         assert isinstance(before, int)
-        row = (one.line, taking)
+        row = (one.number, taking)
         if before & mine or self.around.given_up.setdefault((spot.rank, spot.ring, spot.stage), row) != row:
             raise Unreadable(one.line, "a barrier that is given up twice is not understood")
         env[GIVEN_UP] = before | mine
@@ -286,7 +286,7 @@ class Events(Registers):
         # Each warp that executes it asks for so many.
         if step.kind is Kind.ALLOCATE:
             asked = self.around.columns.setdefault(self.rank, {})
-            asked.update({(one.line, thread // 32): columns for thread in taking})
+            asked.update({(one.number, thread // 32): columns for thread in taking})
         return self._meet(step, env)
 
     def _observe(self, step: Step, env: Env) -> list[Act]:

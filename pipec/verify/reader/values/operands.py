@@ -7,9 +7,9 @@ from itertools import filterfalse
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
 from pipec.verify.reader.text.instructions import Instruction
+from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
-from pipec.verify.reader.text.statements import integer
 from pipec.verify.reader.values.surroundings import CTA_BITS, Env, Split, Spot, Surroundings
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom
@@ -41,7 +41,7 @@ class Operands:
         self._rings: dict[int, set[int]] = {}
         # Barriers that were tried, by the instruction and what it found in registers: the barrier, and stage + stages * parity.
         self._tried: dict[tuple[object, ...], tuple[Spot, Value]] = {}
-        # By offset: arrivals, line, thread. Filled before the first barrier of the CTA.
+        # By offset: arrivals, instruction, thread. Filled before the first barrier of the CTA.
         self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self.prologue = False
         self.winds = False  # whether what is left of counters by a division is known (see RESIDUE)

@@ -219,7 +219,7 @@ class Registers(Places):
 
     def draws(self, one: Instruction) -> Symbol:
         """The symbol for what a load or a vote finds; each time it is executed a new number."""
-        return Symbol(f"{self.name}:{LOADED if one.head == 'ld' else VOTED}{one.line} of {self.rank}")
+        return Symbol(f"{self.name}:{LOADED if one.head == 'ld' else VOTED}{one.number} of {self.rank}")
 
     def voted(self, one: Instruction, env: Env) -> dict[str, Value]:
         """What those that vote are told is the same for all of them: the lanes of a warp, or all that meet at a named barrier."""

@@ -118,11 +118,11 @@ class Surroundings:
     rounds: dict[int, int] = field(default_factory=dict)  # arrivals of each class in a phase, by ring, where more than one
     counted: set[int] = field(default_factory=set)  # named barriers that are used with a number of threads
     loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
-    # Columns of tensor memory asked for: by rank, then by line and warp.
+    # Columns of tensor memory asked for: by rank, then by instruction and warp.
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
         default_factory=dict
-    )  # by rank and place: line, threads
+    )  # by rank and place: instruction, threads
     numbers: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)  # of classes of threads, by rank and threads
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)

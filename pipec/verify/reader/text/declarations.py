@@ -1,0 +1,79 @@
+"""What is declared of a kernel: its parameters, how it is launched, its variables in shared memory."""
+
+import re
+from math import prod
+
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.text.lexical import integer
+
+ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
+NAMED = re.compile(r"\.entry\s+([\w$]+)")
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
+)
+_DIRECTIVE = re.compile(r"\s*\.(\w+)\s*((?:\w+\s*(?:,\s*)?)*)")
+# Of the launch; what has no place here may say something that is not known.
+_KNOWN = frozenset(
+    {
+        *("reqntid", "maxntid", "minnctapersm", "maxnctapersm", "maxnreg"),
+        *("reqnctapercluster", "explicitcluster", "maxclusterrank", "noreturn", "abi_preserve", "abi_preserve_control"),
+    }
+)
+# (Behind an opcode's `.shared` stands its type, or an address.)
+_SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\w+)\s+)?\.(\w+)\s+([\w$]+)\s*([^;,]*)")
+_EXTERN = re.compile(r"\.extern\s+\Z")
+_EXTENTS = re.compile(r"(?:\[\s*\w*\s*\]\s*)*")
+# Bytes of an element of a variable.
+_SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
+
+Directives = dict[str, tuple[int, ...]]
+
+
+def parameters_in(text: str) -> dict[str, str]:
+    """The types of parameters, by name."""
+    return {found[2]: found[1] for found in _PARAMETER.finditer(text)}
+
+
+def directives_in(text: str, line: int) -> Directives:
+    """What stands between the parameters of a kernel and its body, with the numbers behind each."""
+    directives: Directives = {}
+    at, text = 0, text.rstrip()
+    while at < len(text):
+        found = _DIRECTIVE.match(text, at)
+        numbers = [integer(word) for word in re.findall(r"\w+", found[2])] if found else []
+        if found is None or found[1] not in _KNOWN or found[1] in directives:
+            raise Unreadable(line, f"what is said of the launch is not understood: {text[at:].split()[0][:40]}")
+        known = tuple(number for number in numbers if number is not None)
+        if len(known) < len(numbers):
+            raise Unreadable(line, f"the numbers of .{found[1]} are not understood")
+        directives[found[1]], at = known, found.end()
+    return directives
+
+
+def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Where each variable in shared memory lies, and of what its address is a multiple. Which address the dynamic one gets is the linker's
+    affair; only differences matter. Scopes are read as one, so that no two variables may have one name."""
+    places: dict[str, int] = {}
+    alignments: dict[str, int] = {}
+    at = 1 << 20
+    before = 0
+    for found in _SHARED.finditer(text):
+        align, kind, name, extents = found.groups()
+        outside = ".extern" in (between := text[before : found.start()]) and _EXTERN.search(between)
+        before = found.end()
+        sizes = [integer(number) for number in re.findall(r"\w+", extents)] if _EXTENTS.fullmatch(extents) else [None]
+        aligned = integer(align) if align else _SIZES.get(kind, 1)
+        if name in places:
+            raise Unreadable(line, f"two variables in shared memory called {name[:40]} are not understood")
+        if not aligned or None in sizes:
+            raise Unreadable(line, f"how large the variable {name[:40]} is, or where it may lie, is not understood")
+        alignments[name] = aligned
+        if outside:
+            # (None of its own is 0, so that no address is; and what is asked for beyond this is not promised.)
+            places[name] = 1 << 10
+            alignments[name] = min(alignments[name], places[name])
+            continue
+        at += -at % (aligned if align else 16)
+        places[name] = at
+        at += _SIZES.get(kind, 16) * prod(size for size in sizes if size is not None)
+    return places, alignments

@@ -1,0 +1,41 @@
+"""What a text is before it is statements: comments and strings are no part of them, and numbers are written in several ways."""
+
+import re
+
+from pipec.verify.network import Unreadable
+
+# Whichever begins first: what looks like a comment in a string is none, nor is a quote in a comment the beginning of a string.
+_SET_ASIDE = re.compile(r'"(?:[^"\\\n]|\\[^"\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_OCTAL = re.compile(r"-?0[0-7]+")
+
+
+def plain(ptx: str) -> str:
+    """The text without comments and without what stands in strings, of as many lines."""
+    text = _SET_ASIDE.sub(_instead, ptx)
+    # A string that ends nowhere, or with a quote that may be part of it: where statements begin again is anybody's guess.
+    unclear = [at for at in (text.find('"'), text.find("/*")) if at >= 0]
+    if unclear:
+        raise Unreadable(text.count("\n", 0, min(unclear)) + 1, "a string or a comment that does not end is not understood")
+    return text
+
+
+def _instead(found: re.Match[str]) -> str:
+    match found[0][0], found[0][1]:
+        case '"', _:
+            return "$string"
+        case _, "/":
+            return ""
+        case _:
+            # Between two words it keeps them apart.
+            return " " + "\n" * found[0].count("\n")
+
+
+def integer(text: str) -> int | None:
+    """An integer as PTX writes it, or None."""
+    if text[:1] in ("%", "[", "{"):
+        return None
+    body = text[:-1] if text[-1:] in "Uu" else text
+    try:
+        return int(body, 0)
+    except ValueError:
+        return int(body, 8) if _OCTAL.fullmatch(body) else None
