@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from math import gcd
 
 from pipec.verify.terms import (
     TRUE,
@@ -49,34 +50,53 @@ def _part(formula: Formula) -> str:
 
 def _comparison(relation: str, form: Linear) -> str:
     """What is added on the left, what is taken off on the right; a number alone on the right."""
-    left = Linear(0, tuple((one, times) for one, times in form.terms if times > 0))
-    right = add(left, form, -1)
-    sign = {"ge": ">=", "eq": "==", "ne": "!="}[relation]
-    if not left.terms:
-        left, right = Linear(0, right.terms), Linear(-right.constant)
+    terms, number = _terms(_reduced(relation, form))
+    left, right = [one for one in terms if one[1] > 0], [(name, -times) for name, times in terms if times < 0]
+    sign, beside = {"ge": ">=", "eq": "==", "ne": "!="}[relation], 0
+    if not left:
+        left, right = right, []
         sign = "<=" if relation == "ge" else sign
-    elif right.terms and right.constant < 0:
-        left, right = add(left, Linear(-right.constant)), add(right, Linear(-right.constant))
-    if relation != "ge" and len(_terms(form)) == 1:
-        left, right = add(form, Linear(-form.constant)), Linear(-form.constant)
-    return f"{sum_words(left)} {sign} {sum_words(right)}"
+    else:
+        number = -number
+        if right and number < 0:
+            beside, number = -number, 0
+    if relation != "ge" and len(terms) == 1:
+        left, right, number = terms, [], number if terms[0][1] > 0 else -number
+    return f"{_sum(left, beside)} {sign} {_sum(right, number)}"
+
+
+def _reduced(relation: str, form: Linear) -> Linear:
+    """Without what all coefficients have in common: `n >= 1`, where `2 * n >= 1` is asked."""
+    common = gcd(*(times for _, times in form.terms))
+    if common < 2 or relation != "ge" and form.constant % common:
+        return form
+    return Linear(form.constant // common, tuple((one, times // common) for one, times in form.terms))
 
 
 def sum_words(form: Linear) -> str:
+    return _sum(*_terms(form))
+
+
+# Values in words, with their coefficients.
+_Terms = list[tuple[str, int]]
+
+
+def _sum(terms: _Terms, number: int) -> str:
     words = ""
-    for one, times in sorted(_terms(form), key=lambda term: term[1] < 0):
+    for one, times in sorted(terms, key=lambda term: term[1] < 0):
         product = one
-        if abs(times) > 1:
-            product = f"{abs(times)} * {one if one.isidentifier() or one[-1] == ')' else f'({one})'}"
+        if abs(times) > 1 or times < 0 and not words:
+            product = one if one.isidentifier() or one[-1] == ")" else f"({one})"
+            product = f"{abs(times)} * {product}" if abs(times) > 1 else product
         words += f" {'-' if times < 0 else '+'} {product}" if words else f"{'-' if times < 0 else ''}{product}"
     if not words:
-        return str(form.constant)
-    return words + (f" {'-' if form.constant < 0 else '+'} {abs(form.constant)}" if form.constant else "")
+        return str(number)
+    return words + (f" {'-' if number < 0 else '+'} {abs(number)}" if number else "")
 
 
-def _terms(form: Linear) -> list[tuple[str, int]]:
-    """Values with their coefficients; remainders and quotients rounded up by their names."""
-    left, found = dict(form.terms), list[tuple[str, int]]()
+def _terms(form: Linear) -> tuple[_Terms, int]:
+    """Remainders and quotients rounded up by their names; and the number."""
+    left, found = dict(form.terms), _Terms()
     for one, times in form.terms:
         if not isinstance(one, Floor):
             continue
@@ -87,10 +107,13 @@ def _terms(form: Linear) -> list[tuple[str, int]]:
             del left[one], left[more]
         elif len(one.form.terms) == 1 and not one.form.constant:
             ((inner, each),) = one.form.terms
-            if each == 1 and times % one.divisor == 0 and left.get(inner) == -times // one.divisor:
-                found.append((f"{_inner(one.form)} % {one.divisor}", -times // one.divisor))
-                del left[one], left[inner]
-    return found + [(_atom(one), times) for one, times in left.items()]
+            whole, beside = times // one.divisor, left.get(inner, 0)
+            # `2 * (n // 2)` is `n - n % 2`; where `n` is taken off anyway, that is shorter.
+            if each == 1 and times % one.divisor == 0 and whole * beside < 0 and abs(whole) <= abs(beside):
+                found.append((f"{_inner(one.form)} % {one.divisor}", -whole))
+                del left[one]
+                left[inner] = beside + whole
+    return found + [(_atom(one), times) for one, times in left.items() if times], form.constant
 
 
 def _atom(one: Atom) -> str:

@@ -85,9 +85,9 @@ PROVED: dict[str, tuple[str, str, str, str]] = {
         "for i in range(n):;    if i * 1048576 >= 0:;        p+;    else:;        p+;        p+",
         "for i in range(n):;    p-",
         "",
-        "1048576 * n <= 2148532223",
+        "n <= 2048",
     ),
-    "a size doubled": ("if M + M >= 0:;    p+", "p-", "", "2 * M <= 2147483647"),
+    "a size doubled": ("if M + M >= 0:;    p+", "p-", "", "M <= 1073741823"),
 }
 REFUSED: dict[str, tuple[str, str, str, str]] = {
     "doubled until it is 0": ("c = n;for i in range(31):;    c = c * 2;if c == 0:;    p+", "if n % 2 == 0:;    p-", "", "E0605"),

@@ -77,7 +77,7 @@ def test_the_launch_keeps_a_sum_within_32_bits() -> None:
     state = compiled(LOOP.replace("BOUND", "n * 100000 // 50000"), LOOP.replace("BOUND", "2 * n"))
     conditions = [formula_of(one) for one in state.plans[0].interface.conditions]
     assert [n for n in (0, 21474, 21475, 42950, 2**31 - 1) if all(met(one, {"n": n, "m": 0}) for one in conditions)] == [0, 21474]
-    assert "100000 * n <= 2147483647" in state.protocol["k"].sentence
+    assert "n <= 21474" in state.protocol["k"].sentence
 
 
 @pytest.mark.parametrize(("one", "other"), CONDITIONS)

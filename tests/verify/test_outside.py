@@ -158,7 +158,12 @@ GIVE_BACK = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
         (loop(more="add.s32 %r2, %r2, 1;"), ["loops"]),  # the bound moves, too
         (loop(more="@%p1 bra $SKIP;\n\tmov.b32 %r6, 0;\n$SKIP:"), []),
         (loop("@%p1 bra $SKIP;\n\tadd.s32 %r4, %r4, 1;\n$SKIP:"), ["loops"]),
-        (loop("ld.global.b32 %r4, [%rd3];"), ["loops"]),
+        (loop("ld.global.b32 %r4, [%rd3];"), ["polling"]),  # the same place in every turn
+        (loop("ld.shared.b32 %r7, [%r5+8]; add.s32 %r4, %r7, 1;"), ["polling"]),
+        (loop("@%p1 ld.global.b32 %r4, [%rd3];"), ["loops"]),  # %r4 is carried on
+        (loop("mov.b32 %r4, 0; @%p1 ld.global.b32 %r4, [%rd3];"), ["polling"]),
+        (loop("ld.global.b32 %r4, [%rd3]; add.s64 %rd3, %rd3, 4;"), ["loops"]),
+        (loop("ld.global.b32 %r7, [%rd3]; add.s32 %r4, %r4, %r7;"), ["loops"]),
         (loop("ld.acquire.gpu.global.b32 %r4, [%rd3];"), ["polling"]),
         (loop("ld.volatile.global.b32 %r4, [%rd3];"), ["polling"]),
         (loop("atom.global.add.u32 %r4, [%rd3], 0;"), ["polling"]),

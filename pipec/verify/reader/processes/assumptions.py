@@ -16,6 +16,7 @@ from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import Kind, kind_of
 from pipec.verify.reader.text.operations import wrapped
+from pipec.verify.reader.text.statements import registers
 from pipec.verify.reader.values.surroundings import Surroundings
 
 # By register: what defines it in a loop; None for what not every turn does once.
@@ -185,6 +186,42 @@ def _observing(flow: Flow, body: frozenset[int]) -> Iterator[int]:
         for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
             if flow.kinds[at] is Kind.OBSERVE or flow.code[at].head == "atom":
                 yield at
+    yield from _read_again(flow, body)
+
+
+def _read_again(flow: Flow, body: frozenset[int]) -> list[int]:
+    """The loads on which it depends whether the loop goes on, if nothing else does that changes from turn to turn: it ends only when
+    somebody else has stored something. Such loads say that by being `volatile`, or forget to."""
+    definitions: dict[str, list[int]] = {}
+    for number in body:
+        for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
+            for name in flow.graph.defined(at):
+                definitions.setdefault(name, []).append(at)
+    branches = [flow.graph.blocks[number].branch for number in body if not body.issuperset(flow.graph.blocks[number].next)]
+    work = [branch.predicate for branch in branches if branch is not None and branch.predicate]
+    sources: dict[str, set[str]] = {}  # by register that is written in the loop: those from which it is made there
+    while work:
+        name = work.pop()
+        if name not in sources and name in definitions:
+            texts = [" ".join(flow.code[at].operands[1:]) for at in definitions[name]]
+            # Where a predicate does not hold the register keeps what it had: from the turn before, unless it was written in between.
+            whole = [at for at in definitions[name] if flow.code[at].predicate is None]
+            kept = [
+                one.predicate
+                if any(flow.graph.place[at] == flow.graph.place[one.number] and at < one.number for at in whole)
+                else name
+                for one in map(flow.code.__getitem__, definitions[name])
+                if one.predicate is not None
+            ]
+            sources[name] = {*registers(" ".join([*texts, *kept]))} & definitions.keys()
+            work += sources[name]
+    settled: set[str] = set()
+    while more := {name for name, those in sources.items() if name not in settled and those <= settled}:
+        settled |= more
+    if settled != sources.keys():
+        return []  # something is carried from one turn to the next
+    read = {at for name in sources for at in definitions[name] if flow.code[at].head == "ld"}
+    return sorted(at for at in read if "param" not in flow.code[at].parts)
 
 
 def _counts(flow: Flow, first: int, body: frozenset[int]) -> bool:
