@@ -136,6 +136,16 @@ HIDDEN = {
     "behind a second result": "\ttcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r4, %r5}, %r3, [%r6];\n" + UNLESS,
 }
 
+SKIP = "\tsetp.eq.s32 %p4, {0}, {1};\n\t@%p4 bra $E;\n" + HANG + "$E:"
+HIDDEN |= {
+    "in a part of a register": "\t.reg .v2 .b32 %v;\n\tmov.b32 %v.x, 0;\n\tld.shared.v2.b32 %v, [more];\n"
+    + SKIP.format("%v.x", 0),
+    "in a register declared later": "$L:\n\t{ .reg .b32 %x; mov.b32 %x, 1; }\n\t@%p5 bra $D;\n\t.reg .b32 %x;\n\tmov.b32 %x, 0;\n"
+    "\tsetp.eq.s32 %p5, 0, 0;\n\tbra $L;\n$D:\n" + SKIP.format("%x", 1),
+    "in a register among numbered ones": "\t.reg .b32 %x3;\n\tmov.b32 %x3, 0;\n\t{ .reg .b32 %x<5>; mov.b32 %x3, 1; }\n"
+    + SKIP.format("%x3", 1),
+}
+
 
 @pytest.mark.parametrize("then", HIDDEN.values(), ids=HIDDEN)
 def test_what_hangs_does_not_hide(then: str) -> None:

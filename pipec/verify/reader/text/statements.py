@@ -28,7 +28,7 @@ _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
 # What braces stand around, with no more than two pairs inside of each other: as nearly all kernels are.
 _INNER = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
 _BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
-_REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.\w+\s+(.*)", re.DOTALL)
+_REGISTERS = re.compile(r"\.reg\s*(\.v[24]\s*)?\.\w+\s+(.*)", re.DOTALL)
 _DECLARED = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.[a-z]+(\d*)\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
@@ -150,14 +150,14 @@ def _outside(text: str) -> str:
 @mutable
 class _Scopes:
     """The statements read, and their lines; and the braces around the one being read, by number. `branches`: those within braces, with what
-    is around each. `declared`: the registers of each."""
+    is around each. `declared`: by the name of a register, and whether it stands for numbered ones, the braces around it, and the line."""
 
     outlines: list[Outline] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     around: tuple[int, ...] = (0,)
     count: int = 0
     branches: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    declared: dict[int, set[str]] = field(default_factory=dict)
+    declared: dict[tuple[str, bool], dict[tuple[int, ...], int]] = field(default_factory=dict)
 
 
 def _statements(kernel: Kernel, line: int) -> None:
@@ -178,6 +178,7 @@ def _statements(kernel: Kernel, line: int) -> None:
         rest = _begun(kernel, scopes, rest, at)
     if rest:
         raise Unreadable(line, "the last statement does not end")
+    _check_hidden(scopes)
     kernel.code = Code(scopes.outlines, scopes.lines)
     for number, around in scopes.branches:
         branch = kernel.code[number]
@@ -223,7 +224,9 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     text = _begun(kernel, scopes, text, line)
     if not text or text.startswith(_DECLARES):
         if found := _REGISTERS.match(text):
-            _declare(scopes, found[1], line)
+            _declare(scopes, found[1], found[2], line)
+        elif text.startswith((".local", ".param")) and {*registers(text)} & {*kernel.shared, *kernel.parameters}:
+            raise Unreadable(line, "a variable that hides another is not understood")
         return
     found = _STATEMENT.match(text)
     if not found:
@@ -232,13 +235,26 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     _add(scopes, (negated, predicate, opcode, "", operands), line)
 
 
-def _declare(scopes: _Scopes, names: str, line: int) -> None:
-    """Scopes are read as one: no register of one may hide another."""
-    mine = {name.strip().partition("<")[0] for name in names.split(",")}
-    stems = {name.rstrip("0123456789") for name in mine}
-    if any((mine | stems) & scopes.declared.get(scope, set()) for scope in scopes.around[:-1]):
-        raise Unreadable(line, "a register that hides another is not understood")
-    scopes.declared.setdefault(scopes.around[-1], set()).update(mine)
+def _declare(scopes: _Scopes, vector: str | None, names: str, line: int) -> None:
+    if vector:
+        # Its parts have names of their own, each of them several.
+        raise Unreadable(line, "a register of several values is not understood")
+    for name in names.split(","):
+        stem, counted, _ = name.strip().partition("<")
+        scopes.declared.setdefault((stem, bool(counted)), {})[scopes.around] = line
+
+
+def _check_hidden(scopes: _Scopes) -> None:
+    """Scopes are read as one: no register of one may hide another, wherever that is declared."""
+    for (name, counted), places in scopes.declared.items():
+        stem = name.rstrip("0123456789")
+        same = [(name, counted), *([(stem, True)] if stem != name and not counted else []), (name, not counted)]
+        others = [around for one in same for around in scopes.declared.get(one, ())]
+        for around, line in places.items():
+            for other in others:
+                inner, outer = (around, other) if len(around) > len(other) else (other, around)
+                if inner != outer and inner[: len(outer)] == outer:
+                    raise Unreadable(line, "a register that hides another is not understood")
 
 
 def _add(scopes: _Scopes, outline: Outline, line: int) -> None:
