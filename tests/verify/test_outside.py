@@ -161,6 +161,7 @@ GIVE_BACK = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
         (loop("ld.global.b32 %r4, [%rd3];"), ["polling"]),  # the same place in every turn
         (loop("ld.shared.b32 %r7, [%r5+8]; add.s32 %r4, %r7, 1;"), ["polling"]),
         (loop("@%p1 ld.global.b32 %r4, [%rd3];"), ["loops"]),  # %r4 is carried on
+        (loop("@%p1 ld.global.b32 %r4, [%rd3]; mov.b32 %r4, %r2;"), ["loops"]),
         (loop("mov.b32 %r4, 0; @%p1 ld.global.b32 %r4, [%rd3];"), ["polling"]),
         (loop("ld.global.b32 %r4, [%rd3]; add.s64 %rd3, %rd3, 4;"), ["loops"]),
         (loop("ld.global.b32 %r7, [%rd3]; add.s32 %r4, %r4, %r7;"), ["loops"]),
@@ -229,6 +230,7 @@ def test_threads_may_leave_under_a_predicate() -> None:
 WAIT = "$POLL:\n\tld.acquire.gpu.global.b32 %r8, [%rd3];\n\tsetp.ne.b32 %p4, %r8, %r3;\n\t@%p4 bra $POLL;\n"
 NEXT = "\tadd.s32 %r9, %r3, 1;\n"
 LAST = "\tadd.s32 %r10, %r2, -1;\n\tsetp.eq.b32 %p5, %r3, %r10;\n\tselp.b32 %r9, 0, %r9, %p5;\n"
+HALF = "\tshl.b32 %r10, %r3, 1;\n\tadd.s32 %r10, %r10, 2;\n\tsetp.gt.s32 %p5, %r10, %r2;\n\tselp.b32 %r9, 0, %r9, %p5;\n"
 PASS = "\tst.release.gpu.global.b32 [%rd3], %r9;\n"
 ONE = "\t@%p1 bra $END;\n"
 TURN = ONE + WAIT + NEXT + LAST + PASS
@@ -250,6 +252,7 @@ TURN = ONE + WAIT + NEXT + LAST + PASS
         (ONE + WAIT + NEXT + "\tsetp.lt.s32 %p6, %r2, 5;\n\t@%p6 bra $END;\n" + PASS, ["polling"]),
         (TURN.replace("add.s32 %r9, %r3, 1", "add.s32 %r9, %r3, 2"), ["polling"]),
         (TURN.replace("add.s32 %r10, %r2, -1", "add.s32 %r10, %r2, -2"), ["polling"]),  # begins again too early
+        (ONE + WAIT + NEXT + HALF + PASS, ["polling"]),  # begins again in the second half of the blocks
         (TURN.replace("[%rd3], %r9", "[%rd3+4], %r9"), ["polling"]),
         (TURN + "\tst.global.b32 [%rd3], %r2;\n", ["polling"]),  # somebody else writes the counter
         (TURN + "\tst.global.b32 [%rd4], %r2;\n", ["turns"]),
@@ -260,6 +263,9 @@ def test_turns(text: str, named: list[str]) -> None:
     assert kinds(text) == named
 
 
+# Of the place along z times a stride.
+LAYER = "\tmov.u32 %r21, %ctaid.z;\n\tcvt.u64.u32 %rd7, %r21;\n\tmul.lo.s64 %rd8, %rd7, %rd4;\n\tadd.s64 %rd3, %rd3, %rd8;\n"
+STRIDED = LAYER.replace("mov.u32 %r21, %ctaid.z;\n\tcvt.u64.u32 %rd7, %r21", "cvt.u64.u32 %rd7, %r20")
 ROW = "\tcvt.u64.u32 %rd5, %r20;\n\tshl.b64 %rd6, %rd5, 2;\n\tadd.s64 %rd3, %rd3, %rd6;\n"
 
 
@@ -270,6 +276,18 @@ ROW = "\tcvt.u64.u32 %rd5, %r20;\n\tshl.b64 %rd6, %rd5, 2;\n\tadd.s64 %rd3, %rd3
         (["B", 4, 1], "", ["polling"]),  # blocks of all rows share one counter, and take each turn four times
         (["B", 4, 1], ROW.replace("%r20", "%r3"), ["polling"]),  # a counter of its own for each block
         (["B", 4, 1], ROW.replace("shl.b64 %rd6, %rd5, 2", "shr.u64 %rd6, %rd5, 1"), ["polling"]),
+        (["B", 4, 2], ROW, ["polling"]),
+        (["B", 4, 2], ROW + LAYER, ["turns"]),
+        (["B", 4, 2], LAYER, ["polling"]),
+        (["B", 4, 2], STRIDED + LAYER, ["polling"]),  # (0, 1) and (1, 0) share one
+        (["B", 4, 1], STRIDED, ["turns"]),
+        (["B", 4, 1], ROW + STRIDED, ["polling"]),  # what that adds up to is not asked
+        (
+            ["B", 4, 2],
+            ROW + LAYER.replace("cvt.u64.u32 %rd7, %r21", "shr.u32 %r21, %r21, 1;\n\tcvt.u64.u32 %rd7, %r21"),
+            ["polling"],
+        ),
+        (["B", 4, 2], ROW + LAYER.replace("%rd7, %rd4", "%rd7, %rd7"), ["polling"]),
         ([["+", "B", 1], 1, 1], "", ["polling"]),  # one block more than turns
         ([["*", "B", 1], 1, 1], "", ["turns"]),
         ([["min", "B", 4], 1, 1], "", ["polling"]),

@@ -164,11 +164,18 @@ def test_launches_are_understood_as_a_whole(directives: str) -> None:
 def test_variables_are_as_large_as_they_are_declared() -> None:
     """The barrier that is waited for is not the one that was made ready, though it would be if `bar` had one element."""
     then = HANG.replace("[bar], 1", "[more], 0")
-    for extent in ("2", "0x2", "02", "0b10"):
+    for extent in ("4", "0x4", "04", "0b100"):
         with pytest.raises(Unreadable, match="there is no barrier"):
             read(kernel(then, extent=extent).replace("mbarrier.init.shared.b64 [bar]", "mbarrier.init.shared.b64 [bar+16]"))
     with pytest.raises(Unreadable, match="how large the variable bar is"):
         read(kernel(extent="N"))
+
+
+@pytest.mark.parametrize("left", ['\t.pragma "x;', "\tret; /* x", '\t.pragma "\\"";'])
+def test_strings_and_comments_end(left: str) -> None:
+    with pytest.raises(Unreadable, match="does not end") as found:
+        read("\n\n" + left + "\n" + kernel())
+    assert found.value.line == 3
 
 
 def test_no_kernel_is_overlooked() -> None:

@@ -95,7 +95,7 @@ def test_the_kernel_ends_with_its_brace(depth: int) -> None:
         kernel_of(text.partition("}\n.visible")[0], None)
 
 
-@pytest.mark.parametrize("text", [HEAD + STATEMENTS + "}\n", *[compiled(case).ptx or "" for case in cases()[:6]]])
+@pytest.mark.parametrize("text", [HEAD + STATEMENTS + "}\n", *[compiled(case).ptx or "" for case in cases()[:6]]], ids=range(7))
 def test_what_is_defined_is_known_before_an_instruction_is_made(text: str) -> None:
     for name in entries_of(text):
         code = kernel_of(text, name).code

@@ -7,6 +7,7 @@ until somebody else has changed it is understood where it is a turn (turns.py).
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Stretch
@@ -215,10 +216,9 @@ def _read_again(flow: Flow, body: frozenset[int]) -> list[int]:
             ]
             sources[name] = {*registers(" ".join([*texts, *kept]))} & definitions.keys()
             work += sources[name]
-    settled: set[str] = set()
-    while more := {name for name, those in sources.items() if name not in settled and those <= settled}:
-        settled |= more
-    if settled != sources.keys():
+    try:
+        TopologicalSorter(sources).prepare()
+    except CycleError:
         return []  # something is carried from one turn to the next
     read = {at for name in sources for at in definitions[name] if flow.code[at].head == "ld"}
     return sorted(at for at in read if "param" not in flow.code[at].parts)
