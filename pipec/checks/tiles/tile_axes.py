@@ -3,9 +3,13 @@
 A tile has rows and columns, and they run along the last two dimensions of its tensor; of the others it takes one element each. Where
 the place of the tile moves along one of those others by the number of the tile's rows, and not along the dimension of the rows, the
 author meant the rows to run there: all but every n-th element of that dimension would be left out.
+
+A coordinate walks over a dimension where it counts blocks of the grid, or turns of a loop, and their number is made of that dimension.
+Two coordinates that each walk over the dimension of the other stand in each other's place.
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 
 from pipec.diag.catalogue.tiles import tile_axes as messages
 from pipec.diag.message import Sink
@@ -13,7 +17,8 @@ from pipec.kir import ir
 from pipec.kir.values.analysis import Values
 from pipec.sema import tree
 from pipec.terms.registers import congruent
-from pipec.terms.term import Atom, Operator, as_term, operands
+from pipec.terms.term import Atom, Operator, Term, as_term, operands
+from pipec.terms.walk import atoms, leaves
 
 _BITS = 32  # of a coordinate
 
@@ -24,6 +29,7 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
             for operation in block.operations:
                 for place, rows in _places(operation):
                     _check(place, rows, role.values, sink)
+                    _check_swapped(place, role.values, sink)
 
 
 def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]:
@@ -60,6 +66,44 @@ def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> No
             )
         )
         return
+
+
+def _check_swapped(place: tree.TensorSlice, values: Values, sink: Sink) -> None:
+    shape = place.tensor.shape
+    walked = [_walked(coordinate, values) for coordinate in place.coordinates]
+    for (one, mine), (other, theirs) in combinations(enumerate(shape), 2):
+        # (With equal extents, or where a coordinate also walks over its own dimension, either order may be meant.)
+        if mine == theirs or mine in walked[one] or theirs in walked[other]:
+            continue
+        if mine in walked[other] and theirs in walked[one]:
+            sink.report(
+                messages.CoordinatesSwapped(
+                    tensor=place.tensor.name,
+                    first=mine,
+                    second=theirs,
+                    at=place.coordinates[one].span,
+                    other=place.coordinates[other].span,
+                    declared=place.tensor.span,
+                )
+            )
+            return
+
+
+def _walked(coordinate: tree.Expression, values: Values) -> set[str | int]:
+    """The dimensions by which it is decided how many places the coordinate has."""
+    found: set[str | int] = set()
+    for atom in atoms(values.of(coordinate)):
+        number = _number(atom, values)
+        if number is not None:
+            found.update(str(one.operands[0]) for one in leaves(number) if one.operator is Operator.DIMENSION)
+    return found
+
+
+def _number(atom: Atom, values: Values) -> Term | None:
+    """How many values something that is counted has; None of anything else. (The place of a tile along x is a remainder.)"""
+    if atom.operator is Operator.REMAINDER:
+        return operands(atom)[1]
+    return values.counts[atom].stop if atom in values.counts else values.blocks(atom)
 
 
 def _steps(coordinate: tree.Expression, values: Values) -> set[int]:

@@ -109,6 +109,10 @@ class Values:
             if count.start.number is not None and count.stop.number is not None
         }
 
+    def blocks(self, atom: Atom) -> Term | None:
+        """How many blocks the grid has along the axis along which an atom is a block's place."""
+        return self.launch.blocks(str(atom.operands[0])) if atom.operator is Operator.SPECIAL else None
+
     def is_multiple(self, expression: tree.Expression, unit: int) -> bool:
         """Whether the value is always a multiple, given that launch values are: only the launch can tell of those."""
         if unit not in self._multiples:

@@ -36,6 +36,11 @@ class Launch:
         """Of an expression that the host evaluates."""
         return Reader(self, {}, WARP)(expression)
 
+    def blocks(self, name: str) -> Term | None:
+        """How many blocks the grid has along the axis of `block.x` and the like; None of other values of the hardware."""
+        family, _, axis = name.partition(".")
+        return self._grid.get(axis) if family == "block" else None
+
     def special(self, name: str, threads: int) -> Term:
         most = {"lane_id": WARP, "role_thread": threads, "role_warp": threads // WARP}
         if name in most:

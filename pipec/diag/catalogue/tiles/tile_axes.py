@@ -1,4 +1,4 @@
-"""The message about the dimensions along which a tile lies."""
+"""The messages about the dimensions along which a tile lies."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
@@ -34,4 +34,36 @@ class RowsAlongAnother(Message):
     columns: str | int
     at: Span
     along: Span
+    declared: Span
+
+
+class CoordinatesSwapped(Message):
+    """Coordinates stand in the order of the tensor's dimensions, the outermost first.
+
+        # a: tensor[bf16, M, K], grid(ceildiv(M, BM), ...)
+        for k in range(ceildiv(K, BK)):
+            tma.load(s.a, a[k * BK, block.x * BM])    # walks over K along M, and over M along K
+            tma.load(s.a, a[block.x * BM, k * BK])    # right
+
+    Where the sizes differ, part of the tensor is never accessed, and copies start outside of it: loads bring zeros, stores store nothing.
+    Nothing but the result tells, and not even that where the sizes are equal by chance. To access a square matrix in this order, give both
+    dimensions one name, `tensor[bf16, M, M]`.
+    """
+
+    code = "E0798"
+    title = (
+        "coordinates of `{tensor}` are swapped: along `{first}` one walks over `{second}`, and along `{second}` over `{first}`"
+    )
+    labels = (
+        primary("at", "walks over `{second}`, but runs along `{first}`"),
+        secondary("other", "walks over `{first}`, but runs along `{second}`"),
+        secondary("declared", "the dimensions, the outermost first"),
+    )
+    note = "where `{first}` and `{second}` differ, copies start outside of the tensor: loads bring zeros, and stores are lost"
+    help = "swap the two coordinates"
+    tensor: str
+    first: str | int
+    second: str | int
+    at: Span
+    other: Span
     declared: Span
