@@ -69,14 +69,16 @@ def _kept(role: RoleContext, offset: int) -> Value:
 
 
 def tensor(role: RoleContext, column: int) -> Value:
-    """The address (i32) of a column of tensor memory, in lane 0."""
+    """The address (i32) of a column of tensor memory, in lane 0. Where one thread or warp issues, it is computed in front of the loops: the
+    assembler has more registers than it takes, but adds a constant anew at each use."""
     base = role.kernel.tensor_base
     assert base is not None
-    if not hides(role):
+    if not hides(role) and not role.plan.single_thread:
         return role.builder.add(base, column)
     if column not in role.columns:
         with role.builder.early():
-            role.columns[column] = role.builder.add(role.builder.binary("add", _another_zero(role), base), column)
+            start = role.builder.binary("add", _another_zero(role), base) if hides(role) else base
+            role.columns[column] = role.builder.add(start, column)
     return role.columns[column]
 
 

@@ -160,17 +160,23 @@ def test_issue_of_a_k_block(name: str) -> None:
 
 @pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
 @pytest.mark.parametrize(
-    ("constants", "most"), [({}, 528), ({"D": 128, "CAUSAL": True, "RAGGED": True, "CTAS": 2}, 542)], ids=["64", "128-all"]
+    ("constants", "most", "multiplies"),
+    [({}, 528, 135), ({"D": 128}, 528, 174), ({"D": 128, "CAUSAL": True, "RAGGED": True, "CTAS": 2}, 542, 182)],
+    ids=["64", "128", "128-all"],
 )
-def test_issue_of_the_softmax(constants: dict[str, int | bool], most: int) -> None:
+def test_issue_of_attention(constants: dict[str, int | bool], most: int, multiplies: int) -> None:
     import pipec
 
     tool = disassembler()
     assert tool is not None
     program = pipec.compile(Path(__file__).parents[2] / "examples" / "attention.pipe", constants=constants)
-    found = [loop for loop in loops(disassembled(program.cubin(), tool)) if "exponential" in loop.work]
+    text = loops(disassembled(program.cubin(), tool))
+    found = [loop for loop in text if "exponential" in loop.work]
     # 112 of 128 scores, the others by a polynomial, and the factor of what was summed before: 264 or 271 instructions for 64 keys.
     assert len(found) == 2 and all(loop.work["exponential"] == 113 and loop.issued <= most for loop in found)
+    # Two tiles of scores and two of products with the values, 4 or 8 MMAs each and on two ways around.
+    (products,) = (loop for loop in text if "mma" in loop.work)
+    assert products.issued <= multiplies
 
 
 def test_the_record_is_of_the_examples() -> None:

@@ -15,10 +15,13 @@ def descriptors(
 ) -> list[Value]:
     """One for each step, so many bytes behind the tile's first: the address field counts 16.
 
+    In a role of several warps the address is put together for each tile. Where one thread or warp issues, the lower halves are additions to
+    what is known in front of the loops: nothing is carried into the upper ones, which are constants.
+
     `registers`: that hold the upper half, which all have in common; one for each descriptor if it is left out.
     """
     builder = role.builder
-    if not bases.hides(role):
+    if not bases.hides(role) and not role.plan.single_thread:
         start = start_descriptor(builder, shared_tile(role, operand), constant)
         return [builder.add(start, step >> 4) for step in steps]
     lower = lower_half(role, operand, constant, integer(0))

@@ -63,10 +63,13 @@ def _tail(role: RoleContext) -> tuple[Value, Value]:
 
 def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
     """The address of each step along K: 32 bytes of a row are 8 columns (hardware.md 3.5)."""
-    builder = role.builder
-    start = accumulator_address(role, operand.buffer, role.stage(operand.handle))
-    steps = operand.buffer.columns * operand.buffer.dtype.bytes // K_BYTES
-    return [builder.tensor_pointer(builder.add(start, step * K_BYTES // 4)) for step in range(steps)]
+    builder, buffer = role.builder, operand.buffer
+    steps = range(0, buffer.columns * buffer.dtype.bytes // 4, K_BYTES // 4)
+    if buffer.count == 1 and not bases.hides(role):
+        first = role.kernel.plan.columns[buffer]
+        return [builder.tensor_pointer(bases.tensor(role, first + step)) for step in steps]
+    start = accumulator_address(role, buffer, role.stage(operand.handle))
+    return [builder.tensor_pointer(builder.add(start, step)) for step in steps]
 
 
 def _descriptors(role: RoleContext, operand: tree.BufferRef, packed: bool) -> list[Value]:
