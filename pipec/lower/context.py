@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from pipec.isa.wgmma import Registers
 from pipec.kir.ir import ALL_THREADS, Participation
-from pipec.kir.plan.types import Plan, RolePlan
+from pipec.kir.plan.types import Plan, RolePlan, Twin
 from pipec.kir.spread import Threads
 from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import Actions, Builder
@@ -88,6 +88,9 @@ class RoleContext:
     lane: Value = field(default_factory=lambda: integer(0))
     role_thread: Value = field(default_factory=lambda: integer(0))
     role_warp: Value = field(default_factory=lambda: integer(0))
+    named_barrier: Value = field(default_factory=lambda: integer(0))  # at which its threads meet, where they are several warps
+    twins: tuple[Twin, ...] = ()  # the roles that share its code: see pipec.lower.twins
+    numbers: dict[tree.Expression, Value] = field(default_factory=dict)  # likewise, in which they differ
     participation: Participation = ALL_THREADS
     signalled: frozenset[tree.Handle] = frozenset()  # handles whose signal was given on the way to the operation at hand
     variables: dict[tree.Variable, Slot] = field(default_factory=dict)
@@ -193,7 +196,7 @@ class RoleContext:
         if self.plan.named_barrier is None:
             self.reconverge()
             return
-        self.builder.call("barrier.named", integer(self.plan.named_barrier), integer(self.plan.threads))
+        self.builder.call("barrier.named", self.named_barrier, integer(self.plan.threads))
 
     @contextmanager
     def one_thread(self, hint: str, *, rejoin: bool = True) -> Iterator[None]:

@@ -14,6 +14,7 @@ from pipec.interface import (
 )
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan.types import Plan, RegisterGroup, RolePlan
+from pipec.lower import twins
 from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
 from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import Builder
@@ -173,7 +174,10 @@ def _allocate(kernel: KernelContext) -> None:
 def _dispatch(kernel: KernelContext, join: str) -> None:
     """By warp number; with register budgets by warpgroup first, which sets its budget as a whole."""
     builder, plan = kernel.builder, kernel.plan
-    entries = {row.role.name: builder.label(f"role.{row.role.name}") for row in plan.roles}
+    sharing = {twin.row.role.name: name for name, others in plan.twins.items() for twin in others}
+    own = [row for row in plan.roles if row.role.name not in sharing]
+    entries = {row.role.name: builder.label(f"role.{row.role.name}") for row in own}
+    entries |= {name: entries[first] for name, first in sharing.items()}
     if not plan.register_groups:
         _dispatch_roles(kernel, plan.roles, entries, join, 0)
     for index, group in enumerate(plan.register_groups):
@@ -189,7 +193,7 @@ def _dispatch(kernel: KernelContext, join: str) -> None:
         _dispatch_roles(kernel, roles, entries, join, group.first_warp)
         if index + 1 < len(plan.register_groups):
             builder.place(after)
-    for row in plan.roles:
+    for row in own:
         builder.place(entries[row.role.name])
         _role(kernel, row, join)
 
@@ -229,7 +233,7 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
     builder = kernel.builder
     kernel.at(row.role.span)
     end = builder.label(f"{row.role.name}.end")
-    role = RoleContext(kernel, row)
+    role = RoleContext(kernel, row, twins=kernel.plan.twins.get(row.role.name, ()))
     alone = row.single_thread and not row.whole_warp
     if row.role.leader and not alone:
         _only_in_leader(role, end)
@@ -249,17 +253,30 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
             _only_in_leader(role, end)
     else:
         role.lane = builder.call("lane")
-        role.role_thread = builder.add(kernel.thread, -row.first_warp * 32)
-        role.role_warp = builder.add(kernel.warp, -row.first_warp)
+        _number_threads(role)
         first = builder.compare("eq", role.role_warp, integer(0))
         role.leader = elected if row.role.warps == 1 else builder.binary("and", elected, first)
     builder.begin_prelude()
+    twins.keep_numbers(role)
     lower_role(role, end)
     builder.end_prelude()
     # The lanes that did not run the role wait here: the barriers of the teardown want whole warps.
     builder.place(end)
     builder.call("barrier.warp", FULL_WARP)
     builder.jump(join)
+
+
+def _number_threads(role: RoleContext) -> None:
+    """The threads and warps of a role, and where they meet; of roles that share code, those of the one that runs."""
+    builder, kernel, rows = role.builder, role.kernel, [role.plan, *(twin.row for twin in role.twins)]
+    if not role.twins:
+        role.role_thread = builder.add(kernel.thread, -role.plan.first_warp * 32)
+        role.role_warp = builder.add(kernel.warp, -role.plan.first_warp)
+    else:
+        role.role_thread = builder.binary("sub", kernel.thread, twins.number(role, *(row.first_warp * 32 for row in rows)))
+        role.role_warp = builder.binary("sub", kernel.warp, twins.number(role, *(row.first_warp for row in rows)))
+    if role.plan.named_barrier is not None:
+        role.named_barrier = twins.number(role, *(row.named_barrier or 0 for row in rows))
 
 
 def _only_in_leader(role: RoleContext, end: str) -> None:

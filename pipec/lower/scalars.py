@@ -19,6 +19,8 @@ _F32 = DTYPES["f32"]
 def scalar(role: RoleContext, expression: tree.Expression) -> Value:
     builder = role.builder
     match expression:
+        case _ if expression in role.numbers:
+            return role.numbers[expression]
         case _ if expression in role.invariants:
             return role.invariants[expression]
         case tree.Constant(value, type_):

@@ -173,7 +173,9 @@ def test_issue_of_attention(constants: dict[str, int | bool], most: int, multipl
     text = loops(disassembled(program.cubin(), tool))
     found = [loop for loop in text if "exponential" in loop.work]
     # 112 of 128 scores, the others by a polynomial, and the factor of what was summed before: 264 or 271 instructions for 64 keys.
-    assert len(found) == 2 and all(loop.work["exponential"] == 113 and loop.issued <= most for loop in found)
+    # Alone, a CTA has one softmax for both of its tiles (pipec.kir.plan.twins); in a pair each drains what the other CTA gives back.
+    assert len(found) == (2 if constants.get("CTAS") == 2 else 1)
+    assert all(loop.work["exponential"] == 113 and loop.issued <= most for loop in found)
     # Two tiles of scores and two of products with the values, 4 or 8 MMAs each and on two ways around.
     (products,) = (loop for loop in text if "mma" in loop.work)
     assert products.issued <= multiplies

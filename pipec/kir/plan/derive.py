@@ -18,6 +18,7 @@ from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile
 from pipec.kir.plan.proxies import plan_proxies, plan_tensor_only, plan_tensor_stages
 from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
+from pipec.kir.plan.twins import plan_twins
 from pipec.kir.plan.types import (
     GlobalOrder,
     Plan,
@@ -73,7 +74,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     parameters, symbols, tma = plan_parameters(kernel, layouts, shared.staging)
     interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters)
     issuers = [row for row in roles if row.uses_tensor and row.single_thread]
-    return Plan(
+    planned = Plan(
         kernel=kernel,
         target=target,
         roles=roles,
@@ -106,6 +107,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         symbols=symbols,
         interface=interface,
     )
+    return replace(planned, twins=plan_twins(planned))
 
 
 __all__ = [

@@ -37,7 +37,7 @@ def with_timestamps(plan: Plan) -> Plan:
         parameters=(*interface.parameters, *parameters),
         timestamps=Timestamps(name, roles, marks),
     )
-    return replace(plan, interface=changed)
+    return replace(plan, interface=changed, twins={})  # marks are those of one role
 
 
 def _said(operation: tree.Operation) -> str:

@@ -5,7 +5,7 @@ from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP, Target
 from pipec.kir.clusters import Line, Sharing
 from pipec.kir.ir import Kernel, Role
-from pipec.record import record
+from pipec.record import field, record
 from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, Store, TmaLoad, TmaStore, Variable
 from pipec.vocabulary import Completion, Side, Swizzle
 
@@ -107,6 +107,17 @@ class RolePlan:
     @property
     def threads(self) -> int:
         return self.role.warps * WARP
+
+
+@record
+class Twin:
+    """A role that shares the code of another one (pipec.kir.plan.twins): what it has in the place of the other's pipelines and tiles, and
+    of numbers that are known when a role begins; what is not in `numbers` is the same."""
+
+    row: RolePlan
+    pipelines: dict[Pipeline, Pipeline]
+    buffers: dict[Buffer, Buffer]
+    numbers: dict[Expression, Expression]
 
 
 @record
@@ -290,6 +301,7 @@ class Plan:
         tuple[str, str, int], str
     ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
     interface: KernelInterface
+    twins: dict[str, tuple[Twin, ...]] = field(default_factory=dict)  # by the name of the role whose code they share
 
     @property
     def crosses_ctas(self) -> bool:

@@ -21,4 +21,4 @@ def watched(plan: Plan, nanoseconds: int) -> Plan:
         parameters=(*plan.interface.parameters, WatchdogParameter(f"{plan.kernel.name}_watchdog")),
         watchdog=Watchdog(nanoseconds, name, sides),
     )
-    return replace(plan, interface=interface)
+    return replace(plan, interface=interface, twins={})  # waits tell whose they are

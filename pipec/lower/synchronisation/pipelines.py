@@ -9,7 +9,7 @@ from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan.memory import BARRIER_BYTES
 from pipec.kir.plan.types import ZeroFill
-from pipec.lower import bases
+from pipec.lower import bases, twins
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.emit.value import FALSE, Value, integer
 from pipec.lower.scalars import scalar
@@ -44,12 +44,12 @@ def join_cursors(role: RoleContext) -> None:
 def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value, sub_stage: int = 0) -> Value:
     """The barrier that `side` completes, of a stage's sub-stage."""
     builder, offsets = role.builder, role.kernel.plan.barrier_offsets
-    offset = offsets[pipeline, side] + sub_stage * BARRIER_BYTES
     if pipeline.stages == 1:
-        return role.kernel.shared_pointer(offset)
+        return twins.barrier(role, pipeline, side, sub_stage * BARRIER_BYTES)
     place = builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES)
     if not bases.keeps_barriers(role):
-        return builder.offset_pointer(role.kernel.shared_pointer(offset), place)
+        return builder.offset_pointer(twins.barrier(role, pipeline, side, sub_stage * BARRIER_BYTES), place)
+    offset = offsets[pipeline, side] + sub_stage * BARRIER_BYTES
     # Copies and commits take no offset: so the address is that of the barrier they complete, and a wait adds one.
     own = offsets[pipeline, "producer" if pipeline in role.plan.role.produces else "consumer"]
     pointer = builder.offset_pointer(bases.barriers(role, own), place)
@@ -367,11 +367,11 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
 def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) -> Value:
     """The tensor-memory address of a stage's first column, in lane 0."""
     plan = role.kernel.plan
-    if buffer.count == 1:
+    if buffer.count == 1 and (bases.hides(role) or role.plan.single_thread):
         return bases.tensor(role, plan.columns[buffer])
-    base = role.kernel.tensor_base
-    assert base is not None
-    first = role.builder.add(base, plan.columns[buffer])
+    first = role.builder.add(twins.tensor_base(role, buffer), plan.columns[buffer])
+    if buffer.count == 1:
+        return first
     return role.builder.add(first, role.builder.multiply(stage, plan.column_stride[buffer]))
 
 
@@ -395,7 +395,7 @@ def shared_tile(role: RoleContext, reference: tree.BufferRef, *, by_threads: boo
     """The shared address (i32) of the tile a reference names; `by_threads`: to which each thread adds the place of its elements."""
     plan = role.kernel.plan
     buffer = reference.buffer
-    base = bases.shared(role, plan.buffer_offsets[buffer])
+    base = bases.shared(role, plan.buffer_offsets[buffer]) if bases.hides(role) else twins.shared(role, buffer)
     if buffer.count == 1:
         return base
     return role.builder.add(

@@ -21,7 +21,7 @@ def vote(role: RoleContext, operation: tree.Vote) -> None:
     if role.plan.named_barrier is None:
         told = builder.call(f"vote.{operation.kind}", FULL_WARP, mine)
     else:
-        barrier, threads = integer(role.plan.named_barrier), integer(role.plan.threads)
+        barrier, threads = role.named_barrier, integer(role.plan.threads)
         told = builder.call(f"barrier.{operation.kind}", barrier, threads, mine)
     role.variables[operation.result].write(told)
 
