@@ -260,8 +260,8 @@ LADDERS: dict[str, list[tuple[str, str, dict[str, int]]]] = {
     "Gluon, one CTA, K 512 to 4096": [("gemm_persistent", f"{WIDE}4", {**LARGE, "K": k}) for k in (512, 1024, 2048, 4096)],
     "Gluon, pairs, K 512 to 2048": [("gemm_2cta_persistent", "", {**LARGE, "K": k}) for k in (512, 1024, 2048)],
     "Gluon, mxfp8 and mxfp4": [
-        ("gemm_mxfp8", "", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
-        ("gemm_mxfp4", "", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
+        ("gemm_mxfp8", "OUT=f32 BN=128 STAGES=5", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
+        ("gemm_mxfp4", "OUT=f32 BN=128 STAGES=5", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
     ],
 }
 

@@ -54,7 +54,7 @@ AGREE = {
     "gemm_2cta_persistent": 0.1,
     "gemm_clc": 0.1,
     "gemm_mxfp8": 0.1,
-    "gemm_nvfp4": 0.1,
+    "gemm_nvfp4": 0.15,
     "gemm_sm90_split_k": 0.15,
     "gemm_split_k": 0.1,
     "gemm_split_k_serial": 0.1,

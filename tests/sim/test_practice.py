@@ -37,6 +37,12 @@ class Form:
     kind: str = ""
     shape: tuple[tuple[str, int], ...] = (("M", 128), ("N", 128), ("K", 256))
 
+    @property
+    def case(self) -> Case:
+        """With f32 what is loaded from tensor memory is stored as it is."""
+        constants = (("OUT", "f32"), ("BN", "128")) if self.kernel == "gemm_mxfp8" else ()
+        return Case(EXAMPLES / f"{self.kernel}.pipe", constants)
+
 
 def _lane_of_no_warp(found: re.Match[str]) -> str:
     """The quarter of the warp is left out of the lane, as DeepGEMM and Mojo do."""
@@ -86,24 +92,20 @@ FORMS = {
 
 
 def rewritten(form: Form) -> str:
-    changed, count = re.subn(form.line, form.change, compiled(_case(form)).ptx or "")
+    changed, count = re.subn(form.line, form.change, compiled(form.case).ptx or "")
     assert count, f"no line like {form.line}"
     return changed.replace(".reg .pred", ".reg .b32 %own, %own2;\n.reg .b64 %ownd;\n.reg .pred", 1)
 
 
 def ran(form: Form, ptx: str, rules: Rules) -> list[PracticeName]:
     """What the run relied on; its results are right."""
-    (plan,) = compiled(_case(form)).plans or []
+    (plan,) = compiled(form.case).plans or []
     trial = trial_of(plan, CHUNKS | dict(form.shape), seed=1)
     options = LaunchOptions(Options(rules=rules))
     result = launch(plan.interface, ptx, trial.arguments, device="sim", options=options)
     assert all(outcome.passed for outcome in trial.judged())
     assert result.simulation is not None
     return result.simulation.relied_on
-
-
-def _case(form: Form) -> Case:
-    return Case(EXAMPLES / f"{form.kernel}.pipe", ())
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -125,11 +127,11 @@ def test_documents_refuse(name: str) -> None:
 
 def test_what_keeps_to_the_documents_relies_on_nothing() -> None:
     form = next(iter(FORMS.values()))
-    assert ran(form, compiled(_case(form)).ptx or "", "practice") == []
+    assert ran(form, compiled(form.case).ptx or "", "practice") == []
 
 
 def test_a_missing_fence_is_told_where_there_are_others() -> None:
-    case = _case(FORMS["no fences of tensor memory"])
+    case = FORMS["no fences of tensor memory"].case
     (plan,) = compiled(case).plans or []
     text = re.sub(FENCE.replace("before|", ""), "", compiled(case).ptx or "")
     trial = trial_of(plan, CHUNKS | {"M": 128, "N": 128, "K": 256}, seed=1)
