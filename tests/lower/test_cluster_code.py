@@ -227,6 +227,37 @@ def test_one_thread_of_each_cta_releases_them_to_the_leader() -> None:
     assert {pipeline.name: row.count for (pipeline, side), row in plans[0].signals.items() if side == "producer"}["left"] == 2
 
 
+def test_the_release_to_the_leader_is_needed() -> None:
+    program = pipec.compile(CONVERTED)
+    narrow = program.ptx.replace("mbarrier.arrive.release.cluster.shared::cluster", "mbarrier.arrive.shared::cluster")
+    assert narrow != program.ptx
+    a, b, d = values((256, 96), "f32", 1), values((64, 96), "bf16", 2), np.zeros((256, 64), np.float32)
+    with pytest.raises(SimulationError, match="its scope too narrow"):
+        launch(program["pair"].interface, narrow, (a, b, d), device="sim")
+
+
+# What reaches a barrier of another CTA, with the scope of the signal.
+_REMOTE = re.compile(r"mbarrier\.arrive(?P<semantics>\.release\.cluster|\.relaxed\.cluster)?\.shared::cluster")
+
+
+def test_signals_between_ctas_order_memory_on_both_sides_or_on_neither() -> None:
+    """A release to the cluster is worth its fence only if somebody acquires there, and threads that read or write another CTA's memory
+    need both; TMA and the tensor cores need neither."""
+    crossing = ordering = 0
+    for path in GOLDENS.glob("*.ptx"):
+        for text in path.read_text().split(".visible .entry")[1:]:
+            signals = {found["semantics"] for found in _REMOTE.finditer(text)}
+            fenced = "fence.acq_rel.cluster;" in text
+            assert (".relaxed.cluster" in signals) == fenced, path.name
+            releases = fenced or ".release.cluster" in signals
+            assert releases == ("mbarrier.try_wait.parity.acquire.cluster" in text), path.name
+            if re.search(r"\b(ld|st)\.shared::cluster", text):
+                assert releases, path.name
+            crossing += bool(signals)
+            ordering += releases
+    assert crossing >= 8 and ordering >= 2
+
+
 def test_tensor_memory_is_handed_to_the_leader_without_a_fence_of_all_memory() -> None:
     """Threads of both CTAs write the probabilities, which the leader's MMAs read: fences of tcgen05 order them, not the signal."""
     ptx = pipec.compile(EXAMPLES / "attention.pipe", constants={"CTAS": 2}).ptx

@@ -6,13 +6,14 @@ which the threads meet, and numbers that are known when the role begins. All els
 operations with the places in the source that they are reported by, the values, and what was derived for them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TypeVar
 
+from pipec.isa.dtypes import DType
 from pipec.kir import ir
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import GlobalOrder, Plan, RolePlan, Twin
-from pipec.record import fields_of, is_record
+from pipec.record import is_record
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span
@@ -22,6 +23,7 @@ from pipec.vocabulary import SIDES
 _COMPARED = (tree.Acquire, tree.Signal, tree.Release, tree.Assign, tree.Write, tree.Vote)
 Symbol = TypeVar("Symbol", tree.Pipeline, tree.Buffer, tree.Handle)
 _SYMBOLS = (tree.Pipeline, tree.Buffer, tree.Handle, tree.Variable)
+_PLAIN = frozenset((int, float, bool, str, type(None), Span, TileType, DType))  # equal or not, with no symbol in them
 _UNSAID = frozenset(("name", "span"))  # of a symbol: how the source calls it, and where
 _NUMBERS = (tree.Constant, tree.ReadDimension, tree.ReadParameter, tree.Special, tree.Unary, tree.Binary, tree.Convert)
 _OWN_NUMBERS = frozenset(("lane_id", "role_thread", "role_warp"))  # of a thread: not numbers of the role
@@ -134,13 +136,16 @@ class _Comparison:
         return {one: other for one, other in self.pairs.items() if isinstance(one, kind) and isinstance(other, kind)}
 
     def _same(self, one: object, other: object) -> bool:
-        if type(one) is not type(other):
+        kind = type(one)
+        if kind is not type(other):
             return self._numbers(one, other)
+        if kind in _PLAIN:
+            return one == other
         if isinstance(one, _SYMBOLS):
             return self._symbols(one, other)
         if isinstance(one, tuple) and isinstance(other, tuple):
             return len(one) == len(other) and all(map(self._same, one, other))
-        if isinstance(one, Span | TileType) or not is_record(one):
+        if not is_record(one):
             return one == other
         if not isinstance(one, tree.Expression):
             return self._records(one, other)
@@ -152,17 +157,20 @@ class _Comparison:
         # What waits, signals or branches is reported by its place in the source.
         told = isinstance(one, tree.Operation | ir.Branch | ir.ElectBranch) and not isinstance(one, tree.Assign)
         unsaid = () if told else ("span",)
-        mine, its = fields_of(one), fields_of(other)
-        if all(self._same(value, its[name]) for name, value in mine.items() if name not in unsaid):
-            return True
-        return self._numbers(one, other)
+        return self._fields(one, other, unsaid) or self._numbers(one, other)
 
     def _symbols(self, one: object, other: object) -> bool:
         if one in self.pairs or other in self._taken:
             return self.pairs.get(one) is other
         self.pairs[one], self._taken[other] = other, one
-        its = fields_of(other)
-        return all(self._same(value, its[name]) for name, value in fields_of(one).items() if name not in _UNSAID)
+        return self._fields(one, other, _UNSAID)
+
+    def _fields(self, one: object, other: object, unsaid: Container[str]) -> bool:
+        """Of two records of a class."""
+        for name in one.__match_args__:  # type: ignore[attr-defined]  # a record
+            if name not in unsaid and not self._same(getattr(one, name), getattr(other, name)):
+                return False
+        return True
 
     def _numbers(self, one: object, other: object) -> bool:
         """Whether the two are numbers of the same type that are known when a role begins."""
