@@ -106,6 +106,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         tma=tma,
         symbols=symbols,
         interface=interface,
+        twins={},
     )
     return replace(planned, twins=plan_twins(planned))
 

@@ -5,7 +5,7 @@ from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP, Target
 from pipec.kir.clusters import Line, Sharing
 from pipec.kir.ir import Kernel, Role
-from pipec.record import field, record
+from pipec.record import record
 from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, Store, TmaLoad, TmaStore, Variable
 from pipec.vocabulary import Completion, Side, Swizzle
 
@@ -301,7 +301,7 @@ class Plan:
         tuple[str, str, int], str
     ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
     interface: KernelInterface
-    twins: dict[str, tuple[Twin, ...]] = field(default_factory=dict)  # by the name of the role whose code they share
+    twins: dict[str, tuple[Twin, ...]]  # by the name of the role whose code they share
 
     @property
     def crosses_ctas(self) -> bool:
