@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -186,18 +186,24 @@ def whole_gemm(record: str, every: int) -> dict[str, Any]:
 def attention() -> dict[str, Any]:
     """benchmarks/results/h200_attention.json; two of three lengths were not looked at when the one constant was set."""
     errors: dict[str, list[float]] = defaultdict(list)
+    for kind, error in attention_errors(lambda length: True):
+        errors[kind].append(error)
+    return {name: spread(found) for name, found in errors.items()}
+
+
+def attention_errors(asked: Callable[[int], bool]) -> Iterator[tuple[str, float]]:
+    """What sort of attention it is, and by which part of the time on record its prediction is off, for lengths that are `asked` for."""
     for title, row in _figures("h200_attention").items():
         size, mask, length = title.split()
         heads = 16384 // int(length) * 2048 // int(size)
         shape = {"H": heads, "KEPT": heads, "SEQUENCES": 1, "S": int(length), "T": int(length)}
-        for name, one in row.items():
+        for name, one in row.items() if asked(int(length)) else ():
             if name.startswith("pipec") and "microseconds" in one:
                 words = name.split()[1:]
                 kept = [word for word in words if "=" not in word]  # of the example's name: persistent, roles
                 constants = " ".join([f"D={size} CAUSAL={mask == 'causal'}", *(word for word in words if "=" in word)])
                 kind = ", ".join([f"heads of {size}, {mask}", *kept])
-                errors[kind].append(_error("_".join(["attention_sm90", *kept]), constants, shape, one))
-    return {name: spread(found) for name, found in errors.items()}
+                yield kind, _error("_".join(["attention_sm90", *kept]), constants, shape, one)
 
 
 def copies() -> dict[str, float]:

@@ -36,6 +36,16 @@ def powered(device: Device, flops: float, moved: float) -> float:
     return (sustained.products * flops / machine.peak + sustained.memory * moved / machine.dram) / (1 - sustained.idle)
 
 
+def kept(work: Workload, device: Device, waves: Sequence[Wave]) -> float:
+    """The clock (Hz) that launches one after the other can keep, which take so many cycles: the nominal one, or below it."""
+    sustained, nominal = device.machine.sustained, device.clock
+    if sustained is None:
+        return nominal
+    terms = bounds_of(work, device, waves, nominal)
+    seconds = device.launch + together(terms, waves, nominal, device)
+    return nominal * sustained.clock(terms["power"] / seconds)
+
+
 def largest(bounds: Mapping[str, float], seconds: float, device: Device) -> str:
     """What bounds a launch of so many `seconds`. Where it is known how the clock falls, power does if it does fall: the launch then takes
     less time than its power allows at the nominal one."""
@@ -108,5 +118,5 @@ def _read(work: Workload, capacity: float, tensor: str, size: int) -> float:
         return size + _AGAIN * (loaded - size) if loaded > size else loaded
     if size <= capacity or sum(work.tensors.values()) <= capacity:
         return min(size, loaded)
-    together = sum(load.bytes * load.inside * load.average * load.distinct for load in loads) * work.blocks
+    together = sum(load.bytes * load.inside * load.average * load.fresh for load in loads) * work.blocks
     return min(loaded, max(size, together))

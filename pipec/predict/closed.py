@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from pipec.isa.targets import WARPGROUP_WARPS
-from pipec.predict.bounds import EVEN, Wave, bounds_of, in_turn, largest, staying, together
+from pipec.predict.bounds import EVEN, Wave, bounds_of, in_turn, kept, largest, staying, together
 from pipec.predict.conditions import Conditions, conditions
 from pipec.predict.device import Device
 from pipec.predict.work import LINE, product_cycles, store_cycles
@@ -45,15 +45,11 @@ def estimate(work: Workload, device: Device, clock: float | None = None) -> Esti
 
 def sustained_clock(work: Workload, device: Device) -> float:
     """The nominal one (Hz), or below it where launches one after the other would take more power than there is."""
-    sustained, nominal = device.machine.sustained, device.clock
-    if sustained is None or work.blocks == 0:
-        return nominal
-    clock = nominal
+    clock = device.clock
+    if device.machine.sustained is None or work.blocks == 0:
+        return clock
     for _ in range(2):  # cycles in which data is awaited are fewer at a lower clock, so that the launch then takes more power
-        waves = _waves(work, device.at(clock))
-        terms = bounds_of(work, device, waves, nominal)
-        seconds = device.launch + together(terms, waves, nominal, device)
-        lower = nominal * sustained.clock(terms["power"] / seconds)
+        lower = kept(work, device, _waves(work, device.at(clock)))
         if lower == clock:
             break
         clock = lower

@@ -10,7 +10,6 @@ what holds in every launch, in registers that wrap; nothing here decides whether
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from math import ceil, gcd, prod
 from typing import Any, NamedTuple
 
@@ -20,15 +19,12 @@ from pipec.interface import MULTIPROCESSORS
 from pipec.kir.walk import subexpressions
 from pipec.predict.many_blocks import Values, applied, first
 from pipec.predict.occupancy import held, launch_registers, shared_bytes, tensor_columns, tile_bytes
-from pipec.predict.tile_loops import counts, operations_in, statements_in, walks_over_tiles
+from pipec.predict.sharing import Places, Sharing
+from pipec.predict.tile_loops import counts, goes_over_tiles, operations_in, statements_in, walks_over_tiles
 from pipec.predict.work import Slots, instructions, slots, tiles_read
 from pipec.predict.workload import ROW_BYTES, Epilogue, Load, Product, RoleWork, Workload
 from pipec.record import replace
 from pipec.sema import tree
-
-# Multiprocessors whose requests for the same data the L2 sees as one: three pairs of them (a CPC), to which blocks are dealt in order. Of
-# runs of 2, 4, 6, 8 and 16 blocks this one describes the recorded tiles best.
-_NEIGHBOURS = 6
 
 
 def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
@@ -170,7 +166,10 @@ class _Count:
             self._specials |= {f"cluster.{axis}": here // extent, f"clusters.{axis}": blocks // extent}
         x, y, z = (self._specials[f"cta.{axis}"] for axis in "xyz")
         self._specials["cta.rank"] = kernel.cluster.rank((x, y, z))  # type: ignore[arg-type]
+        self._sharing = Sharing(self._together, kernel.cluster.size, self._specials)
         self._variables: dict[tree.Variable, Values | None] = {}
+        self._at_last = False  # whether variables of loops are as they are in the last trip, but for those over tiles
+        self._unlike = False  # whether the role has loops, not over tiles, that some blocks leave earlier than others
         self._fills: dict[Any, int] = {}  # of the role, the number of each acquire that loads
 
     def registers(self, role: tree.Role) -> int:
@@ -184,6 +183,7 @@ class _Count:
         epilogues: list[tuple[tree.Operation, Epilogue]] = []
         reads: list[tuple[tree.Operation, Load]] = []
         done: dict[tree.Operation, Times] = {}
+        places: dict[tree.TmaLoad | tree.CopyAsync, Places] = {}
         for operation, times in self._walked(role):
             if operation in done:  # again, in a later trip of a loop
                 done[operation] = done[operation].and_then(times)
@@ -193,6 +193,7 @@ class _Count:
             match operation:
                 case tree.TmaLoad() | tree.CopyAsync():
                     loads.append((operation, self._load(operation)))
+                    places[operation] = self._places(operation)
                 case tree.RegisterMma() | tree.Mma():
                     products.append((operation, _product(operation)))
                 case tree.Store() | tree.TmaStore():
@@ -203,6 +204,8 @@ class _Count:
         for operation, times in done.items():
             issued = issued.and_also(slots(operation, role.warps), times.first)
         counted = {operation: {"times": times.first, "average": times.average} for operation, times in done.items()}
+        for operation, part in self._in_all_trips(role, places):
+            counted[operation]["in_all"] = part
         return RoleWork(
             role.name,
             role.warps,
@@ -213,6 +216,22 @@ class _Count:
             issued,
         )
 
+    def _in_all_trips(
+        self, role: tree.Role, begin: Mapping[tree.TmaLoad | tree.CopyAsync, Places]
+    ) -> Iterator[tuple[tree.Operation, float]]:
+        """`in_all` of the loads that `begin` at these places, where blocks do not keep in step: others see to it that it differs."""
+        if not self._unlike:
+            return
+        self._at_last = True
+        for operation, _ in self._walked(role):
+            if isinstance(operation, tree.TmaLoad | tree.CopyAsync):
+                tile = operation.destination.buffer
+                extents = [*[1] * (len(operation.source.coordinates) - 2), tile.rows, tile.columns][-len(begin[operation]) :]
+                part = self._sharing.in_all(begin[operation], self._places(operation), extents)
+                if part is not None:
+                    yield operation, part
+        self._at_last = False
+
     def most_loads(self, role: tree.Role) -> float:
         done: dict[tree.Operation, float] = {}
         for operation, times in self._walked(role):
@@ -221,7 +240,7 @@ class _Count:
         return max(done.values(), default=0.0)
 
     def _walked(self, role: tree.Role) -> Iterator[tuple[tree.Operation, Times]]:
-        self._variables, self._fills = {}, {}
+        self._variables, self._fills, self._unlike = {}, {}, False
         self._assigned = {one.variable: one.value for one in operations_in(role.body) if isinstance(one, tree.Assign)}
         return self._walk(role.body, Times(1.0, np.ones(self._together)))
 
@@ -231,11 +250,11 @@ class _Count:
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in source.tensor.shape]
         rows = extents[-2] if len(extents) > 1 else 1
-        starts = [self.value(coordinate) for coordinate in source.coordinates]
+        starts = self._places(operation)
         # CTAs of a cluster go on side by side behind the tensor's end.
-        span = tile.rows * self._in_cluster(starts[-2] if len(starts) > 1 else None)
+        span = tile.rows * self._sharing.in_cluster(starts[-2] if len(starts) > 1 else None)
         inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
-        distinct, requested = self._shared(starts)
+        distinct, requested = self._sharing.at_once(starts)
         stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
         crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
         row_bytes = tile.columns * tile.dtype.bits // 8
@@ -261,11 +280,14 @@ class _Count:
             fleeting,
         )
 
+    def _places(self, operation: tree.TmaLoad | tree.CopyAsync) -> Places:
+        return [self.value(coordinate) for coordinate in operation.source.coordinates]
+
     def _read(self, node: tree.ReadTensor) -> Load:
         tile, tensor = node.type, node.source.tensor
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
         starts = [self.value(coordinate) for coordinate in node.source.coordinates]
-        distinct, _ = self._shared(starts)
+        distinct, _ = self._sharing.at_once(starts)
         rows, columns = extents[-2] if len(extents) > 1 else 1, extents[-1]
         # Nothing is read outside the tensor.
         inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
@@ -273,30 +295,6 @@ class _Count:
         return Load(
             tensor.name, "", 0, tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 1.0, 0.0
         )
-
-    def _shared(self, starts: list[Values | None]) -> tuple[float, float]:
-        """Of the tiles at these places, one for each block, the part that are not the same: among all, and among neighbours in sum over all
-        neighbourhoods."""
-        known = [np.broadcast_to(start, self._together).tolist() for start in starts if start is not None]
-        if not known:
-            return 1.0, 1.0
-        asked = {*zip(self._neighbourhoods, *known, strict=True)}
-        return len({one[1:] for one in asked}) / self._together, len(asked) / self._together
-
-    @cached_property
-    def _neighbourhoods(self) -> list[int]:
-        """Of each block, the number of the one that it runs in."""
-        x, y, z = (self._specials[f"cluster.{axis}"] for axis in "xyz")
-        clusters = x + self._specials["clusters.x"] * (y + self._specials["clusters.y"] * z)
-        together = max(1, _NEIGHBOURS // self._kernel.cluster.size)
-        found: list[int] = np.broadcast_to(clusters // together, self._together).tolist()
-        return found
-
-    def _in_cluster(self, start: Values | None) -> int:
-        """How many tiles lie side by side that the CTAs of one cluster load."""
-        here = [self._specials[f"cluster.{axis}"] for axis in "xyz"]
-        leading = np.all([np.broadcast_to(one == first(one), self._together) for one in here], axis=0)
-        return 1 if start is None else len(np.unique(np.broadcast_to(start, self._together)[leading]))
 
     # ----------------------------------------------------------------------------------------------------- statements
 
@@ -313,7 +311,12 @@ class _Count:
                             self._variables[statement.variable] = start + number * statement.step
                             yield from self._walk(statement.body, times.times(share))
                     elif most:
-                        self._variables[statement.variable] = start
+                        over_tiles = goes_over_tiles(statement)
+                        self._unlike |= not over_tiles and isinstance(trips, np.ndarray) and bool(np.any(trips != most))
+                        behind = (
+                            0 if over_tiles or start is None or not self._at_last else np.maximum(trips - 1, 0) * statement.step
+                        )
+                        self._variables[statement.variable] = None if start is None else start + behind
                         yield from self._walk(statement.body, times.times(trips))
                     self._variables[statement.variable] = None
                 case tree.While() | tree.Elect():

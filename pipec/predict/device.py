@@ -115,12 +115,15 @@ class Device:
     arrive: float  # from an arrival of threads to who waits for it
     turn_over: float  # from the last store of a block to the next one's turn, by a counter in global memory
     transcendental: float  # one instruction of a warp: exponential, reciprocal, ...
+    compare: float  # one that finds the larger of two f32 numbers
     pair: float  # one f32 addition, multiplication, ... of a warp: half where two elements are computed by one instruction
     spread: tuple[
         tuple[float, float], ...
     ]  # up to so many seconds, the part by which nine of ten kernels on record are off at most
     extremes: tuple[Unknown, ...]  # what is not known may be as good and as bad as this, where all multiprocessors work
-    dependent: float  # how many times longer a warpgroup's work takes when no other one's fills the gaps
+    dependent: (
+        float  # how many times longer than it issues a warp computes that multiplies in registers: it waits for its own results
+    )
     unknown: tuple[str, ...]
 
     @property
@@ -221,7 +224,8 @@ DEVICES: Mapping[str, Device] = {
         dependent=1.4,  # the H200's, likewise
         turn_over=3000.0,  # the H200's
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
-        pair=0.5,  # add.f32x2 and the like; of three values one instruction finds the largest
+        compare=0.5,  # of three values one instruction finds the largest
+        pair=0.5,  # add.f32x2 and the like
         unknown=(
             "the L2 bandwidth that all multiprocessors share (no published figure; that of the H200 stands in for it)",
             "how far the clock falls under load: --clock states it",
@@ -271,9 +275,10 @@ DEVICES: Mapping[str, Device] = {
         arrive=29.0,  # as on a B200
         spread=((30e-6, 0.12), (inf, 0.1)),  # benchmarks/predict.py, tiles within 1.3 of the best
         extremes=(),
-        dependent=1.6,  # fitted to every third time of benchmarks/results/h200_attention.json
+        dependent=2.0,  # fitted to the lengths 1,024 and 8,192 of benchmarks/results/h200_attention.json
         turn_over=3000.0,  # fitted to every third time of gemm_sm90_split_k in benchmarks/results/h200.json
         transcendental=8.0,
+        compare=2.0,  # 64 a cycle of a multiprocessor, half as many as additions (CUDA programming guide, arithmetic throughput)
         pair=1.0,
         unknown=("launches that overlap: kernels of a few microseconds take up to twice what is said",),
     ),

@@ -8,7 +8,7 @@ from pipec.predict.following.main_loops import MainLoop
 from pipec.record import record
 
 _ALL = 0.97  # of the period: an engine so busy is the bound
-_MOSTLY = 0.9  # of the period: steps of this kind on the critical path are the bound
+_MOSTLY = 0.9  # of the period: threads that work so long, or steps of this kind on the critical path, are the bound
 _WORTH = 0.01  # a gain below it is not told
 _WORK = "work "
 
@@ -40,7 +40,7 @@ def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
     ring, stages, period = loop.pipeline.name, loop.pipeline.stages, loop.period
     engines = _engines(loop)
     engine, most = max(engines.items(), key=lambda item: item[1])
-    if most >= _ALL * period:
+    if most >= (_MOSTLY if engine.startswith((_WORK, "schedulers")) else _ALL) * period:  # threads in turn always leave gaps
         return _busy(loop, engines, engine, most)
     worked = sum(step.cycles for step in loop.path if step.reason.kind == "work")
     if worked >= _MOSTLY * period:

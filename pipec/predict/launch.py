@@ -9,7 +9,7 @@ from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
-from pipec.predict.bounds import EVEN, Wave, bounds_of, dram_bytes, in_turn, largest, staying, together
+from pipec.predict.bounds import EVEN, Wave, bounds_of, dram_bytes, in_turn, kept, largest, staying, together
 from pipec.predict.closed import block_cycles, estimate, idle, meeting, sustained_clock
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
@@ -197,6 +197,8 @@ class Launch:
         first, waves = self._waves()
         stretches = first.stretches() if drawn else ()
         cycles = sum(wave.cycles for wave in waves)
+        if self.stated is None:  # what was followed may take longer than the closed form says, and then less power
+            self.clock = kept(self.work, self.device, waves)
         bounds = bounds_of(self.work, self.device, waves, self.clock)
         seconds = self.device.launch + together(bounds, waves, self.clock, self.device)
         traffic = dram_bytes(self.work, self.device)

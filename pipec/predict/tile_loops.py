@@ -71,5 +71,10 @@ def counts(branch: tree.If) -> bool:
 
 def warpgroups(role: tree.Role) -> int:
     """Warpgroups that multiply in registers go through their role each at its own pace, each with its rows of a tile."""
-    multiplies = any(isinstance(operation, tree.RegisterMma) for operation in operations_in(role.body))
-    return max(1, role.warps // WARPGROUP_WARPS) if multiplies else 1
+    return max(1, role.warps // WARPGROUP_WARPS) if multiplies(role.body) else 1
+
+
+@cache
+def multiplies(body: tuple[tree.Statement, ...]) -> bool:
+    """In registers."""
+    return any(isinstance(operation, tree.RegisterMma) for operation in operations_in(body))

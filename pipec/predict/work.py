@@ -104,15 +104,17 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
 
 
 class Slots(NamedTuple):
-    """Issue slots of a scheduler, in which it issues other instructions, how many it gives to the special-function units, and those of f32
-    arithmetic, of which some devices do two elements with one instruction (pipec/lower/emit/packed.py)."""
+    """Issue slots of a scheduler, in which it issues other instructions, how many it gives to the special-function units, those of f32
+    arithmetic, of which some devices do two elements with one instruction (pipec/lower/emit/packed.py), and those that find the larger or
+    smaller of f32 numbers."""
 
     plain: float
     special: float
     paired: float = 0.0
+    compared: float = 0.0
 
     def cycles(self, device: Device) -> float:
-        return self.plain + device.transcendental * self.special + device.pair * self.paired
+        return self.plain + device.transcendental * self.special + device.pair * self.paired + device.compare * self.compared
 
     def and_also(self, other: "Slots", times: float = 1.0) -> "Slots":
         return Slots(*(mine + its * times for mine, its in zip(self, other, strict=True)))
@@ -221,9 +223,10 @@ def _of_node(node: tree.Expression) -> Slots:
         case tree.Call(function) | tree.Binary(function) if function in _FUNCTIONS:
             special, plain = _FUNCTIONS[function]
             return Slots(_PLAIN * plain, special)
-        case tree.RowReduce(_, operand):
+        case tree.RowReduce(reduction, operand):
             assert isinstance(operand.type, TileType)
-            return _arithmetic(operand.type, _PLAIN * operand.type.columns)
+            count = _PLAIN * operand.type.columns
+            return Slots(0.0, 0.0, 0.0, count) if reduction != "sum" else _arithmetic(operand.type, count)
         case tree.Binary("+" | "-" | "*") | tree.Call("fma") if isinstance(node.type, TileType):
             return _arithmetic(node.type, _PLAIN)
         case tree.Constant() | tree.ReadVariable() | tree.ReadAccumulator() | tree.Splat() | tree.Position() | tree.Columns():

@@ -17,7 +17,8 @@ class Load:
     `shared`: CTAs of a cluster that one transfer serves. `inside`: the part of the tile's rows that lies in the tensor, on average.
     `fill` numbers the acquires of its pipeline that load, in each role: loads behind the same one bring parts of one stage.
     `distinct`: of the tiles that blocks running together load first, the part that are not the same; `requested`: the part of them that
-    the L2 gives out, where neighbours that ask for the same one are served together.
+    the L2 gives out, where neighbours that ask for the same one are served together. `in_all`: like `distinct`, of all tiles that they load
+    until they end; known where their loops end at different times, so that they do not go through the same tiles in step.
     """
 
     tensor: str
@@ -33,6 +34,12 @@ class Load:
     requested: float
     crooked: float  # the part of the rows that start within a line of the cache, so that a request for one touches two
     fleeting: bool = False  # the L2 is told to give it up first
+    in_all: float | None = None
+
+    @property
+    def fresh(self) -> float:
+        """The part that comes from memory if nothing stays in the L2 but what blocks load that run together."""
+        return self.distinct if self.in_all is None else self.in_all
 
     @property
     def boxes(self) -> int:

@@ -196,15 +196,18 @@ def test_its_timeline(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_blocks_of_unlike_length(tmp_path: Path, capsys: Capture) -> None:
-    """With a mask half of the keys are seen, on average; the grid says which block sees how many."""
+    """With a mask half of the keys are seen, on average; the grid says which block sees how many. Measured with so many queries to a tile:
+    0.54 of the time without the mask (benchmarks/results/h200_attention.json). With 192, blocks of keys would come in order and each go
+    through the mask's branch, which counts in PTX, while without a mask there is none."""
     seconds = {}
     for masked in (True, False):
-        state = compile_source(read_source(str(ROOT / "examples" / "attention_sm90.pipe")), Options(None, {"CAUSAL": masked}))
+        constants: dict[str, object] = {"CAUSAL": masked, "BM": 128}
+        state = compile_source(read_source(str(ROOT / "examples" / "attention_sm90.pipe")), Options(None, constants))
         path = tmp_path / "k.ptx"
         path.write_text(state.ptx or "", encoding="utf-8")
-        assert main(["predict", str(path), "--shape", "T=4096", "blocks=22x64", "--format", "json"]) == 0
+        assert main(["predict", str(path), "--shape", "T=4096", "blocks=32x64", "--format", "json"]) == 0
         (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
-        assert kernel["blocks"] == 22 * 64 and not any("less than the first block" in one for one in kernel["unknown"])
+        assert kernel["blocks"] == 32 * 64 and not any("less than the first block" in one for one in kernel["unknown"])
         seconds[masked] = kernel["seconds"]
     assert 0.45 < seconds[True] / seconds[False] < 0.65
 

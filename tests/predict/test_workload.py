@@ -135,3 +135,17 @@ def test_what_the_cache_gives_up_first_is_read_again() -> None:
     # Unlike this one's, which are not told to go.
     twice = dram_bytes(gemm("gemm_sm90_persistent", 256, 4096, 14336, BM=128, BN=64, STAGES=8), DEVICES["h200"])
     assert twice == pytest.approx(size + 256 * (14336 + 4096) * 2, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["attention_sm90", "attention_sm90_persistent"])
+def test_blocks_out_of_step_share_what_all_of_their_trips_load(name: str) -> None:
+    """With a mask blocks of queries begin at blocks of keys of their own and walk to the first. All of one head load the same keys, and so
+    what comes from memory is little more than each tensor once, as where they keep in step."""
+    sizes = {"H": 16, "KEPT": 16, "SEQUENCES": 1, "S": 16384, "T": 16384}
+    state = compiled(Case(EXAMPLES / f"{name}.pipe", (("BN", 128), ("CAUSAL", True), ("D", 128))))
+    assert state.trees
+    work = workload(state.trees[0], sizes, 132)
+    walked = [load for load in work.loads if load.tensor in ("k", "v") and load.times > 100]
+    assert len(walked) == 2 and all(load.distinct > 0.4 and load.fresh < 0.2 for load in walked)
+    tensors = 4 * 16 * 16384 * 128 * 2
+    assert tensors < dram_bytes(work, DEVICES["h200"]) < 5 * tensors

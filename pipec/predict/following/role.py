@@ -11,7 +11,7 @@ from pipec.predict.following.block import Block
 from pipec.predict.following.events import Event, Reason, later_of
 from pipec.predict.following.uses import Stretch, Unpredictable, Use
 from pipec.predict.following.values import Known, Value
-from pipec.predict.tile_loops import goes_over_tiles, operations_in
+from pipec.predict.tile_loops import goes_over_tiles, multiplies, operations_in
 from pipec.predict.work import LINE, SCHEDULERS, Transfer, instructions, product_cycles, thread_cycles, tiles_read, transfer
 from pipec.sema import tree
 from pipec.vocabulary import Side
@@ -30,6 +30,7 @@ class Role:
         self.device, self.around = block.around.device, block.around
         self.name = plan.role.name
         self.body = body
+        self._multiplies = multiplies(body)
         self.now = self.around.start
         self.over = False
         self.known: Known = {}
@@ -347,9 +348,9 @@ class Role:
             yield _does(self._read, tiles)
         cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part
         if cycles:
-            # Storing keeps the way to memory busy, not the schedulers.
+            # Storing keeps the way to memory busy, not the schedulers. In the order of time among all who compute.
             engine = self.name if isinstance(operation, tree.Store) else _SCHEDULERS
-            yield _does(self._compute, type(operation).__name__.lower(), engine, cycles)
+            yield _in_turn(self._compute, type(operation).__name__.lower(), engine, cycles)
 
     def _compute(self, what: str, engine: str, cycles: float) -> None:
         """In turn with other groups and other blocks, whose instructions the same schedulers issue, whatever their role."""
@@ -358,7 +359,8 @@ class Role:
         filled = cycles * min(1.0, self.plan.role.warps / SCHEDULERS)
         around.working[engine] = start.later(reason, filled)
         # One warpgroup's warp on a scheduler waits for its own results meanwhile.
-        self.now = start.later(reason, cycles * (self.device.dependent if self.part < 1 else 1.0))
+        waits = self._multiplies and engine == _SCHEDULERS
+        self.now = start.later(reason, cycles * (self.device.dependent if waits else 1.0))
         self._stretch(what, before.time, self.now.time)
         around.busy[f"work {self.name}"] += cycles
         if engine == _SCHEDULERS:

@@ -108,6 +108,11 @@ class Code:
         x, y, z = (int(extent or 1) for extent in match.groups()) if match else (1, 1, 1)
         return x, y, z
 
+    @cached_property
+    def in_registers(self) -> bool:
+        """Whether warpgroups multiply in registers."""
+        return any(one.opcode.startswith("wgmma.") for instructions in self._parsed.values() for one in instructions)
+
     @property
     def _head(self) -> str:
         """What stands before the body."""

@@ -237,18 +237,18 @@ class Multiprocessor:
             if between.loaded > _EARLY * one.threads:
                 one.now = there
                 self._stretch(one, "read", begun, one.now)
-        cycles = 0.0
+        computing = 0.0
         if one.threads >= _WARPGROUP:  # what one warp issues beside copies and products is part of their figures
-            cycles = between.slots.cycles(self._device)
-        if between.stored:
-            cycles += self._device.tile / one.share + self._device.element * between.stored / 2
+            computing = between.slots.cycles(self._device)
+        storing = self._device.tile / one.share + self._device.element * between.stored / 2 if between.stored else 0.0
+        cycles = computing + storing
         if cycles:
             # In turn with other groups and blocks, whose instructions the same schedulers issue; a warp alone waits for its own results.
             key = (one.block, one.rank, one.process.role) if between.stored else (_ALL, one.rank, "")
             begun = one.now
             start = max(one.now, self._working[key])
             self._working[key] = start + cycles
-            one.now = start + cycles * (self._device.dependent if one.share > 1 else 1.0)
+            one.now = start + computing * (self._device.dependent if one.share > 1 or self._code.in_registers else 1.0) + storing
             self.busy["threads"] += cycles * one.alike
             self._stretch(one, "work", begun, one.now)
         for asked in between.asked:

@@ -1,0 +1,71 @@
+"""Which tiles blocks that run together load in common: in the same trip of their loops, and in all of them."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipec.predict.many_blocks import Values
+
+# Multiprocessors whose requests for the same data the L2 sees as one: three pairs of them (a CPC), to which blocks are dealt in order. Of
+# runs of 2, 4, 6, 8 and 16 blocks this one describes the recorded tiles best.
+_NEIGHBOURS = 6
+
+Places = Sequence[Values | None]  # of a tile in its tensor, along each axis
+
+
+class Sharing:
+    """Of so many blocks, whose numbers and clusters the `specials` have."""
+
+    def __init__(self, blocks: int, cluster: int, specials: Mapping[str, Values]) -> None:
+        self._blocks = blocks
+        x, y, z = (specials[f"cluster.{axis}"] for axis in "xyz")
+        clusters = x + specials["clusters.x"] * (y + specials["clusters.y"] * z)
+        neighbours = max(1, _NEIGHBOURS // cluster)
+        self._neighbourhoods: list[int] = np.broadcast_to(clusters // neighbours, blocks).tolist()
+        self._leading = np.all([self._each(one) == self._each(one)[0] for one in (x, y, z)], axis=0)
+
+    def at_once(self, places: Places) -> tuple[float, float]:
+        """Of the tiles at these places, the part that are not the same: among all, and among neighbours in sum over all neighbourhoods."""
+        known = [self._each(place).tolist() for place in places if place is not None]
+        if not known:
+            return 1.0, 1.0
+        asked = {*zip(self._neighbourhoods, *known, strict=True)}
+        return len({one[1:] for one in asked}) / self._blocks, len(asked) / self._blocks
+
+    def in_cluster(self, place: Values | None) -> int:
+        """How many tiles lie side by side that the CTAs of one cluster load."""
+        return 1 if place is None else len(np.unique(self._each(place)[self._leading]))
+
+    def in_all(self, begin: Places, end: Places, extents: Sequence[int]) -> float | None:
+        """Of all tiles from the first places to the last ones, which loops go to along one axis, the part that are not the same; None
+        where they go along several axes, or along none. `extents` of a tile."""
+        known = [
+            (self._each(first), self._each(last), extent)
+            for first, last, extent in zip(begin, end, extents, strict=True)
+            if first is not None and last is not None
+        ]
+        along = [one for one in known if np.any(one[0] != one[1])]
+        if len(along) != 1:
+            return None
+        first, last, extent = along[0]
+        lines = zip(*(fixed.tolist() for fixed, _, _ in known if fixed is not first), strict=True)
+        ways: dict[Any, list[tuple[float, float]]] = defaultdict(list)
+        lows, highs = np.minimum(first, last).tolist(), (np.maximum(first, last) + extent).tolist()
+        for line, low, high in zip(lines if len(known) > 1 else [()] * self._blocks, lows, highs, strict=True):
+            ways[line].append((low, high))
+        whole: float = sum(highs) - sum(lows)
+        return sum(map(_covered, ways.values())) / whole
+
+    def _each(self, value: Values) -> np.ndarray[Any, Any]:
+        return np.broadcast_to(value, self._blocks)
+
+
+def _covered(ways: list[tuple[float, float]]) -> float:
+    """The length of what lies in one or more of them."""
+    length, behind = 0.0, -np.inf
+    for low, high in sorted(ways):
+        length += max(0.0, high - max(low, behind))
+        behind = max(behind, high)
+    return length
