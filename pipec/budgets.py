@@ -69,6 +69,14 @@ BUDGETS: Final = _table(
         "E0604",
         "let the loops of both sides have the same bounds, or pass `--allow-undecided`",
     ),
+    Budget(
+        "file proof steps",
+        8_000_000,
+        "steps of reading, proving and trying all kernels of a file",
+        "the time of the protocol check",
+        "E0004",
+        "put the kernels into several files, or compile one at a time with `--kernel`",
+    ),
     # LLVM asks at each loop what the loops before it say of its bounds: the time grows with the third power of their number.
     Budget("loops", 300, "loops of a kernel", "the time of LLVM", "E0004", _FEWER),
     Budget(

@@ -173,6 +173,7 @@ def _prove(state: Compilation) -> None:
     """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, and time stamps wait for
     nothing, so both are left out."""
     from pipec.lower import lower
+    from pipec.protocol.effort import work_so_far
     from pipec.protocol.explain import not_decided, verdict
     from pipec.ptx.emit import emit
 
@@ -181,7 +182,10 @@ def _prove(state: Compilation) -> None:
     if state.options.watchdog is not None or state.options.timestamps:
         plans = _planned(state)
         ptx = emit(lower(plans, state.source), state.target, plans, state.source)
+    work = work_so_far()
     for number, plan in enumerate(state.plans):
+        if number and work_so_far() - work > BUDGETS["file proof steps"].limit:
+            raise BudgetEnded(BUDGETS["file proof steps"], plan.kernel.span)
         found, judgement = verdict(ptx, plan.kernel, plan.interface, state.sink)
         if judgement.certificate is not None and judgement.certificate.assumes:
             ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)

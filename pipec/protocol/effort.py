@@ -2,13 +2,20 @@
 
 from pipec.budgets import BUDGETS
 from pipec.protocol.premises import combined
+from pipec.protocol.refute import tried
 from pipec.record import record
 from pipec.verify.inequalities import combined as exactly_combined
+from pipec.verify.reader.values.surroundings import worked
 
 
 def steps_so_far() -> int:
     """Of all searches of this process."""
     return combined[0] + exactly_combined[0]
+
+
+def work_so_far() -> int:
+    """Of all that is done to judge protocols: reading, searching, checking, trying sizes."""
+    return steps_so_far() + tried[0] + worked[0]
 
 
 @record

@@ -81,15 +81,14 @@ class Premises:
         """The variable is equal to a row in which it does not occur."""
         combined[0] += 1 + (len(self.solved) + len(self.least)) // 16  # a row that is looked at costs less than two combined
         known = {variable: value}
+        # (Rows are sorted: one whose last variable comes before this one has nothing to replace, as most have.)
         for other, row in self.solved.items():
-            self.solved[other] = replaced(row, known)
+            if row[1] and row[1][-1][0] >= variable:
+                self.solved[other] = replaced(row, known)
         self.solved[variable] = value
-        old, self.least = self.least, {}
-        for terms, constant in old.items():
-            if any(each == variable for each, _ in terms):
-                self.at_least((constant, terms))
-            elif constant < self.least.get(terms, constant + 1):
-                self.least[terms] = constant
+        touched = [terms for terms in self.least if terms[-1][0] >= variable and any(each == variable for each, _ in terms)]
+        for terms, constant in [(terms, self.least.pop(terms)) for terms in touched]:
+            self.at_least((constant, terms))
 
     def entails(self, row: Row) -> bool:
         """Whether the row is at least 0 wherever the conjunction holds; False where that is not found out."""

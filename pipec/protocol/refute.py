@@ -38,6 +38,9 @@ class Deadlock:
     wraps: tuple[int, int] | None = None
 
 
+tried = [0]  # steps, in all runs of this process
+
+
 def refute(
     network: Network, pairs: Pairs = (), launches: Launches = lambda _: True, *, large: bool = False
 ) -> tuple[Deadlock | None, int]:
@@ -50,10 +53,13 @@ def refute(
     runs, meter = 0, Meter("protocol steps")
     for sizes in large_sizes(network, launches) if large else small_sizes(network, launches):
         known = {symbol: (value, value) for symbol, value in sizes.items() if not (crosses and symbol.name.startswith("%ctaid"))}
+        left = meter.left
         try:
             found, ended = _run(schedule, known, sizes, pairs, meter)
         except BudgetEnded:
             break
+        finally:
+            tried[0] += left - meter.left
         if found is not None and (found.wraps is None or max(sizes.values(), default=0) < LARGE[0]):
             return found, runs
         runs += ended

@@ -7,7 +7,7 @@ holds for all integers.
 
 from collections.abc import Iterable
 from functools import lru_cache
-from math import gcd
+from math import gcd, inf
 
 from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, summed, symbols_of
 
@@ -15,6 +15,8 @@ _MOST_ROWS = 150  # of inequalities while variables are eliminated
 
 # How often two inequalities have been combined, in all: what a search counts to know when it has taken too long.
 combined = [0]
+# Up to how many anything is shown to be impossible. Beyond it nothing is, which is always right.
+allowed: list[float] = [inf]
 
 # constant + sum of coefficient * variable; a variable is the number of an atom.
 Row = tuple[int, dict[int, int]]

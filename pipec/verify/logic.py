@@ -8,7 +8,7 @@ then "not entailed".
 from collections.abc import Iterable, Iterator
 
 from pipec.verify.definitions import Definitions
-from pipec.verify.inequalities import combined, contradict, tight
+from pipec.verify.inequalities import allowed, combined, contradict, tight
 from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Formula, Linear, add, atom, negate, scale
 
 _MOST_SPLITS = 3  # nested cases of one question
@@ -62,6 +62,8 @@ class System(Definitions):
         """Whether the formula holds wherever the conjunction does; False where that is not found out."""
         if self.contradictory:
             return True
+        if combined[0] > allowed[0]:
+            return False
         match formula:
             case Compare("ge", form):
                 if self._at_hand(form) or self._nearby(form) or self.closed()._nearby(form):
@@ -81,6 +83,8 @@ class System(Definitions):
         """Whether no integers satisfy the conjunction; False where that is not found out."""
         if self.contradictory:
             return True
+        if combined[0] > allowed[0]:
+            return False
         self._propagate()
         self._multiply()
         if self.contradictory or self._eliminated():

@@ -1,5 +1,6 @@
 """Every budget ends with its diagnostic, soon and in bounded memory: each command runs in a process of its own, under limits."""
 
+import math
 import resource
 import subprocess
 import sys
@@ -101,7 +102,7 @@ ENDED = {
         ("compile", "--max-memory", "40"),
     ),
 }
-APART = {"proof steps", "protocol steps", "assembly"}  # tested below
+APART = {"proof steps", "file proof steps", "protocol steps", "assembly"}  # tested below
 
 
 @pytest.mark.parametrize("name", ENDED)
@@ -143,6 +144,46 @@ def test_the_protocol_check_has_a_budget(monkeypatch: pytest.MonkeyPatch, tmp_pa
     for name in ("proof steps", "protocol steps"):
         monkeypatch.setitem(budgets.BUDGETS, name, replace(BUDGETS[name], limit=5))
     assert [diagnostic.code for diagnostic in compile_source(source).diagnostics] == ["E0604"]
+
+
+def test_the_proofs_of_a_file_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel has one of its own, but a file may have many."""
+    from pipec.driver import Options, compile_source
+    from pipec.source import Source
+
+    kernel = _ROLE.replace("kernel k", "kernel k{0}") + "        x = n\n"
+    source = Source("a.pipe", "".join(kernel.format(number) for number in range(3)))
+    monkeypatch.setitem(budgets.BUDGETS, "file proof steps", replace(BUDGETS["file proof steps"], limit=1))
+    (ended,) = compile_source(source).diagnostics
+    assert ended.code == "E0004" and "file proof steps" in ended.title
+    assert not compile_source(source, Options(kernel="k1")).failed
+
+
+def test_the_reader_and_the_checker_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts of their own, as they know nothing of the table."""
+    from pipec.driver import compile_source
+    from pipec.source import Source
+    from pipec.verify.checker import check as checker
+    from pipec.verify.checker.configuration import Refused
+    from pipec.verify.inequalities import allowed
+    from pipec.verify.network import Unreadable
+    from pipec.verify.reader.read import read
+    from pipec.verify.reader.values import surroundings
+
+    path = _ROOT / "examples" / "gemm.pipe"
+    state = compile_source(Source(path.name, path.read_text(encoding="utf-8")))
+    assert state.ptx is not None
+    network, certificate = read(state.ptx), state.certificates["gemm"].certificate
+    checker.check(network, certificate)
+    with monkeypatch.context() as patched:
+        patched.setattr(checker, "_MOST_STEPS", 5)
+        with pytest.raises(Refused, match="after 5 steps"):
+            checker.check(network, certificate)
+    checker.check(network, certificate)
+    assert allowed == [math.inf]
+    monkeypatch.setattr(surroundings, "MOST_WORK", 50)
+    with pytest.raises(Unreadable, match="more than 50 steps"):
+        read(state.ptx)
 
 
 def test_the_document_has_every_row() -> None:

@@ -14,10 +14,12 @@ from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
 from pipec.verify.checker.knowledge import Event, Passage, check_parities
 from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
+from pipec.verify.inequalities import allowed, combined
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, Network, Test, Use, Wait, edges_of
 from pipec.verify.terms import Both, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
+_MOST_STEPS = 5_000_000  # that arithmetic may take: what is asked beyond that is not shown
 _MOST_PARTS = 200  # of the sizes, while it is asked whether the cases cover them
 
 
@@ -31,7 +33,17 @@ class Unknown(Symbol):
 
 
 def check(network: Network, certificate: Certificate) -> None:
-    """Raises Refused."""
+    """Raises Refused, also where to check it takes too many steps."""
+    before, allowed[0] = allowed[0], min(allowed[0], combined[0] + _MOST_STEPS)
+    try:
+        _check(network, certificate)
+    except Refused as why:
+        raise Refused(f"{why} (after {_MOST_STEPS:,} steps)" if combined[0] > allowed[0] else str(why)) from None
+    finally:
+        allowed[0] = before
+
+
+def _check(network: Network, certificate: Certificate) -> None:
     # A proof of another kernel may hold of this network by accident; nobody who passes it means that.
     need(certificate.kernel == network.name, f"the certificate is for kernel `{certificate.kernel}`")
     need(bool(certificate.cases), "the certificate has no case")

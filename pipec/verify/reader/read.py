@@ -10,6 +10,7 @@ Memory is taken to be used as declared: no store hits a barrier. What else could
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pipec.record import replace
 from pipec.verify.network import Assumption, Network, Ring, Unreadable
@@ -18,6 +19,7 @@ from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
 from pipec.verify.reader.processes.turns import walks
+from pipec.verify.reader.processes.used import Used
 from pipec.verify.reader.processes.walk import Crowded, Walk
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,
@@ -126,6 +128,7 @@ class Reading:
         # What the same threads of another CTA of the cluster had to have generalised.
         self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
         self.crowded: set[tuple[int, ...]] = set()  # threads of which a walk came to many states
+        self.used: dict[tuple[int, ...], Used | None] = {}  # which rings their instructions use, where that is of help
 
         graph = Graph(self.kernel)
         prologue = Flow(graph, _PROLOGUE, prologue=True)
@@ -236,15 +239,29 @@ class Reading:
     ) -> tuple[Machine, Walk, Unreadable | None]:
         machine = Machine(self.around, threads, rank, name)
         machine.waited = waited
-        walk = Walk(flow, machine, name, hints, remembering=threads in self.crowded)
+        used = self.used.get(threads)
+        walk = Walk(flow, machine, name, hints, remembering=threads in self.crowded, used=used)
         try:
             walk.run()
         except Crowded:
             self.crowded.add(threads)
+            self.used[threads] = self._used(flow, threads, rank, name, waited)
             return self._attempt(flow, threads, rank, name, waited, {})
         except Unreadable as failure:
+            if used:
+                self.used[threads] = None
+                return self._attempt(flow, threads, rank, name, waited, {})
             return machine, walk, failure
         return machine, walk, None
+
+    def _used(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str, waited: frozenset[int] | None) -> Used:
+        """Which rings the instructions of a class use, as far as one look at each of them tells."""
+        machine = Machine(self.around, threads, rank, name)
+        machine.waited = waited
+        scout = Walk(flow, machine, name, scouting=True)
+        with suppress(Unreadable, Split, Later):
+            scout.run()
+        return scout.used
 
     def _same_kind_of_warps(self, threads: tuple[int, ...]) -> None:
         """Warps of which the class has all lanes are looked at apart from those of which it has some."""

@@ -6,7 +6,7 @@ as an address; and none is 0 (where shared memory begins, the system has a kilob
 one is another number on the machine.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
@@ -26,10 +26,10 @@ _FOLLOWS = 1 << 24
 _PASSES = frozenset({"mov", "cvta", "cvt", "shfl"})
 
 
-def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int]) -> None:
-    """Raises Unreadable where an address is taken for a number. `alignments`: of the variables."""
+def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int], bits: Mapping[str, int]) -> None:
+    """Raises Unreadable where an address is taken for a number. `alignments`: of the variables; `bits`: see Flow.bits."""
     variables: State = {name: frozenset((name,)) for name in alignments}
-    handling = _handling(blocks, {*alignments})
+    handling = _handling(blocks, alignments, bits)
     before: dict[int, State] = {0: {}}
     work = [0]
     while work:
@@ -37,64 +37,77 @@ def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int]) -> N
         steps = handling.get(block.number)
         after = _behind(steps, before[block.number], variables, alignments) if steps else before[block.number]
         for number in block.next:
-            known = before.get(number)
-            joined = after if known is None or known is after else _joined(known, after)
-            if number != EXIT and joined != known:
+            if number == EXIT:
+                continue
+            live, known = blocks[number].live, before.get(number)
+            kept = {name: roots for name, roots in after.items() if bits.get(name, 0) & live}
+            joined = kept if known is None else _joined(known, kept)
+            if joined != known:
                 before[number] = joined
                 work.append(number)
 
 
-def _handling(blocks: Sequence[Block], names: set[str]) -> dict[int, list[Step]]:
-    """By block, the steps that have to do with a register that may hold an address: few of all that compute. `names`: of variables."""
-    steps = [(block.number, step) for block in blocks for step in block.steps]
-    others = [step for _, step in steps if step.kind in COMPUTING]
+def _handling(blocks: Sequence[Block], variables: Mapping[str, object], bits: Mapping[str, int]) -> dict[int, list[Step]]:
+    """By block, the steps that have to do with a register that may hold an address: few of all that compute. `bits`: of registers and
+    variables in what steps use and define."""
+    held = 0
+    for name in variables:
+        held |= bits.get(name, 0)
+    others = [step for block in blocks for step in block.steps if step.kind in COMPUTING and step.defines]
     found = True
     while found:
         left = []
         for step in others:
-            if names.isdisjoint(step.instruction.operands[1:]):
-                left.append(step)
+            if step.uses & held:
+                held |= step.defines
             else:
-                names.update(step.instruction.first)
+                left.append(step)
         found, others = len(left) < len(others), left
+    names = {*variables, *(name for name, bit in bits.items() if bit & held)}
     handling: dict[int, list[Step]] = {}
-    for number, step in steps:
-        one = step.instruction
-        if not names.isdisjoint((*one.first, *one.operands[1:]) if step.kind in COMPUTING else registers(one.text)):
-            handling.setdefault(number, []).append(step)
+    for block in blocks:
+        for step in block.steps:
+            # (What an event says of data decides nothing, and is no use of the step.)
+            met = step.kind not in COMPUTING and not names.isdisjoint(registers(step.instruction.text))
+            if met or (step.uses | step.defines) & held:
+                handling.setdefault(block.number, []).append(step)
     return handling
 
 
 def _behind(steps: Sequence[Step], before: State, variables: State, alignments: Mapping[str, int]) -> State:
-    """What registers hold behind the steps of a block; there is no entry for numbers."""
-    known = {**variables, **before}
+    """What registers hold behind the steps of a block; there is no entry for numbers. (No register has the name of a variable.)"""
+    known = dict(before)
+
+    def held(name: str) -> Roots:
+        return known.get(name) or variables.get(name, _NONE)
+
     for step in steps:
-        found = _made(step, known, alignments)
+        found = _made(step, held, alignments)
         for name in defines(step.instruction, step.kind):
             if step.instruction.predicate:
                 # Where it does not hold, the register keeps what it had.
-                found |= known.get(name, _NONE)
+                found |= held(name)
             if found:
                 known[name] = found
             else:
                 known.pop(name, None)
-    return {name: roots for name, roots in known.items() if name not in variables}
+    return known
 
 
 def _joined(one: State, other: State) -> State:
     return {name: one.get(name, _NONE) | other.get(name, _NONE) for name in one.keys() | other.keys()}
 
 
-def _made(step: Step, known: State, alignments: Mapping[str, int]) -> Roots:
+def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int]) -> Roots:
     """The variables whose address the result may be."""
     one = step.instruction
     if step.kind not in COMPUTING:
-        if any(name in known for text in one.operands if text[:1] != "[" for name in registers(text)):
+        if any(held(name) for text in one.operands if text[:1] != "[" for name in registers(text)):
             raise _refused(one)
         return _NONE
     if not computable(one.opcode):
         return _NONE
-    operands = [known.get(text, _NONE) for text in one.operands[1:]]
+    operands = [held(text) for text in one.operands[1:]]
     if not any(operands) or step.kind is Kind.OBSERVE:
         return _NONE
     addresses = [roots for roots in operands if roots]

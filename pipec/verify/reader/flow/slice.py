@@ -40,7 +40,7 @@ class Flow:
         self._liveness(left)
         for number in left:
             self._runs(self.blocks[number])
-        check_addresses(self.blocks, self.kernel.alignments)
+        check_addresses(self.blocks, self.kernel.alignments, self.bits)
         before = coming_from(self.blocks, left)
         self._loops(left, before)
         self.sections = sections(self.blocks, graph.after, left)

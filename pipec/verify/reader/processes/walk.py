@@ -15,6 +15,7 @@ from pipec.verify.reader.processes.loops import OF_SYMBOLS, PUBLISHED, Again, He
 from pipec.verify.reader.processes.parted import Parted
 from pipec.verify.reader.processes.rounds import Trail
 from pipec.verify.reader.processes.states import Held, Node, Way
+from pipec.verify.reader.processes.used import LeftBehind, Used
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import (
@@ -44,6 +45,7 @@ _FINDING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.VOTE})
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []
+_NO_RINGS: frozenset[int] = frozenset()
 _IS_MARK = frozenset({tuple}).__contains__  # a key of what is no register
 _name = attrgetter("name")
 _DRAWING = ("ld", "vote", "bar", "barrier")  # what finds something new each time
@@ -58,11 +60,20 @@ class Walk(Parted):
 
     `remembering`: behind an undecided branch its predicate is known, so that who asks it again goes the same way. Without that the other
     way is followed too, with registers in combinations that never are (a stage still to be released where none was taken), which may be
-    many. But it tells states apart, most of which differ in nothing else; so it is done where there are many without it."""
+    many. But it tells states apart, most of which differ in nothing else; so it is done where there are many without it.
 
-    def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None, *, remembering: bool = True) -> None:
+    `used`: the rings that instructions were seen to use. Where no instruction to come uses a ring, it does not matter any more where the
+    class stands on it; loops one after the other, each of which may have had no turn, would else double the states. `scouting`: comes to
+    each place once, only to see what is used there."""
+
+    def __init__(
+        self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None, *, remembering: bool = True, used: Used | None = None,
+        scouting: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(flow, machine, name, hints)
-        self.remembering = remembering
+        self.remembering, self.scouting = remembering, scouting
+        self.used: Used = {}
+        self.left = LeftBehind(flow, machine.around.barriers, used) if used else None
         self.held: set[int] = set()  # at the ends
         self._kept: dict[tuple[int, int], tuple[tuple[str, ...], bool, frozenset[object]]] = {}
         self.nodes: list[Node] = []
@@ -262,6 +273,7 @@ class Walk(Parted):
         """On to the next state."""
         steps, runs = block.steps, block.runs
         while True:
+            self.machine.around.spend(len(steps) - index + 1)
             while index < len(steps):
                 run = runs.get(index)
                 if run is not None:
@@ -364,6 +376,9 @@ class Walk(Parted):
         return found
 
     def _place(self, block: Block, index: int, sub: int, env: Env, trail: Trail, path: Path, acts: list[Act] = _NOTHING) -> Way:
+        if acts:
+            number = block.steps[index].instruction.number
+            self.used[number] = self.used.get(number, _NO_RINGS).union([act.ring for act in acts if isinstance(act.ring, int)])
         live, touching, asked = self._kept_at(block, index)
         values = tuple(map(env.get, live))
         if Mixed in map(type, values):
@@ -373,6 +388,10 @@ class Walk(Parted):
             for key in compress(env, map(_IS_MARK, map(type, env)))
             if key in asked or touching and key not in _SELDOM and self._tells(key, values)  # type: ignore[arg-type]
         ]
+        if touching and self.left is not None and (over := self.left.at(block, index)):
+            there: dict[object, Value] = {("position", ring): self.machine.anywhere(ring) for ring in over}
+            marks = [(key, value) for key, value in marks if key not in there]
+            marks += there.items()
         kept: Env = {name: value for name, value in zip(live, values, strict=True) if value is not None}
         kept.update(marks)
         return self._come(block, index, sub, (values, frozenset(marks)), kept, trail, path, acts)
@@ -383,9 +402,10 @@ class Walk(Parted):
 
     def _come(self, block: Block, index: int, sub: int, held: Held, env: Env, trail: Trail, path: Path, acts: list[Act]) -> Way:
         """To the state in which that is held, which may be known."""
-        state = (block.number, index, sub, held)
+        state = (block.number, index, sub, None if self.scouting else held)
         at = self.keys.setdefault(state, len(self.nodes))
         if at == len(self.nodes):
+            self.machine.around.spend(len(env))
             self.nodes.append(self._node(block, index, sub, env, trail, acts))
             self.nodes[at].held = held
         values = []

@@ -25,6 +25,10 @@ class Places(Operands):
         stages = self.around.barriers.stages[ring]
         return stages if self.signalled(ring) else 2 * stages
 
+    def anywhere(self, ring: int) -> Value:
+        """The position of which no more is said than that it is that of the cursor."""
+        return self.same(Table(ring, tuple(range(self.period(ring)))))
+
     def signalled(self, ring: int) -> bool:
         """Whether the class counts its own arrivals at the ring, since it waits neither for it nor for its other side."""
         return self.waited is not None and ring not in self.waited

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from pipec.record import field, mutable, record
+from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
@@ -100,9 +101,15 @@ class Barriers:
     other: tuple[int | None, ...]
 
 
+# Of a text: steps followed, and values kept in states. A tenth of this takes about a second; no example takes a hundredth.
+MOST_WORK = 4_000_000
+
+worked = [0]  # in all texts of this process
+
+
 @mutable(caches=True)
 class Surroundings:
-    """What all threads have in common."""
+    """What all threads have in common. `work`: what it took so far to follow them."""
 
     kernel: Kernel
     interface: Interface
@@ -127,6 +134,14 @@ class Surroundings:
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
+    work: int = 0
+
+    def spend(self, count: int) -> None:
+        """A count, so that a text is read on every machine or on none."""
+        self.work += count
+        worked[0] += count
+        if self.work > MOST_WORK:
+            raise Unreadable(self.kernel.line, f"to follow its threads takes more than {MOST_WORK:,} steps and values")
 
     @cached_property
     def leaders(self) -> Lanes:
