@@ -15,7 +15,7 @@ from .instructions.forms import form_of
 from .instructions.tensor.moved_accumulators import early_moves, following
 from .instructions.tensor.pending_loads import all_registers, early_uses, looking
 from .instructions.tensor.register_fences import telling, unfenced_uses
-from .machine.image import Image
+from .machine.image import MATRICES, Image
 from .machine.memory.global_memory import GlobalMemory
 from .machine.program import Program, Step
 from .machine.threads.cta import Warp
@@ -57,7 +57,8 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     steps = [_step(item, image) for item in items]
     for item, step in zip(items, steps, strict=True):
         if is_aligned(item):
-            step.execute, step.form = together(step.execute, item.opcode), None
+            # Machine code of these refuses warps that are not whole.
+            step.execute, step.form = together(step.execute, item.opcode), step.form if item.root in MATRICES else None
     for index, used in early_uses(items, successors).items():
         steps[index].execute, steps[index].form = looking(steps[index].execute, used, items[index]), None
     for index, moved in early_moves(items, successors).items():

@@ -180,3 +180,74 @@ def test_loads_and_stores_are_machine_code(name: str) -> None:
         _reports(name, None)
     memory = {form.name: bool(form.function) for form in made if form.name.startswith(("ld.", "st."))}
     assert memory and all(memory.values()), memory
+
+
+_MATRICES = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry matrices(.param .u64 given, .param .u64 out) .reqntid 64
+{{
+    .reg .b32 %r<12>;
+    .reg .b64 %rd<6>;
+    .shared .align 16 .b8 tile[1024];
+    mov.u32 %r1, %tid.x;
+    ld.param.u64 %rd1, [given];
+    ld.param.u64 %rd2, [out];
+    mul.wide.u32 %rd3, %r1, 16;
+    add.s64 %rd1, %rd1, %rd3;
+    add.s64 %rd2, %rd2, %rd3;
+    ld.global.v4.b32 {{%r2, %r3, %r4, %r5}}, [%rd1];
+    mov.u32 %r6, tile;
+    xor.b32 %r7, %r1, 5;
+    shl.b32 %r7, %r7, 4;
+    add.s32 %r7, %r7, %r6;
+    st.shared.v4.b32 [%r7], {{%r5, %r4, %r3, %r2}};
+    bar.sync 0;
+    {instruction}
+    bar.sync 0;
+    {after}
+    st.global.v4.b32 [%rd2], {{%r2, %r3, %r4, %r5}};
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("transposed", ["", ".trans"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("root", ["ldmatrix", "stmatrix"])
+def test_matrices_are_machine_code(root: str, count: int, transposed: str) -> None:
+    """All their forms, bit for bit: both warps load or store matrices whose rows lie in another order than the lanes."""
+    form = f"{root}.sync.aligned.m8n8.x{count}{transposed}.shared.b16"
+    registers = "{" + ", ".join(f"%r{number}" for number in range(2, 2 + count)) + "}"
+    operands = f"{registers}, [%r7]" if root == "ldmatrix" else f"[%r7], {registers}"
+    after = "" if root == "ldmatrix" else "ld.shared.v4.b32 {%r2, %r3, %r4, %r5}, [%r7];"
+    ptx = _MATRICES.format(instruction=f"{form} {operands};", after=after)
+    given = np.random.default_rng(count).integers(0, 1 << 32, (64, 4), dtype=np.uint32)
+
+    def run() -> np.ndarray:
+        out = np.zeros_like(given)
+        launch(ptx, arguments=[ArrayArgument(given), ArrayArgument(out)])
+        return out
+
+    with compiled(False):
+        plain = run()
+    with compiled(True) as made:
+        quick = run()
+    assert plain.any() and np.array_equal(plain, quick)
+    assert all(one.function for one in made if one.name == form)
+
+
+@pytest.mark.parametrize("address", ["%r1", "%r6"])
+def test_matrices_that_are_wrong_are_refused_by_machine_code(address: str) -> None:
+    """Rows that are no rows, or in another part of memory, are the business of the meaning, which says so."""
+    ptx = _MATRICES.format(
+        instruction=f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r2, %r3, %r4, %r5}}, [{address}+8];", after=""
+    )
+    given = np.zeros((64, 4), np.uint32)
+    found = []
+    for wanted in (False, True):
+        with compiled(wanted), pytest.raises(SimulationError) as caught:
+            launch(ptx, arguments=[ArrayArgument(given), ArrayArgument(given.copy())])
+        found.append((caught.value.kind, caught.value.message, caught.value.ptx_line))
+    assert found[0] == found[1] and found[0][0] in ("misaligned", "out_of_bounds")

@@ -242,6 +242,44 @@ def _written(state: int, record: int, addresses: int, mask: int, total: int) -> 
     return 0
 
 
+def rows(state: int, pc: int, place: int, addresses: int, mask: int, values: int, laid_out: int, writes: int) -> int:
+    """The rows of 16 bytes of 8 by 8 matrices (ldmatrix, stmatrix): one at the address of each lane of the mask, into or out of `values`,
+    one behind the other. `laid_out`: whether the addresses are to be kept (`Executions.laid_out`)."""
+    record = i64[state + blocks.RECORDS] + blocks.RECORD_BYTES * place
+    union = _reach(record, addresses, mask)
+    if union & (blocks.ROW_BYTES - 1) != 0 or i64[record + blocks.LOW] < 0:
+        return 1
+    if _in_shared(state, record, addresses, mask, blocks.ROW_BYTES, 0, writes):
+        return 1
+    shadow, base = i64[record + blocks.SHADOW_HERE], i64[record + blocks.FIRST_HERE]
+    if i64[state + blocks.WATCHED] != 0 and shadow != 0:
+        if writes:
+            if _mark_store(state, record, pc, shadow, addresses, mask, base, blocks.ROW_BYTES):
+                return 1
+        elif _mark_load(state, record, pc, shadow, addresses, mask, base, blocks.ROW_BYTES):
+            return 1
+    if laid_out:
+        row = i64[state + blocks.PLACES] + blocks.PLACE_BYTES * place
+        for lane in range(blocks.LANES):
+            i64[row + 8 * lane] = i64[addresses + 8 * lane]
+        i64[record + blocks.TIMES] = 1
+    if writes:
+        _written(state, record, addresses, mask, blocks.ROW_BYTES)
+    data, changed = i64[record + blocks.DATA_HERE] - base, 0
+    for lane in range(blocks.LANES):
+        if u8[mask + lane] != 0:
+            there, here = data + i64[addresses + 8 * lane], values + blocks.ROW_BYTES * lane
+            for at in range(0, blocks.ROW_BYTES, 8):
+                if writes:
+                    changed = changed | (i64[there + at] != i64[here + at])
+                    i64[there + at] = i64[here + at]
+                else:
+                    i64[here + at] = i64[there + at]
+    if changed:
+        i64[state + blocks.PROGRESS] += 1
+    return 0
+
+
 def access(state: int, pc: int, place: int, addresses: int, mask: int, values: int, size: int, count: int, kind: int) -> int:
     """`count` elements of `size` bytes from the address of each lane of the mask on, into or out of `values`, which has the first
     elements of all lanes, then the second ones; `kind`: twice GLOBAL, SHARED or GENERIC, plus 1 for a store."""

@@ -6,12 +6,13 @@ LANES = 32
 
 # The state of a warp. WHO is its number among the threads of the ledger; TIME and TOUCHED are those of its clock, MEET counts how
 # often its lanes have met, STAMP changes whenever the numbers of its accesses do. PRACTICE: whether any collective instruction lets
-# lanes meet. FIRST, WARPS: the warps of its CTA, of which CLOCK says up to which time this one comes after them.
+# lanes meet. FIRST, ACTORS: the warps of its CTA, and behind them the copies (cp.async) of each, of which CLOCK says up to
+# which time this one comes after them.
 # KNOWN_WRITERS, KNOWN_READERS: sets of accesses that it is known to come after, by their last bits. LOADS: how many of its numbered
 # instructions are loads, which come before the stores.
 WHO, TIME, TOUCHED, MEET, STAMP, PROGRESS, PRACTICE, WATCHED = range(0, 64, 8)
 SHARED_DATA, SHARED_STATE, SHARED_SIZE, RANK, SHARED_SHADOW, ALLOCATIONS, LEDGER, PLACES = range(64, 128, 8)
-RECORDS, PARAMETERS, FIRST, WARPS, CLOCK, KNOWN_WRITERS, KNOWN_READERS, EXECUTED = range(128, 192, 8)
+RECORDS, PARAMETERS, FIRST, ACTORS, CLOCK, KNOWN_WRITERS, KNOWN_READERS, EXECUTED = range(128, 192, 8)
 ROUTES, PARAMETER_BYTES, LOADS = 192, 200, 208
 STATE_WORDS = 27
 KNOWN = 64
@@ -44,6 +45,7 @@ COPIED, COPIES = 88, 4
 RECORD_BYTES = 88 + 8 * COPIES
 REMEMBERED = 4
 PLACE_BYTES = 8 * LANES * REMEMBERED
+ROW_BYTES = 16  # of a matrix of ldmatrix or stmatrix
 
 GLOBAL, SHARED, GENERIC = 0, 1, 2
 SHARED_WINDOW, LOWEST_WINDOW = 0x1_7F00_0000_0000, 0x1_7B00_0000_0000

@@ -57,7 +57,7 @@ def reached(state: int, ledger: int, number: int, thread: int) -> int:
     if thread == i64[state + blocks.WHO]:
         return 1
     first = i64[state + blocks.FIRST]
-    if thread < first or thread >= first + i64[state + blocks.WARPS]:
+    if thread < first or thread >= first + i64[state + blocks.ACTORS]:
         return 0
     return i64[i64[state + blocks.CLOCK] + 8 * (thread - first)] >= i32[i64[ledger + blocks.OF_TIME] + 4 * number]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import LANES, access, blocks, operations  # noqa: F401 - `operations` tells `traced` of NumPy's functions
-from .code import Code, NotTraced, element_type, vector_type
+from .code import Code, NotTraced, element_type, literal, vector_type
 from .plain import machine_code
 from .runner import IMMEDIATE, PC, PLACE
 from .traced import Elements, Offset, Traced, lanes_of
@@ -72,6 +72,7 @@ class Rows:
 # ---- memory
 
 
+_MATRIX_ROWS, _HALVES = 8, 64  # of a matrix of ldmatrix
 _KINDS = {"global": blocks.GLOBAL, "shared": blocks.SHARED, "generic": blocks.GENERIC}
 
 
@@ -130,6 +131,47 @@ class TracedCta:
             columns.append(Traced(code, code.emit(f"load {vector_type(dtype, LANES)}, ptr {at}, align 32"), dtype))
         return Elements(columns)
 
+    def _rows(self, addresses: Any, buffer: str, count: int, writes: bool) -> None:
+        """The rows of `count` matrices, in or from `buffer`."""
+        code, pointers = self.code, np.dtype(np.int64)
+        _go_on_if_all(code, code.active())
+        where = code.emit(f"alloca [{LANES} x i64], align 64")
+        lanes = lanes_of(code, addresses, pointers, (LANES,))
+        code.lines.append(f"  store {lanes.kind} {lanes.name}, ptr {where}, align 64")
+        chosen = code.emit(f"alloca [{LANES} x i8], align 32")
+        active = literal([lane < _MATRIX_ROWS * count for lane in range(LANES)], np.dtype(np.uint8))
+        code.lines.append(f"  store <{LANES} x i8> {active}, ptr {chosen}, align 32")
+        name = machine_code(access.rows)
+        code.intrinsics.add(f"declare i64 @{name}({', '.join(['i64'] * 8)})")
+        state, mask, there, here = (code.emit(f"ptrtoint ptr {one} to i64") for one in ("%state", chosen, where, buffer))
+        keeps = writes and _MATRIX_ROWS * count == LANES
+        given = (state, code.constant(PC, 32), code.constant(PLACE, 32), there, mask, here, int(keeps), int(writes))
+        called = code.emit(f"call i64 @{name}({', '.join(f'i64 {one}' for one in given)})")
+        code.go_on_if(code.emit(f"icmp eq i64 {called}, 0"))
+
+    def _matrix_buffer(self, count: int) -> tuple[str, list[str]]:
+        """Room for so many matrices, and where each begins."""
+        code, size = self.code, 2 * _HALVES
+        buffer = code.emit(f"alloca [{count * size} x i8], align 64")
+        return buffer, [code.emit(f"getelementptr i8, ptr {buffer}, i64 {size * number}") for number in range(count)]
+
+    def load_matrices(self, addresses: Any, count: int, places: np.ndarray, by: object) -> list[Traced]:
+        code, (buffer, matrices) = self.code, self._matrix_buffer(count)
+        self._rows(addresses, buffer, count, False)
+        found = []
+        for at in matrices:
+            halves = code.emit(f"load <{_HALVES} x i16>, ptr {at}, align 64")
+            words = code.emit(f"bitcast <{_HALVES} x i16> {_reordered(code, halves, places)} to <{LANES} x i32>")
+            found.append(Traced(code, words, np.dtype(np.uint32)))
+        return found
+
+    def store_matrices(self, addresses: Any, words: Sequence[Traced], places: np.ndarray, by: object) -> None:
+        code, (buffer, matrices) = self.code, self._matrix_buffer(len(words))
+        for at, one in zip(matrices, words, strict=True):
+            halves = code.emit(f"bitcast <{LANES} x i32> {one.name} to <{_HALVES} x i16>")
+            code.lines.append(f"  store <{_HALVES} x i16> {_reordered(code, halves, np.argsort(places))}, ptr {at}, align 64")
+        self._rows(addresses, buffer, len(words), True)
+
     def holds(self, *_: object) -> bool:
         """Whether what is stored is there already: asked where machine code refuses, and the meaning runs as it is."""
         raise NotTraced("a look at memory")
@@ -150,6 +192,12 @@ class TracedFragment:
     def full(self) -> bool:
         """All of them, or else the meaning is to run as it is."""
         return _go_on_if_all(self.code, self.code.active())
+
+
+def _reordered(code: Code, halves: str, places: np.ndarray) -> str:
+    """The elements of a matrix that stand at these places."""
+    kind, order = f"<{_HALVES} x i16>", literal(list(places), np.dtype(np.int32))
+    return code.emit(f"shufflevector {kind} {halves}, {kind} poison, <{_HALVES} x i32> {order}")
 
 
 def _go_on_if_all(code: Code, lanes: str) -> bool:

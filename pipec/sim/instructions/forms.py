@@ -12,7 +12,7 @@ from ..compiled.code import Code
 from ..compiled.traced import Offset
 from ..compiled.tracer import trace
 from ..errors import SimulationError
-from ..machine.image import Image
+from ..machine.image import MATRICES, Image
 from ..ptx.specials import SPECIALS
 from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
 from ..ptx.types import TYPES, unsigned
@@ -30,7 +30,7 @@ def form_of(item: Instruction, decoded: Decoded) -> forms.Form | None:
 
 
 # What can be machine code though it touches memory.
-_MEMORY = frozenset({"ld", "ldu", "st"})
+_MEMORY = frozenset({"ld", "ldu", "st", *MATRICES})
 
 
 def _shape(operand: Operand, memory: bool = False) -> Hashable:

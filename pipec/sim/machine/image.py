@@ -26,7 +26,9 @@ from .registers import Layout, RegisterFile
 _MAXIMUM_LOCAL = 512 << 10
 _STACK = 64 << 10  # bytes of each thread, where it allocates any
 # Loads and stores by all lanes of a warp, of which it has something (`compiled.access`).
-_ACCESSES = frozenset({"ld", "ldu", "st"})
+_LOADS, _STORES = frozenset({"ld", "ldu"}), frozenset({"st"})
+# Those of matrices by a warp as a whole, whose lanes are not told apart.
+MATRICES = frozenset({"ldmatrix", "stmatrix"})
 
 
 @record
@@ -177,15 +179,17 @@ class Image:
 
     @functools.cached_property
     def accesses(self) -> dict[int, int]:
-        """The loads and stores, numbered, by program counter; the loads come first."""
-        items = self.function.instructions
-        places = [pc for pc, item in enumerate(items) if item.root in _ACCESSES]
-        places.sort(key=lambda pc: items[pc].root == "st")
-        return {pc: number for number, pc in enumerate(places)}
+        """The loads and stores, numbered, by program counter: first the loads, then the stores, and then those of matrices."""
+        items = list(enumerate(self.function.instructions))
+        places = [[pc for pc, item in items if item.root in roots] for roots in (_LOADS, _STORES, MATRICES)]
+        return {pc: number for number, pc in enumerate(pc for one in places for pc in one)}
 
     @functools.cached_property
     def load_count(self) -> int:
-        return sum(self.function.instructions[pc].root != "st" for pc in self.accesses)
+        return self._count(_LOADS)
+
+    def _count(self, roots: frozenset[str]) -> int:
+        return sum(self.function.instructions[pc].root in roots for pc in self.accesses)
 
     @functools.cached_property
     def branches(self) -> dict[int, int]:
@@ -196,7 +200,7 @@ class Image:
     def executions(self) -> Executions:
         """What a new warp has of its loads and stores."""
         if not self.spare_executions:
-            return Executions(self.accesses, self.load_count)
+            return Executions(self.accesses, self.load_count, self.load_count + self._count(_STORES))
         found = self.spare_executions.pop()
         found.clear()
         return found

@@ -124,3 +124,37 @@ PROGRAMS["tensor memory through registers"] = Program(
     target="sm_100a",
     rules="documents",
 )  # fmt: skip
+MATRIX = "mad.lo.u32 %r2, %t, 16, %tile; xor.b32 %r3, %t, 32; mad.lo.u32 %r3, %r3, 16, %tile;\n"
+LOAD_MATRICES = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r8, %r9, %r10, %r11}, [%r3];"
+REPEAT = "add.u32 %k, %k, 1; setp.lt.u32 %p1, %k, 3; @%p1 bra L;"
+PROGRAMS["matrices from warp to warp"] = Program(
+    f"""{MATRIX}L: stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r2], {{%t, %lane, %t, %k}};
+    bar.sync 0;
+    {LOAD_MATRICES}
+    bar.sync 1;
+    {REPEAT}""",
+    {
+        "no barrier behind the stores": ("bar.sync 0;", "", UNORDERED),
+        "no barrier behind the loads": ("bar.sync 1;", "", UNORDERED),
+    },
+)
+PROGRAMS["matrices that threads copy"] = Program(
+    f"""{MATRIX}mul.wide.u32 %rd1, %t, 16; add.u64 %rd1, %rd1, %array;
+    L: cp.async.cg.shared.global [%r2], [%rd1], 16;
+    cp.async.commit_group;
+    cp.async.wait_group 0;
+    bar.sync 0;
+    {LOAD_MATRICES}
+    bar.sync 1;
+    {REPEAT}""",
+    {
+        "no wait": ("cp.async.wait_group 0;", "", UNORDERED),
+        "no barrier behind the wait": ("bar.sync 0;", "", UNORDERED),
+        "wait behind the barrier": (
+            "cp.async.wait_group 0;\n    bar.sync 0;",
+            "bar.sync 0;\n    cp.async.wait_group 0;",
+            UNORDERED,
+        ),
+        "no barrier behind the loads": ("bar.sync 1;", "", UNORDERED),
+    },
+)

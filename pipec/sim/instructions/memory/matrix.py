@@ -9,10 +9,9 @@ import numpy as np
 
 from pipec.record import record
 
-from ...machine.memory.spaces import SharedMemory
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneValues
+from ...ptx.types import LANE, LANES, TYPES, Addresses
 from ...units.tcgen05.operands import unpack_little_endian
 from ..decode import Decoder, instruction
 from .loadstore import shared_addresses
@@ -55,9 +54,6 @@ def _form(d: Decoder) -> tuple[int, bool, bool]:
     if [type_.name for type_ in d.types()] != ["b16"]:
         d.fail("only .b16 is simulated")
     return count, transposed, generic
-
-
-_INSIDE = 2 * np.arange(8)  # of the elements in a row
 
 
 def _places(transposed: bool, half: int) -> tuple[Addresses, Addresses]:
@@ -129,17 +125,11 @@ def _store_bytes(d: Decoder, shape: ByteMatrix, count: int, generic: bool) -> Ex
         rows = values.reshape(-1, 16)
         if warp.watched is not None:
             warp.watched.lay_out(offsets)
-            same = functools.partial(_stored, cta.shared, offsets, rows)
+            same = functools.partial(cta.shared.has, offsets, rows)
             cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16, same)
         cta.machine.progress += cta.shared.store((offsets[:, None] + np.arange(16)).reshape(-1), rows.reshape(-1), 1)
 
     return execute
-
-
-def _stored(shared: SharedMemory, offsets: Addresses, rows: LaneValues) -> bool:
-    """Whether all of it is there already."""
-    found = shared.load_words(offsets, rows.dtype, rows.shape[1], None)
-    return found is not None and bool((found == rows).all())
 
 
 @instruction("ldmatrix")
@@ -152,16 +142,8 @@ def load_matrix(d: Decoder) -> Execute:
     places = _flat_places(transposed)
 
     def execute(warp: Warp) -> None:
-        offsets = warp.cta.own_pieces(read(warp)[: 8 * count], 16, "ldmatrix")
-        shared = warp.cta.shared
-        if warp.watched is not None:
-            warp.cta.machine.races.load(warp.watched, shared.shadow, offsets // 16, 16)
-        rows = shared.load_words(offsets, np.dtype(np.uint16), 8, None)
-        if rows is None:  # element by element it shows what is wrong
-            rows = shared.load((offsets[:, None] + _INSIDE).reshape(-1), 2)
-        words = np.ascontiguousarray(rows.reshape(count, 64)[:, places]).view(np.uint32)
-        for matrix, write in enumerate(writers):
-            write(warp, words[matrix])
+        for write, words in zip(writers, warp.cta.load_matrices(read(warp), count, places, warp.watched), strict=True):
+            write(warp, words)
 
     return execute
 
@@ -178,20 +160,7 @@ def store_matrix(d: Decoder) -> Execute:
     read, readers = shared_addresses(d, 0, generic), [d.source(item, TYPES["b32"]) for item in d.vector(1)]
 
     def execute(warp: Warp) -> None:
-        cta = warp.cta
-        offsets = cta.own_pieces(read(warp)[: 8 * count], 16, "stmatrix")
-        values = np.empty((count, 64), np.uint16)
-        values[:, places] = np.stack([value(warp) for value in readers]).view(np.uint16)
-        rows = values.reshape(8 * count, 8)
-        if warp.watched is not None:
-            warp.watched.lay_out(offsets)
-            # Warps that hold copies of a matrix store the same.
-            same = functools.partial(_stored, cta.shared, offsets, rows)
-            cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16, same)
-        changed = cta.shared.store_words(offsets, rows, None, None)
-        if changed is None:  # element by element it shows what is wrong
-            changed = cta.shared.store((offsets[:, None] + _INSIDE).reshape(-1), rows.reshape(-1), 2)
-        cta.machine.progress += changed
+        warp.cta.store_matrices(read(warp), [value(warp) for value in readers], places, warp.watched)
 
     return execute
 

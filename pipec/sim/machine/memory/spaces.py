@@ -230,6 +230,11 @@ class SharedMemory:
         states[index] = state | _ALL_WRITTEN[unit]
         return replaced(self.views[unit], index, words)
 
+    def has(self, offsets: Addresses, elements: LaneValues) -> bool:
+        """Whether these are there already, [offsets, elements]."""
+        found = self.load_words(offsets, elements.dtype, elements.shape[1], None)
+        return found is not None and bool((found == elements).all())
+
     def move_in(self, data: int, origins: Addresses, offsets: Addresses, size: int) -> bool | None:
         """What an operation brings to offsets that were looked at when it was issued: `size` bytes each of the memory at the address
         `data`, from `origins` on (-1: zeros). False, with nothing done, where there are mbarriers now; None: there is no machine code."""

@@ -15,10 +15,11 @@ Lanes = tuple[Addresses, LaneMask | None]
 
 class Executions:
     """What a warp has of its ordinary loads and stores (`compiled.access`): the addresses of the last executions of each by lane, -1 for
-    one that was not active. `numbers` has the instructions by program counter, the `loads` first, then the stores."""
+    one that was not active. `numbers` has the instructions by program counter, the `loads` first, then the stores, which makes the
+    `ordinary` ones; behind them are those of matrices, whose lanes have no addresses of their own."""
 
-    def __init__(self, numbers: Mapping[int, int], loads: int) -> None:
-        self.numbers, self.loads = numbers, loads
+    def __init__(self, numbers: Mapping[int, int], loads: int, ordinary: int) -> None:
+        self.numbers, self.loads, self.ordinary = numbers, loads, ordinary
         records = native.RECORD_BYTES * len(numbers)
         self.data = np.zeros(records + native.PLACE_BYTES * len(numbers), np.uint8)
         self.records = self.data[:records]
@@ -79,7 +80,23 @@ class Executions:
     def of(self, pc: int) -> list[Addresses]:
         """The oldest first."""
         number = self.numbers.get(pc)
-        if number is None:
+        if number is None or number >= self.ordinary:
             return []
         times = int(self.times[number])
         return [self.lanes[number, one % native.REMEMBERED] for one in range(max(0, times - native.REMEMBERED), times)]
+
+    def lay_out(self, pc: int, addresses: Addresses) -> bool:
+        """Keeps where a store of matrices put its rows last; whether it is one."""
+        number = self.numbers.get(pc, -1)
+        if number < self.ordinary:
+            return False
+        self.lanes[number, 0], self.times[number] = addresses, 1
+        return True
+
+    def laid_out(self, pc: int) -> Addresses | None:
+        """By lane, where a store put what it stored last."""
+        number = self.numbers.get(pc)
+        if number is None or not self.times[number]:
+            return None
+        latest: Addresses = self.lanes[number, int(self.times[number] - 1) % native.REMEMBERED]
+        return latest

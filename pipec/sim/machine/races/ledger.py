@@ -3,7 +3,7 @@ tuples where there is more to say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -98,10 +98,16 @@ class Ledger:
         self.words[native.LIMIT // 8] = limit
         self.cells = {place: column.data for place, column in self.columns.items()}
 
-    def enter(self, thread: Thread) -> int:
-        """The number of a thread that accesses memory."""
-        self.threads.append(thread)
-        return len(self.threads) - 1
+    def enter(self, threads: Sequence[Thread]) -> range:
+        """The numbers of the warps of a CTA, which access memory; those behind them are for what they copy (cp.async)."""
+        first, count = len(self.threads), len(threads)
+        self.threads += [*threads, *threads]
+        return range(first, first + count)
+
+    def actor(self, number: int) -> int:
+        """Whose time is that of the accesses of a warp, or of what it copies."""
+        thread = self.threads[number]
+        return thread.number if number == thread.who_number else thread.agents["cp.async"]
 
     @property
     def early(self) -> bool:
@@ -142,12 +148,17 @@ class Ledger:
         self.known[found] = members
         self.numbers[members] = found
         last, cells = members[-1], self.cells
-        cells[native.OF_THREAD][found] = last.thread.who_number if last.plain else -1
+        thread, time, depth = -1, last.time, 0
+        if last.plain:
+            thread, depth = last.thread.who_number, len(members) if rest or len(members) == 1 else 0
+        elif len(members) == 1 and (copied := last.thread.copy_over(last.ends)) is not None and last.writes:
+            (thread, time), depth = copied, 1
+        cells[native.OF_THREAD][found] = thread
         cells[native.OF_PC][found] = 2 * last.pc + last.writes
-        cells[native.OF_TIME][found] = last.time
+        cells[native.OF_TIME][found] = time
         cells[native.OF_MEET][found] = -1
         cells[native.OF_REST][found] = rest
-        cells[native.OF_DEPTH][found] = len(members) if last.plain and (rest or len(members) == 1) else 0
+        cells[native.OF_DEPTH][found] = depth
         return found
 
     def alone(self, access: Access) -> int:
@@ -179,8 +190,8 @@ class Ledger:
         return self.number((*kept, *fresh)[-native.MOST :])
 
     def latest(self, numbers: Iterable[int]) -> tuple[dict[int, int], dict[int, int], list[int]]:
-        """Of sets of ordinary accesses, without making objects of these, until when each thread has read and written, by its number; and
-        the other sets."""
+        """Of sets of ordinary accesses and of copies by cp.async, without making objects of these, until when each thread has read and
+        written, by its number; and the other sets."""
         cells = self.cells
         threads, codes, times, rests = cells[native.OF_THREAD], cells[native.OF_PC], cells[native.OF_TIME], cells[native.OF_REST]
         depths, read, written, others = cells[native.OF_DEPTH], dict[int, int](), dict[int, int](), list[int]()
@@ -197,7 +208,8 @@ class Ledger:
         return read, written, others
 
     def stores(self, numbers: Iterable[int]) -> frozenset[tuple[int, int]] | None:
-        """The (warp, program counter) of each store among sets of ordinary accesses; None where there are others."""
+        """The (warp, program counter) of each store or copy by cp.async among sets of ordinary accesses; None where there are
+        others."""
         cells, warps = self.cells, self.threads
         threads, codes, rests, depths = (
             cells[native.OF_THREAD],

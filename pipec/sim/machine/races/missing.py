@@ -79,13 +79,13 @@ def all_over(sets: Ledger, thread: Thread, knowledge: Knowledge, new: Access, sh
             for old in sets.members(number):
                 if old.scope is not None or not old.over(order, thread.number):
                     return False
-    own, threads = thread.who_number, sets.threads
+    own = thread.who_number
     for who, time in read.items():
-        if who != own and not reached(order, threads[who].number, time):
+        if who != own and not reached(order, sets.actor(who), time):
             return False
     fenced = None if new.proxy != "async" else knowledge.shared if shadow.kind == "shared" else knowledge.global_
     for who, time in written.items():
-        actor = threads[who].number
+        actor = sets.actor(who)
         if who != own and not (reached(order, actor, time) and (values is order or reached(values, actor, time))):
             return False
         if fenced is not None and not reached(fenced, actor, time):

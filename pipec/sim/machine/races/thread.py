@@ -29,20 +29,23 @@ class WarpRows:
 
     def __init__(self, warps: int, branches: int, common: np.ndarray) -> None:
         # One allocation, since asking NumPy for an address costs as much as making a small array: states, clocks, known sets, routes.
-        sizes = native.STATE_WORDS, warps, native.KNOWN, -(-branches // 2)
+        actors = 2 * warps  # with what each copies by cp.async
+        sizes = native.STATE_WORDS, actors, native.KNOWN, -(-branches // 2)
         ends = list(itertools.accumulate(warps * size for size in sizes))
         words = np.zeros(ends[-1], np.int64)
         self.address = words.ctypes.data
+        # By warp: the actor that stands for its copies by cp.async, 0 before there are any.
+        self.copying = [0] * warps
         # Lists of rows, since each warp takes its own, and NumPy makes a new view whenever it is asked.
         self.whole, self.states = words, words[: ends[0]].reshape(warps, -1)
-        self.clocks = list(words[ends[0] : ends[1]].reshape(warps, warps))
+        self.clocks = list(words[ends[0] : ends[1]].reshape(warps, actors))
         self.known = list(words[ends[1] : ends[2]].view(np.int32).reshape(warps, 2 * native.KNOWN))
         self.routes = list(words[ends[2] :].view(np.int32).reshape(warps, 2 * sizes[3]))
         self.words: list[memoryview[int]] = [state.data for state in self.states]
         self.states[:] = common
-        self.fill({native.WARPS: warps})
+        self.fill({native.ACTORS: actors})
         for index, state in enumerate(self.words):
-            state[native.CLOCK // 8] = self.address + 8 * (ends[0] + warps * index)
+            state[native.CLOCK // 8] = self.address + 8 * (ends[0] + actors * index)
             state[native.KNOWN_WRITERS // 8] = known = self.address + 8 * (ends[1] + native.KNOWN * index)
             state[native.KNOWN_READERS // 8] = known + 4 * native.KNOWN
             state[native.ROUTES // 8] = self.address + 8 * (ends[2] + sizes[3] * index)
@@ -51,6 +54,7 @@ class WarpRows:
     def renew(self) -> None:
         """For the warps of another CTA."""
         self.whole[:] = self.fresh
+        self.copying[:] = [0] * len(self.copying)
 
     def fill(self, words: Mapping[int, int]) -> None:
         """Words that all of them have."""
@@ -83,7 +87,7 @@ class Thread:
         self.number = actors.new()
         self.words: memoryview[int] = rows.words[index]
         self.address = rows.address + 8 * native.STATE_WORDS * index
-        self.clock, self.known = rows.clocks[index], rows.known[index]
+        self.clock, self.known, self.copying = rows.clocks[index], rows.known[index], rows.copying
         # Where it went at branches forward, by their numbers: the program counter + 1, -1 where its lanes parted, 0 if it was not there.
         self.routes = rows.routes[index]
         # Sets of accesses (`ledger.Ledger`) that this warp is known to come after: as writers, and as readers.
@@ -175,15 +179,14 @@ class Thread:
 
     def lay_out(self, addresses: Addresses) -> None:
         """What executes stores a piece of a tile at these addresses, one for each lane, and is no ordinary store."""
-        if addresses.size == LANES:
+        if addresses.size == LANES and not (self.executed is not None and self.executed.lay_out(self.pc(), addresses)):
             self.pieces[self.pc()] = addresses
 
     def laid_out(self, pc: int) -> list[int] | None:
         """The offsets in shared memory at which a store put its pieces last, by lane; None where that is not known of all lanes."""
         addresses = self.pieces.get(pc)
-        if addresses is None:
-            latest = self.executions(pc)
-            addresses = latest[-1] if latest else None
+        if addresses is None and self.executed is not None:
+            addresses = self.executed.laid_out(pc)
         if addresses is None or int(addresses.min()) < 0:
             return None
         found: list[int] = (addresses & _OFFSET).tolist()
@@ -209,7 +212,10 @@ class Thread:
             self.comes_after(self.times_of_peers(values))
 
     def times_of_peers(self, clock: Clock) -> np.ndarray:
-        return np.array([clock.get(peer.number, 0) for peer in self.peers], np.int64)
+        """Of the warps of its CTA, and of what they copy."""
+        times = [clock.get(peer.number, 0) for peer in self.peers]
+        copies = [clock.get(one, 0) for one in self.copying] if any(self.copying) else [0] * len(self.copying)
+        return np.array(times + copies, np.int64)
 
     def comes_after(self, times: np.ndarray) -> None:
         """It comes after what the warps of its CTA did up to these times."""
@@ -342,6 +348,8 @@ class Thread:
         if number is None:
             number = self.agents[kind] = self.actors.new()
             self.issued[kind] = 0
+            if kind == "cp.async":
+                self.copying[self.index] = number
         return number
 
     def issue(self, *kinds: Agent) -> tuple[tuple[int, int], ...]:
@@ -353,6 +361,12 @@ class Thread:
             self.issued[kind] += 1
             found.append((number, self.issued[kind]))
         return tuple(found)
+
+    def copy_over(self, ends: tuple[tuple[int, int], ...] | None) -> tuple[int, int] | None:
+        """Of what is over with a copy by cp.async of this warp: the number in the ledger of its copies, and the time of that one."""
+        if not ends or len(ends) > 1 or ends[0][0] != self.copying[self.index]:
+            return None
+        return self.who_number + len(self.peers), ends[0][1]
 
     def count(self, kind: Agent) -> int:
         return self.issued.get(kind, 0)
@@ -377,6 +391,9 @@ class Thread:
         for kind in kinds:
             if time and kind in self.agents:
                 self.learn(self.agents[kind], time)
+                if kind == "cp.async":
+                    place = len(self.peers) + self.index
+                    self.clock[place] = max(self.clock[place], time)
 
 
 def _nowhere() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -17,6 +18,8 @@ from ..races.detector import StrongUse
 from ..races.replaced import Same
 from ..races.thread import Thread
 
+_MATRIX = 8  # rows and columns of a matrix of ldmatrix
+_INSIDE = 2 * np.arange(_MATRIX)  # of the elements in a row, in bytes
 # Which of a warp's active lanes a part of an access belongs to.
 Chosen = slice | LaneMask
 
@@ -154,6 +157,34 @@ class AddressSpaces:
             return all(old is not None and unchanged(own, old, elements[lanes]) for old, (_, own, lanes) in pairs)
         old = self.load_words(space, addresses, elements.dtype, count, None)
         return old is not None and unchanged(addresses, old, elements)
+
+    def load_matrices(self, addresses: Addresses, count: int, places: Addresses, by: Thread | None) -> LaneValues:
+        """`count` matrices of 8 by 8 elements of 16 bits, a row at each address, as words of the lanes; `places` has of the halves of
+        all words where they stand in a matrix."""
+        offsets = self.own_pieces(addresses[: _MATRIX * count], 16, "ldmatrix")
+        if by is not None:
+            self.machine.races.load(by, self.shared.shadow, offsets // 16, 16)
+        rows = self.shared.load_words(offsets, np.dtype(np.uint16), _MATRIX, None)
+        if rows is None:  # element by element it shows what is wrong
+            rows = self.shared.load((offsets[:, None] + _INSIDE).reshape(-1), 2)
+        return np.ascontiguousarray(rows.reshape(count, _MATRIX**2)[:, places]).view(np.uint32)
+
+    def store_matrices(self, addresses: Addresses, words: Sequence[LaneValues], places: Addresses, by: Thread | None) -> None:
+        """The same the other way round."""
+        count = len(words)
+        offsets = self.own_pieces(addresses[: _MATRIX * count], 16, "stmatrix")
+        values = np.empty((count, _MATRIX**2), np.uint16)
+        values[:, places] = np.stack(words).view(np.uint16)
+        rows = values.reshape(-1, _MATRIX)
+        if by is not None:
+            by.lay_out(offsets)
+            # Warps that hold copies of a matrix store the same.
+            same = functools.partial(self.shared.has, offsets, rows)
+            self.machine.races.store(by, self.shared.shadow, offsets // 16, 16, same)
+        changed = self.shared.store_words(offsets, rows, None, None)
+        if changed is None:  # element by element it shows what is wrong
+            changed = self.shared.store((offsets[:, None] + _INSIDE).reshape(-1), rows.reshape(-1), 2)
+        self.machine.progress += changed
 
     def strong(self, warp: Accessing, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
         """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""

@@ -181,8 +181,7 @@ class Cta(AddressSpaces):
 
     def _connect(self, peers: list[Thread]) -> None:
         """Tells the warps of each other, and machine code where it finds what they have."""
-        ledger = self.machine.races.sets
-        numbers = [ledger.enter(thread) for thread in peers]
+        numbers = self.machine.races.sets.enter(peers)
         common = {
             native.SHARED_DATA: self.shared.data_address,
             native.SHARED_STATE: self.shared.state_address,
