@@ -208,6 +208,7 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
     try:
         with np.errstate(all="ignore"), seldom_collected():
             _run_grid(machine, program, shape, explicit, cooperative)
+            machine.races.end()
     except SimulationError as error:
         stopped = error
     verdict = machine.findings.verdict(stopped)

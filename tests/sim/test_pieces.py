@@ -32,11 +32,35 @@ def test_who_stands_there_and_who_writes(numbers: int, each: int) -> None:
         assert np.array_equal(writers, after[0]) and np.array_equal(readers, after[1])
 
 
+@pytest.mark.parametrize("each", [1, 2, 4])
+@pytest.mark.parametrize("numbers", [2, 3, 60, 1000])
+def test_readers_are_replaced_one_by_one(numbers: int, each: int) -> None:
+    writers, readers = _cells(numbers, each), _cells(numbers, each)
+    marks, before, new = pieces.Marks(writers, readers), writers.copy(), RNG.permutation(numbers) + 2000
+    for index in (RNG.integers(0, 200, 64), RNG.permutation(200)[:70], np.arange(200)[::2], slice(3, 90)):
+        # What was replaced before stands for itself.
+        made = {int(one): int(new[one]) if one < numbers else int(one) for one in np.unique(readers[index])}
+        expected = readers.copy()
+        expected[index] = np.vectorize(made.__getitem__, otypes=[np.int32])(readers[index])
+        marks.read_after(index, made)
+        assert np.array_equal(readers, expected) and np.array_equal(writers, before)
+
+
 @pytest.mark.parametrize("wrong", [200, -201, 1 << 40])
 def test_pieces_behind_the_memory_are_no_pieces(wrong: int) -> None:
     marks = pieces.Marks(_cells(3, 4), _cells(3, 4))
     with pytest.raises(IndexError):
         marks.standing(np.array([0, wrong]))
+
+
+def test_granules_are_gathered_if_all_of_them_are_written() -> None:
+    data, states = RNG.integers(0, 256, 4096).astype(np.uint8), np.full(4096, pieces.WRITTEN, np.uint8)
+    granules = RNG.integers(0, 256, (40, 3))
+    addresses = data.ctypes.data, states.ctypes.data
+    found = pieces.gather(*addresses, granules)
+    assert found is not None and np.array_equal(found, data.reshape(-1, 16)[granules].reshape(40, 48))
+    states[16 * int(granules[7, 2]) + 9] = pieces.BARRIER
+    assert pieces.gather(*addresses, granules) is None
 
 
 @pytest.mark.parametrize("size", [4, 8, 16])

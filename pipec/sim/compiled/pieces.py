@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,9 +15,10 @@ from .library import address_at, available
 from .plain import Plain, i32, i64, machine_code
 
 # Numbers that are told apart, at most.
-_MOST = 64
+_MOST = 512
 _FEW = 128
 _ALL_WRITTEN, _ANY_BARRIER = WRITTEN * 0x01010101, BARRIER * 0x01010101
+_EACH_WRITTEN = WRITTEN * 0x0101010101010101
 _FOUND = np.zeros(2 * _MOST, np.int64)
 _WORDS: memoryview[int] = _FOUND.data
 _FOUND_ADDRESS = _FOUND.ctypes.data
@@ -35,26 +37,29 @@ def extent_of(addresses: int, count: int, found: int) -> int:
 def _different(cells: int, index: int, count: int, each: int, found: int) -> int:
     """Writes down the different numbers in the cells of some pieces, `each` of them for every piece, and returns how many they are; -1:
     too many."""
-    known, last = 0, -1
+    known, last, place = 0, -1, 0
     for one in range(count):
         first = each * i64[index + 8 * one]
         for cell in range(first, first + each):
             number = i32[cells + 4 * cell]
             if number != last:
                 last = number
-                place = 0
-                while place < known and i64[found + 8 * place] != number:
-                    place = place + 1
-                if place == known:
+                # From where the number before stood on, since what several instructions have left comes back in the same order.
+                looked = 0
+                while looked < known and i64[found + 8 * place] != number:
+                    looked, place = looked + 1, place + 1
+                    if place == known:
+                        place = 0
+                if looked == known:
                     if known == _MOST:
                         return -1
                     i64[found + 8 * known] = number
-                    known = known + 1
+                    place, known = known, known + 1
     return known
 
 
 def standing_at(writers: int, readers: int, limit: int, index: int, count: int, each: int, found: int) -> int:
-    """The different numbers of writers and behind them those of readers; how many writers there are, and 256 times how many readers.
+    """The different numbers of writers and behind them those of readers; how many writers there are, and 4096 times how many readers.
     -1: there are too many, or a piece lies behind the `limit`."""
     for one in range(count):
         if i64[index + 8 * one] < 0 or i64[index + 8 * one] >= limit:
@@ -65,7 +70,7 @@ def standing_at(writers: int, readers: int, limit: int, index: int, count: int, 
     loaded = _different(readers, index, count, each, found + 8 * stored)
     if loaded < 0:
         return -1
-    return stored + 256 * loaded
+    return stored + 4096 * loaded
 
 
 def written_at(writers: int, readers: int, index: int, count: int, each: int, number: int) -> int:
@@ -84,6 +89,25 @@ def put_at(cells: int, index: int, count: int, each: int, number: int) -> int:
         first = each * i64[index + 8 * one]
         for cell in range(first, first + each):
             i32[cells + 4 * cell] = number
+    return 0
+
+
+def replaced_at(cells: int, index: int, count: int, each: int, olds: int, news: int, most: int) -> int:
+    """In the cells of some pieces, `news` in the place of `olds`, `most` numbers each. Others, which a piece has that stands there twice,
+    stay."""
+    last, new = -1, 0
+    for one in range(count):
+        first = each * i64[index + 8 * one]
+        for cell in range(first, first + each):
+            number = i32[cells + 4 * cell]
+            if number != last:
+                last, place = number, 0
+                while place < most and i64[olds + 8 * place] != number:
+                    place = place + 1
+                new = number
+                if place < most:
+                    new = i64[news + 8 * place]
+            i32[cells + 4 * cell] = new
     return 0
 
 
@@ -108,25 +132,35 @@ def moved(data: int, origins: int, memory: int, states: int, places: int, count:
     return 0
 
 
+def gathered(data: int, states: int, granules: int, count: int, into: int) -> int:
+    """The bytes of some granules of 16, one behind the other; returns 1 if any of them has not been written."""
+    missed = 0
+    for one in range(count):
+        at, here = 16 * i64[granules + 8 * one], into + 16 * one
+        i64[here], i64[here + 8] = i64[data + at], i64[data + at + 8]
+        missed = missed | ~i64[states + at] | ~i64[states + at + 8]
+    return (missed & _EACH_WRITTEN) != 0
+
+
 @functools.cache
-def _compiled(function: Plain, arguments: int) -> Callable[..., int] | None:
+def compiled(function: Plain, arguments: int) -> Callable[..., int] | None:
     if not available():
         return None
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
     return prototype(address_at(machine_code(function)))
 
 
-def _address(array: np.ndarray) -> int:
+def pointer_to(array: np.ndarray) -> int:
     """Of an array that can be written, in the fastest way there is; raises TypeError for others."""
     return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # an array is a buffer
 
 
 def extent(addresses: np.ndarray) -> tuple[int, int, int]:
     """The lowest and the highest of some addresses, and all bits that are set in any."""
-    call = _compiled(extent_of, 3)
+    call = compiled(extent_of, 3)
     if call is not None and addresses.dtype == np.int64:
         try:
-            call(_address(addresses), addresses.size, _FOUND_ADDRESS)
+            call(pointer_to(addresses), addresses.size, _FOUND_ADDRESS)
             return _WORDS[0], _WORDS[1], _WORDS[2]
         except (TypeError, ValueError):
             pass
@@ -136,10 +170,24 @@ def extent(addresses: np.ndarray) -> tuple[int, int, int]:
 
 def move(data: int, origins: np.ndarray, memory: int, states: int, places: np.ndarray, size: int) -> bool | None:
     """As `moved` does it: whether that was possible. None: there is no machine code."""
-    call = _compiled(moved, 7)
+    call = compiled(moved, 7)
     if call is None:
         return None
-    return not call(data, _address(origins), memory, states, _address(places), places.size, size)
+    return not call(data, pointer_to(origins), memory, states, pointer_to(places), places.size, size)
+
+
+def gather(data: int, states: int, granules: np.ndarray) -> np.ndarray | None:
+    """The bytes of lines of granules of 16 bytes, which are in the memory, [lines, bytes]; None if some have not been written, or there
+    is no machine code."""
+    call = compiled(gathered, 5)
+    if call is None or granules.dtype != np.int64:
+        return None
+    found = np.empty((len(granules), 16 * granules.shape[1]), np.uint8)
+    try:
+        missed = call(data, states, pointer_to(granules), granules.size, pointer_to(found))
+    except (TypeError, ValueError):
+        return None
+    return None if missed else found
 
 
 class Marks:
@@ -149,26 +197,27 @@ class Marks:
         self.writers, self.readers, self.limit = writers, readers, len(writers)
         self.each = writers.shape[1] if writers.ndim > 1 else 1
         self.addresses = writers.ctypes.data, readers.ctypes.data
-        self.standing_at, self.written_at, self.put_at = _compiled(standing_at, 7), _compiled(written_at, 6), _compiled(put_at, 5)
+        self.standing_at, self.written_at, self.put_at = compiled(standing_at, 7), compiled(written_at, 6), compiled(put_at, 5)
+        self.replaced_at = compiled(replaced_at, 7)
 
     def standing(self, index: np.ndarray | slice) -> tuple[set[int], set[int]]:
         """The different numbers of writers and of readers of some pieces."""
         if self.standing_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64:
             try:
-                pieces = _address(index)
+                pieces = pointer_to(index)
                 found = self.standing_at(*self.addresses, self.limit, pieces, index.size, self.each, _FOUND_ADDRESS)
             except (TypeError, ValueError):
                 found = -1
             if found >= 0:
-                stored = found & 255
-                return set(_WORDS[:stored]), set(_WORDS[stored : stored + (found >> 8)])
+                stored = found & 4095
+                return set(_WORDS[:stored]), set(_WORDS[stored : stored + (found >> 12)])
         return distinct(self.writers[index]), distinct(self.readers[index])
 
     def written(self, index: np.ndarray | slice, number: int) -> None:
         """`number` stands for who wrote these pieces, which are in the memory, and nobody has read them since."""
         if self.written_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64:
             try:
-                self.written_at(*self.addresses, _address(index), index.size, self.each, number)
+                self.written_at(*self.addresses, pointer_to(index), index.size, self.each, number)
                 return
             except (TypeError, ValueError):
                 pass
@@ -178,11 +227,29 @@ class Marks:
         """`number` stands for who has read these pieces, which are in the memory."""
         if self.put_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64:
             try:
-                self.put_at(self.addresses[1], _address(index), index.size, self.each, number)
+                self.put_at(self.addresses[1], pointer_to(index), index.size, self.each, number)
                 return
             except (TypeError, ValueError):
                 pass
         self.readers[index] = number
+
+    def read_after(self, index: np.ndarray | slice, made: Mapping[int, int]) -> None:
+        """Whoever has read these pieces is what `made` has for who stands there."""
+        if self.replaced_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64 and len(made) <= _MOST:
+            try:
+                pieces = pointer_to(index)
+                _WORDS[: len(made)] = array("q", made)
+                _WORDS[_MOST : _MOST + len(made)] = array("q", made.values())
+                news = _FOUND_ADDRESS + 8 * _MOST
+                self.replaced_at(self.addresses[1], pieces, index.size, self.each, _FOUND_ADDRESS, news, len(made))
+                return
+            except (TypeError, ValueError):
+                pass
+        old = self.readers[index]
+        marks = old.copy()
+        for one, new in made.items():
+            marks[old == one] = new
+        self.readers[index] = marks
 
 
 def distinct(cells: np.ndarray) -> set[int]:

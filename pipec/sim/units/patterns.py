@@ -38,15 +38,19 @@ class Step:
         return (self.first ^ self.second) & _PATTERN
 
 
-def lane_steps(addresses: Sequence[int]) -> list[Step]:
-    """Of one store by a whole warp; none where a bit of the lane does not always change the same bits of the address."""
-    steps = [Step(f"lanes 0 and {1 << bit}", addresses[0], addresses[1 << bit]) for bit in range(_LANE_BITS)]
-    # Each lane against the one without its lowest bit, so that all follow from the first.
-    for lane in range(1, len(addresses)):
-        before = lane & (lane - 1)
-        if (addresses[lane] ^ addresses[before]) & _PATTERN != steps[(lane ^ before).bit_length() - 1].difference:
-            return []
-    return steps
+def lane_steps(addresses: np.ndarray) -> list[Step]:
+    """Of stores by whole warps, [stores, lanes]; none of one where a bit of the lane does not always change the same bits of the
+    address."""
+    found = (addresses ^ addresses[:, :1]) & _PATTERN
+    by_bit = found[:, [1 << bit for bit in range(_LANE_BITS)]]
+    linear = np.zeros((len(addresses), 1), np.int64)
+    for bit in range(_LANE_BITS):
+        linear = np.concatenate([linear, linear ^ by_bit[:, bit : bit + 1]], axis=1)
+    return [
+        Step(f"lanes 0 and {1 << bit}", lanes[0], lanes[1 << bit])
+        for lanes in addresses[(found == linear).all(axis=1)].tolist()
+        for bit in range(_LANE_BITS)
+    ]
 
 
 def warp_steps(addresses: Sequence[tuple[int, int]]) -> list[Step]:

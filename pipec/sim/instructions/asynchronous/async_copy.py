@@ -6,9 +6,10 @@ import functools
 
 import numpy as np
 
+from ...compiled.copies import issued
 from ...errors import SimulationError
 from ...machine.memory.global_memory import Held
-from ...machine.memory.spaces import OFFSET_MASK, STEPS
+from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT, STEPS
 from ...machine.program import Execute
 from ...machine.races.clocks import UNKNOWING, Knowledge, learned, merged
 from ...machine.races.ledger import Access
@@ -42,27 +43,29 @@ def copy(d: Decoder) -> Execute:
         offsets, origins, counts = dst(warp), source(warp), present(warp) if present else None
         if warp.mask is not None:
             offsets, origins, counts = offsets[warp.mask], origins[warp.mask], counts[warp.mask] if counts is not None else None
-        offsets = cta.own_pieces(offsets, size, "cp.async")
+        offsets = offsets ^ (cta.rank << RANK_SHIFT)
         # Most lanes read all or nothing: a source size of 0 is how compilers mask a copy. None: all of them read all.
         whole = None if counts is None or counts.tolist() == [size] * counts.size else counts == size
         read = origins if whole is None else origins[whole]
         partly = whole is not None and counts is not None and bool(counts[~whole].any())
         held = machine.memory.holder(read, size)
+        thread = warp.thread
+        access = Access("cp.async", thread, warp.fragment.pc, thread.time, True, ends=thread.issue("cp.async"))
+        if warp.watched is None or not issued(thread.address, machine.races.sets.alone(access), offsets, size):
+            offsets = cta.own_pieces(offsets ^ (cta.rank << RANK_SHIFT), size, "cp.async")
+            if warp.watched is not None:
+                machine.races.begin(thread, access, cta.shared.shadow, offsets >> shift, size=size)
         # One for all lanes: they arrive together, and each lane's group has it.
         operation = Operation()
         for groups in groups_of_lanes(warp, "cp.async"):
             groups.open.append(operation)
-        ends = warp.thread.issue("cp.async")
-        access = Access("cp.async", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=ends)
         if warp.watched is not None:
-            warp.watched.lay_out(offsets)
-            shadow = cta.shared.shadow
-            machine.races.begin(warp.watched, access, shadow, offsets >> shift, size=size)
-            reading = Access("cp.async", warp.thread, access.pc, access.time, False, ends=ends)
+            thread.lay_out(offsets)
+            reading = Access("cp.async", thread, access.pc, access.time, False, ends=access.ends)
             if counts is not None and partly:
-                machine.memory.begin(warp.watched, reading, _read_places(origins, counts), warp.thread.knowledge)
+                machine.memory.begin(thread, reading, _read_places(origins, counts), thread.knowledge)
             elif read.size:
-                machine.memory.begin_pieces(warp.watched, reading, read, size, warp.thread.knowledge, held)
+                machine.memory.begin_pieces(thread, reading, read, size, thread.knowledge, held)
 
         def arrive() -> None:
             if partly or not _copied_at_once(cta, offsets, held, whole, size):

@@ -24,6 +24,9 @@ from ..ordering import Ordering
 # A try_wait without a limit of its own gives up after about 3.9 microseconds (hardware.md 1.2).
 SUSPENDED = 4000
 
+_ZEROS = [0] * LANES
+_NONE, _ALL = np.zeros(LANES, bool), np.ones(LANES, bool)
+
 _SPACES = ("shared::cta", "shared", "shared::cluster")
 
 
@@ -122,13 +125,12 @@ def _arriving(
     what = d.item.opcode
 
     def execute(warp: Warp) -> None:
-        addresses, values = read(warp), value(warp) if value else None
-        tokens = np.zeros(LANES, np.uint64)
+        asked = _asked(warp, read(warp), value(warp) if value else None)
+        tokens = np.zeros(LANES, np.uint64) if write else None
         last, flipped, cta = -1, False, warp.cta
-        lanes = warp.lanes()
-        alike = write is None and operation is Mbarrier.arrive and len(set(_asked(lanes, addresses, values))) == 1
-        for lane in lanes:
-            address = int(addresses[lane])
+        alike = write is None and operation is Mbarrier.arrive and (len(asked) == 1 or len(set(asked)) == 1)
+        count = LANES if warp.mask is None else len(asked)
+        for lane, (address, given) in zip(warp.lanes(), asked if len(asked) == count else asked * count, strict=True):
             another = address != last
             if another:
                 cta = warp.cta
@@ -141,7 +143,7 @@ def _arriving(
                 # What holds for one lane holds for the next one at the same barrier; what does not is said of each.
                 ready = cta.check_ready(warp, barrier) and (cta is warp.cta or cta.rank in warp.thread.running)
                 last = address if ready else -1
-            if write:
+            if tokens is not None:
                 tokens[lane] = barrier.state.token()
             if told is not None and flipped and not another:
                 _complain_of_split(warp, barrier)
@@ -151,25 +153,27 @@ def _arriving(
                 releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
                 # Collected until the phase ends: a wait receives what all of its arrivals told, and nothing before the last of them.
                 barrier.gathers = merged(barrier.gathers, warp.thread.tell(releases, reach))
-            amount = default if values is None else int(values[lane])
+            amount = default if value is None else given
             # Lanes that do the same arrive in one step, unless that is more than the phase waits for.
-            together = alike and ready and amount * len(lanes) <= barrier.state.pending
-            flipped = operation(barrier.state, amount * len(lanes) if together else amount)
+            together = alike and ready and amount * count <= barrier.state.pending
+            flipped = operation(barrier.state, amount * count if together else amount)
             cta.after_barrier_operation(barrier, flipped)
             if together:
                 break
-        if write:
+        if write and tokens is not None:
             write(warp, tokens)
 
     return execute
 
 
-def _asked(lanes: list[int], addresses: Addresses, values: LaneValues | None) -> list[tuple[int, int]]:
-    """The address and the value of each of some lanes."""
-    places = addresses.tolist()
-    numbers = [0] * LANES if values is None else values.tolist()
-    found = list(zip(places, numbers, strict=True))
-    return found if len(lanes) == LANES else [found[lane] for lane in lanes]
+def _asked(warp: Warp, addresses: Addresses, values: LaneValues | None) -> list[tuple[int, int]]:
+    """The address and the value of each active lane, in lane order; of a whole warp that asks for one thing, that alone."""
+    places, numbers = addresses.tolist(), _ZEROS if values is None else values.tolist()
+    if warp.mask is not None:
+        return [(places[lane], numbers[lane]) for lane in warp.lanes()]
+    if places.count(places[0]) == LANES and numbers.count(numbers[0]) == LANES:
+        return [(places[0], numbers[0])]
+    return list(zip(places, numbers, strict=True))
 
 
 def _complain_of_split(warp: Warp, barrier: TrackedBarrier) -> None:
@@ -235,9 +239,7 @@ def wait(d: Decoder) -> Execute:
     limit = d.source(3, TYPES["u32"]) if len(d.operands) > 3 else None
 
     def execute(warp: Warp) -> Outcome:
-        addresses, wanted = read(warp), expected(warp)
-        lanes = warp.lanes()
-        asked = _asked(lanes, addresses, wanted)
+        asked = _asked(warp, read(warp), expected(warp))
         known: dict[tuple[int, int], tuple[bool, TrackedBarrier, int]] = {}
         # Under `--timing explore` every test that could have come earlier fails once, so that the wait behind a successful peek runs as
         # well.
@@ -247,20 +249,22 @@ def wait(d: Decoder) -> Execute:
             known[key] = _test(warp, *key, parity, d.item.opcode)
             failed = failed or (fails and known[key][0] and _may_fail(warp, known[key][1]))
         pending = [(barrier, phase) for done, barrier, phase in known.values() if not done]
-        results = np.zeros(LANES, bool)
-        results[lanes] = [known[key][0] for key in asked] if len(known) > 1 else not pending
         if failed:
             # As if it had come before the phase was complete.
             warp.seen = seen
-            write(warp, np.zeros(LANES, bool))
+            write(warp, _NONE)
             return None
+        results = _NONE if pending else _ALL
+        if pending and len(pending) < len(known):
+            results = np.zeros(LANES, bool)
+            results[warp.lanes()] = [known[key][0] for key in asked]
         for done, barrier, _ in known.values():
             if done:
                 warp.thread.hear_signal(barrier.tells, not relaxed, "cluster")
                 warp.thread.lanes_met()
         fragment = warp.fragment
         nanoseconds = int(limit(warp)[warp.active].max()) if limit and blocking else None
-        parked = _park(warp, blocking, pending, nanoseconds) if pending and not results.any() else None
+        parked = _park(warp, blocking, pending, nanoseconds) if results is _NONE else None
         if parked is None:
             fragment.give_up = False
             warp.polls += bool(pending)

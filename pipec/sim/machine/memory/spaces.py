@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...compiled.pieces import extent, move
+from ...compiled.pieces import extent, gather, move
 from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
 from ...units.copies.places import Places
@@ -317,6 +317,8 @@ class SharedMemory:
         low, high, _ = extent(granules)
         if low * 16 < self.base or high * 16 + 16 > self.size:
             return self.async_read(_bytes_of(granules), what)
+        if (found := gather(self.data_address, self.state_address, granules)) is not None:
+            return found
         state = self.state.reshape(-1, 16).take(granules, axis=0).view(np.uint64)
         if ~np.bitwise_and.reduce(state, axis=None) & _ALL_WRITTEN[8]:
             return self.async_read(_bytes_of(granules), what)

@@ -81,6 +81,12 @@ class Races:
     def early(self, told: Callable[[Access], None]) -> None:
         self._early, self.sets.early = told, True
 
+    def end(self) -> None:
+        """Nobody will ask what accesses there were: thousands, which Python would have to find as garbage otherwise."""
+        self.sets.forget()
+        for shadow in self.shadows:
+            shadow.log = None
+
     # ---- what warps do themselves
 
     def load(self, thread: Thread, shadow: Shadow, index: Index, size: int, scope: Scope | None = None) -> bool:
@@ -245,15 +251,17 @@ class Races:
 
     def _read(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, found: set[int]) -> set[int]:
         """`access` has read these pieces, at which the sets `found` of readers stand; returns the sets that stand there now."""
-        if len(found) != 1:
-            return self._add(thread, access, shadow.of(size)[1], index)
-        (one,) = found
-        new = self.sets.joined(one, access, thread.knowledge.order)
-        if new != one:
-            shadow.marks(size).read(index, new)
+        made = {one: self.sets.joined(one, access, thread.knowledge.order) for one in found}
+        marks = shadow.marks(size)
+        if len(made) > 1:
+            marks.read_after(index, made)
+        else:
+            for one, new in made.items():
+                if new != one:
+                    marks.read(index, new)
         if self.sets.full:
             self._collect()
-        return {new}
+        return set(made.values())
 
     def _add(self, thread: Thread, access: Access, cells: Cells, index: Index) -> set[int]:
         """The sets that stand there now."""

@@ -178,9 +178,8 @@ class Layouts:
                 by_store[pc].append((writer.thread.index, lanes))
         steps = []
         for stores in by_store.values():
-            for _, lanes in stores:
-                steps += lane_steps(lanes)
-            steps += warp_steps([(warp, lanes[0]) for warp, lanes in sorted(stores)])
+            steps += lane_steps(np.stack([lanes for _, lanes in stores]))
+            steps += warp_steps(sorted((warp, int(lanes[0])) for warp, lanes in stores))
         verdict = written_otherwise(swizzle, steps)
         if verdict is None:
             self.fitting.add(key)

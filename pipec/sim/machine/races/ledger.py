@@ -248,6 +248,11 @@ class Ledger:
 
     # ---- forgetting
 
+    def forget(self) -> None:
+        """All of them: nothing can be asked any more."""
+        for one in (self.threads, self.known, self.numbers, self.successors):
+            one.clear()
+
     @property
     def full(self) -> bool:
         return self.words[native.NEXT // 8] - self.words[native.FREE_COUNT // 8] >= self.limit

@@ -182,15 +182,14 @@ class Thread:
         if addresses.size == LANES and not (self.executed is not None and self.executed.lay_out(self.pc(), addresses)):
             self.pieces[self.pc()] = addresses
 
-    def laid_out(self, pc: int) -> list[int] | None:
+    def laid_out(self, pc: int) -> Addresses | None:
         """The offsets in shared memory at which a store put its pieces last, by lane; None where that is not known of all lanes."""
         addresses = self.pieces.get(pc)
         if addresses is None and self.executed is not None:
             addresses = self.executed.laid_out(pc)
         if addresses is None or int(addresses.min()) < 0:
             return None
-        found: list[int] = (addresses & _OFFSET).tolist()
-        return found
+        return addresses & _OFFSET
 
     # ---- what it comes after
 

@@ -64,7 +64,9 @@ class Warp(WarpState):
 
     def lanes(self) -> list[int]:
         """Active lane numbers of the executing instruction."""
-        lanes: list[int] = np.flatnonzero(self.active).tolist()
+        if self.active is ALL_LANES:
+            return list(range(LANES))
+        lanes: list[int] = self.active.nonzero()[0].tolist()
         return lanes
 
     def everybody(self, lanes: LaneMask) -> bool:

@@ -125,7 +125,7 @@ def decode(bits: np.ndarray, format_name: str) -> np.ndarray:
     """Exact float64 values of bit patterns (any unsigned dtype, any shape).  Bits above the format's width are ignored."""
     number_format = format_of(format_name)
     if number_format.width <= 16:
-        values: np.ndarray = _tables(format_name)[0][_index(bits, number_format)]
+        values: np.ndarray = _tables(format_name)[0].take(_index(bits, number_format))
         return values
     if format_name == "f64":
         return np.asarray(bits, np.uint64).view(np.float64)
@@ -143,7 +143,7 @@ def decompose(bits: np.ndarray, format_name: str, negate: bool = False) -> Decom
     else:
         index = _index(bits, number_format)
         value, exponent, lowest = _tables(format_name)
-        parts = Decomposed(value[index], exponent[index], lowest[index], number_format.fraction_bits + 1)
+        parts = Decomposed(value.take(index), exponent.take(index), lowest.take(index), number_format.fraction_bits + 1)
     return parts.negated() if negate else parts
 
 
@@ -161,7 +161,9 @@ def integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
 
 
 def _index(bits: np.ndarray, number_format: Format) -> np.ndarray:
-    return np.asarray(bits).astype(np.int64) & ((1 << number_format.width) - 1)
+    codes = np.asarray(bits)
+    index = codes.astype(np.int64)
+    return index if 8 * codes.itemsize == number_format.width else index & ((1 << number_format.width) - 1)
 
 
 @cache
