@@ -60,9 +60,12 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
             # Machine code of these refuses warps that are not whole.
             step.execute, step.form = together(step.execute, item.opcode), step.form if item.root in MATRICES else None
     for index, used in early_uses(items, successors).items():
-        steps[index].execute, steps[index].form = looking(steps[index].execute, used, items[index]), None
+        # Machine code looks at nothing, and leaves these registers alone as long as they are being loaded.
+        steps[index].execute = looking(steps[index].execute, used, items[index])
+        image.used_early |= used
     for index, moved in early_moves(items, successors).items():
-        steps[index].execute, steps[index].form = following(steps[index].execute, moved), None
+        # What is in flight, machine code leaves alone.
+        steps[index].execute = following(steps[index].execute, moved)
     for index, used in unfenced_uses(items, successors).items():
         steps[index].execute, steps[index].form = telling(steps[index].execute, used, items[index]), None
     points = reconvergence_points(successors)

@@ -7,7 +7,7 @@ are an `unsupported` error: nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar, overload
 
 import numpy as np
@@ -111,6 +111,24 @@ def _refused(item: Instruction, error: Exception) -> SimulationError:
 
 # Elements that only matrices have, or that are packed.
 _SMALL = frozenset({"s2", "u2", "s4", "u4", "b1"})
+
+
+def _together(items: Sequence[Operand]) -> Callable[[Warp], slice | Addresses | None]:
+    """Where these registers stand among those of 32 bits, to be written and read as one; None where they cannot."""
+    slots = [item.index for item in items if isinstance(item, Register) and TYPES[item.type].bits == 32]
+    if len(slots) < len(items):
+        return lambda warp: None
+    found: list[slice | Addresses] = []
+
+    def places(warp: Warp) -> slice | Addresses | None:
+        if warp.in_flight:
+            return None
+        # Once registers have their places, which they get when all instructions are decoded.
+        if not found:
+            found.append(warp.cta.image.layout.words(slots))
+        return found[0]
+
+    return places
 
 
 class Decoder:
@@ -273,6 +291,30 @@ class Decoder:
                 np.copyto(row[...], value, where=mask[:, None] if value.ndim == 2 else mask, casting="unsafe")
 
         return write
+
+    def words_into(self, items: Sequence[Operand]) -> Writer:
+        """As `destination` of each register of 32 bits, for [registers, lanes] of them."""
+        writers, whole = [self.destination(item, TYPES["b32"]) for item in items], _together(items)
+
+        def write(warp: Warp, values: LaneValues) -> None:
+            places = whole(warp)
+            if places is None or warp.mask is not None:
+                for one, lanes in zip(writers, values, strict=True):
+                    one(warp, lanes)
+            else:
+                warp.file.words[places] = values
+
+        return write
+
+    def words_of(self, items: Sequence[Operand]) -> Reader:
+        """As `source` of each: [registers, lanes]."""
+        readers, whole = [self.source(item, TYPES["b32"]) for item in items], _together(items)
+
+        def read(warp: Warp) -> LaneValues:
+            places = whole(warp)
+            return np.stack([one(warp) for one in readers]) if places is None else warp.file.words[places].copy()
+
+        return read
 
     def pair(self, index: int = 0) -> tuple[Operand, Operand | None]:
         """(first, second) destinations of `d|p`; second is None for a single one."""

@@ -55,6 +55,7 @@ class Image:
         self.slots = len(function.registers)
         self.spare: list[RegisterFile] = []  # of warps that have ended
         self.spare_executions: list[Executions] = []
+        self.used_early: frozenset[int] = frozenset()  # registers that are used where a tcgen05.ld may be loading them still
         self.granule = 4  # bytes of the smallest pieces of shared memory that CTAs have touched
         self.extra: list[LaneValues | SharedAddress | Special] = []
         self.successors: list[list[int]] = []  # of each instruction, once they are known

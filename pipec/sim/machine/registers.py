@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ptx.types import LANES, LaneValues, unsigned
+from ..ptx.types import LANES, Addresses, LaneValues, unsigned
 
 _ALIGNMENT = 64
 _BYTES = {1: LANES, 8: LANES, 16: 2 * LANES, 32: 4 * LANES, 64: 8 * LANES, 128: 16 * LANES}
@@ -32,9 +32,18 @@ class Layout:
                 end += _BYTES[bits]
         self.size = max(_ALIGNMENT, end)
 
+    def words(self, slots: Sequence[int]) -> slice | Addresses:
+        """Where slots of 32 bits stand among all of these (`RegisterFile.words`)."""
+        first = next(offset for bits, offset, _ in self.sections if bits == 32)
+        places = [(self.offsets[slot] - first) // _BYTES[32] for slot in slots]
+        following = slice(places[0], places[0] + len(places))
+        return following if places == list(range(following.start, following.stop)) else np.array(places, np.int64)
+
 
 class RegisterFile:
-    """`rows` by slot; `address` is that of the block."""
+    """`rows` by slot; `words` are those of 32 bits, [registers, lanes]; `address` is that of the block."""
+
+    words = np.zeros((0, LANES), np.uint32)
 
     def __init__(self, layout: Layout) -> None:
         raw = np.zeros(layout.size + _ALIGNMENT, np.uint8)
@@ -48,4 +57,6 @@ class RegisterFile:
             dtype = np.uint64 if bits == 128 else unsigned(bits).dtype
             for slot, row in zip(slots, whole.view(dtype).reshape(shape), strict=True):
                 rows[slot] = row
+            if bits == 32:
+                self.words = whole.view(np.uint32).reshape(-1, LANES)
         self.rows = [row for row in rows if row is not None]

@@ -14,6 +14,7 @@ from ...machine.threads.divergence import Outcome
 from ...ptx.tree import Address, Instruction, Negated, Operand, Pair, Register, Vector
 
 _LOAD, _WAIT = "tcgen05.ld.", "tcgen05.wait::ld"
+NOTHING_HELD: frozenset[int] = frozenset()
 
 
 def registers(operand: Operand | int) -> Iterator[int]:
@@ -74,6 +75,9 @@ def looking(execute: Execute, used: frozenset[int], item: Instruction) -> Execut
         machine = warp.cta.machine
         if loads and machine.practised("registers before tcgen05.wait::ld"):
             warp.thread.use_loads(max(number for _, number in loads))
+            # Of further uses there is nothing to note, so that machine code may make them.
+            if warp.thread.used_loads == warp.thread.count("ld"):
+                warp.held = NOTHING_HELD
         elif loads:
             line = loads[0][0]
             message = f"`{item.opcode}` uses a register that the tcgen05.ld of PTX line {line} loads: no tcgen05.wait::ld stands between"

@@ -15,7 +15,7 @@ from ...units.tcgen05.footprint import fragment_places
 from ...units.tcgen05.memory import WARP_LANES, split_address, warp_start
 from ..decode import AddressReader, Decoder, instruction
 from ..memory.loadstore import shared_addresses
-from .pending_loads import registers
+from .pending_loads import NOTHING_HELD, registers
 from .state import group_ctas, group_of, state_of
 
 # ---- allocation
@@ -100,6 +100,7 @@ def wait(d: Decoder) -> Execute:
         warp.thread.found_over((kind,), warp.thread.count(kind))
         if kind == "ld":
             warp.loading.clear()
+            warp.held = NOTHING_HELD
 
     return execute
 
@@ -121,7 +122,7 @@ def load(d: Decoder) -> Execute:
     shape, count = _shape(d)
     pack = d.flag("pack::16b")
     d.types()
-    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    write = d.words_into(d.vector(0))
     address = d.address(1)
     half = d.integer(2) if shape == "16x32bx2" else 0
     loading = tuple(registers(d.operand(0)))
@@ -131,10 +132,9 @@ def load(d: Decoder) -> Execute:
         state = state_of(warp.cta)
         state.order.load(warp.thread, warp.fragment.pc, fragment_places(shape, count, half, pack, place))
         values = state.memory.load(shape, count, place, warp.index, pack, half)
-        columns = np.ascontiguousarray(values.T)
-        for write, lanes in zip(writers, columns, strict=True):
-            write(warp, lanes)
+        write(warp, np.ascontiguousarray(values.T))
         warp.loading.update(dict.fromkeys(loading, (d.item.line, warp.thread.count("ld"))))
+        warp.held = warp.cta.image.used_early
 
     return execute
 
@@ -147,11 +147,11 @@ def store(d: Decoder) -> Execute:
     d.types()
     address = d.address(0)
     half = d.integer(1) if shape == "16x32bx2" else 0
-    readers = [d.source(item, TYPES["b32"]) for item in d.vector(2 if shape == "16x32bx2" else 1)]
+    read = d.words_of(d.vector(2 if shape == "16x32bx2" else 1))
 
     def execute(warp: Warp) -> None:
         place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.st"))
-        values = np.stack([read(warp) for read in readers], axis=1)
+        values = read(warp).T
         state = state_of(warp.cta)
         state.order.store(warp.thread, warp.fragment.pc, fragment_places(shape, count, half, unpack, place))
         state.memory.store(shape, count, place, warp.index, values, unpack, half)

@@ -24,7 +24,7 @@ class WarpState(Divergence):
     stack: LaneValues | None = None  # where that of each thread ends; None: nothing has been allocated
     carry = _NO_CARRY
     cluster_arrivals = _NO_ARRIVALS
-    held: frozenset[int] = frozenset()  # the slots of `in_flight`
+    held: frozenset[int] = frozenset()  # the slots of `in_flight`, or what may be used before its `loading` is over
     fenced = False  # whether there was a wgmma.fence
 
     def __init__(self, live: LaneMask) -> None:
