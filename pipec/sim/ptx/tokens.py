@@ -10,15 +10,19 @@ from ..errors import malformed
 
 METADATA_PREFIX = "// pipec.kernel "
 
+_BLANKS = " \t\r"
+# Words first, since most tokens are; a comment comes before the mark it begins with.
 _TOKEN = re.compile(
     r"""
-    (?P<space>[ \t\r]+ | //[^\n]* | /\*.*?\*/)
+    [ \t\r]*(?:
+    (?P<word>[%$_.A-Za-z][\w$.]*(?:::[\w$.]+)*)
   | (?P<newline>\n)
-  | (?P<string>"(?:[^"\\\n]|\\.)*")
+  | (?P<comment>//[^\n]* | /\*.*?\*/)
+  | (?P<mark><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%&^~?=<>])
   | (?P<float>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z]) | 0[dD][0-9a-fA-F]{16}(?![0-9a-zA-Z]) | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+)
   | (?P<integer>0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | \d+U?)
-  | (?P<word>[%$_.A-Za-z][\w$.]*(?:::[\w$.]+)*)
-  | (?P<mark><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%&^~?=<>])
+  | (?P<string>"(?:[^"\\\n]|\\.)*")
+    )
 """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -44,17 +48,15 @@ def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
     # Compilers that write text as C strings write the end of it, too (NVIDIA's Warp).
     position, line, length = 0, 1, len(text.rstrip("\0"))
-    match = _TOKEN.match
     inline = skipping = False
-    while position < length:
-        found = match(text, position)
-        if found is None:
-            raise malformed(f"unexpected character {text[position]!r}", line)
-        kind, lexeme = found.lastgroup, found.group()
+    for found in _TOKEN.finditer(text, 0, length):
+        if found.start() > position:
+            break  # what stands in between is nothing
+        kind, lexeme = found.lastgroup, found[found.lastindex or 0]
         position = found.end()
         if kind == "newline":
             line, skipping = line + 1, False
-        elif kind == "space":
+        elif kind == "comment":
             line += lexeme.count("\n")
             if lexeme.startswith(_INLINE):
                 inline = lexeme.startswith(_INLINE[0])
@@ -62,6 +64,8 @@ def tokenize(text: str) -> list[Token]:
             skipping = True
         elif not skipping:
             tokens.append(Token(_KINDS[kind], lexeme, line))
+    if rest := text[position:length].lstrip(_BLANKS):
+        raise malformed(f"unexpected character {rest[0]!r}", line)
     tokens.append(Token("end", "", line))
     return tokens
 
