@@ -1,12 +1,12 @@
 """im2col maps: encoding, the rules of the map, and the walk over pixels against a plain NumPy gather."""
 
 import itertools
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from unit_memories import FlatGlobal
 
-from pipec.record import fields_of
 from pipec.sim.units.copies import tma
 from pipec.sim.units.copies.im2col import Im2colMap, walk
 from pipec.sim.units.errors import UnitError
@@ -44,7 +44,7 @@ def test_encoding_round_trip() -> None:
     ],
 )
 def test_rules(changes: dict, words: str) -> None:
-    properties = fields_of(PLANE) | changes
+    properties = {one.name: getattr(PLANE, one.name) for one in fields(PLANE)} | changes
     with pytest.raises(UnitError, match=words):
         Im2colMap(**properties).encode()
 
@@ -123,6 +123,6 @@ def test_numbers_of_wide_copies(halo: int, offset: int, words: str) -> None:
     ("changes", "words"), [({"swizzle": "none"}, "swizzle none"), ({"lower": (0, 0)}, "1 numbers"), ({"wide": "x"}, "wide 'x'")]
 )
 def test_rules_of_wide_maps(changes: dict, words: str) -> None:
-    properties = fields_of(WIDE) | changes
+    properties = {one.name: getattr(WIDE, one.name) for one in fields(WIDE)} | changes
     with pytest.raises(UnitError, match=words):
         Im2colMap(**properties).encode()

@@ -1,9 +1,10 @@
 """Encode rules of tensor maps and the private 128-byte format."""
 
+import dataclasses
+
 import pytest
 from unit_memories import raises
 
-from pipec.record import replace
 from pipec.sim.units.copies.mapbits import MAP_BYTES
 from pipec.sim.units.copies.tensormap import DTYPE_NAMES, TensorMap, replaced
 
@@ -24,9 +25,9 @@ def test_round_trip():
 def test_sizes():
     assert BF16.box_bytes == 16384
     assert FP4.box_bytes == 64 * 32
-    assert replace(BF16, box=(64, 16), element_strides=(1, 3)).box_bytes == 6 * 128
+    assert dataclasses.replace(BF16, box=(64, 16), element_strides=(1, 3)).box_bytes == 6 * 128
     # Dimension 0 ignores its element stride (measured).
-    assert replace(BF16, element_strides=(2, 1)).box_bytes == 16384
+    assert dataclasses.replace(BF16, element_strides=(2, 1)).box_bytes == 16384
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
@@ -68,12 +69,12 @@ BAD = [
 @pytest.mark.parametrize(("base", "change", "kind", "fragments"), BAD)
 def test_encode_rules(base, change, kind, fragments):
     with raises(kind, *fragments):
-        replace(base, **change).validate()
+        dataclasses.replace(base, **change).validate()
 
 
 def test_accepted_corner_cases():
     for change in ({"dims": (8, 1)}, {"strides": (0,)}, {"box": (8, 256)}, {"dims": (1 << 32, 1 << 32)}):
-        replace(BF16, **change).validate()
+        dataclasses.replace(BF16, **change).validate()
 
 
 def test_decode_refuses_other_bytes():
@@ -96,7 +97,7 @@ def test_a_map_can_be_built_from_zeros_by_replacing_fields():
     ):  # fmt: skip
         data = replaced(data, field, ordinal, value)
     built = TensorMap.decode(data)
-    assert built == replace(BF16, element_strides=(1, 1))
+    assert built == dataclasses.replace(BF16, element_strides=(1, 1))
     assert TensorMap.decode(replaced(data, "swizzle_atomicity", 0, 1)).swizzle == "128B_ATOM_32B"
 
 

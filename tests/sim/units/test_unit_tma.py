@@ -1,11 +1,12 @@
 """Tensor copies: swizzle vectors, out-of-bounds rules, clipping and reductions as measured."""
 
+import dataclasses
+
 import ml_dtypes
 import numpy as np
 import pytest
 from unit_memories import FlatGlobal, raises
 
-from pipec.record import replace
 from pipec.sim.units.copies import tma
 from pipec.sim.units.copies.reductions import reduce_elements
 from pipec.sim.units.copies.tensormap import TensorMap
@@ -85,7 +86,7 @@ def test_load_fills_exactly_the_outside(coords):
             if 0 <= x < 100 and 0 <= y < 20:
                 expected[j, i] = rows[y, x]
     assert np.array_equal(tma.load(tensor_map, coords, memory), expected.view(np.uint8).reshape(-1))
-    filled = tma.load(replace(tensor_map, fill="nan"), coords, memory).view("<u2").reshape(8, 64)
+    filled = tma.load(dataclasses.replace(tensor_map, fill="nan"), coords, memory).view("<u2").reshape(8, 64)
     outside = [[not (0 <= coords[0] + i < 100 and 0 <= coords[1] + j < 20) for i in range(64)] for j in range(8)]
     assert (filled[np.array(outside)] == 0x7FF7).all()
 
@@ -148,7 +149,7 @@ def test_store_clips_dimension_zero_at_16_bytes(dtype, dim, start, written):
     memory = FlatGlobal(4 * 512, BASE)
     tensor_map = TensorMap(dtype, (dim, 2), (512,), (64 if size < 4 else 32, 4), address=BASE).validate()
     if dtype == "u8":
-        tensor_map = replace(tensor_map, box=(128, 4))
+        tensor_map = dataclasses.replace(tensor_map, box=(128, 4))
     tma.store(tensor_map, (start, 0), np.ones(tensor_map.box_bytes, np.uint8), memory)
     touched = memory.touched.reshape(4, 512)
     assert not touched[2:].any()
@@ -193,7 +194,7 @@ def test_tf32_loads_round_to_nearest_even():
     memory.data[:] = np.array(words, "<u4").view(np.uint8)
     tensor_map = TensorMap("tf32", (8,), (), (8,), address=BASE).validate()
     assert tma.load(tensor_map, (0,), memory).view("<u4").tolist() == rounded
-    plain = replace(tensor_map, dtype="f32_ftz")
+    plain = dataclasses.replace(tensor_map, dtype="f32_ftz")
     assert tma.load(plain, (0,), memory).view("<u4").tolist() == words
 
 

@@ -12,11 +12,10 @@ pixels come those of the halo.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
-
-from pipec.record import record
 
 from ..errors import UnitError
 from ..swizzle import SwizzleName
@@ -54,10 +53,7 @@ _LAYOUT = Layout(
 )
 
 
-_PLAIN: Interleave = "none"
-
-
-@record
+@dataclass(frozen=True)
 class Im2colMap(MapProperties):
     """One im2col tensor map; what is not said here is as in TensorMap.
 
@@ -79,7 +75,7 @@ class Im2colMap(MapProperties):
     fill: Fill = "zero"
     address: int = 0
     wide: Wide = "no"
-    interleave = _PLAIN  # not a field: all are
+    interleave: ClassVar[Interleave] = "none"
 
     @property
     def unit_bits(self) -> int:

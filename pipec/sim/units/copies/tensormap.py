@@ -5,6 +5,7 @@ How it becomes bytes: mapbits.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Final, Literal, get_args
@@ -92,7 +93,7 @@ class MapProperties:
         return SWIZZLES[self.swizzle]
 
 
-@record(remember=True)
+@dataclass(frozen=True)  # callers make them, and change copies of them
 class TensorMap(MapProperties):
     """One tiled tensor map.
 
