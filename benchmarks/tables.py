@@ -194,6 +194,33 @@ def epilogue(record: Record) -> list[str]:
     return lines
 
 
+def blockwise(record: Record) -> list[str]:
+    """Times of the fastest of each side; ratios within rounds."""
+    lines = [f"{record['date'][:10]}, {record['gpu']}, torch {record['torch']}, cuBLASLt {record['cublaslt']}.", ""]
+    lines += _head("M x N x K", "cuBLASLt", "torch", "pipec", "pipec / cuBLASLt", "tile of pipec")
+    for shape, row in record["figures"].items():
+        times = [f"{row[side]['microseconds']:.1f}" if side in row else "-" for side in ("cublaslt", "torch")]
+        ours = row["pipec"]
+        cells = f"{times[0]} us", times[1], f"{ours['microseconds']:.1f} ({ours['teraflops']:.0f} TFLOP/s)"
+        ratio = f"{ours['to cublaslt']['median']:.2f}" if "to cublaslt" in ours else "-"
+        lines.append(_row(shape.removesuffix(":fp8").replace("x", " x "), *cells, ratio, ours["name"].removeprefix("pipec ")))
+    return lines
+
+
+def grouped(record: Record) -> list[str]:
+    """Against torch's grouped product."""
+    lines = [f"{record['date'][:10]}, {record['gpu']}, torch {record['torch']}.", ""]
+    lines += _head("rows x N x K", "rows of a group", "torch", "pipec", "pipec / torch", "tile of pipec")
+    for shape, row in record["figures"].items():
+        ours, theirs = row["pipec"], row.get("torch")
+        size, _, groups = shape.partition(" in ")
+        cells = [f"{size.replace('x', ' x ')}, {groups}", f"{row['rows']['least']} to {row['rows']['most']}"]
+        cells += [f"{theirs['microseconds']:.1f} us" if theirs else "-", f"{ours['microseconds']:.1f}"]
+        cells += [f"{ours['to torch']['median']:.2f}" if theirs else "-", ours["name"].removeprefix("pipec ")]
+        lines.append(_row(*cells))
+    return lines
+
+
 def copying(record: Record) -> list[str]:
     """Against the faster of torch's copy and the driver's."""
     lines = _head("M x N", "driver", "pipec", "ratio")
@@ -330,6 +357,8 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-fresh": ("h200_overlap", fresh),
     "split-k": ("h200_split_k", split_k),
     "epilogue": ("h200_epilogue", epilogue),
+    "blockwise": ("h200_blockwise", blockwise),
+    "grouped": ("h200_grouped", grouped),
     "attention": ("h200_attention", attention),
     "attention-backward": ("h200_attention_backward", attention),
     "decode": ("h200_decode", decode),
