@@ -108,6 +108,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BN": "176", "STAGES": "2", "BLOCKS": "4"},
         {"BLOCKS": "2", "CX": "1", "BN": "64", "STAGES": "2", "GROUP": "2"},
         {"BM": "64", "BN": "256", "STAGES": "3", "BLOCKS": "4", "CX": "1", "CY": "2"},
+        {"BN": "168", "STAGES": "2", "BLOCKS": "4"},  # each CTA loads 84 rows of B, which end within a swizzle pattern
     ),
     "attention_sm90_decode": (
         {"D": "64", "BN": "128", "STAGES": "2", "SPLITS": "2"},

@@ -5,6 +5,7 @@ the same operations on the pipelines they share, whatever their places in the gr
 """
 
 from collections.abc import Iterator, Sequence
+from math import gcd
 
 from pipec.diag.catalogue.grid import clusters as messages
 from pipec.diag.message import Sink
@@ -19,7 +20,7 @@ from pipec.sema.language.operation import SCHEDULER
 from pipec.source import Span
 from pipec.vocabulary import Axis
 
-_PART_ROWS = 8  # rows after which every swizzle pattern starts anew (hardware.md 2.3)
+_PLACE = 128  # bytes, of which the place of a copy is a multiple; swizzles go by addresses (hardware.md 2.2, 2.3)
 
 
 def check(kernel: tree.Kernel, values: Sequence[Values], sink: Sink) -> None:
@@ -192,8 +193,8 @@ def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
     if buffer.dtype.is_scale:
         sink.report(messages.MulticastTile(tile=buffer.label, at=load.span))
         return
-    # Each CTA loads a part of the rows: its swizzle is the tile's only if it begins where the pattern does.
-    step = _PART_ROWS * sharers.count
+    # Each CTA loads a part of the rows. Those of a span of the swizzle lie densely, and a span holds a power of two of bytes.
+    step = _PLACE // gcd(_PLACE, buffer.columns * buffer.dtype.bits // 8) * sharers.count
     if buffer.rows % step:
         sink.report(
             messages.MulticastRows(

@@ -58,13 +58,13 @@ class GridOfClusters(Message):
 
 
 class MulticastRows(Message):
-    """In a multicast, each CTA loads an equal part of the tile's rows and sends it to all of them. A part starts where a swizzle pattern
-    does, every 8 rows."""
+    """In a multicast, each CTA loads an equal part of the tile's rows and sends it to all of them. A part starts at a multiple of 128
+    bytes: any row where rows have 128 bytes, every other one where they have 64."""
 
     code = "E0794"
     title = "tile `{tile}` of {rows} rows cannot be divided among {ctas} CTAs"
     labels = (primary("at", "each of {ctas} CTAs would load {part} rows"), secondary("declared", "declared here"))
-    note = "a part of a tile starts at a multiple of 8 rows, where its swizzle pattern does"
+    note = "a copy stands at a multiple of 128 bytes in shared memory, so a part does as well"
     help = "use a tile of {fitting} rows"
     tile: str
     rows: int
