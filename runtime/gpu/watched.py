@@ -3,6 +3,7 @@
 import ctypes
 from threading import Lock
 from time import monotonic, sleep
+from typing import Any
 
 from pipec.interface import KernelInterface
 from pipec.runtime.errors import LOST, HangError, LaunchError
@@ -68,5 +69,5 @@ class Records:
         written = b"" if self._memory is None else ctypes.string_at(self._memory, BYTES)
         return hang(self._interface, written, lost=True)
 
-    def _call(self, function: str, *arguments: object, doing: str) -> object:
+    def _call(self, function: str, *arguments: Any, doing: str) -> Any:
         return self._driver.call(function, *arguments, kernel=self._interface.name, doing=doing)
