@@ -37,7 +37,9 @@ def check(plan: Plan, sink: Sink) -> None:
         _odd_columns(plan, row, sink)
         _odd_fragments(row, sink)
         _without_rows(plan, row, sink)
-        if row.mma_waits is not None and not _accumulators(plan, row, sink):
+        if row.mma_waits is not None:
+            if _accumulators(plan, row, sink):
+                continue  # with less than they need nothing else fits
             _instructions(plan, row, sink)
         if any(isinstance(operation, tree.Assign) and operation.variable.in_registers for operation in operations(row.role)):
             _Pressure(plan, row).check(sink)
@@ -187,6 +189,9 @@ class _Pressure:
             return
         # By place as well: the order of a set is not the same in every run, and messages are compared with goldens.
         largest = sorted(live, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
+        sizes = [(f"`{variable.name}`", self._sizes[variable]) for variable in largest if self._sizes[variable]]
+        if accumulators := self.accumulators():
+            sizes.insert(0, ("accumulators", accumulators))
         fitting = round_up(needed + RESERVE, _STEP)
         role = self._row.role
         raised = f"give the role `registers={fitting}`" if role.registers is not None and fitting <= _LARGEST_BUDGET else None
@@ -196,7 +201,7 @@ class _Pressure:
                 needed=needed,
                 budget=budget,
                 reserve=RESERVE,
-                list=", ".join(f"`{variable.name}` {self._sizes[variable]}" for variable in largest if self._sizes[variable]),
+                list=", ".join(f"{name} {size}" for name, size in sizes),
                 hint=raised or "use narrower tiles, more warps with fewer rows each, or keep fewer tiles at a time",
                 at=operation.span,
                 tiles=tuple(dict.fromkeys(variable.span for variable in largest if variable.span.line != operation.span.line)),
