@@ -102,7 +102,10 @@ _GIVEN_UP = {
 }
 
 
-_BOUND_WHAT_IS_READ = "bound it by a size, `min(load(...), N)`, and count turns rounded up by `ceildiv`, which does not wrap"
+_BOUND_WHAT_IS_READ = (
+    "bound it from both sides, `min(max(load(...), 0), N)` with a size N, and count turns rounded up by `ceildiv`, "
+    "which does not wrap"
+)
 _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
 
 

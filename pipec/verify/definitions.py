@@ -97,6 +97,11 @@ class Definitions(Inequalities):
                 # Often all that is asked of it; else the two cases would have to be told apart.
                 self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
                 self.assume(Compare("ge", add(Linear(max(yes, no)), atom(one), -1)))
+            case Choose(_, yes, no) if is_smaller(one) or is_larger(one):
+                # In both cases, so that nothing need be told apart to see it.
+                sign = 1 if is_larger(one) else -1
+                for each in (yes, no):
+                    self.assume(Compare("ge", add(scale(atom(one), sign), each, -sign)))
             case Apply(function, arguments) if function.rpartition(".")[2] in RANGES:
                 operation, _, kind = function.rpartition(".")
                 least, most = RANGES[kind]

@@ -154,6 +154,18 @@ KERNELS: dict[str, Kernel] = {
         ["for t in range(block.x, M, 4):", "    for j in range(ceildiv(min(load(ix[t]), N), 64)):", "        {p-}"],
         blocks="4",
     ),
+    # The rows of a group, whose offsets are in memory.
+    **{
+        f"rows from one number in memory to another, {how}": pair(
+            [f"for r in range({first}, {last}, 128):", "    {p+}"],
+            [f"first = {first}", f"last = {last}", "for r in range(first, last, 128):", "    {p-}"],
+        )
+        for how, first, last in (
+            ("from 0 on", "max(0, load(ix[block.x]))", "min(load(ix[block.x + 1]), M)"),
+            ("bounded on both sides", "min(max(load(ix[block.x]), 0), M)", "min(load(ix[block.x + 1]), M)"),
+            ("up to a size", "max(0, load(ix[block.x]))", "M"),
+        )
+    },
     # As a compiler writes `t // (M * N)` and `L * M * N` beside each other: `L * (M * N)`.
     "tiles of three extents, multiplied in another order": pair(
         ["for t in range(block.x, (M * N) * M, grid.x):", "    {p+}"],

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pipec.protocol.comparisons import Comparison, Condition, substituted
 from pipec.protocol.deduction import assume, certain, impossible
+from pipec.protocol.everywhere import askable
 from pipec.protocol.invariants import Facts
 from pipec.protocol.premises import Premises
 from pipec.protocol.program import Program, Values
@@ -11,7 +12,7 @@ from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
 from pipec.verify.logic import System
-from pipec.verify.terms import Compare, Formula
+from pipec.verify.terms import Compare, Formula, Linear
 
 _MOST_ASSUMED = 16
 _SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
@@ -190,7 +191,7 @@ class Known:
         rows = [(constant, terms) for terms, constant in having.least.items()]
         # A size may be known by what a counter is: that is a bound of the counter, too.
         rows += [plus(one(size), value, -1) for size, value in having.solved.items() if self.variables.is_size(size)]
-        forms = list(map(self.variables.form, self._of_sizes(having.reduced(required.row), rows)))
+        forms = self._of_sizes(having.reduced(required.row), rows)
         if not forms:
             return None
         # What a launch can check comes first; of these, a stronger bound would refuse launches for which the proof holds, too.
@@ -198,19 +199,27 @@ class Known:
         bound = Compare("ge", max(asked or forms, key=lambda form: form.constant))
         return None if System([*self.program.facts, *self.when]).extended([bound]).impossible() else bound
 
-    def _of_sizes(self, required: Row, rows: list[Row]) -> list[Row]:
-        """Bounds of sizes from which the row follows by those of counters, or of what is made of counters."""
-        bounds = [required]
+    def _of_sizes(self, required: Row, rows: list[Row]) -> list[Linear]:
+        """Bounds of sizes from which the row follows by those of counters, or of what is made of counters: the first that a launch can be
+        asked for. A counter that starts at a number in memory is such a number, and its bound by a size the one to ask for."""
+        bounds, unasked = [required], list[Linear]()
         for _ in range(_MOST_BOUNDED):
             of_sizes = [row for row in bounds if all(self.variables.is_size(variable) for variable, _ in row[1])]
-            if of_sizes:
-                return [row for row in of_sizes if row[1] and row[0] > _FAR]
+            forms = [self.variables.form(row) for row in of_sizes if row[1] and row[0] > _FAR]
+            if any(self.program.everywhere.bound(form) is not None for form in forms):
+                return forms
+            if of_sizes and not forms:
+                return unasked
+            unasked = unasked or forms
             bounds = list(dict.fromkeys(made for row in bounds for made in self._bounded(row, rows)))[:_MOST_BOUNDS]
-        return []
+        return unasked
+
+    def _asked(self, variable: int) -> bool:
+        return self.variables.is_size(variable) and askable(self.variables.form(one(variable)))
 
     def _bounded(self, required: Row, rows: list[Row]) -> Iterator[Row]:
         """From which it follows by one more row each."""
-        needed = {variable: times for variable, times in required[1] if not self.variables.is_size(variable)}
+        needed = {variable: times for variable, times in required[1] if not self._asked(variable)}
         for constant, terms in rows:
             # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
             times = next((needed[variable] // c for variable, c in terms if variable in needed), 0)
