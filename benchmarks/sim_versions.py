@@ -40,7 +40,13 @@ def main() -> None:
         figures = {name: compare(name, versions) for name in names}
         for process in versions.values():
             process.communicate()
-    write("sim_versions", {"rounds": ROUNDS, "seconds": figures})
+    write("sim_versions", {"before": commit_of(given.before), "rounds": ROUNDS, "seconds": figures})
+
+
+def commit_of(root: Path) -> str:
+    return subprocess.run(
+        ["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def compare(name: str, versions: dict[str, subprocess.Popen[str]]) -> dict[str, float]:

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gemm_shapes import GROUPS
 
-DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/tuning.md")
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/simulator.md", "docs/tuning.md")
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 _OURS = ("default", "automatic", "best", "chosen", "any", "serial")
 
@@ -349,6 +349,20 @@ def compiling(record: Record) -> list[str]:
     return lines
 
 
+def simulating(record: Record) -> list[str]:
+    """Seconds of processor time of launches in two versions of the simulator."""
+    machine, rows = record["machine"], record["figures"]["seconds"]
+    where = f"{record['date'][:10]}, {machine['processor']} with {machine['cores']} cores, load {machine['load']:.1f}"
+    lines = [
+        f"{where}; beside commit {record['figures']['before']}.",
+        "",
+        *_head("launch", "all in Python", "now", "times as fast"),
+    ]
+    for name, row in rows.items():
+        lines.append(_row(name, f"{row['before']:.3g}", f"{row['now']:.3g}", f"{row['times as fast']:.1f}"))
+    return lines
+
+
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-summary": ("h200_overlap", gemm_summary),
     "gemm": ("h200_overlap", gemm),
@@ -366,6 +380,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "memory-summary": ("h200_memory", memory_summary),
     "memory": ("h200_memory", memory),
     "compiling": ("compile", compiling),
+    "simulating": ("sim_versions", simulating),
 }
 
 
