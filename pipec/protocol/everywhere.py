@@ -118,21 +118,25 @@ class Everywhere:
         inner = self._form(form, sign)
         if inner is None or not self.system.entails(Compare("ge", add(divisor, Linear(-1)))):
             return None
+        # A block's place is less than the number of blocks.
+        if sign > 0 and self.system.entails(Compare("ge", add(form, divisor))):
+            return Linear(0 if self.system.entails(Compare("ge", form)) else -1)
         for more in (0, 1) if sign < 0 else (0,):
             if self.system.entails(Compare("ge", add(inner, Linear(more)))):
                 return add(inner, Linear(more)) if sign < 0 else Linear(0)
         return choose(decided(Compare("ge", inner if sign < 0 else scale(inner, -1))), inner, Linear(0))
 
     def _factors(self, factors: Iterable[Linear], sign: int) -> list[Linear] | None:
-        """Bounds of factors none of which is negative."""
-        made = []
+        """Bounds of factors none of which is negative; of what a product is at most, one may be."""
+        made, negative = [], 0
         for factor in factors:
             bound = self._form(factor, sign)
             least = bound if sign > 0 else self._form(factor, 1)
-            if bound is None or least is None or not self.system.entails(Compare("ge", least)):
+            if bound is None or least is None or not self.system.entails(Compare("ge", bound)):
                 return None
+            negative += sign < 0 and not self.system.entails(Compare("ge", least))
             made.append(bound)
-        return made
+        return made if negative < 2 else None
 
 
 def _of_a_launch(symbol: Symbol) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import permutations
 
+from pipec.protocol.quotients import turns_of
 from pipec.protocol.sample import forms_of
 from pipec.record import replace
 from pipec.verify.checker.progress import loops
@@ -25,6 +26,7 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
+    Product,
     Symbol,
     add,
     atom,
@@ -144,17 +146,25 @@ def candidates(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, 
 
 
 def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Linear]:
+    counted = {symbol: turns for symbol, _, turns in turns_of(process, registers) if len(turns.terms) == 1}
     around = dict(_around([(-1, Edge(process.start)), *_arrows(process)], frozenset()))
     bounds = [*_bounds(process, registers)]
     # In a fixed order: which product is looked at decides which proof is found.
     for inner, factor, tested in bounds:
         for outer in _named(frozenset().union(*(around.get(one, ()) for one in inner)) if tested else around.keys() - inner):
-            yield product(atom(outer), atom(factor))
+            yield product(counted.get(outer, atom(outer)), atom(factor))
     for (inner, factor, _), (innermost, other, _) in permutations([row for row in bounds if row[2]], 2):
         # What bounds a loop between the two, and one within that.
         between = frozenset().union(*(around.get(one, ()) for one in innermost)) & inner
         for outer in _named(frozenset().union(*(around.get(one, ()) for one in between))):
-            yield product(product(atom(outer), atom(factor)), atom(other))
+            yield product(product(counted.get(outer, atom(outer)), atom(factor)), atom(other))
+
+
+def quotients_in(products: Sequence[Linear], registers: frozenset[Symbol]) -> tuple[Linear, ...]:
+    """Those of counters that are factors."""
+    factors = [factor for form in products for one, _ in form.terms if isinstance(one, Product) for factor in one.factors]
+    counted = [atom(one) for one in factors if isinstance(one, Floor)]
+    return tuple(dict.fromkeys(one for one in counted if not registers.isdisjoint(symbols_of(one))))
 
 
 def _named(symbols: AbstractSet[Symbol]) -> list[Symbol]:

@@ -1,13 +1,14 @@
 """A network in numbers: its tests and assignments over numbered variables, and what may hold of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite, substituted
 from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
-from pipec.protocol.products import candidates, exact
+from pipec.protocol.products import candidates, exact, quotients_in
 from pipec.protocol.quotients import quotients_of
-from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced
+from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced, scaled
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Edge, Network, Test, edges_of
@@ -39,7 +40,8 @@ class Program:
             extra = candidates(network, self.registers)
         self.network, self.products, self.quotients = network, products, quotients
         self.everywhere = Everywhere(network.facts)
-        self.variables = Variables(network, self.registers, extra, quotients_of(network, self.registers) if quotients else ())
+        counted = quotients_of(network, self.registers) if quotients else quotients_in(extra, self.registers)
+        self.variables = Variables(network, self.registers, extra, counted)
         self.sizes = Sizes(network, self.variables)
         self.live = [
             [frozenset(self.variables.number[symbol] for symbol in states) for states in live_in(process, self.registers)]
@@ -56,6 +58,7 @@ class Program:
         self._testing: dict[int, list[Row]] = {}
         self._stepping: dict[int, list[tuple[int, Row]]] = {}
         self._suggesting: dict[int, list[tuple[frozenset[int], list[Row]]]] = {}
+        self._turns = [plus(plus(most, done, -1), (-1, ())) for done, most in self.variables.factors_alike()] if products else []
         self._constants: dict[Terms, list[int]] | None = None  # by the shape of rows
         if self.variables.derived:
             for process in range(len(network.processes)):
@@ -143,7 +146,8 @@ class Program:
         """Inequalities that may hold of registers of the process, by the registers."""
         found = self._suggesting.get(process)
         if found is None:
-            made = [(self._registers_in(row), row) for row in dict.fromkeys((*self._tested(process), *self._begun(process)))]
+            suggested = *self._tested(process), *self._begun(process), *self._together(process), *self._turns
+            made = [(self._registers_in(row), row) for row in dict.fromkeys(suggested)]
             found = self._suggesting[process] = [
                 (inside, [each for like in self._alike(row) for each in (like, negative(like))]) for inside, row in made if inside
             ]
@@ -199,6 +203,14 @@ class Program:
                 for variable, row in self._edge(edge)[0].items():
                     if row[1] and not self._registers_in(row):
                         yield plus(one(variable), row, -1)
+
+    def _together(self, process: int) -> Iterator[Row]:
+        """How far counters are apart that move on together: one of them may be set back at times."""
+        for state in self.network.processes[process].states:
+            for edge in edges_of(state.action):
+                steps = {v: row[0] for v, row in self._edge(edge)[0].items() if row[1] == ((v, 1),)}
+                for (one_, step), (other, further) in combinations(sorted(steps.items()), 2):
+                    yield plus(scaled(one(one_), abs(further)), one(other), -abs(step) if step * further > 0 else abs(step))
 
     def _tested(self, process: int) -> list[Row]:
         """What tests compare with 0, also in terms of counters after they have moved on."""

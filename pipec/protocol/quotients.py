@@ -34,11 +34,13 @@ def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...
     asked = {one.divisor for one in _tested(network) if symbols_of(one.form).isdisjoint(registers)}
     found: dict[Linear, None] = {}
     for process in network.processes:
-        found.update(dict.fromkeys(_of_process(process, registers, asked)))
+        turns = turns_of(process, registers)
+        found.update(dict.fromkeys(turn for _, step, turn in turns if any(divisor % step == 0 for divisor in asked)))
     return tuple(found)
 
 
-def _of_process(process: Process, registers: frozenset[Symbol], asked: set[int]) -> Iterator[Linear]:
+def turns_of(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[Symbol, int, Linear]]:
+    """Counters that move on by more than one, by how much, and how many turns lie behind each."""
     assigned = [
         (symbol, value)
         for state in process.states
@@ -49,8 +51,8 @@ def _of_process(process: Process, registers: frozenset[Symbol], asked: set[int])
     steps = {symbol: abs(value.constant) for symbol, value in assigned if value.terms == ((symbol, 1),)}
     for symbol, begin in assigned:
         step = steps.get(symbol, 0)
-        if step > 1 and any(divisor % step == 0 for divisor in asked) and symbols_of(begin).isdisjoint(registers):
-            yield floor(add(atom(symbol), begin, -1), step)
+        if step > 1 and symbols_of(begin).isdisjoint(registers):
+            yield symbol, step, floor(add(atom(symbol), begin, -1), step)
 
 
 def _tested(network: Network) -> Iterator[Floor]:

@@ -67,6 +67,8 @@ class Variables:
             self._group(forms)
         for form in forms:
             self.row(form)
+        if products:
+            self._name_factors((*forms, *products))
         for form in products:
             for symbol in sorted(symbols_of(form) - registers, key=lambda symbol: symbol.name):
                 self.row(atom(symbol))
@@ -87,9 +89,21 @@ class Variables:
         self.known = self._known(network.facts)
         self.meanings = [*meanings(self)]
         # (Products stand for themselves only where they are asked for.)
+        factors = {factor for each in self.number if isinstance(each, Product) for factor in each.factors}
+        self.not_zero: list[Row] = [
+            (-1, ((self.number[each], 1),)) for each in self.number if each in factors and isinstance(each, Floor)
+        ]
         self.most_factors = (
             max((len(each.factors) for each in self.number if isinstance(each, Product)), default=1) if products else 1
         )
+
+    def _name_factors(self, forms: Iterable[Linear]) -> None:
+        """Quotients of sizes that are factors have names of their own: of what is divided more is known than of the product."""
+        for form in forms:
+            for each, _ in form.terms:
+                for factor in each.factors if isinstance(each, Product) else ():
+                    if isinstance(factor, Floor) and self.registers.isdisjoint(symbols_of(factor.form)):
+                        self.row(atom(factor))
 
     def _of_factors(self, form: Linear) -> Linear:
         """The product of the factors that are sizes."""
@@ -306,6 +320,22 @@ class Variables:
             found = self._products[left, right]
             if found is not None:
                 yield found
+
+    def factors_alike(self) -> Iterator[tuple[Row, Row]]:
+        """A quotient of a counter and one of sizes that are multiplied by the same: how many turns there have been, and how many there
+        are."""
+        products = [each for each in self.number if isinstance(each, Product) and len(each.factors) == 2]
+        for made, whole in permutations(products, 2):
+            for one_, other in ((0, 0), (0, 1), (1, 0), (1, 1)):
+                done, most = made.factors[one_], whole.factors[other]
+                same = made.factors[1 - one_] == whole.factors[1 - other]
+                if (
+                    same
+                    and self.number.get(done) in self.derived
+                    and most in self.number
+                    and self.number[most] not in self.derived
+                ):
+                    yield one(self.number[done]), one(self.number[most])
 
     def floors(self) -> list[Row]:
         """Between which values quotients of counters lie."""

@@ -9,7 +9,7 @@ product where that is in the range of its type.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
 
 from pipec.verify.inequalities import Inequalities, Inequality, Row, combined, parts_of
@@ -43,6 +43,7 @@ _FAR = 1 << 128  # a bound that says nothing
 _LARGE = 1 << 30  # the constant of what only says that a value fits its type: of its products nothing follows
 _MOST_WITHIN = 2  # products in each other, of which the inner one is known by its factors
 _MOST_OF_A_FACTOR = 4  # values in an inequality that is multiplied with others
+_MOST_COMPARED = 12  # pairs of quotients that are factors
 _MOST_MULTIPLIED = 18  # inequalities, the shortest ones
 
 
@@ -53,7 +54,8 @@ class Definitions(Inequalities):
         super().__init__()
         self._defined = 0  # atoms whose definition has been added
         self._renamed = 0  # atoms whose parts have been replaced by what was known when `_changed` was empty
-        self._far: set[Linear] = set()  # forms whose range has been asked for by elimination: once, as that takes long
+        # Forms whose range has been asked for by elimination, with so many equations and rows: once, as that takes long.
+        self._far: set[tuple[Linear, int, int]] = set()
         self._divided: list[Apply] = []  # quotients whose divisor is not known to be at least 1
         self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
 
@@ -93,6 +95,7 @@ class Definitions(Inequalities):
                 for other in self._atoms[: self._defined - 1]:
                     if isinstance(other, Floor):
                         self._divided_again(one, other)
+                        self._in_order(one, other)
             case Choose(_, Linear(yes, ()), Linear(no, ())):
                 # Often all that is asked of it; else the two cases would have to be told apart.
                 self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
@@ -118,10 +121,15 @@ class Definitions(Inequalities):
         """By what is at least 1: it lies between 0, or -1, and what is divided."""
         form, value = one.arguments[0], atom(one)
         least, most = self._between(form)
+        if self._reaches(add(form, one.arguments[1]), 0):
+            least = max(least, -1)
         for bound, sign in ((min(least, 0), 1), (max(most, 0), -1)):
             if abs(bound) < inf:
                 self.assume(Compare("ge", scale(add(value, Linear(-int(bound))), sign)))
-        upwards = Both((Compare("ge", value), Compare("ge", add(form, value, -1))))
+        # Without what is taken off: a bound that can be multiplied with what stands beside a place.
+        whole = Linear(form.constant, tuple((part, n) for part, n in form.terms if n > 0 or not self._at_hand(atom(part))))
+        bounds = tuple(Compare("ge", add(most_, value, -1)) for most_ in dict.fromkeys((form, whole)))
+        upwards = Both((Compare("ge", value), *bounds))
         downwards = Both((Compare("ge", add(Linear(-1), value, -1)), Compare("ge", add(value, form, -1))))
         self.assume(Either((upwards, downwards)))
 
@@ -138,14 +146,26 @@ class Definitions(Inequalities):
         self.assume(Compare("ge", left))
         self.assume(Compare("ge", add(Linear(times - 1), left, -1)))
 
+    def _in_order(self, one: Floor, other: Floor) -> None:
+        """Of two numbers the larger one has no smaller quotient."""
+        if one.divisor == other.divisor:
+            for larger, smaller in ((one, other), (other, one)):
+                if self._at_hand(add(larger.form, smaller.form, -1)):
+                    self.assume(Compare("ge", add(atom(larger), atom(smaller), -1)))
+
     def _reaches(self, form: Linear, least: int) -> bool:
         """Whether the form is at least so much, for what is at hand of it, or of each of its values."""
         if self._at_hand(add(form, Linear(-least))) or self._between(form)[0] >= least:
             return True
-        if form in self._far:
+        multiplied = any(isinstance(one, Product) for one, _ in self.solved(form).terms)
+        asked = (form, len(self._solved), len(self._least)) if multiplied else (form, 0, 0)
+        if asked in self._far:
             return False
-        self._far.add(form)
-        if any(isinstance(one, Product) for one, _ in self.solved(form).terms):
+        self._far.add(asked)
+        if multiplied:
+            for one, _ in form.terms:
+                self._number(one)
+            self._multiply()
             return self._excluded(add(Linear(least - 1), form, -1))
         return self._nearby(add(form, Linear(-least)))
 
@@ -173,19 +193,29 @@ class Definitions(Inequalities):
                 from_, to = max(from_, down), min(to, up)
             elif isinstance(known, Floor) and known not in asked and (from_ == -inf or to == inf):
                 # No inequality bounds it by itself; what is divided may be bounded.
-                down, up = self._between(known.form, asked | {known})
-                from_, to = max(from_, _divided(down, known.divisor)), min(to, _divided(up, known.divisor))
+                down, up = self._divided_between(known, asked | {known})
+                from_, to = max(from_, down), min(to, up)
             elif isinstance(known, Choose) and known not in asked and (from_ == -inf or to == inf):
                 down, up = _chosen(known, *(self._between(each, asked | {known}) for each in (known.yes, known.no)))
                 from_, to = max(from_, down), min(to, up)
             low, high = low + times * (from_ if times > 0 else to), high + times * (to if times > 0 else from_)
         return low, high
 
+    def _divided_between(self, one: Floor, asked: frozenset[Atom]) -> tuple[float, float]:
+        low, high = self._between(one.form, asked)
+        least, most = _divided(low, one.divisor), _divided(high, one.divisor)
+        # Whether there are tiles left for a block, say, is known of the sum alone.
+        if least < 1 and self._at_hand(add(one.form, Linear(-one.divisor))):
+            least = 1
+        if most > 0 and self._at_hand(add(Linear(one.divisor - 1), one.form, -1)):
+            most = 0
+        return least, most
+
     def _least_of(self, factor: Atom) -> float:
         """What a quotient or a choice is at least, as no inequality may say it alone."""
         match factor:
-            case Floor(form, divisor):
-                return _divided(self._between(form)[0], divisor)
+            case Floor():
+                return self._divided_between(factor, frozenset())[0]
             case Choose(_, yes, no):
                 return min(self._between(yes)[0], self._between(no)[0])
             case Product():
@@ -193,17 +223,33 @@ class Definitions(Inequalities):
             case _:
                 return -inf
 
-    def _multiply(self) -> None:
-        """Adds products of inequalities that say something of factors."""
+    def _multiply(self) -> bool:
+        """Adds products of inequalities that say something of factors; whether there are any products."""
         factors = {factor for one in self._atoms if isinstance(one, Product) for factor in factors_of(one)}
         if not factors:
-            return
+            return False
         for shared in _shared(one for one in self._atoms if isinstance(one, Product)):
             self._number(shared)
+        beside: dict[Atom, set[Atom]] = {one: set() for one in factors}
+        for each in self._atoms:
+            for one, other in permutations(each.factors, 2) if isinstance(each, Product) else ():
+                beside[one].add(other)
+        divided = sorted((one for one in factors if isinstance(one, Floor)), key=repr)
+        for one in divided:
+            self._number(one)
+        for one, other in [*permutations(divided, 2)][:_MOST_COMPARED]:
+            # How many turns there have been and how many there are: known of what is divided, and needed to multiply with.
+            if one.divisor == other.divisor and beside[one] & beside[other]:
+                apart = add(atom(one), atom(other), -1)
+                near = next((more for more in (-1, 0, 1) if self._nearby(add(apart, Linear(more)))), None)
+                if near is not None:
+                    self.assume(Compare("ge", add(apart, Linear(near))))
         for factor in sorted(factors & self._numbers.keys(), key=self._number):
             least = self._least_of(factor)
             if least > -inf:
                 self.assume(Compare("ge", add(atom(factor), Linear(-int(least)))))
+            if isinstance(factor, Floor) and self._divided_between(factor, frozenset())[1] == 0:
+                self.assume(Compare("ge", scale(atom(factor), -1)))
         made_of = {
             tuple(sorted(map(self._number, one.factors))): n
             for n, one in enumerate(list(self._atoms))
@@ -221,6 +267,7 @@ class Definitions(Inequalities):
                 row = self._multiplied(left, right, made_of)
                 if row is not None:
                     self._at_least(row)
+        return True
 
     def _multiplied(self, left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int]) -> Row | None:
         """The product of two inequalities, where it is one of values that occur. `made_of`: factors -> the variable of their product."""

@@ -86,7 +86,8 @@ class System(Definitions):
         if combined[0] > allowed[0]:
             return False
         self._propagate()
-        self._multiply()
+        if self._multiply() and (self._changed or self._wrapping):  # a factor is known to be 0, say, or a product to be small
+            self._propagate()
         if self.contradictory or self._eliminated():
             return True
         if self._congruent() and self.impossible(splits):

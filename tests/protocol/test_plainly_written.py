@@ -64,6 +64,16 @@ def one_after_the_other(last: str) -> Kernel:
     return pair([*TILES, both, "        {p+}"], [*TILES, *steps], blocks="3")
 
 
+def one_loop(count: str, back: str = "0", blocks: str = "4") -> Kernel:
+    """One loop over the K blocks of all tiles, with a counter that is set back for each, against loops in each other."""
+    heads = ["for t in range(block.x, M, grid.x):"]
+    flat = ["steps = ceildiv(N, 64)", "k = 0", f"for i in range(steps * {count}):", "    {p-}", "    k += 1"]
+    flat += ["    if k == steps:", "        {q+}", f"        k = {back}"]
+    outputs = ["if N > 0:", *indented([*heads, "    {q-}"])]
+    roles = {"a": [*heads, "    for k in range(ceildiv(N, 64)):", "        {p+}"], "b": flat, "c": outputs}
+    return Kernel({"p": (4, "a", "b"), "q": (2, "b", "c")}, roles, blocks=blocks)
+
+
 def in_tiles(body: Lines) -> Kernel:
     """With an output for each tile."""
     outputs = [*TILES, "    with q.produce() as s:", *indented(indented(body))]
@@ -96,6 +106,12 @@ KERNELS: dict[str, Kernel] = {
     "turns dealt out to two roles in each tile, counted": dealt("range(ceildiv(N, 2))", "range(N // 2)"),
     "two K blocks in each turn": twice_unrolled("0", "1"),
     "two operands, one after the other": one_after_the_other("N"),
+    "one loop over the K blocks of all tiles": one_loop("ceildiv(M - block.x, 4)"),
+    "all K blocks of as many tiles as a block has": pair(
+        ["for i in range(ceildiv(M - block.x, grid.x) * ceildiv(N, 64)):", "    {p+}"],
+        ["for t in range(block.x, M, grid.x):", "    for k in range(ceildiv(N, 64)):", "        {p-}"],
+        blocks="min(M, 132)",
+    ),
     "groups of four tiles, the last one with what is left": pair(
         ["for g in range(ceildiv(M, 4)):", "    for i in range(min(4, M - g * 4)):", "        {p+}"],
         ["for t in range(M):", "    {p-}"],
@@ -185,6 +201,8 @@ WRONG = {
     "turns of two roles": dealt("range(N // 2)", "range(N // 2)"),
     "two K blocks in each turn, from the second on": twice_unrolled("1", "1"),
     "two K blocks in each turn, and one more where none is left": twice_unrolled("0", "0"),
+    "one loop over the K blocks of all tiles and one more": one_loop("(ceildiv(M - block.x, 4) + 1)"),
+    "one loop over the K blocks of all tiles, set back too far": one_loop("ceildiv(M - block.x, 4)", "1"),
     "one operand twice": one_after_the_other("M"),
 }
 

@@ -74,6 +74,10 @@ class Known:
         """What is made of registers that are known is known, too; and what follows from products."""
         self._rename(made)
         for _ in range(self.variables.most_factors - 1):
+            # Of a quotient that is a factor often just what is divided says that it is not 0.
+            for row in self.variables.not_zero:
+                if made.entails(row):
+                    made.at_least(row)
             for row in list(self.variables.multiplied([(constant, terms) for terms, constant in made.least.items()])):
                 made.at_least(row)
 

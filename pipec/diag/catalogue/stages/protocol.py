@@ -64,8 +64,6 @@ class NotDecided(Message):
 
     Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. Known to be too hard are:
 
-    - one loop over the K blocks of all tiles, with a counter that is set back for each tile: write a loop over the tiles and one over
-      the K blocks, at least in the roles that fill and read outputs
     - sums with a number in memory, `(load(n[0]) + 63) // 64`, which may wrap: write `ceildiv(load(n[0]), 64)`, or bound the number by
       a size, `min(load(n[0]), N)`
     - ranges of stream-K, whose tiles begin at `i // steps`
