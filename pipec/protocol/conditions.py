@@ -6,6 +6,7 @@ from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter
 from pipec.record import replace
 from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import GRID, condition_data, functions_in, launchable, met
+from pipec.verify.network import Network, Test
 from pipec.verify.terms import Formula, Linear, Symbol, atom, substituted
 
 # Why a condition is not asked of a launch.
@@ -37,6 +38,12 @@ def _empties(condition: Formula, names: frozenset[str]) -> bool:
     """Whether only few sizes are left: what is asked keeps numbers far beyond any array within 32 bits, and a condition by which arrays
     must be empty would prove nothing."""
     return not met(condition, dict.fromkeys(names, _USUAL))
+
+
+def asks_memory(network: Network) -> bool:
+    """Whether a test asks for a number that is read from memory."""
+    asked = [state.action.condition for one in network.processes for state in one.states if isinstance(state.action, Test)]
+    return any(name.startswith("ld.") for condition in asked for name, _ in functions_in(condition))
 
 
 def why_unasked(interface: KernelInterface, assumed: Sequence[Formula]) -> str:

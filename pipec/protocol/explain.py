@@ -11,11 +11,12 @@ from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import expressions, operations
-from pipec.protocol.conditions import FROM_MEMORY, with_conditions
+from pipec.protocol.conditions import FROM_MEMORY, asks_memory, with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
 from pipec.protocol.ranges import TILES
 from pipec.protocol.refute import Deadlock
+from pipec.protocol.search.known import WRAPS
 from pipec.protocol.turns import refute_turns
 from pipec.record import record
 from pipec.sema import tree
@@ -129,8 +130,10 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
     if skip is not None and why == PARITY_TAKEN_FOR_ANOTHER:
         return _taken_too_early(skip, at)
     read = next((each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement)), None)
-    if why == FROM_MEMORY and read is not None:
-        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=why, advice=_BOUND_WHAT_IS_READ, at=read.span)
+    if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
+        return messages.NotDecided(
+            kernel=kernel.name, tried=found.tried, why=FROM_MEMORY, advice=_BOUND_WHAT_IS_READ, at=read.span
+        )
     advice = (
         "let the loops of both sides have the same bounds" if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
     )

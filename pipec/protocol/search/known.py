@@ -14,6 +14,7 @@ from pipec.protocol.search.undecided import Undecided
 from pipec.verify.logic import System
 from pipec.verify.terms import Compare, Formula, Linear
 
+WRAPS = "arithmetic may wrap at 32 bits"
 _MOST_ASSUMED = 16
 _SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
 _FAR = 1 << 30
@@ -177,7 +178,7 @@ class Known:
                 continue
             lacking = self._lacking(condition, system)
             if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
-                raise Undecided("arithmetic may wrap at 32 bits")
+                raise Undecided(WRAPS)
             if lacking not in self.program.assumed:
                 self.program.assumed.append(lacking)
             assume(self.base, self.variables.condition(lacking))
