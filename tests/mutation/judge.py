@@ -51,6 +51,7 @@ KERNELS = (
     Kernel("gemm_linear.pipe", "gemm_linear", {"BN": "64", "BK": "16", "STAGES": "2"}, _GEMM),
     Kernel("gemm_epilogue.pipe", "gemm_epilogue", {"BN": "64", "BK": "16", "STAGES": "2"}, {**_GEMM, "alpha": 0.5}),
     Kernel("gemm_mn_major.pipe", "gemm_mn_major", {"BN": "64", "BK": "16", "STAGES": "2"}, _GEMM),
+    Kernel("gemm_2cta.pipe", "gemm_2cta", {"BM": "128", "BN": "64", "BK": "16", "STAGES": "2"}, _GEMM),
     Kernel("seed_pages.pipe", "pipeline_scoped", {"BK": "16"}, _GEMM),
     Kernel("seed_pages.pipe", "pipeline_linear", {"BK": "16"}, _GEMM),
     Kernel("seed_pages.pipe", "output_pages", {"BK": "16"}, _GEMM),

@@ -94,7 +94,7 @@ class Source:
         self.lines = text.splitlines()
         self.kernel = kernel
         self.first = next(number for number, line in enumerate(self.lines) if line.startswith(f"kernel {kernel}"))
-        ends = (number for number in range(self.first + 1, len(self.lines)) if self.lines[number][:1].strip(" )"))
+        ends = (number for number in range(self.first + 1, len(self.lines)) if self.lines[number][:1].strip(" )]"))
         self.end = next(ends, len(self.lines))
         self.roles = tuple(self._roles())
         self.declared = range(self.first, self.roles[0].header)

@@ -1,14 +1,19 @@
 """Accumulators that no MMA wrote must read as zero (K = 0): when can that be, and what tells it?
 
 For each accumulator that may reach its consumer unwritten, this gives a condition over launch values that is true
-exactly when no MMA ran, or None where no such condition exists and the MMA role has to take note at run time.
+exactly when no MMA ran, or None where no such condition exists and the MMA role has to take note at run time. It is the
+consumer that evaluates the condition. Where a pair of CTAs shares the accumulator, the MMAs run in the leader alone: then
+the condition has to be the same in both.
 
 That it is made of launch values alone the analysis of values says. The condition itself is put together from the source's own expressions,
 since the lowering emits expressions: a term has no types, no place in the source for debug information, and no one way back to a tree.
 """
 
+from functools import cached_property
+
 from pipec.kir.ir import Kernel, Loop, Role, successors
 from pipec.kir.plan.roles import operations
+from pipec.kir.values.sameness import Sameness, of_ctas
 from pipec.kir.walk import children, subexpressions, with_children
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
@@ -128,7 +133,7 @@ class _Analysis:
         for outer, inner in zip(loops, [*loops[1:], None], strict=True):
             if not self.each_iteration_runs(outer, block if inner is None else inner.header):
                 return None
-        empties = [self.empty_condition(loop) for loop in loops]
+        empties = [self.empty_condition(loop, handle.pipeline) for loop in loops]
         known = [empty for empty in empties if empty is not None]
         return _combine("or", known) if len(known) == len(empties) else None
 
@@ -149,13 +154,23 @@ class _Analysis:
             stack.extend(self.edges[block])
         return False
 
-    def empty_condition(self, loop: Loop) -> Expression | None:
+    def empty_condition(self, loop: Loop, pipeline: Pipeline) -> Expression | None:
         if loop.start is None or loop.stop is None or loop.step is None:
+            return None
+        if pipeline.cta_group == 2 and any(self.differs_in_pairs(bound) for bound in (loop.start, loop.stop)):
             return None
         start, stop = self.resolved(loop.start), self.resolved(loop.stop)
         if start is None or stop is None:
             return None
         return tree.Binary(">=" if loop.step > 0 else "<=", start, stop, BOOL, loop.span)
+
+    def differs_in_pairs(self, expression: Expression) -> bool:
+        """Whether a CTA may find another value than the one with which it makes a pair."""
+        return any(self.ctas.differs(expression, (rank, rank + 1)) for rank in range(0, self.role.values.launch.cluster.size, 2))
+
+    @cached_property
+    def ctas(self) -> Sameness:
+        return of_ctas(self.role.values)
 
     def resolved(self, expression: Expression) -> Expression | None:
         """The expression over launch values only: a variable assigned once stands for its value."""
