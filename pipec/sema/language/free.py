@@ -49,8 +49,8 @@ FREE_ROWS = (
         'store(tensor[i, j], tile, reduce="add", rows=count, cache="evict_first")',
         "store",
         document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with what stands there; with "
-        "`rows` only the tile's first rows, by the threads when those are not all; `cache`: what the L2 is to give up first; "
-        "`tile.T` stores rows as columns",
+        "`rows` only the tile's first rows (all, where it is at least as many), by the threads when those are not all; `cache`: what the "
+        "L2 is to give up first; `tile.T` stores rows as columns",
     ),
     Operation(
         "store.direct",
