@@ -1,7 +1,7 @@
 """Roles that do the same to other stages and tiles: their code is written once, and each comes to it with numbers of its own.
 
-Two query tiles in flight have a softmax each, the largest part of an attention kernel. Written once, it takes half of the time of the
-code generator and of the assembler, and half of the instruction cache. What may differ is where barriers and tiles lie, the barrier at
+Two query tiles in flight have a softmax each, the largest part of an attention kernel. Written once, it takes half of the time to compile
+and to assemble, and half of the instruction cache. What may differ is where barriers and tiles lie, the barrier at
 which the threads meet, and numbers that are known when the role begins. All else that the lowering asks of a role is compared here: the
 operations with the places in the source that they are reported by, the values, and what was derived for them.
 """
