@@ -20,7 +20,7 @@ TIMINGS = ("order", "late", "random", "explore")
 # As pipec.sim has them:
 CHECKS = (
     "race", "proxy", "init", "fence", "uninitialised", "bytes", "leak",
-    "commit", "exit", "split", "layout", "linear", "steps", "lanes", "grid", "peer",
+    "commit", "exit", "split", "layout", "linear", "steps", "lanes", "grid", "stale", "peer",
 )  # fmt: skip
 SEVERITIES = ("error", "warn", "off")
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits

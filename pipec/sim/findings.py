@@ -26,6 +26,7 @@ CheckName = Literal[
     "peer",
     "lanes",
     "grid",
+    "stale",
 ]
 # After so many different ones a run stops: what follows is a consequence.
 _MOST = 100
@@ -82,7 +83,8 @@ CHECKS: dict[CheckName, Check] = {
     ),
     "lanes": Check("race", "lanes of one warp that touch one place and do not meet at a bar.warp.sync between", practice="warn"),
     "grid": Check("race", "global memory that is touched before griddepcontrol.wait", documents="off", practice="off"),
-    "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run"),
+    "stale": Check("undefined", "ld.global.nc of what the kernel itself has written", practice="warn"),
+    "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run, or to run still"),
 }
 
 

@@ -26,6 +26,7 @@ from .machine.memory.global_memory import GlobalMemory
 from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
+from .machine.races.afterwards import read_as_constant
 from .machine.races.report import Reporter
 from .machine.schedule.events import Choice
 from .machine.schedule.scheduler import Scheduler
@@ -208,6 +209,7 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
     try:
         with np.errstate(all="ignore"), seldom_collected():
             _run_grid(machine, program, shape, explicit, cooperative)
+            _look_for_stale(machine)
             machine.races.end()
     except SimulationError as error:
         stopped = error
@@ -215,6 +217,14 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
     if verdict is not None:
         verdict.printed = machine.printed
         raise verdict from (stopped.__cause__ if stopped is not None else None)
+
+
+def _look_for_stale(machine: Machine) -> None:
+    image = machine.image
+    if machine.watching and image.constant_loads and machine.findings.wanted("stale"):
+        reporter = Reporter(machine, image)
+        for race in read_as_constant(machine.races, image.constant_loads):
+            reporter.complain(race)
 
 
 def _run_grid(machine: Machine, program: Program, shape: Triple, explicit: bool, cooperative: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from .registers import Layout, RegisterFile
 
 # CUDA programming guide, technical specifications per compute capability.
 _MAXIMUM_LOCAL = 512 << 10
+_REGISTER_FILE, _MOST_REGISTERS = 64 << 10, 256  # of a multiprocessor; of a thread, in units of 8
 _STACK = 64 << 10  # bytes of each thread, where it allocates any
 # Loads and stores by all lanes of a warp, of which it has something (`compiled.access`).
 _LOADS, _STORES = frozenset({"ld", "ldu"}), frozenset({"st"})
@@ -63,6 +65,28 @@ class Image:
         self._place(memory)
         self.names = Names(self.metadata, self.dynamic_base)
         self._who: dict[int, str] = {}
+
+    @functools.cached_property
+    def constant_loads(self) -> set[int]:
+        """The loads by program counter that read through the cache for constant data."""
+        return {pc for pc, item in enumerate(self.function.instructions) if item.root == "ld" and ".nc" in item.opcode}
+
+    @functools.cached_property
+    def shuffles(self) -> bool:
+        return any(item.root == "shfl" for item in self.function.instructions)
+
+    @functools.cached_property
+    def launch_registers(self) -> int | None:
+        """Of each thread when a CTA starts: `.maxnreg`, or what the bounds of the launch leave, as ptxas compiles a kernel with setmaxnreg.
+        None: neither is given, and ptxas ignores setmaxnreg (13.0: "unable to determine register count at entry")."""
+        directives = self.function.directives
+        if "maxnreg" in directives:
+            return directives["maxnreg"][0]
+        threads = directives.get("reqntid") or directives.get("maxntid")
+        if threads is None or "minnctapersm" not in directives:
+            return None
+        (resident,) = directives["minnctapersm"]
+        return min(_MOST_REGISTERS, _REGISTER_FILE // (round_up(prod(threads), LANES) * max(1, resident)) // 8 * 8)
 
     # ---- addresses
 

@@ -71,7 +71,8 @@ PRACTICES: dict[PracticeName, Practice] = {
     ),
     "equal stores": Practice(
         "two stores to one place that nothing orders are a race",
-        "they are none where both store what is there already, nor are two copies of the same by one warp to one place",
+        "they are none where both store what is there already, nor are two copies of the same by one warp to one place; what stood there "
+        "before the first, and who stores after the second, is held against both",
         "Triton lets all threads that hold a copy of an element store it; its sanitizer takes the later of two such copies for the one "
         "that counts",
     ),

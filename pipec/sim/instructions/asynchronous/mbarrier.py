@@ -152,7 +152,12 @@ def _arriving(
                 reach: Reach = "cta" if cta is warp.cta else "cluster"
                 releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
                 # Collected until the phase ends: a wait receives what all of its arrivals told, and nothing before the last of them.
+                if cta is not warp.cta:
+                    # Of which its own CTA may see nothing before it exits.
+                    warp.thread.touched = True
                 barrier.gathers = merged(barrier.gathers, warp.thread.tell(releases, reach))
+                if cta is not warp.cta:
+                    barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
             amount = default if value is None else given
             # Lanes that do the same arrive in one step, unless that is more than the phase waits for.
             together = alike and ready and amount * count <= barrier.state.pending

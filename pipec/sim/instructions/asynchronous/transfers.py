@@ -158,6 +158,8 @@ class WatchedMemory:
 
     @staticmethod
     def of(warp: Warp, access: Access) -> WatchedMemory:
+        # It is held against the accesses of others at its end; those of its own warp that come in between are told from earlier ones.
+        warp.thread.step()
         return WatchedMemory(warp.cta.machine.memory, warp, access, warp.thread.knowledge)
 
     def gather(self, addresses: Addresses) -> LaneValues:

@@ -125,8 +125,8 @@ def cluster_arrive(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         cluster = warp.cta.cluster
-        # Each thread arrives once per phase; a second arrival would be counted as that of a thread that is still to come.
-        if (warp.cluster_arrivals[warp.active] > cluster.barrier_phase).any():
+        # A second arrival may be counted as that of a thread that is still to come; whether the first phase is over by then is chance.
+        if warp.cluster_arrivals[warp.active].any():
             raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
         warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
         cluster.barrier_arrived += _participants(warp)

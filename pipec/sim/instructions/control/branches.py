@@ -133,7 +133,7 @@ def nanosleep(d: Decoder) -> Execute:
 
 @instruction("setmaxnreg")
 def setmaxnreg(d: Decoder) -> Execute:
-    d.require("inc", "dec")
+    grows = d.require("inc", "dec") == "inc"
     d.flag("sync")
     d.flag("aligned")
     d.type()
@@ -142,7 +142,7 @@ def setmaxnreg(d: Decoder) -> Execute:
         d.fail(f"register count {count} is not a multiple of 8 in 24..256", "malformed")
 
     def execute(warp: Warp) -> Wait | None:
-        wait = warp.cta.set_registers(warp, count)
+        wait = warp.cta.set_registers(warp, count, grows)
         return wait if wait is None else warp.park(wait)
 
     return execute

@@ -36,7 +36,8 @@ class Collective:
     it stands (PTX ISA 9.7.9.6, 9.7.13.2 and 9.7.13.8-11, since sm_70).
 
     `readers` are its operands, `writers` its destinations (None: one that the program does without). `orders`: whether what the lanes did
-    in memory is in order then, as PTX promises of `bar.warp.sync` alone.
+    in memory is in order then, as PTX promises of `bar.warp.sync` alone. `undefined`: from the same as `compute`, the lanes whose first
+    result PTX leaves open.
     """
 
     opcode: str
@@ -46,6 +47,7 @@ class Collective:
     compute: Compute = lambda taking, masks: ()
     writers: Sequence[Writer | None] = ()
     orders: bool = False
+    undefined: Callable[..., LaneMask] | None = None
 
     def execute(self, warp: Warp) -> Outcome:
         if not warp.fragment.full or warp.mask is not None:
@@ -131,10 +133,19 @@ class Collective:
         """The lanes `taking` part have met; each of the `places` writes the results of its lanes."""
         warp.meets(self.orders)
         results, saved = self.compute(taking, masks, *inputs), (warp.active, warp.mask)
+        if self.undefined is not None and (lost := self.undefined(taking, masks, *inputs)).any():
+            results = (self._unknown(warp, results[0], lost), *results[1:])
         for place, lanes in places:
             warp.active = warp.mask = lanes
             place._write(warp, results)
         warp.active, warp.mask = saved
+
+    def _unknown(self, warp: Warp, values: LaneValues, lost: LaneMask) -> LaneValues:
+        """The results of the lanes `lost` are anything: like memory that nothing has written (`sim.unwritten`)."""
+        machine = warp.cta.machine
+        message = f"{self.opcode} gives lanes 0x{mask_bits(lost):08x} the value of lanes that do not take part"
+        machine.unwritten(SimulationError("uninitialised", message))
+        return np.where(lost, np.uint32(machine.schedule.filling * 0x01010101), values) if machine.schedule.filling else values
 
 
 _EVERYBODY = np.uint32(0xFFFFFFFF)
@@ -156,12 +167,18 @@ _BITS = np.uint32(1) << _LANE
 
 
 def _collective(
-    d: Decoder, members: int, readers: Sequence[Reader], compute: Compute, writers: Sequence[Writer | None], orders: bool = False
+    d: Decoder,
+    members: int,
+    readers: Sequence[Reader],
+    compute: Compute,
+    writers: Sequence[Writer | None],
+    orders: bool = False,
+    undefined: Callable[..., LaneMask] | None = None,
 ) -> Execute:
     """`members`: which operand is the mask."""
     all_lanes = isinstance(d.operand(members), Immediate) and d.integer(members) & 0xFFFFFFFF == 0xFFFFFFFF
     mask = d.source(members, TYPES["b32"])
-    return Collective(d.item.opcode, mask, all_lanes, readers, compute, writers, orders).execute
+    return Collective(d.item.opcode, mask, all_lanes, readers, compute, writers, orders, undefined).execute
 
 
 @instruction("bar.warp.sync")
@@ -239,6 +256,12 @@ def shuffle(d: Decoder) -> Execute:
     b, c = d.sources(2, 3, type_=TYPES["b32"])
     known: dict[tuple[bytes, bytes], tuple[Addresses, LaneMask]] = {}  # most lanes always read from the same ones
 
+    def undefined(active: LaneMask, masks: LaneValues, values: LaneValues, amounts: LaneValues, limits: LaneValues) -> LaneMask:
+        """Who reads from a lane that does not execute this, or that the mask does not name (PTX ISA 9.7.9.6)."""
+        source, inside = _shuffle_sources(mode, amounts.astype(np.int64) & 31, limits.astype(np.int64))
+        lost: LaneMask = active & inside & ~(active[source] & (masks >> source.astype(np.uint32) & np.uint32(1)).astype(bool))
+        return lost
+
     def compute(
         active: LaneMask, masks: LaneValues, values: LaneValues, amounts: LaneValues, limits: LaneValues
     ) -> tuple[LaneValues, ...]:
@@ -254,7 +277,7 @@ def shuffle(d: Decoder) -> Execute:
         source, inside = found
         return values[source], inside
 
-    return _collective(d, 4, (value, b, c), compute, (write, write_predicate))
+    return _collective(d, 4, (value, b, c), compute, (write, write_predicate), undefined=undefined)
 
 
 def _shuffle_sources(mode: str, b: Addresses, c: Addresses) -> tuple[Addresses, LaneMask]:

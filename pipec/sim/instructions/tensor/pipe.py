@@ -15,6 +15,7 @@ from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.memory.tensor import TensorState
 from ...machine.program import Execute
 from ...machine.races.clocks import Knowledge, join, learned, merged
+from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
 from ...ptx.tree import Address, Vector
 from ...ptx.types import TYPES
@@ -254,7 +255,8 @@ def commit(d: Decoder) -> Execute:
             address = int(barrier(warp)[lane])
             chosen = int(mask(warp)[lane]) if mask else None
             targets = destinations(warp, address, address, chosen, pair=False)
-            run = functools.partial(_arrive_all, cta, targets, address, _told(warp))
+            told = _told(warp)
+            run = functools.partial(_arrive_all, cta, targets, address, told, _arrival(warp, told))
             cta.trace("commit_issued", warp=warp.index, barrier=address & OFFSET_MASK)
             for target in targets:
                 state_of(target.cta).order.handed_over(address & OFFSET_MASK)
@@ -272,7 +274,14 @@ def _told(warp: Warp) -> Knowledge:
     return told._replace(tensor=join(told.tensor, told.order))
 
 
-def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowledge) -> None:
+def _arrival(warp: Warp, told: Knowledge) -> Access:
+    pipe = warp.thread.agent("pipe")
+    return Access(
+        "tcgen05.commit", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=((pipe, told.order.get(pipe, 0)),)
+    )
+
+
+def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowledge, arrival: Access) -> None:
     for target in targets:
         owner = target.cta
         if owner.exited:
@@ -280,4 +289,6 @@ def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowle
         barrier = owner.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
         owner.trace("mma_committed", barrier=barrier.offset, issuer=cta.rank)
         barrier.gathers = merged(barrier.gathers, told)
+        if owner is not cta:
+            barrier.remote[arrival.thread.number] = arrival
         owner.after_barrier_operation(barrier, barrier.state.arrive(1))

@@ -27,6 +27,7 @@ from .signals import Signal
 from .sums import Sums
 from .thread import Thread
 
+_NOW = 1 << 62  # later than any time of a warp
 _FEW = 4  # sets of accesses that are looked at one by one
 _SIGNALS = 4  # places of one read-modify-write that others may be waiting at
 
@@ -68,7 +69,7 @@ class Races:
         self.preceding = 0
         self._early: Callable[[Access], None] | None = None
         self.lanes = True  # whether races among the lanes of a warp are looked for
-        self.raced = 0
+        self.raced = self.forgiven = 0
         self.sets = Ledger()
         self.layouts, self.sums = Layouts(self.sets, misread), Sums(misread)
         self.shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
@@ -123,9 +124,10 @@ class Races:
         writers, readers = shadow.of(size)
         marks = shadow.marks(size)
         found, loaded = marks.standing(index)
+        forgiven_before = self.forgiven
         if not found <= thread.after_writers:
             self._after_writers(thread, access, shadow, size, index, found, same)
-        before = readers[index].copy() if scope is None and shadow.kind == "global" else None
+        before = readers[index].copy() if scope is None and shadow.kind != "tensor" else None
         if scope is None and self.lanes:
             if stored := self.sets.of_lanes(thread, found):
                 self._among_lanes(thread, access, shadow, size, index, writers, stored)
@@ -137,9 +139,14 @@ class Races:
             # rest. What may have to be held against others all the same is kept apart.
             if before is not None and (found != {NOBODY} or before.any()):
                 keep_replaced(self.sets, access, shadow, index, size, before, thread.knowledge.order)
-            number = self.sets.alone(access)
-            marks.written(index, number)
-            self.sets.touched(thread, (number,))
+            if self.forgiven == forgiven_before:
+                number = self.sets.alone(access)
+                marks.written(index, number)
+                self.sets.touched(thread, (number,))
+            else:
+                # Who comes after this store need not come after the one that it may meet, which may come late and undo what he does.
+                readers[index] = NOBODY
+                self.sets.touched(thread, self._add(thread, access, writers, index))
             if self.sets.full:
                 self._collect()
         else:
@@ -319,8 +326,10 @@ class Races:
         same: Same | None = None,
     ) -> set[int]:
         """Complains of what is not ordered before `access`; returns the sets of which everything is."""
+        # Of an operation that was issued before: what its own warp has done since is not in order with it.
+        issued = _NOW if knowledge is None else access.time
         knowledge, ordered = knowledge or thread.knowledge, set[int]()
-        if len(found) > _FEW and all_over(self.sets, thread, knowledge, access, shadow, found):
+        if len(found) > _FEW and all_over(self.sets, thread, knowledge, access, shadow, found, issued):
             return found
         # What most accesses are: told apart here, since operations ask this of every piece of a ring again and again.
         plainly = shadow.kind != "tensor" and access.proxy == "generic" and knowledge.values is knowledge.order
@@ -335,7 +344,8 @@ class Races:
                 if old.scope is not None and together(old, access):
                     clean = False
                     continue
-                missing = missing_between(thread, knowledge, old, access, shadow)
+                since = old.time > issued and old.thread is thread and old.ends is None
+                missing = "wait" if since else missing_between(thread, knowledge, old, access, shadow)
                 if missing is None:
                     continue
                 clean = False
@@ -352,7 +362,8 @@ class Races:
                 if missing == "values" and self._in_own_memory(thread, old, access, shadow):
                     continue
                 if forgiven(old, access, shadow, cells, index, number, same, self.practised):
-                    if old.writes and shadow.kind == "global":
+                    self.forgiven += 1
+                    if old.writes and shadow.kind != "tensor":
                         self._check_replaced(thread, knowledge, access, shadow, size, index, cells[index] == number)
                     continue
                 self.raced += 1

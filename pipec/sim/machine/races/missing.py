@@ -28,6 +28,7 @@ Missing = Literal[
     "tcgen05.commit",
     "before",
     "after",
+    "stale",
 ]
 
 DEALLOCATION = "tcgen05.dealloc"
@@ -64,9 +65,11 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
     return None
 
 
-def all_over(sets: Ledger, thread: Thread, knowledge: Knowledge, new: Access, shadow: Shadow, numbers: Iterable[int]) -> bool:
+def all_over(
+    sets: Ledger, thread: Thread, knowledge: Knowledge, new: Access, shadow: Shadow, numbers: Iterable[int], issued: int
+) -> bool:
     """Whether nothing is missing between `new` and any access of some sets, as far as that shows at once: so it is with most, and a tile
-    that threads wrote has a hundred of them."""
+    that threads wrote has a hundred of them. `issued`: up to when accesses of `thread` itself come before it."""
     order, values, reached = knowledge.order, knowledge.values, thread.actors.reached
     if shadow.kind == "tensor" or new.scope is not None:
         return False
@@ -81,12 +84,16 @@ def all_over(sets: Ledger, thread: Thread, knowledge: Knowledge, new: Access, sh
                     return False
     own = thread.who_number
     for who, time in read.items():
-        if who != own and not reached(order, sets.actor(who), time):
+        if time > issued if who == own else not reached(order, sets.actor(who), time):
             return False
     fenced = None if new.proxy != "async" else knowledge.shared if shadow.kind == "shared" else knowledge.global_
     for who, time in written.items():
         actor = sets.actor(who)
-        if who != own and not (reached(order, actor, time) and (values is order or reached(values, actor, time))):
+        if (
+            time > issued
+            if who == own
+            else not (reached(order, actor, time) and (values is order or reached(values, actor, time)))
+        ):
             return False
         if fenced is not None and not reached(fenced, actor, time):
             return False

@@ -36,6 +36,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "tcgen05.wait::st": ("race", "no tcgen05.wait::st stands between them"),
     "tcgen05.commit": ("race", "no wait for a tcgen05.commit stands between them"),
     "before": ("fence", "no tcgen05.fence::before_thread_sync stands before what orders them"),
+    "stale": ("stale", "the cache of ld.global.nc is for what no thread writes while the kernel runs"),
     "after": ("fence", "no tcgen05.fence::after_thread_sync stands behind what orders them"),
 }
 

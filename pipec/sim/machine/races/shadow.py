@@ -2,7 +2,8 @@
 
 A place is some bytes (or 16 lanes by one column of tensor memory). For each the shadow has a number for the set of accesses that
 wrote it last, and one for those that read it since. Sets are made once and shared, so that a tile is marked by one assignment.
-Of global memory it also has what the last store replaced: where a race with that store is none, one with what was before it may be.
+Of memory that threads store to it also has what the last store replaced: where a race with that store is none, one with what was before
+it may be.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Shadow:
             self.granule = min(self.granule, size)
             count = -(-self.size // 128) * 128 // self.granule
             self.writes, self.reads = np.zeros(count, np.int32), np.zeros(count, np.int32)
-            self.replaced = np.zeros(count if self.kind == "global" else 0, np.int32)
+            self.replaced = np.zeros(0 if self.kind == "tensor" else count, np.int32)
         # Rare: something touches single bytes of a memory that was marked in words.
         if size < self.granule:
             times = self.granule // size
@@ -74,7 +75,7 @@ class Shadow:
         return found
 
     def replaced_by(self, size: int) -> Cells:
-        """By pieces as `of`: what the last store has replaced. Of memory that is not global nothing is kept."""
+        """By pieces as `of`: what the last store has replaced. Of tensor memory nothing is kept."""
         writers, _ = self.of(size)
         return self.replaced.reshape(-1, *writers.shape[1:])
 

@@ -242,6 +242,10 @@ class Thread:
             words[_TOUCHED] = 0
         return words[_TIME] - 1
 
+    def step(self) -> None:
+        """What it does from now on is later than all that it has done."""
+        self._advance()
+
     def arrive(self) -> Arrival:
         """The same as `publish`, for `gather`."""
         return Arrival(self.knowledge, self.number, self._advance())

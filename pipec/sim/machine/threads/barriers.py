@@ -97,6 +97,7 @@ class TrackedBarrier:
     made: Access
     announced: bool = False
     waiting: list[Fragment] = field(default_factory=list)
+    remote: dict[int, Access] = field(default_factory=dict)  # the last arrivals of warps of other CTAs, by their numbers
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING
 

@@ -26,6 +26,7 @@ from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
 from .divergence import ALL_LANES, Fragment, Wait
 from .groups import Operation, uncommitted, unwaited
+from .leaving import check_left
 from .roles import role_of, who
 from .state import WarpState
 
@@ -205,13 +206,17 @@ class Cta(AddressSpaces):
 
     # ---- registers
 
-    def set_registers(self, warp: Warp, count: int) -> Wait | None:
-        """setmaxnreg: takes registers from the CTA's pool, what the launch gave its threads (`.maxnreg`), or gives them back.
+    def set_registers(self, warp: Warp, count: int, grows: bool) -> Wait | None:
+        """setmaxnreg: takes registers from the CTA's pool, what the launch gave its threads, or gives them back.
 
-        Returns what to wait for while the pool is too small (PTX ISA 9.7.20.5). Without `.maxnreg` nobody knows the pool.
+        Returns what to wait for while the pool is too small (PTX ISA 9.7.20.5).
         """
-        (launch,) = self.image.function.directives.get("maxnreg") or (None,)
+        launch = self.image.launch_registers
         if launch is not None:
+            own = self.register_counts.get(warp.index, launch)
+            if (count < own) if grows else (count > own):
+                direction = "inc" if grows else "dec"
+                raise SimulationError("undefined", f"setmaxnreg.{direction} to {count} registers by a warp that has {own}")
             others = sum(self.register_counts.get(one.index, launch) for one in self.warps if one is not warp)
             # The pool belongs to the CTA: what one warp gives back another may take, whatever the order.
             free = launch * len(self.warps) - others
@@ -359,6 +364,8 @@ class Cluster:
                 cta.settle_named(barrier)
         if self.barrier_arrived:
             self.settle_barrier()
+        if self.several and not cta.live_threads and self.machine.watching and self.machine.findings.wanted("peer"):
+            check_left(cta)
 
     def check_end(self) -> None:
         """What must hold when all has ended: no barrier with open bytes, no tensor memory that was not given back."""
