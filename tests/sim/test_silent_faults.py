@@ -139,3 +139,18 @@ def test_what_a_shuffle_makes_of_absent_lanes_may_be_left_unused() -> None:
     """As where half a warp adds up and the first lane alone has the sum."""
     steps = "".join(f"shfl.sync.down.b32 %r1, %r2, {step}, 31, 0xffff; add.u32 %r2, %r2, %r1;\n" for step in (8, 4, 2, 1))
     assert one(HALF + steps + "@%leader st.global.u32 [%mine], %r2;\n").run().findings == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "@%first mbarrier.init.shared::cta.b64 [%bar], 1; @%first " + bulk_load("%tile", "%array", -2147483648, "%bar"),
+        "@%first cp.async.bulk.global.shared::cta.bulk_group [%array], [%tile], 0x7FFFFFF0;",
+        "st.bulk.shared::cta [%tile], 0x1000000000000000, 0;",
+    ],
+)
+def test_a_size_of_any_bits_is_refused_at_once(body: str) -> None:
+    """Nobody counts as many bytes."""
+    with pytest.raises(SimulationError, match="shared memory has at most") as caught:
+        one(body, target="sm_100a").run()
+    assert caught.value.kind == "out_of_bounds"

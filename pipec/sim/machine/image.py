@@ -28,7 +28,7 @@ _MAXIMUM_LOCAL = 512 << 10
 _REGISTER_FILE, _MOST_REGISTERS = 64 << 10, 256  # of a multiprocessor; of a thread, in units of 8
 _STACK = 64 << 10  # bytes of each thread, where it allocates any
 # Loads and stores by all lanes of a warp, of which it has something (`compiled.access`).
-_LOADS, _STORES = frozenset({"ld", "ldu"}), frozenset({"st"})
+_LOADS, _STORES = frozenset({"ld", "ldu", "multimem"}), frozenset({"st"})
 # Those of matrices by a warp as a whole, whose lanes are not told apart.
 MATRICES = frozenset({"ldmatrix", "stmatrix"})
 

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ...errors import SimulationError
+from ...machine.memory.spaces import SHARED_LIMIT
 from ...machine.program import Execute
 from ...machine.races.ledger import Access
 from ...machine.threads.cta import Warp
@@ -72,6 +73,9 @@ def _checked_size(size: int, *addresses: int) -> int:
     for address in addresses:
         if address % 16:
             raise SimulationError("misaligned", f"bulk copy address 0x{address:x} is not a multiple of 16")
+    # Before anybody counts the bytes: a size that was worked out wrong may be any of 32 bits.
+    if size > SHARED_LIMIT:
+        raise SimulationError("out_of_bounds", f"bulk copy of {size} bytes: shared memory has at most {SHARED_LIMIT}")
     return size // 16 * 16
 
 

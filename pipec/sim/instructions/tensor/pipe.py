@@ -21,7 +21,7 @@ from ...ptx.tree import Address, Vector
 from ...ptx.types import TYPES
 from ...units.tcgen05.copy import copy
 from ...units.tcgen05.descriptors import KINDS, MmaKind
-from ...units.tcgen05.footprint import copy_footprint, mma_footprint
+from ...units.tcgen05.footprint import copy_footprint, mma_footprint, shift_footprint
 from ...units.tcgen05.memory import TensorMemory
 from ...units.tcgen05.mma import mma
 from ..asynchronous.operations import AsyncView
@@ -235,7 +235,24 @@ def _copy(
 
 @instruction("tcgen05.shift")
 def shift(d: Decoder) -> Execute:
-    d.fail("tcgen05.shift is not simulated: its direction is not documented in text")
+    group = group_of(d)
+    d.require("down")
+    address = d.address(0)
+
+    def execute(warp: Warp) -> None:
+        state_of(warp.cta, group)
+        ctas = group_ctas(warp.cta, group)
+        for lane in warp.lanes():
+            where = int(address(warp)[lane]) & 0xFFFFFFFF
+            run = functools.partial(_shift, [state_of(member, group).memory for member in ctas], where)
+            issue(warp, ctas, run, MMA_SLOTS // 4, shift_footprint(where), "tcgen05.shift")
+
+    return execute
+
+
+def _shift(memories: list[TensorMemory], where: int) -> None:
+    for memory in memories:
+        memory.shift(where)
 
 
 @instruction("tcgen05.commit")

@@ -18,6 +18,7 @@ from ..image import Image
 from ..machine import Machine, TraceKind, Triple
 from ..memory.spaces import RANK_SHIFT, SHARED_BASE, SharedMemory
 from ..memory.tensor import TensorState
+from ..races.afterwards import not_past
 from ..races.clocks import UNKNOWING
 from ..races.missing import Missing
 from ..races.thread import Thread
@@ -26,7 +27,7 @@ from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
 from .divergence import ALL_LANES, Fragment, Wait
 from .groups import Operation, uncommitted, unwaited
-from .leaving import check_left
+from .leaving import complain_of_what_is_left, unseen_arrivals
 from .roles import role_of, who
 from .state import WarpState
 
@@ -365,7 +366,13 @@ class Cluster:
         if self.barrier_arrived:
             self.settle_barrier()
         if self.several and not cta.live_threads and self.machine.watching and self.machine.findings.wanted("peer"):
-            check_left(cta)
+            self._check_left(cta)
+
+    def _check_left(self, cta: Cta) -> None:
+        clocks = [warp.thread.knowledge.order for warp in cta.warps]
+        accesses = not_past(self.machine.races, cta.shared.shadow, cta.name, clocks)
+        left = [*unseen_arrivals(cta.mbarriers.values(), clocks), *accesses]
+        complain_of_what_is_left(self.machine, self.image, cta.name, left)
 
     def check_end(self) -> None:
         """What must hold when all has ended: no barrier with open bytes, no tensor memory that was not given back."""

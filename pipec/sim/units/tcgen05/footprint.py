@@ -26,7 +26,7 @@ from .descriptors import (
     decode_matrix_descriptor,
 )
 from .fragments import fragment_map
-from .memory import COLUMNS, LANES, split_address
+from .memory import COLUMNS, LANES, SHIFTED, split_address
 from .operands import operand_offsets
 from .placement import a_cells, d_cells, data_path_name, metadata_cells, scale_cells
 
@@ -116,6 +116,13 @@ def copy_footprint(shape: str, multicast: str | None, address: int, matrix: int)
     # Without a swizzle, rows may lie in any way that threads have put them in.
     operands = (source,) if layout.layout != "none" and row.row_bytes == _STEP else ()
     return Footprint(np.unique(offsets >> 4), _NOWHERE, places(cells, *split_address(address)), operands, product)
+
+
+@lru_cache(maxsize=256)
+def shift_footprint(address: int) -> Footprint:
+    """What one tcgen05.shift reads and writes in each CTA."""
+    lane, column = split_address(address)
+    return Footprint(_NOWHERE, places(SHIFTED, lane + 1, column), places(SHIFTED, lane, column))
 
 
 @lru_cache(maxsize=256)

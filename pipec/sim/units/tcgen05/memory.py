@@ -117,6 +117,13 @@ class TensorMemory:
         """Write uint32 `values` at the broadcast of absolute `lanes` and `columns`."""
         self.write(CellMap.of(lanes, columns), 0, 0, values, what)
 
+    def shift(self, address: int) -> None:
+        """tcgen05.shift: of 32 lanes by 8 columns, each row takes the place of the one before it; the last one stays."""
+        lane, column = split_address(address)
+        if lane % WARP_LANES:
+            raise UnitError("illegal", f"tcgen05.shift at lane {lane}, must be a multiple of {WARP_LANES}")
+        self.write(SHIFTED, lane, column, self.read(SHIFTED, lane + 1, column, "tcgen05.shift"), "tcgen05.shift")
+
     def load(
         self, shape: str, count: int, address: int, warp_in_cta: int, pack16: bool = False, half_offset: int = 0
     ) -> np.ndarray:
@@ -183,6 +190,10 @@ class TensorMemory:
         self.allocated[base : base + columns] = allocated
         # Contents after an allocation are undefined.
         self._written_grid[:, base : base + columns] = False
+
+
+# The rows that tcgen05.shift writes: shape .31x256b (PTX ISA 9.7.16.2.3).
+SHIFTED = CellMap.of(np.arange(WARP_LANES - 1, dtype=np.int64)[:, None], np.arange(8, dtype=np.int64)[None, :])
 
 
 @lru_cache(maxsize=256)
