@@ -157,6 +157,41 @@ def _half(one: Instruction) -> Iterator[Change]:
     yield "half the columns", one.computed(1, "b32", "shr.u32 %own, %own, 1;")
 
 
+def _source_alone(one: Instruction) -> Iterator[Change]:
+    if "bulk" in one.opcode and not one.opcode.endswith(".read"):
+        yield "of the source alone", str(replace(one, opcode=f"{one.opcode}.read"))
+
+
+def _other_memory(one: Instruction) -> Iterator[Change]:
+    """The proxy fence is for memory of the other kind."""
+    if one.opcode.startswith("fence.proxy.async"):
+        other = "shared::cta" if one.opcode.endswith(".global") else "global"
+        yield "other memory", f"{one.guard}fence.proxy.async.{other};"
+
+
+def _fewer_warps(one: Instruction) -> Iterator[Change]:
+    if len(one.operands) > 1 and one.operands[1].isdigit():
+        yield "a warp less", str(one.replaced(1, str(int(one.operands[1]) - 32)))
+
+
+def _registers(one: Instruction) -> Iterator[Change]:
+    if ".inc" in one.opcode and one.operands[0] != "256":
+        yield "8 more", str(one.replaced(0, str(int(one.operands[0]) + 8)))
+    if ".dec" in one.opcode:
+        yield from _removed(one)
+
+
+def _everybody(one: Instruction) -> Iterator[Change]:
+    """Every lane takes itself for the one that was elected."""
+    _, _, elected = one.operands[0].partition("|")
+    yield "all lanes", f"{one} {one.guard}setp.eq.u32 {elected.strip()}, 0, 0;"
+
+
+def _kept_phase(one: Instruction) -> Iterator[Change]:
+    if one.operands[-1] == "1":
+        yield "kept", f"{one.guard}mov.b32 {one.operands[0]}, {one.operands[1]};"
+
+
 _RULES: tuple[tuple[str, str, tuple[Changes, ...]], ...] = (
     ("wait for an mbarrier", r"mbarrier\.(try|test)_wait", (_not_waited, _parity, _next_barrier)),
     ("announced bytes", r"mbarrier\.(arrive\.)?expect_tx", (_count(-1, -16, 16), _removed, _doubled)),
@@ -164,14 +199,17 @@ _RULES: tuple[tuple[str, str, tuple[Changes, ...]], ...] = (
     ("initialisation", r"mbarrier\.init", (_count(1, -1, 1), _removed)),
     ("commit", r"tcgen05\.commit", (_removed, _doubled, _next_barrier)),
     ("commit", r"(wgmma|cp\.async(\.bulk)?)\.commit_group", (_removed,)),
-    ("wait of a group", r"(wgmma|cp\.async(\.bulk)?)\.wait_(group|all)", (_removed, _more_groups)),
+    ("wait of a group", r"(wgmma|cp\.async(\.bulk)?)\.wait_(group|all)", (_removed, _more_groups, _source_alone)),
     ("wait of tensor memory", r"tcgen05\.wait", (_removed,)),
-    ("proxy fence", r"fence\.proxy", (_removed,)),
+    ("proxy fence", r"fence\.proxy", (_removed, _other_memory)),
     ("fence of barriers", r"fence\.mbarrier_init", (_removed,)),
     ("fence of tensor memory", r"tcgen05\.fence", (_removed,)),
     ("fence of wgmma", r"wgmma\.fence", (_removed,)),
     ("fence of memory", r"fence\.(acq_rel|sc|acquire|release)|membar", (_removed,)),
-    ("barrier of the CTA", r"(bar|barrier)(\.cta)?\.(sync|arrive)", (_removed,)),
+    ("barrier of the CTA", r"(bar|barrier)(\.cta)?\.(sync|arrive)", (_removed, _fewer_warps)),
+    ("election", r"elect\.sync", (_everybody,)),
+    ("parity", r"xor\.b32", (_kept_phase,)),
+    ("registers", r"setmaxnreg", (_registers,)),
     ("barrier of the warp", r"bar\.warp\.sync", (_removed,)),
     ("scope and order", r"(mbarrier|fence|barrier\.cluster|ld|st|atom|red)\.", (_narrower,)),
     ("matrix descriptor", r"tcgen05\.(mma|cp)\.|wgmma\.mma_async", (_descriptor,)),

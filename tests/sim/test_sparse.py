@@ -99,3 +99,16 @@ def test_mma_sp_counts_half_of_k():
 def test_bad_uses_of_mma_sp(metadata, selector, words):
     with pytest.raises(SimulationError, match=words):
         launch(HEAD + SP.format(metadata=metadata, selector=selector), block=32, arguments=[np.zeros(32, np.float32)])
+
+
+@pytest.mark.parametrize("elected", [True, False])
+def test_an_mma_by_all_lanes_adds_up_as_often(elected: bool) -> None:
+    multiply = f"tcgen05.mma.cta_group::1.kind::f16 [%r6], %d1, %d1, {SIXTEEN}, %p1;"
+    added = f"{multiply} setp.eq.u32 %p1, 0, 0; {'@!%p2 ' if elected else ''}{multiply}"
+    text = PTX.replace("@%p2 bra issued", "@%p3 bra issued").replace("tcgen05.commit", "@!%p2 tcgen05.commit")
+    registers = ",".join(f"%r{20 + number}" for number in range(16))
+    text = text.format(metadata=0, mask=0, multiply=added, loaded=registers, stores="st.global.b32 [%d4], %r20;")
+    out = np.zeros((128, 16), np.float32)
+    found = launch(text, arguments=[out]).findings
+    assert (out[:, 0] == (32 if elected else 33 * 16)).all()
+    assert [finding.check for finding in found] == ([] if elected else ["steps"])

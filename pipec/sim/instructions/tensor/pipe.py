@@ -58,6 +58,7 @@ def multiply(d: Decoder) -> Execute:
         cta = warp.cta
         state_of(cta, group)
         ctas = group_ctas(cta, group)
+        added: set[tuple[int, ...]] = set()
         for lane in warp.lanes():
             views = [AsyncView(member, "tcgen05.mma") for member in ctas]
             memories = [state_of(member, group).memory for member in ctas]
@@ -65,6 +66,9 @@ def multiply(d: Decoder) -> Execute:
             d_address = int(address(warp)[lane]) & 0xFFFFFFFF
             values = rest.values(warp, lane)
             metadata_address = int(metadata(warp)[lane]) & 0xFFFFFFFF if metadata else None
+            if values.accumulate and (d_address, *words) in added:
+                _complain_of_lanes(warp)
+            added.add((d_address, *words))
             if collector is not None:
                 collector.check(state_of(ctas[0]), words[1] if collector.buffer == "a" else words[2])
             # What is read and written is worked out at the issue, for race detection; the arithmetic is done when the pipe gets to it.
@@ -138,6 +142,12 @@ class _Collector:
             state.collectors[self.buffer] = operand
         elif self.usage == "lastuse":
             del state.collectors[self.buffer]
+
+
+def _complain_of_lanes(warp: Warp) -> None:
+    """One thread issues an MMA; each further lane adds the same product once more."""
+    message = "several lanes of a warp issue the same tcgen05.mma, and each of them adds the product: one thread is to be elected"
+    warp.cta.machine.findings.add("steps", ("lanes", warp.fragment.pc), warp.here(SimulationError("layout", message)))
 
 
 def _unsigned(value: int, in_tmem: bool) -> int:
