@@ -19,7 +19,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +33,7 @@ from mutation.ptx import Mutant, mutants, trapped
 import pipec.sim
 from benchmarks.common import surroundings
 from benchmarks.schedules import Launch, oracle
+from pipec.record import replace
 from pipec.sim import Options, SimulationError, TensorMap, TensorMapArgument
 
 RESULTS = ROOT / "benchmarks" / "results" / "foreign_faults.json"

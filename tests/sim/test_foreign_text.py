@@ -328,3 +328,38 @@ def test_pairs_of_short_integers_wrap_apart():
 def test_space_in_front_of_a_modifier():
     out, _ = run("add .s32 %tid, %tid, 1; st.global .cg\n.b32 [%out], %tid;")
     assert (out == LANE + 1).all()
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "ld.shared.u32 %r1, [%r2+99999999999999999999];",
+        "ld.shared.u32 %r1, [nothing];",
+        "st.shared.u8 [%r2], 1e9;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %d1, %d2, %p1, 1, 1, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3}, %d1, %d2, %p1, 1, 1, 0, 0;",
+        "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {};",
+        "tcgen05.ld.sync.aligned.16x256b.x1.b32 {%r1, %r2}, [%r3];",
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r1], {%r2, %r3, %r4};",
+        "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r2, %r3, %r4}, [%r1];",
+    ],
+)
+def test_operands_that_do_not_fit_are_the_fault_of_the_text(instruction: str) -> None:
+    text = (
+        ".version 9.0\n.target sm_100a\n.address_size 64\n.entry k() {\n"
+        ".reg .pred %p<4>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %d<4>;\n"
+        f"{instruction}\nret; }}"
+    )
+    with pytest.raises(SimulationError) as caught:
+        launch(text, block=32)
+    assert (caught.value.kind, caught.value.ptx_line) == ("malformed", 6), caught.value
+
+
+def test_any_number_may_be_the_address_of_an_mbarrier() -> None:
+    text = """.version 8.0
+        .target sm_90a
+        .address_size 64
+        .entry k() { .reg .b64 %d<4>; .reg .b32 %r<4>; mov.b32 %r1, -1; mbarrier.arrive.shared::cta.b64 %d1, [%r1]; ret; }"""
+    with pytest.raises(SimulationError) as caught:
+        launch(text, block=32)
+    assert caught.value.kind != "internal"

@@ -104,9 +104,22 @@ def decode(item: Instruction, image: Image) -> Decoded:
 
 def _refused(item: Instruction, error: Exception) -> SimulationError:
     """An operand of another form than the meaning asked for is the text's fault; everything else is one of ours, and said to be."""
+    if isinstance(error, KeyError) and error.args and error.args[0] in _symbols(item.operands):
+        return SimulationError(
+            "malformed", f"`{item.opcode}` names `{error.args[0]}`, which is nothing that it could be", item.line
+        )
+    if isinstance(error, ValueError) and "values to unpack" in str(error):
+        return SimulationError(
+            "malformed", f"`{item.opcode}` has {len(item.operands)} operands, which are too few or too many", item.line
+        )
     if isinstance(error, AttributeError) and isinstance(error.obj, OPERANDS):
         return SimulationError("malformed", f"`{item.opcode}` has an operand of a form that does not fit", item.line)
     return SimulationError("internal", f"reading `{item.opcode}`: {type(error).__name__}: {error}", item.line)
+
+
+def _symbols(operands: tuple[Operand, ...]) -> set[str]:
+    bases = [one.base if isinstance(one, Address) else one for one in operands]
+    return {one.name for one in bases if isinstance(one, Symbol)}
 
 
 # Elements that only matrices have, or that are packed.

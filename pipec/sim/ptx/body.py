@@ -242,6 +242,9 @@ class Body:
             offset = self.offset()
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), offset + base.offset
+        offset = _signed(offset)
+        if isinstance(base, int):
+            base, offset = _signed(base + offset), 0
         if cursor.accept(","):
             cursor.expect("{")
             coordinates = self.listed("}")
@@ -278,6 +281,11 @@ class Body:
                     return self.declare(scope, text, type_name, lanes)
             scope = self.function.scope_parents[scope]
         return None
+
+
+def _signed(value: int) -> int:
+    """Addresses are added in 64 bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 _STATEMENTS: dict[str, Callable[[Body], None]] = {

@@ -49,7 +49,7 @@ def literal(tokens: Cursor) -> Immediate:
     negative = tokens.accept("-")
     token = tokens.take()
     if token.kind == "integer":
-        value = integer_value(token.text)
+        value = integer_value(token.text, token.line)
         return Immediate(-value if negative else value)
     if token.kind != "float":
         raise malformed(f"expected a number, found `{token.text}`", token.line)
@@ -130,6 +130,9 @@ def _parenthesised(tokens: Cursor) -> int:
     return value
 
 
+_FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
+
+
 def immediate_bits(operand: Immediate, type_: Type) -> int:
     """The bit pattern of a literal in an operand of `type_`."""
     bits = type_.bits
@@ -141,5 +144,7 @@ def immediate_bits(operand: Immediate, type_: Type) -> int:
         value = np.uint64(operand.value).view(np.float64)
     else:
         value = np.float64(np.uint32(operand.value).view(np.float32))
-    narrow = np.asarray(value, {16: np.float16, 32: np.float32, 64: np.float64}[bits])
+    if bits not in _FLOATS:
+        raise malformed(f"a floating-point number does not fit {bits} bits", 0)
+    narrow = np.asarray(value, _FLOATS[bits])
     return int(narrow.view(unsigned(bits).dtype))

@@ -50,7 +50,7 @@ class Cursor:
         token = self.take()
         if token.kind != "integer":
             raise malformed(f"expected an integer, found `{token.text}`", token.line)
-        return sign * integer_value(token.text)
+        return sign * integer_value(token.text, token.line)
 
     def integers(self) -> tuple[int, ...]:
         """Comma separated integers; none at all is allowed (directives without arguments)."""

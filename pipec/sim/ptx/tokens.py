@@ -70,9 +70,15 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def integer_value(text: str) -> int:
-    """Of a token of kind "integer"; a leading zero means octal."""
-    text = text.rstrip("U")
+def integer_value(text: str, line: int) -> int:
+    """Of a token of kind "integer"; a leading zero means octal. SimulationError where it has more than 64 bits (PTX ISA 4.5.1)."""
+    value = _integer(text.rstrip("U"))
+    if value >> 64:
+        raise malformed(f"the number `{text}` has more than 64 bits", line)
+    return value
+
+
+def _integer(text: str) -> int:
     if text[:2] in ("0x", "0X"):
         return int(text, 16)
     if text[:2] in ("0b", "0B"):

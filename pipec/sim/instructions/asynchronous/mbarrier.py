@@ -127,7 +127,8 @@ def _arriving(
     def execute(warp: Warp) -> None:
         asked = _asked(warp, read(warp), value(warp) if value else None)
         tokens = np.zeros(LANES, np.uint64) if write else None
-        last, flipped, cta = -1, False, warp.cta
+        last: int | None = None  # no address: any number may be one
+        flipped, cta = False, warp.cta
         alike = write is None and operation is Mbarrier.arrive and (len(asked) == 1 or len(set(asked)) == 1)
         count = LANES if warp.mask is None else len(asked)
         for lane, (address, given) in zip(warp.lanes(), asked if len(asked) == count else asked * count, strict=True):
@@ -142,7 +143,7 @@ def _arriving(
                 warp.thread.barrier_used = barrier.offset
                 # What holds for one lane holds for the next one at the same barrier; what does not is said of each.
                 ready = cta.check_ready(warp, barrier) and (cta is warp.cta or cta.rank in warp.thread.running)
-                last = address if ready else -1
+                last = address if ready else None
             if tokens is not None:
                 tokens[lane] = barrier.state.token()
             if told is not None and flipped and not another:

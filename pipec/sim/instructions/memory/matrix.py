@@ -138,6 +138,8 @@ def load_matrix(d: Decoder) -> Execute:
         return _load_bytes(d, *of_bytes)
     count, transposed, generic = _form(d)
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    if len(writers) != count:
+        d.fail(f"needs {count} registers", "malformed")
     read = shared_addresses(d, 1, generic)
     places = _flat_places(transposed)
 
@@ -158,6 +160,8 @@ def store_matrix(d: Decoder) -> Execute:
     count, transposed, generic = _form(d)
     places = _flat_places(transposed)
     read, readers = shared_addresses(d, 0, generic), [d.source(item, TYPES["b32"]) for item in d.vector(1)]
+    if len(readers) != count:
+        d.fail(f"needs {count} registers", "malformed")
 
     def execute(warp: Warp) -> None:
         warp.cta.store_matrices(read(warp), [value(warp) for value in readers], places, warp.watched)

@@ -108,12 +108,18 @@ def wait(d: Decoder) -> Execute:
 # ---- registers <-> tensor memory
 
 
-_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
+# Registers of a thread for each repetition.
+_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 
 
 def _shape(d: Decoder) -> tuple[str, int]:
     shape = d.require(*_SHAPES)
     return shape, int(d.require(*(f"x{1 << power}" for power in range(8)))[1:])
+
+
+def _check_registers(d: Decoder, given: int, shape: str, count: int) -> None:
+    if given != _SHAPES[shape] * count:
+        d.fail(f"has {given} registers, .{shape}.x{count} takes {_SHAPES[shape] * count}", "malformed")
 
 
 @instruction("tcgen05.ld")
@@ -122,7 +128,9 @@ def load(d: Decoder) -> Execute:
     shape, count = _shape(d)
     pack = d.flag("pack::16b")
     d.types()
-    write = d.words_into(d.vector(0))
+    items = d.vector(0)
+    _check_registers(d, len(items), shape, count)
+    write = d.words_into(items)
     address = d.address(1)
     half = d.integer(2) if shape == "16x32bx2" else 0
     loading = tuple(registers(d.operand(0)))
@@ -147,7 +155,9 @@ def store(d: Decoder) -> Execute:
     d.types()
     address = d.address(0)
     half = d.integer(1) if shape == "16x32bx2" else 0
-    read = d.words_of(d.vector(2 if shape == "16x32bx2" else 1))
+    items = d.vector(2 if shape == "16x32bx2" else 1)
+    _check_registers(d, len(items), shape, count)
+    read = d.words_of(items)
 
     def execute(warp: Warp) -> None:
         place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.st"))

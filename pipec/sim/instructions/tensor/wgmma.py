@@ -162,12 +162,17 @@ def _decode(d: Decoder) -> _Operands:
     if isinstance(a, Vector) and len(majors) == 1:
         majors = [0, *majors]
     in_registers = isinstance(a, Vector)
+    n, accumulator, left = int(shape[1]), _slots(d, d.operand(0)), _slots(d, a) if in_registers else None
+    # A thread has 1/128 of 64 rows, in registers of 32 bits.
+    for given, wanted in ((accumulator, n // 4 if formats[0] == "f16" else n // 2), (left, 4)):
+        if given is not None and len(given) != wanted:
+            d.fail(f"has {len(given)} registers where it takes {wanted}", "malformed")
     return _Operands(
-        (int(shape[1]), int(shape[2])),
+        (n, int(shape[2])),
         formats,
         saturate,
-        _slots(d, d.operand(0)),
-        _slots(d, a) if in_registers else None,
+        accumulator,
+        left,
         None if in_registers else d.source(1, TYPES["b64"]),
         d.source(2, TYPES["b64"]),
         d.source(3 + sparse, TYPES["pred"]),
