@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
+from typing import TypeGuard
 
 from pipec.verify.inequalities import Inequalities, Inequality, Row, combined, parts_of
 from pipec.verify.terms import (
@@ -198,8 +199,19 @@ class Definitions(Inequalities):
             elif isinstance(known, Choose) and known not in asked and (from_ == -inf or to == inf):
                 down, up = _chosen(known, *(self._between(each, asked | {known}) for each in (known.yes, known.no)))
                 from_, to = max(from_, down), min(to, up)
+            elif _is_quotient(known) and known not in asked:
+                # What is divided may be bounded by now.
+                down, up = self._quotient_between(known, asked | {known})
+                from_, to = max(from_, down), min(to, up)
             low, high = low + times * (from_ if times > 0 else to), high + times * (to if times > 0 else from_)
         return low, high
+
+    def _quotient_between(self, one: Apply, asked: frozenset[Atom]) -> tuple[float, float]:
+        form, divisor = one.arguments
+        if not self._at_hand(add(divisor, Linear(-1))):
+            return -inf, inf
+        down, up = self._between(form, asked)
+        return max(min(down, 0), -1) if self._at_hand(add(form, divisor)) else min(down, 0), max(up, 0)
 
     def _divided_between(self, one: Floor, asked: frozenset[Atom]) -> tuple[float, float]:
         low, high = self._between(one.form, asked)
@@ -341,6 +353,10 @@ class Definitions(Inequalities):
         if not self._at_hand(add(divisor, Linear(-1))):
             return None
         return next((times for times in (1, -1) if self._equal_at_hand(one, add(other, divisor, times))), None)
+
+
+def _is_quotient(one: Atom) -> TypeGuard[Apply]:
+    return isinstance(one, Apply) and one.function == QUOTIENT and len(one.arguments) == 2
 
 
 def _shared(products: Iterable[Product]) -> list[Atom]:

@@ -28,6 +28,7 @@ RIGHT = [
     (LISTED, FOUR, "4 * ceildiv(tiles - block.x, grid.x)"),
     (LISTED, FOUR, "((tiles - 1 - block.x) // grid.x + 1) * 4"),
     (OF_PRODUCT, ONE, "(tiles - block.x + grid.x - 1) // grid.x"),
+    (OF_PRODUCT, ONE, "(tiles - 1 - block.x) // grid.x + 1"),
 ]
 WRONG = [
     (LISTED, ONE, "ceildiv(tiles, grid.x)"),
