@@ -152,6 +152,13 @@ def test_threads_that_set_the_pace_are_named() -> None:
     assert "bound by the threads of `attend`" in said[1].sentence
 
 
+@pytest.mark.parametrize("name", ["gemm_sm90_pingpong", "gemm_sm90_halves", "gemm_sm90_persistent", "gemm_sm90_bias_gelu"])
+def test_engines_are_busy_no_longer_than_a_stage_takes(name: str) -> None:
+    """Also where roles take turns at the stages of one ring, each of which does not use them all."""
+    for loop in example(name, M=4096, N=4096, K=4096).loops:
+        assert all(cycles < 1.02 * loop.period for cycles in loop.engines.values()), (loop.period, loop.engines)
+
+
 def test_what_a_column_decides_is_computed_on_one_side() -> None:
     """Exponentials of seven columns of eight by the special-function units, one of eight by a polynomial."""
     work = example("attention", {"D": 64, "POLYNOMIAL": 2}, H=1, KEPT=1, SEQUENCES=1, S=256, T=128).work

@@ -83,7 +83,8 @@ _AHEAD = 0.1
 
 def _main_loop(block: Block, role: str, loader: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:
     path = tuple(Step(step.reason, step.cycles / count) for step in steps(end, since.time))
-    uses = len(block.marks[role, pipeline])  # by each block, while the engines work for all of them
+    # By each block, while the engines work for all of them; roles that take turns at a ring use a part of what is loaded each.
+    uses = max(len(block.marks[role, pipeline]), len(block.marks[loader, pipeline]))
     engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
     instructions = block.around.instructions[loader] / uses
     return MainLoop(role, loader, pipeline, (end.time - since.time) / count, instructions, engines, path)
