@@ -1,9 +1,9 @@
 """Holds `pipec predict` to measurements: main loops on one multiprocessor of a B200, and tiles of pipec's GEMMs on an H200.
 
-    python benchmarks/predict.py [--every N]
+    python benchmarks/predict.py [--every N] [--only GROUP ...]
 
-Writes benchmarks/results/predict.json. What was fitted to which rows stands beside each figure in pipec/predict/device.py and in
-docs/time.md; benchmarks/fit_main_loop.py and benchmarks/fit_model.py leave rows out.
+Writes benchmarks/results/predict.json, where `dates` says when each group was worked out. What was fitted to which rows stands beside each
+figure in pipec/predict/device.py and in docs/time.md; benchmarks/fit_main_loop.py and benchmarks/fit_model.py leave rows out.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,7 @@ def predicted_tile(one: Measured) -> float:
     words = one.name.split(" ", 2)
     kernel, plan = _compiled(one.example, words[2] if len(words) > 2 else "")
     sizes = dict(zip("MNK", one.sizes, strict=True))
-    return Launch(kernel, plan, sizes, DEVICES["h200"], None).predict().seconds
+    return Launch(kernel, plan, sizes, DEVICES["h200"], None, work=one.work).predict().seconds
 
 
 def whole_gemm(record: str, every: int) -> dict[str, Any]:
@@ -251,9 +252,10 @@ LARGE = {"M": 8192, "N": 8192, "K": 8192}
 WIDE = "BM=128 BN=256 BK=64 STAGES="
 # Steps that others published (benchmarks/data/b200_published.csv), the slowest first, as kernels of the same kind.
 LADDERS: dict[str, list[tuple[str, str, dict[str, int]]]] = {
-    "ThunderKittens levels 6, 7, 9": [
+    "ThunderKittens levels 6 to 9": [
         ("gemm", "BM=128 BN=128 STAGES=1", SIZE),
         ("gemm", f"{WIDE}4", SIZE),
+        ("gemm_persistent", f"{WIDE}4", SIZE),
         ("gemm_2cta_persistent", "", SIZE),
     ],
     "learn-cuda v2b, v4, v5, v6": [
@@ -265,6 +267,18 @@ LADDERS: dict[str, list[tuple[str, str, dict[str, int]]]] = {
     "Tilus V3, V5, V6": [("gemm", f"{WIDE}4", LARGE), ("gemm_clc", "", LARGE), ("gemm_2cta_persistent", "", LARGE)],
     "Gluon, one CTA, K 512 to 4096": [("gemm_persistent", f"{WIDE}4", {**LARGE, "K": k}) for k in (512, 1024, 2048, 4096)],
     "Gluon, pairs, K 512 to 2048": [("gemm_2cta_persistent", "", {**LARGE, "K": k}) for k in (512, 1024, 2048)],
+    **{
+        f"Gluon, one CTA and pairs, K {k}": [
+            ("gemm_persistent", f"{WIDE}4", {**LARGE, "K": k}),
+            ("gemm_2cta_persistent", "", {**LARGE, "K": k}),
+        ]
+        for k in (512, 1024, 2048, 4096)
+    },
+    "Gluon, static tiles and cluster launch control": [("gemm_persistent", f"{WIDE}4", LARGE), ("gemm_clc", "", LARGE)],
+    "Gluon, one stage, larger tiles": [
+        ("gemm", f"{tile} STAGES=1", {**LARGE, "K": 16384})
+        for tile in ("BM=64 BN=64 BK=64", "BM=128 BN=128 BK=64", "BM=128 BN=128 BK=128")
+    ],
     "Gluon, mxfp8 and mxfp4": [
         ("gemm_mxfp8", "OUT=f32 BN=128 STAGES=5", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
         ("gemm_mxfp4", "OUT=f32 BN=128 STAGES=5", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
@@ -339,24 +353,33 @@ def _band(seconds: float) -> str:
     return "above 100 us" if seconds > 100e-6 else "30 to 100 us" if seconds > 30e-6 else "below 30 us"
 
 
+GROUPS: dict[str, Callable[[int], Any]] = {
+    "ladders_b200": lambda every: ladders(),
+    "attention_h200": lambda every: attention(),
+    "others_h200_tiles": lambda every: other_kernels(),
+    "copies_h200": lambda every: copies(),
+    "tiles_chosen_h200": lambda every: chosen(),
+    "one_multiprocessor_b200": one_multiprocessor,
+    "gemm_h200_tiles": lambda every: whole_gemm("h200_tiles", every),
+    "gemm_h200": lambda every: whole_gemm("h200", every),
+    "gemm_h200_gemm": lambda every: whole_gemm(RECORD, every),
+    "choices_h200": lambda every: choices(),
+    "reports": lambda every: reports(),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--every", type=int, default=1, help="take every Nth row only")
+    parser.add_argument(
+        "--only", nargs="*", default=[*GROUPS], choices=GROUPS, help="leave the other groups as the record has them"
+    )
     options = parser.parse_args()
-    figures = {
-        "one_multiprocessor_b200": one_multiprocessor(options.every),
-        "ladders_b200": ladders(),
-        "gemm_h200_gemm": whole_gemm(RECORD, options.every),
-        "gemm_h200": whole_gemm("h200", options.every),
-        "gemm_h200_tiles": whole_gemm("h200_tiles", options.every),
-        "others_h200_tiles": other_kernels(),
-        "choices_h200": choices(),
-        "attention_h200": attention(),
-        "copies_h200": copies(),
-        "tiles_chosen_h200": chosen(),
-        "reports": reports(),
-    }
-    write("predict", figures)
+    figures: dict[str, Any] = _figures("predict")
+    for group in options.only:  # what has been worked out is written, should the rest take too long
+        figures[group] = GROUPS[group](options.every)
+        figures["dates"] = {**figures.get("dates", {}), group: f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"}
+        write("predict", figures)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gemm_shapes import GROUPS
 
-DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/simulator.md", "docs/tuning.md")
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/simulator.md", "docs/time.md", "docs/tuning.md")
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 _OURS = ("default", "automatic", "best", "chosen", "any", "serial")
 
@@ -363,6 +363,41 @@ def simulating(record: Record) -> list[str]:
     return lines
 
 
+_GROUPS = {
+    "one_multiprocessor_b200": "B200",
+    "gemm_h200_gemm": "H200, newer record",
+    "gemm_h200": "H200, older record",
+    "gemm_h200_tiles": "H200, third record",
+    "attention_h200": "H200, attention",
+    "others_h200_tiles": "H200, third record",
+}
+_ONCE = {"copies_h200": "H200, copies by TMA"}
+
+
+def predicted(record: Record) -> list[str]:
+    """How far predictions are from measurements."""
+    lines = _head("", "rows", "median", "p90", "largest", "with its sign")
+    for group, title in _GROUPS.items():
+        found = record["figures"][group]
+        lines += (
+            _errors(f"{title}, {name}", row)
+            for name, row in found.get("errors_of_good_tiles", found.get("errors", found)).items()
+        )
+    return lines + [_errors(title, record["figures"][name]) for name, title in _ONCE.items()]
+
+
+def _errors(name: str, row: Record) -> str:
+    return _row(name, row["rows"], *(f"{row[key]:.1%}" for key in ("median", "p90", "largest")), f"{row['bias']:+.1%}")
+
+
+def ladders(record: Record) -> list[str]:
+    """TFLOP/s as they are predicted, step by step."""
+    lines = _head("published series, the slowest first", "predicted TFLOP/s", "in its order")
+    for name, row in record["figures"]["ladders_b200"].items():
+        lines.append(_row(name, ", ".join(map(str, row["teraflops"])), "yes" if row["in_order"] else "no"))
+    return lines
+
+
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-summary": ("h200_overlap", gemm_summary),
     "gemm": ("h200_overlap", gemm),
@@ -381,6 +416,8 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "memory": ("h200_memory", memory),
     "compiling": ("compile", compiling),
     "simulating": ("sim_versions", simulating),
+    "predicted": ("predict", predicted),
+    "ladders": ("predict", ladders),
 }
 
 

@@ -19,13 +19,25 @@ class Wave:
     idle: float = 0.0
 
 
+def apart(work: Workload, device: Device) -> float:
+    """Seconds from one launch to the next in which neither does anything."""
+    return device.launch - (device.overlap if work.programmatic else 0.0)
+
+
 def bounds_of(work: Workload, device: Device, waves: Sequence[Wave], clock: float) -> dict[str, float]:
     """Seconds of each alone."""
     return {
         "multiprocessors": sum(wave.cycles for wave in waves) / clock,
-        "memory": dram_bytes(work, device) / device.machine.dram,
+        "memory": dram_bytes(work, device) / dram_rate(work, device),
         "power": powered(device, work.flops * work.filled, dram_bytes(work, device)),  # products of zeros take next to none
     }
+
+
+def dram_rate(work: Workload, device: Device) -> float:
+    """Bytes per second that the memory gives so many blocks: the fewer they are, the less they ask of all its channels at a time."""
+    machine = device.machine
+    part: float = min(1.0, work.blocks / machine.multiprocessors) ** machine.few
+    return machine.dram * part
 
 
 def powered(device: Device, flops: float, moved: float) -> float:
@@ -42,15 +54,17 @@ def kept(work: Workload, device: Device, waves: Sequence[Wave]) -> float:
     if sustained is None:
         return nominal
     terms = bounds_of(work, device, waves, nominal)
-    seconds = device.launch + together(terms, waves, nominal, device)
+    seconds = apart(work, device) + together(terms, waves, nominal, device)
     return nominal * sustained.clock(terms["power"] / seconds)
 
 
 def largest(bounds: Mapping[str, float], seconds: float, device: Device) -> str:
-    """What bounds a launch of so many `seconds`. Where it is known how the clock falls, power does if it does fall: the launch then takes
-    less time than its power allows at the nominal one."""
-    spared = device.machine.sustained is not None and bounds.get("power", 0.0) < seconds
-    return max((name for name in bounds if not (spared and name == "power")), key=bounds.__getitem__)
+    """What bounds a launch of so many `seconds`. Where it is known how the clock falls, power does if it does fall, and multiprocessors
+    would: the launch then takes less time than its power allows at the nominal one. Memory is as fast at any clock."""
+    if device.machine.sustained is None:
+        return max(bounds, key=bounds.__getitem__)
+    most = max((name for name in bounds if name != "power"), key=bounds.__getitem__)
+    return "power" if most == "multiprocessors" and bounds.get("power", 0.0) >= seconds else most
 
 
 def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float, device: Device) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from pipec.isa.targets import WARPGROUP_WARPS
-from pipec.predict.bounds import EVEN, Wave, bounds_of, in_turn, kept, largest, staying, together
+from pipec.predict.bounds import EVEN, Wave, apart, bounds_of, in_turn, kept, largest, staying, together
 from pipec.predict.conditions import Conditions, conditions
 from pipec.predict.device import Device
 from pipec.predict.work import LINE, product_cycles, store_cycles
@@ -34,12 +34,12 @@ class Estimate:
 def estimate(work: Workload, device: Device, clock: float | None = None) -> Estimate:
     """Of a launch whose inputs are in memory; at the clock that it can keep, if none is given."""
     if work.blocks == 0:
-        return Estimate(device.launch, {"launch": device.launch}, "launch")
+        return Estimate(apart(work, device), {"launch": apart(work, device)}, "launch")
     if clock is None:
         clock = sustained_clock(work, device)
     waves = _waves(work, device.at(clock))
     terms = bounds_of(work, device, waves, clock)
-    seconds = device.launch + together(terms, waves, clock, device)
+    seconds = apart(work, device) + together(terms, waves, clock, device)
     return Estimate(seconds, terms, largest(terms, seconds, device))
 
 

@@ -73,6 +73,7 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
         stays,
         lead,
         roles,
+        kernel.programmatic is not None,
     )
 
 

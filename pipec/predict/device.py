@@ -41,6 +41,7 @@ class Machine:
     operand_bytes: int  # that the tensor cores read from shared memory
     l2_capacity: float  # bytes of inputs that stay in the L2 from one use to the next
     dram: float  # bytes per second
+    few: float  # the power of the part of the multiprocessors that have a block, by which that is less
     flops: float  # per second at the power limit, 16-bit operands, where nothing is known of how the clock falls
     sustained: Sustained | None  # how it falls
 
@@ -110,6 +111,7 @@ class Device:
     outside: float  # for a row of a box outside its tensor, when all multiprocessors load
     split: float  # times as long for a row that starts within a line of the cache
     launch: float  # seconds from one kernel to the next
+    overlap: float  # and how many of them fewer where it may start before the other has ended
     tile: float  # of the threads that store a tile, however small
     element: float  # and for each of its elements
     arrive: float  # from an arrival of threads to who waits for it
@@ -187,6 +189,7 @@ DEVICES: Mapping[str, Device] = {
             product_flops=8192,
             operand_bytes=128,
             l2_capacity=60e6,
+            few=0.0,  # not known
             dram=7.2e12,  # tma_throughput.csv, 64 KiB in flight (docs/reference/hardware.md 10)
             flops=1700e12,  # below what two of the published GEMMs reach at their best
             sustained=None,
@@ -216,6 +219,7 @@ DEVICES: Mapping[str, Device] = {
         split=2.53,
         tile=441.0,
         element=0.109,
+        overlap=0.0,  # not known
         launch=7.1e-6,  # fitted: launches timed one at a time, at 1.3 GHz
         arrive=29.0,  # FlashGPU-Sim's figure for a B200's mbarrier.arrive
         spread=((inf, 0.03),),  # benchmarks/predict.py, of one multiprocessor
@@ -242,6 +246,7 @@ DEVICES: Mapping[str, Device] = {
             operand_bytes=128,
             l2_capacity=36e6,
             dram=4.28e12,  # fitted
+            few=0.05,  # the tiles of gemm_sm90_narrow at the fitted shapes of benchmarks/results/h200_overlap.json
             flops=inf,
             sustained=Sustained(idle=0.218, products=1.4, memory=0.457, exponent=0.704),  # fitted, to clocks on record as well
         ),
@@ -272,6 +277,7 @@ DEVICES: Mapping[str, Device] = {
         tile=31.0,
         element=0.0885,
         launch=2.55e-6,
+        overlap=0.8e-6,  # the median of what it gained at the fitted shapes of h200_overlap.json, up to 60 us
         arrive=29.0,  # as on a B200
         spread=((30e-6, 0.12), (inf, 0.1)),  # benchmarks/predict.py, tiles within 1.3 of the best
         extremes=(),
@@ -280,7 +286,7 @@ DEVICES: Mapping[str, Device] = {
         transcendental=8.0,
         compare=2.0,  # 64 a cycle of a multiprocessor, half as many as additions (CUDA programming guide, arithmetic throughput)
         pair=1.0,
-        unknown=("launches that overlap: kernels of a few microseconds take up to twice what is said",),
+        unknown=("what kernels of a few microseconds gain where launches overlap, beyond what they do in the median",),
     ),
 }
 BY_ARCH: Mapping[str, Device] = {device.arch: device for device in DEVICES.values()}

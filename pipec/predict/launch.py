@@ -9,7 +9,7 @@ from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
-from pipec.predict.bounds import EVEN, Wave, bounds_of, dram_bytes, in_turn, kept, largest, staying, together
+from pipec.predict.bounds import EVEN, Wave, apart, bounds_of, dram_bytes, in_turn, kept, largest, staying, together
 from pipec.predict.closed import block_cycles, estimate, idle, meeting, sustained_clock
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
@@ -200,7 +200,7 @@ class Launch:
         if self.stated is None:  # what was followed may take longer than the closed form says, and then less power
             self.clock = kept(self.work, self.device, waves)
         bounds = bounds_of(self.work, self.device, waves, self.clock)
-        seconds = self.device.launch + together(bounds, waves, self.clock, self.device)
+        seconds = apart(self.work, self.device) + together(bounds, waves, self.clock, self.device)
         traffic = dram_bytes(self.work, self.device)
         return Prediction(
             self.kernel.name, self.device, self.clock, self.stated, self.sizes, self.blocks, self.held, cycles, seconds, bounds, self.work,

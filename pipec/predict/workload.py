@@ -111,6 +111,7 @@ class Workload:
     stays: bool
     lead: int
     roles: tuple[RoleWork, ...]
+    programmatic: bool  # its blocks may start before the grids in front of it have ended
 
     @property
     def held(self) -> int:

@@ -159,6 +159,24 @@ def test_engines_are_busy_no_longer_than_a_stage_takes(name: str) -> None:
         assert all(cycles < 1.02 * loop.period for cycles in loop.engines.values()), (loop.period, loop.engines)
 
 
+def test_launches_that_overlap_follow_each_other_sooner() -> None:
+    """Whether a kernel may start before the one in front of it has ended its source says, and its PTX."""
+    text = (EXAMPLES / "gemm_sm90.pipe").read_text(encoding="utf-8")
+    sizes = {"M": 512, "N": 512, "K": 512}
+    early, late = (predicted(one, **sizes) for one in (text, text.replace("programmatic_launch()", "")))
+    assert late.seconds - early.seconds == pytest.approx(late.device.overlap, rel=0.05) and late.device.overlap > 0
+
+
+def test_few_blocks_get_less_of_the_memory() -> None:
+    """64 blocks, and 128 of half as many columns each."""
+    found = {}
+    for columns in (64, 128):
+        one = example("gemm_sm90_narrow", {"BM": 8, "BN": columns, "BK": 128, "SPLITS": 1, "STAGES": 5}, M=8, N=8192, K=28672)
+        assert one.bound_by == "memory" and one.blocks == 8192 // columns
+        found[columns] = one.bounds["memory"]
+    assert 1.02 < found[128] / found[64] < 1.15
+
+
 def test_what_a_column_decides_is_computed_on_one_side() -> None:
     """Exponentials of seven columns of eight by the special-function units, one of eight by a polynomial."""
     work = example("attention", {"D": 64, "POLYNOMIAL": 2}, H=1, KEPT=1, SEQUENCES=1, S=256, T=128).work

@@ -256,7 +256,7 @@ OTHER = DIRECT.replace("kernel direct", "kernel other")
         (OTHER.replace("alpha", "beta"), "`beta` is none of `rows`"),
         (OTHER.replace(", alpha: f32", "").replace("alpha * tile", "tile"), "it has no parameter `alpha`"),
         (OTHER.replace("y: tensor[f32, M, N]", "y: tensor[bf16, M, N]").replace("alpha * tile", "cast[bf16](alpha * tile)"), "bf16"),
-        (OTHER.replace("y: tensor[f32, M, N]", "y: tensor[f32, N, M]"), "`y: f32[N, M]`, not `y: f32[M, N]`"),
+        (OTHER.replace("y: tensor[f32, M, N]", "y: tensor[f32, M, K]"), "`y: f32[M, K]`, not `y: f32[M, N]`"),
         (OTHER.replace("x: tensor[f32, M, N], y: tensor[f32, M, N]", "y: tensor[f32, M, N], x: tensor[f32, M, N]"), "order y, x, alpha"),
         (OTHER.replace("alpha * tile)", 'alpha * tile, reduce="add")'), "it reads and writes `y`, which `rows` only writes"),
         (OTHER.replace("arch: sm_90a", "arch: sm_100a"), "compiled for sm_100a, not sm_90a"),

@@ -111,7 +111,15 @@ class Code:
     @cached_property
     def in_registers(self) -> bool:
         """Whether warpgroups multiply in registers."""
-        return any(one.opcode.startswith("wgmma.") for instructions in self._parsed.values() for one in instructions)
+        return self._has("wgmma.")
+
+    @cached_property
+    def overlaps(self) -> bool:
+        """Whether it is made to start before the grids in front of it have ended."""
+        return self._has("griddepcontrol.wait")
+
+    def _has(self, operation: str) -> bool:
+        return any(one.opcode.startswith(operation) for instructions in self._parsed.values() for one in instructions)
 
     @property
     def _head(self) -> str:

@@ -155,7 +155,8 @@ def _at_clock(
     followed = each * len(runs) if taking_over is None else sum(ceil((clusters - number) / at_once) for number in range(each))
     part = followed / clusters
     bounds = {"multiprocessors": cycles / clock, "power": powered(device, flops / part, 0.0)}
-    seconds = device.launch + (max(bounds.values()) if device.machine.sustained is None else cycles / clock)
+    launch = device.launch - (device.overlap if code.overlaps else 0.0)
+    seconds = launch + (max(bounds.values()) if device.machine.sustained is None else cycles / clock)
     busy = {name: found / each / size for name, found in longest.busy.items()}
     return PtxPrediction(
         network.name, device, clock, given, launched, each, cycles, seconds, bounds, busy, moved / part / launched,
