@@ -4,7 +4,7 @@ What the roles have in common is then `turns = outer * inner bound + inner`, of 
 loop the product with that loop's bound is a value of its own, of which facts may say how it depends on others.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import permutations
 
@@ -86,15 +86,16 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
         replace(process, states=tuple(_state(state, of_form, of_formula) for state in process.states))
         for process in network.processes
     )
-    return replace(network, processes=processes), tuple(_needed(network.facts, [*conditions]))
+    return replace(network, processes=processes), needed(network.facts, conditions)
 
 
-def _needed(facts: Sequence[Formula], conditions: list[Formula]) -> list[Formula]:
+def needed(facts: Sequence[Formula], conditions: Iterable[Formula]) -> tuple[Formula, ...]:
     """Those that neither the facts nor the others imply."""
-    for one in list(conditions):
-        if System([*facts, *(other for other in conditions if other is not one)]).entails(one):
-            conditions.remove(one)
-    return conditions
+    left = list(conditions)
+    for one in tuple(left):
+        if System([*facts, *(other for other in left if other is not one)]).entails(one):
+            left.remove(one)
+    return tuple(left)
 
 
 def _widened(form: Linear) -> Linear:

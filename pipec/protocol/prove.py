@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.naming import canonical, in_names_of
+from pipec.protocol.products import needed
 from pipec.protocol.program import Program
 from pipec.protocol.schedule import Pairs
 from pipec.protocol.search.attempts import attempts
@@ -39,7 +40,7 @@ def prove(
         )
         try:
             cases = tuple(Splitter(program, attempt, effort, pairs, spent, refuted).cases())
-            return in_names_of(Certificate(network.name, cases, tuple(program.assumed)), names)
+            return in_names_of(Certificate(network.name, cases, needed(network.facts, program.assumed)), names)
         except Undecided as why:
             reason = str(why)
             if why.hopeless:

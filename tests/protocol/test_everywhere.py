@@ -165,3 +165,22 @@ def test_what_a_size_bounds_is_asked_of_the_launch() -> None:
     state = compile_source(Source("loaded.pipe", LOADED.format(a=bounds, b=bounds)), Options("sm_100a"))
     assert not state.failed, state.diagnostics
     assert "M <= 2147483584" in state.protocol["k"].sentence
+
+
+def test_no_condition_follows_from_the_others() -> None:
+    """Of two counters, one inside the other, each within 32 bits."""
+    text = """kernel k(ix: tensor[i32, E], y: tensor[f32, M, 64]):
+    grid(8)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        for t in range(block.x, M, 8):
+            for m in range(max(0, load(ix[t])), min(M, load(ix[t + 1])), 128):
+                p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        for t in range(block.x, M, 8):
+            for m in range(max(0, load(ix[t])), min(M, load(ix[t + 1])), 128):
+                p.consumer_signal_and_step()
+"""
+    state = compile_source(Source("k.pipe", text), Options("sm_100a"))
+    assert state.protocol["k"].outcome == "proved"
+    assert "for all sizes with M <= 2147483520;" in state.protocol["k"].sentence
