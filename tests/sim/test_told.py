@@ -142,6 +142,45 @@ def test_a_barrier_that_served_for_nothing_is_not_left() -> None:
         launch(text, "left", grid=1, block=1, options=Options(rules="practice"))
 
 
+TOGETHER = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry together() .reqntid 32 {
+  .reg .pred %p<3>; .reg .b32 %r<5>;
+  .shared .align 16 .b8 place[16];
+  mov.u32 %r1, place;
+  mov.u32 %r2, %tid.x;
+  COUNT
+  mbarrier.init.shared::cta.b64 [%r1], %r3;
+  AGAIN
+  bar.warp.sync -1;
+  mbarrier.arrive.shared::cta.b64 _, [%r1];
+  mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0;
+  @%p1 bra END;
+  trap;
+END:
+  ret;
+}
+"""
+
+
+def together(rules: str, count: str = "mov.u32 %r3, 32;", again: str = "") -> list[str | None]:
+    text = TOGETHER.replace("COUNT", count).replace("AGAIN", again)
+    return [found.check for found in launch(text, "together", grid=1, block=32, options=Options(rules=rules)).findings]
+
+
+def test_lanes_that_initialise_one_barrier_together() -> None:
+    assert together("practice") == ["lanes"]
+    with pytest.raises(SimulationError, match="several lanes of one mbarrier.init"):
+        together("documents")
+
+
+@pytest.mark.parametrize("more", [{"count": "add.u32 %r3, %r2, 1;"}, {"again": "mbarrier.init.shared::cta.b64 [%r1], %r3;"}])
+def test_lanes_that_initialise_one_barrier_differently(more: dict[str, str]) -> None:
+    with pytest.raises(SimulationError, match="live mbarrier"):
+        together("practice", **more)
+
+
 LOAD = """
 .version 8.6
 .target sm_90a

@@ -50,6 +50,16 @@ def local_barrier(warp: Warp, address: int, what: str) -> TrackedBarrier:
     return warp.cta.mbarrier(offset, what)
 
 
+def _tell_lanes(warp: Warp, offset: int) -> None:
+    """Lanes of one `mbarrier.init` that make a barrier with one count: undefined, but whichever is last, the barrier is the same."""
+    findings, message = (
+        warp.cta.machine.findings,
+        f"several lanes of one mbarrier.init make the mbarrier at shared address 0x{offset:x}",
+    )
+    if not findings.again("lanes", ("mbarrier.init", warp.fragment.pc)):
+        findings.add("lanes", ("mbarrier.init", warp.fragment.pc), warp.here(SimulationError("undefined", message)))
+
+
 @instruction("mbarrier.init")
 def init(d: Decoder) -> Execute:
     generic, _ = _common(d)
@@ -58,9 +68,14 @@ def init(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         counts, cta = count(warp), warp.cta
         addresses = read(warp)
+        made_now: dict[int, int] = {}  # the counts of the barriers that this instruction has made
         for lane in warp.lanes():
             offset = int(cta.own_offset(addresses[lane : lane + 1])[0])
             cta.shared.check(np.array([offset]), 8, "mbarrier.init")
+            if made_now.setdefault(offset, -1) == counts[lane]:
+                _tell_lanes(warp, offset)
+                continue
+            made_now[offset] = int(counts[lane])
             if offset in cta.mbarriers:
                 message = f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is"
                 # One that has served for nothing yet has not been left.
