@@ -24,6 +24,7 @@ CheckName = Literal[
     "linear",
     "steps",
     "peer",
+    "scope",
     "lanes",
     "grid",
     "stale",
@@ -85,6 +86,11 @@ CHECKS: dict[CheckName, Check] = {
     "grid": Check("race", "global memory that is touched before griddepcontrol.wait", documents="off", practice="off"),
     "stale": Check("undefined", "ld.global.nc of what the kernel itself has written", practice="warn"),
     "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run, or to run still"),
+    "scope": Check(
+        "race",
+        "shared memory, copied or of another CTA, that a relaxed or narrow signal passes on to an asynchronous operation",
+        practice="warn",
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from pipec.sim.machine.races import detector
 from pipec.sim.machine.schedule import scheduler
 
 from .race_programs import PROGRAMS
-from .race_programs.copies import LOADED
+from .race_programs.copies import LOADED, STORE
 from .race_programs.program import CLUSTER_SYNC, HANGS, INIT, NO_VALUES, RELAXED_SYNC, UNORDERED, Program, wait
 
 FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in program.faults]
@@ -135,3 +135,32 @@ def test_overwriting_without_a_proxy_fence_is_a_practice() -> None:
     with pytest.raises(SimulationError) as caught:
         OVERWRITTEN.run(options=Options(rules="documents"))
     assert caught.value.kind == "race" and "fence.proxy.async" in caught.value.message
+
+
+# The second warp has a relay tell it of a copy, and stores the tile by another one.
+RELAYED = Program(
+    LOADED.replace(INIT.format(1, 1), INIT.format(1, 32))
+    + "@%w1 bra USE;\n"
+    + wait("%bar", "0", "W")
+    + "mbarrier.arrive.release.cta.shared::cta.b64 _, [%bar2];\nbra END;\nUSE: "
+    + wait("%bar2", "0", "V")
+    + f"@!%e1 bra END;\n{STORE}cp.async.bulk.wait_group 0;\nEND:",
+    {
+        "relaxed": ("arrive.release.cta", "arrive.relaxed.cta", ""),
+        "no wait": (wait("%bar", "0", "W"), "", UNORDERED),
+        "threads write": ("mbarrier.arrive.release.cta", "st.shared.u32 [%own], %t;\nmbarrier.arrive.relaxed.cta", NO_VALUES),
+    },
+)
+
+
+def test_a_tile_told_of_by_a_relaxed_relay_is_a_warning_in_practice() -> None:
+    assert RELAYED.run(options=Options(rules="documents")).findings == []
+    assert {found.check for found in RELAYED.run("relaxed", Options(rules="practice")).findings} == {"scope"}
+    with pytest.raises(SimulationError, match="relaxed, or its scope too narrow"):
+        RELAYED.run("relaxed", Options(rules="documents"))
+
+
+@pytest.mark.parametrize("fault", ["no wait", "threads write"])
+def test_what_threads_write_or_nobody_awaits_stays_an_error(fault: str) -> None:
+    with pytest.raises(SimulationError, match=RELAYED.faults[fault][2]):
+        RELAYED.run(fault, Options(rules="practice"))

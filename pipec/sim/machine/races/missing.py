@@ -16,6 +16,7 @@ Same = Callable[[], bool]
 Missing = Literal[
     "wait",
     "values",
+    "values to a copy",
     "scopes",
     "init",
     "proxy",
@@ -58,7 +59,10 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
         # Nor does what no thread wrote need to be told to whom overwrites it.
         return None
     if not old.over(knowledge.values, thread.number):
-        return "scopes" if old.scope and new.scope else "values"
+        # No thread holds back what an asynchronous operation has written to shared memory, nor reads it for another one; and pairs of
+        # CTAs hand their halves of an operand over by arrivals at the leader that say no scope.
+        copied = shadow.kind == "shared" and new.proxy == "async" and (old.proxy == "async" or old.thread.cta != thread.cta)
+        return "scopes" if old.scope and new.scope else "values to a copy" if copied else "values"
     if new.proxy == "async" and old.proxy == "generic":
         fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
         return None if old.over(fenced) else "overwrite" if new.writes else "proxy"

@@ -22,6 +22,10 @@ from .missing import DEALLOCATION, Missing
 _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "wait": ("race", "nothing orders them"),
     "values": ("race", "the signal between them publishes nothing that threads wrote: it is relaxed, or its scope too narrow"),
+    "values to a copy": (
+        "scope",
+        "the signal between them is relaxed, or its scope too narrow, for what it passes on",
+    ),
     "scopes": ("race", "the scope of one of them does not reach the other"),
     "init": ("race", "no fence.mbarrier_init stands before the relaxed signal that orders them"),
     "proxy": ("proxy", "no fence.proxy.async stands between them"),
