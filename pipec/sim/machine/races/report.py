@@ -58,7 +58,7 @@ class Reporter:
         if race.missing in ("before", "after") and self._fenceless and self.machine.practised("no tcgen05.fence at all"):
             return
         # Whoever leaves out fences leaves out many of them: one warning has the lines of the rest.
-        together = check == "fence" and findings.severities[check] == "warn"
+        together = check in ("fence", "scope") and findings.severities[check] == "warn"
         if together and findings.with_first(check, key, race.missing, lambda: self._lines(race)):
             return
         old, new = self._side(race.old), self._side(race.new)
