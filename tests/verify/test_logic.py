@@ -15,7 +15,7 @@ SYMBOLS = tuple(Symbol(name) for name in ("x", "y", "z"))
 
 
 def a_form(draw: random.Random, depth: int = 2) -> Linear:
-    """A linear form; its atoms are symbols, floors and choices of smaller forms, the larger of two, and the low bits of one."""
+    """A linear form; its atoms are symbols, floors and choices of smaller forms, and the low bits of one."""
     made = Linear(draw.randint(-5, 5))
     for _ in range(draw.randint(1, 3)):
         made = add(made, _an_atom(draw, depth), draw.choice((-3, -2, -1, 1, 1, 2, 4)))
@@ -23,14 +23,11 @@ def a_form(draw: random.Random, depth: int = 2) -> Linear:
 
 
 def _an_atom(draw: random.Random, depth: int) -> Linear:
-    kind = draw.randrange(15) if depth else 0
+    kind = draw.randrange(14) if depth else 0
     if kind == 5:
         return floor(a_form(draw, depth - 1), draw.randint(2, 4))
     if kind == 6:
         return terms.choose(a_formula(draw, {}, depth - 1), a_form(draw, depth - 1), a_form(draw, depth - 1))
-    if kind == 14:
-        left, right = a_form(draw, depth - 1), a_form(draw, depth - 1)
-        return terms.choose(Compare("ge", scale(add(left, right, -1), draw.choice((-1, 1)))), left, right)
     if kind == 8:
         return terms.product(a_form(draw, depth - 1), a_form(draw, depth - 1))
     if kind == 9:
