@@ -1,0 +1,169 @@
+"""What a role does for given sizes: its loads, products, stores and reads, and how often, for the blocks of some numbers at once."""
+
+from collections.abc import Iterator, Mapping
+from math import ceil, gcd
+from typing import Any
+
+import numpy as np
+
+from pipec.predict.occupancy import tile_bytes
+from pipec.predict.sharing import Places, Sharing
+from pipec.predict.tile_loops import operations_in
+from pipec.predict.walk import Times, Walk
+from pipec.predict.work import Slots, instructions, slots, tiles_read
+from pipec.predict.workload import ROW_BYTES, Epilogue, Load, Product, RoleWork
+from pipec.record import replace
+from pipec.sema import tree
+
+
+class Counter:
+    """Of the roles of a kernel, in the blocks at these `places` in a grid."""
+
+    def __init__(
+        self,
+        kernel: tree.Kernel,
+        sizes: Mapping[str, int],
+        multiprocessors: int,
+        grid: tuple[int, int, int],
+        places: np.ndarray[Any, Any],
+    ) -> None:
+        self._walk = Walk(kernel, sizes, multiprocessors, grid, places)
+        self._kernel, self._sizes, self.value = kernel, sizes, self._walk.value
+        self._sharing = Sharing(len(places), kernel.cluster.size, self._walk.specials)
+        self._fills: dict[Any, int] = {}  # of the role, the number of each acquire that loads
+
+    def registers(self, role: tree.Role) -> int:
+        """32-bit registers per thread of the accumulators that a role adds up."""
+        found = {operation.accumulator for operation in operations_in(role.body) if isinstance(operation, tree.RegisterMma)}
+        return sum(one.rows * one.columns // (32 * role.warps) for one in found)
+
+    def role(self, role: tree.Role) -> RoleWork:
+        self._fills = {}
+        loads: list[tuple[tree.Operation, Load]] = []
+        products: list[tuple[tree.Operation, Product]] = []
+        epilogues: list[tuple[tree.Operation, Epilogue]] = []
+        reads: list[tuple[tree.Operation, Load]] = []
+        done: dict[tree.Operation, Times] = {}
+        places: dict[tree.TmaLoad | tree.CopyAsync, Places] = {}
+        for operation, times in self._walk.walked(role):
+            if operation in done:  # again, in a later trip of a loop
+                done[operation] = done[operation].and_then(times)
+                continue
+            done[operation] = times
+            reads += ((operation, self._read(node)) for node in tiles_read(operation))
+            match operation:
+                case tree.TmaLoad() | tree.CopyAsync():
+                    loads.append((operation, self._load(operation)))
+                    places[operation] = self._places(operation)
+                case tree.RegisterMma() | tree.Mma():
+                    products.append((operation, _product(operation)))
+                case tree.Store() | tree.TmaStore():
+                    epilogues.append((operation, _epilogue(operation)))
+                case _:
+                    pass
+        issued = Slots(0.0, 0.0)
+        for operation, times in done.items():
+            issued = issued.and_also(slots(operation, role.warps), times.first)
+        counted = {operation: {"times": times.first, "average": times.average} for operation, times in done.items()}
+        for operation, part in self._in_all_trips(role, places):
+            counted[operation]["in_all"] = part
+        return RoleWork(
+            role.name,
+            role.warps,
+            tuple(replace(one, **counted[operation]) for operation, one in loads),
+            tuple(replace(one, **counted[operation]) for operation, one in products),
+            tuple(replace(one, **counted[operation]) for operation, one in epilogues),
+            tuple(replace(one, **counted[operation]) for operation, one in reads),
+            issued,
+        )
+
+    def _in_all_trips(
+        self, role: tree.Role, begin: Mapping[tree.TmaLoad | tree.CopyAsync, Places]
+    ) -> Iterator[tuple[tree.Operation, float]]:
+        """`in_all` of the loads that `begin` at these places, where blocks do not keep in step: others see to it that it differs."""
+        if not self._walk.unlike:
+            return
+        self._walk.at_last = True
+        for operation, _ in self._walk.walked(role):
+            if isinstance(operation, tree.TmaLoad | tree.CopyAsync):
+                tile = operation.destination.buffer
+                extents = [*[1] * (len(operation.source.coordinates) - 2), tile.rows, tile.columns][-len(begin[operation]) :]
+                part = self._sharing.in_all(begin[operation], self._places(operation), extents)
+                if part is not None:
+                    yield operation, part
+        self._walk.at_last = False
+
+    def most_loads(self, role: tree.Role) -> float:
+        done: dict[tree.Operation, float] = {}
+        for operation, times in self._walk.walked(role):
+            if isinstance(operation, tree.TmaLoad | tree.CopyAsync) or tiles_read(operation):
+                done[operation] = done.get(operation, 0.0) + times.first
+        return max(done.values(), default=0.0)
+
+    def _load(self, operation: tree.TmaLoad | tree.CopyAsync) -> Load:
+        tile, source = operation.destination.buffer, operation.source
+        multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
+        shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
+        extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in source.tensor.shape]
+        rows = extents[-2] if len(extents) > 1 else 1
+        starts = self._places(operation)
+        # CTAs of a cluster go on side by side behind the tensor's end.
+        span = tile.rows * self._sharing.in_cluster(starts[-2] if len(starts) > 1 else None)
+        inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
+        distinct, requested = self._sharing.at_once(starts)
+        stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
+        crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
+        row_bytes = tile.columns * tile.dtype.bits // 8
+        owner = tile.owner.name if tile.owner is not None else tile.name
+        fill = self._fills.setdefault(operation.destination.handle, len(self._fills))
+        if tile.dtype.is_scale:  # whole chunks, which lie in memory one after the other
+            lines = tile_bytes(tile.rows, tile.columns, tile.dtype.bits) // ROW_BYTES
+            return Load(source.tensor.name, owner, fill, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, requested, 0.0)
+        fleeting = isinstance(operation, tree.TmaLoad) and operation.cache == "evict_first"
+        return Load(
+            source.tensor.name,
+            owner,
+            fill,
+            tile.rows,
+            row_bytes,
+            0.0,
+            0.0,
+            shared,
+            inside,
+            distinct,
+            requested,
+            crooked,
+            fleeting,
+        )
+
+    def _places(self, operation: tree.TmaLoad | tree.CopyAsync) -> Places:
+        return [self.value(coordinate) for coordinate in operation.source.coordinates]
+
+    def _read(self, node: tree.ReadTensor) -> Load:
+        tile, tensor = node.type, node.source.tensor
+        extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
+        starts = [self.value(coordinate) for coordinate in node.source.coordinates]
+        distinct, _ = self._sharing.at_once(starts)
+        rows, columns = extents[-2] if len(extents) > 1 else 1, extents[-1]
+        # Nothing is read outside the tensor.
+        inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
+        inside *= min(1.0, columns / (ceil(columns / tile.columns) * tile.columns)) if columns else 1.0
+        return Load(
+            tensor.name, "", 0, tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 1.0, 0.0
+        )
+
+
+def _product(operation: tree.Mma | tree.RegisterMma) -> Product:
+    late = isinstance(operation, tree.RegisterMma)
+    result = operation.accumulator if isinstance(operation, tree.RegisterMma) else operation.accumulator.buffer
+    b = operation.b.buffer
+    depth = b.rows if operation.b.transposed else b.columns
+    return Product(result.rows, result.columns, depth, depth * b.dtype.bits // 8, 0.0, 0.0, instructions(operation), late)
+
+
+def _epilogue(operation: tree.Store | tree.TmaStore) -> Epilogue:
+    if isinstance(operation, tree.Store):
+        rows, columns = operation.placed.rows, operation.placed.columns
+        return Epilogue(rows * columns, tile_bytes(rows, columns, operation.destination.tensor.dtype.bits), 0.0, 0.0)
+    tile = operation.source.buffer
+    return Epilogue(0, tile_bytes(tile.rows, tile.columns, tile.dtype.bits), 0.0, 0.0)
