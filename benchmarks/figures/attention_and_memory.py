@@ -1,0 +1,93 @@
+"""Tables of attention and of kernels that are bound by memory."""
+
+from benchmarks.figures.text import Record, geomean, head, row_of
+
+
+def attention(record: Record) -> list[str]:
+    """Against cuDNN, with the fastest tile. Ratios within rounds where the record has them."""
+    rounds = any("to cudnn" in one for row in record["figures"].values() for one in row.values())
+    lines = [] if rounds else ["Measured with the contenders in one fixed order, so with an error of a few per cent:", ""]
+    lines += head("head size", "mask", "sequence", "cuDNN", "FlashAttention-2", "pipec", "pipec / cuDNN")
+    for name, row in record["figures"].items():
+        size, mask, length = name.split()
+        speeds = {which: one["teraflops"] for which, one in row.items() if "teraflops" in one}
+        ours = max((which for which in speeds if which.startswith("pipec")), key=speeds.__getitem__)
+        ratio = row[ours]["to cudnn"]["median"] if rounds else speeds[ours] / speeds["cudnn"]
+        with_mask = "with" if mask == "causal" else "without"
+        cells = (f"{speeds['cudnn']:.0f} TFLOP/s", f"{speeds['flash']:.0f}", f"{speeds[ours]:.0f}", f"{ratio:.2f}")
+        lines.append(row_of(size, with_mask, length, *cells))
+    return lines
+
+
+def decode(record: Record) -> list[str]:
+    """The fastest tile beside what torch has; the ratio is to the fastest of it, within rounds."""
+    lines = head("", "cuDNN", "FlashAttention-2", "pipec", "GB/s", "to the fastest rival", "tile")
+    for name, row in record["figures"].items():
+        times = {which: one["microseconds"] for which, one in row.items() if "microseconds" in one}
+        ours = min((which for which in times if which.startswith("pipec")), key=times.__getitem__)
+        ratio, tile = row[ours]["to the fastest rival"]["median"], ours.removeprefix("pipec ")
+        cells = (f"{times['cudnn']:.1f} us", f"{times['flash']:.1f}", f"{times[ours]:.1f}")
+        lines.append(row_of(name, *cells, f"{row[ours]['gigabytes_per_second']:.0f}", f"{ratio:.2f}", tile))
+    return lines
+
+
+def copying(record: Record) -> list[str]:
+    """Against the faster of torch's copy and the driver's."""
+    lines = head("M x N", "driver", "pipec", "ratio")
+    for shape, row in record["figures"].items():
+        speeds = {
+            name: one["gigabytes_per_second"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one
+        }
+        ours = max(speed for name, speed in speeds.items() if name.startswith("pipec"))
+        theirs = max(speed for name, speed in speeds.items() if not name.startswith("pipec"))
+        lines.append(row_of(shape.replace("x", " x "), f"{theirs:.0f} GB/s", f"{ours:.0f}", f"{ours / theirs:.2f}"))
+    return lines
+
+
+_RIVALS = ("torch", "torch.compile", "triton")
+
+_MEMORY = {
+    "copy": "a copy",
+    "scale_add": "relu(alpha * x + r)",
+    "softmax": "softmax",
+    "rms_norm": "RMS norm",
+    "rms_norm_residual": "RMS norm of a sum, which is stored, too",
+    "rms_norm_fp8": "RMS norm to e4m3, with a scale for each row",
+    "layer_norm": "layer norm",
+}
+
+
+def memory_summary(record: Record) -> list[str]:
+    """Kernels that are bound by memory, one row for each: the speed of pipec relative to each rival."""
+    when = (
+        f"{record['date'][:10]}, {record['gpu']}, driver {record['driver']}, torch {record['torch']}, Triton {record['triton']}."
+    )
+    lines = [f"{when} Speed of pipec relative to the rival, geometric mean (worst):", ""]
+    lines += head("operation", "torch", "torch.compile", "Triton, tuned", "the fastest of them")
+    for operation, words in _MEMORY.items():
+        rows = [row["columns"]["pipec"]["to"] for name, row in record["figures"].items() if name.split()[0] == operation]
+        ratios = [[row[rival]["median"] for row in rows if rival in row] for rival in _RIVALS]
+        ratios.append([min(ratio["median"] for ratio in row.values()) for row in rows])
+        lines.append(row_of(words, *(f"{geomean(found):.2f} ({min(found):.2f})" for found in ratios)))
+    return lines
+
+
+def memory(record: Record) -> list[str]:
+    """Every operation, shape and type."""
+    lines = head(
+        "operation", "rows x columns", "type", "torch", "torch.compile", "Triton", "pipec", "to the fastest rival", "tile"
+    )
+    for name, row in record["figures"].items():
+        operation, shape, kind = name.split()
+        columns = row["columns"]
+        ours = columns["pipec"]
+        speeds = (f"{columns[rival]['gigabytes_per_second']:.0f}" if rival in columns else "-" for rival in _RIVALS)
+        ratio = min(ours["to"].values(), key=lambda one: one["median"])
+        interval = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+        tile = ours["name"].partition(" ")[2].partition(" ")[2]
+        lines.append(
+            row_of(
+                operation, shape.replace("x", " x "), kind, *speeds, f"{ours['gigabytes_per_second']:.0f} GB/s", interval, tile
+            )
+        )
+    return lines

@@ -1,0 +1,75 @@
+"""Tables of what compiling, simulating and predicting cost and say."""
+
+from benchmarks.figures.text import Record, head, row_of
+
+_STAGES = ("parse", "analyse", "build", "check", "plan", "limits", "lower", "emit", "prove")
+
+
+def compiling(record: Record) -> list[str]:
+    """Milliseconds of processor time, stage by stage."""
+    figures, machine, versions = record["figures"], record["machine"], record["versions"]
+    whole = figures["whole_process_seconds"]["processor"]["median"]
+    where = f"{record['date'][:10]}, {machine['processor']} with {machine['cores']} cores, load {machine['load']:.1f}"
+    where += f", Python {versions['python']}, llvmlite {versions['llvmlite']}"
+    lines = [
+        f"{where}. The process `pipec compile examples/gemm.pipe`: {1000 * whole:.0f} ms.",
+        "",
+        *head("example", "in process", *_STAGES, "of the proof: reading", "searching", "checking"),
+    ]
+    for name in ("gemm", "attention", "gemm_2cta_persistent", "attention_sm90"):
+        row = figures if name == "gemm" else figures[name]
+        stages = row["stage_seconds"]
+        times = [row["in_process_seconds"]["processor"]["median"], *(stages[stage] for stage in _STAGES)]
+        times += [stages["proof"][part] for part in ("read", "search", "check")]
+        lines.append(row_of(name, *(f"{1000 * one:.1f}" for one in times)))
+    return lines
+
+
+def simulating(record: Record) -> list[str]:
+    """Seconds of processor time of launches in two versions of the simulator."""
+    machine, rows = record["machine"], record["figures"]["seconds"]
+    where = f"{record['date'][:10]}, {machine['processor']} with {machine['cores']} cores, load {machine['load']:.1f}"
+    lines = [
+        f"{where}; beside commit {record['figures']['before']}.",
+        "",
+        *head("launch", "all in Python", "now", "times as fast"),
+    ]
+    for name, row in rows.items():
+        lines.append(row_of(name, f"{row['before']:.3g}", f"{row['now']:.3g}", f"{row['times as fast']:.1f}"))
+    return lines
+
+
+_GROUPS = {
+    "one_multiprocessor_b200": "B200",
+    "gemm_h200_gemm": "H200, newer record",
+    "gemm_h200": "H200, older record",
+    "gemm_h200_tiles": "H200, third record",
+    "attention_h200": "H200, attention",
+    "others_h200_tiles": "H200, third record",
+}
+
+_ONCE = {"copies_h200": "H200, copies by TMA"}
+
+
+def predicted(record: Record) -> list[str]:
+    """How far predictions are from measurements."""
+    lines = head("", "rows", "median", "p90", "largest", "with its sign")
+    for group, title in _GROUPS.items():
+        found = record["figures"][group]
+        lines += (
+            _errors(f"{title}, {name}", row)
+            for name, row in found.get("errors_of_good_tiles", found.get("errors", found)).items()
+        )
+    return lines + [_errors(title, record["figures"][name]) for name, title in _ONCE.items()]
+
+
+def _errors(name: str, row: Record) -> str:
+    return row_of(name, row["rows"], *(f"{row[key]:.1%}" for key in ("median", "p90", "largest")), f"{row['bias']:+.1%}")
+
+
+def ladders(record: Record) -> list[str]:
+    """TFLOP/s as they are predicted, step by step."""
+    lines = head("published series, the slowest first", "predicted TFLOP/s", "in its order")
+    for name, row in record["figures"]["ladders_b200"].items():
+        lines.append(row_of(name, ", ".join(map(str, row["teraflops"])), "yes" if row["in_order"] else "no"))
+    return lines

@@ -1,0 +1,199 @@
+"""Tables of GEMM, and of the choice among its tiles."""
+
+import re
+from collections.abc import Mapping
+
+from benchmarks.figures.text import Record, geomean, head, row_of, where
+from benchmarks.gemm_shapes import GROUPS
+
+_OURS = ("default", "automatic", "best", "chosen", "any", "serial")
+
+
+def gemm_summary(record: Record) -> list[str]:
+    """Geometric means of the ratios to tuned cuBLASLt, group by group."""
+    present = [column for column in _OURS if any(column in row["columns"] for row in record["figures"].values())]
+    lines = [f"{where(record)} Speed relative to tuned cuBLASLt, geometric mean (worst):", ""]
+    lines += head("shapes", "how many", "torch.matmul", "Triton, tuned", *(f"pipec, {_TITLES[column]}" for column in present))
+    for group, what in GROUPS.items():
+        rows = [row for row in record["figures"].values() if row["group"] == group]
+        if rows:
+            lines.append(
+                row_of(f"{group}: {what}", len(rows), *(_mean(rows, column) for column in ("torch", "triton", *present)))
+            )
+    return lines
+
+
+_TITLES = {
+    "default": "tile in the file",
+    "automatic": "tile chosen",
+    "best": "best tile",
+    "chosen": "kernel chosen",
+    "any": "best example",
+    "serial": "best example, launches one after the other",
+}
+
+
+def _mean(rows: list[Record], column: str) -> str:
+    ratios = [row["columns"][column]["ratio"]["median"] for row in rows if "ratio" in row["columns"].get(column, {})]
+    if not ratios:
+        return "-"
+    return f"{geomean(ratios):.2f} ({min(ratios):.2f})" + ("" if len(ratios) == len(rows) else f" of {len(ratios)}")
+
+
+def gemm(record: Record) -> list[str]:
+    """Every shape."""
+    present = [column for column in _OURS if any(column in row["columns"] for row in record["figures"].values())]
+    lines = [where(record), ""]
+    lines += head(
+        "M x N x K",
+        "cuBLASLt, tuned",
+        "noise",
+        "torch.matmul",
+        "Triton",
+        *(_TITLES[column] for column in present),
+        "which is best",
+    )
+    for shape, row in record["figures"].items():
+        columns = row["columns"]
+        base = columns.get("cublaslt")
+        best = columns.get("any", columns.get("best", {"name": "-"}))["name"].removeprefix("pipec ")
+        lines.append(
+            row_of(
+                shape.replace("x", " x ").replace(":fp8", ", e4m3"),
+                "-" if base is None else f"{base['teraflops']:.0f} TFLOP/s, {_microseconds(base)} us",
+                "-" if "noise" not in row else f"{max(row['noise']['high'], 1 / row['noise']['low']) - 1:.1%}",
+                *(_ratio(columns, column) for column in ("torch", "triton", *present)),
+                best,
+            )
+        )
+    return lines + [""] + [f"Left out for want of time: {', '.join(record['left_out']) or 'none'}."]
+
+
+def _microseconds(figures: Record) -> str:
+    return f"{figures['microseconds']['median']:.4g}"
+
+
+def _ratio(columns: Mapping[str, Record], column: str) -> str:
+    ratio = columns.get(column, {}).get("ratio")
+    return "-" if ratio is None else f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+
+
+def fresh(record: Record) -> list[str]:
+    """Calls whose output is another tensor each time."""
+    lines = head("M x N x K", "torch", "Triton", *(f"pipec, {_TITLES[column]}" for column in _OURS[:3]))
+    for shape, row in record["fresh"].items():
+        figures = row["microseconds_per_call"]
+        cells = (f"{figures[name]['median']:.4g} us" if name in figures else "-" for name in ("torch", "triton", *_OURS[:3]))
+        lines.append(row_of(shape.replace("x", " x "), *cells))
+    return lines
+
+
+def split_k(record: Record) -> list[str]:
+    """Examples with and without a split of K, each with its fastest tile."""
+    lines = head("M x N x K", "cuBLAS", "pipec, no split", "pipec, split K in turns", "no split / split, in time")
+    for shape, row in record["figures"].items():
+        times = {name: one["microseconds"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one}
+        split = min((name for name in times if "split_k" in name), key=times.__getitem__)
+        whole = min((name for name in times if "persistent" in name), key=times.__getitem__)
+        splits = re.search(r"SPLITS=(\d+)", split)
+        assert splits is not None
+        lines.append(
+            row_of(
+                shape.removesuffix(":split").replace("x", " x "),
+                f"{times['cublas']:.1f} us",
+                f"{times[whole]:.1f}",
+                f"{times[split]:.1f} ({splits[1]} splits)",
+                f"{times[whole] / times[split]:.2f}",
+            )
+        )
+    return lines
+
+
+def epilogue(record: Record) -> list[str]:
+    """Microseconds, and each fused time beside the product alone; ratios within rounds."""
+    lines = head(
+        "M x N x K",
+        "cuBLASLt, fused",
+        "cuBLASLt, product alone",
+        "pipec, fused",
+        "pipec, product alone",
+        "fused, pipec / cuBLASLt",
+    )
+    for shape, row in record["figures"].items():
+        times = [row[family]["microseconds"] for family in ("cublaslt", "plain cublaslt", "pipec", "plain pipec")]
+        cells = (f"{times[0]:.1f} us", *(f"{one:.1f}" for one in times[1:]), f"{row['pipec']['ratio']['median']:.2f}")
+        lines.append(row_of(shape.replace("x", " x "), *cells))
+    return lines
+
+
+def blockwise(record: Record) -> list[str]:
+    """Times of the fastest of each side; ratios within rounds."""
+    lines = [f"{record['date'][:10]}, {record['gpu']}, torch {record['torch']}, cuBLASLt {record['cublaslt']}.", ""]
+    lines += head("M x N x K", "cuBLASLt", "torch", "pipec", "pipec / cuBLASLt", "tile of pipec")
+    for shape, row in record["figures"].items():
+        times = [f"{row[side]['microseconds']:.1f}" if side in row else "-" for side in ("cublaslt", "torch")]
+        ours = row["pipec"]
+        cells = f"{times[0]} us", times[1], f"{ours['microseconds']:.1f} ({ours['teraflops']:.0f} TFLOP/s)"
+        ratio = f"{ours['to cublaslt']['median']:.2f}" if "to cublaslt" in ours else "-"
+        lines.append(row_of(shape.removesuffix(":fp8").replace("x", " x "), *cells, ratio, ours["name"].removeprefix("pipec ")))
+    return lines
+
+
+def grouped(record: Record) -> list[str]:
+    """Against torch's grouped product."""
+    lines = [f"{record['date'][:10]}, {record['gpu']}, torch {record['torch']}.", ""]
+    lines += head("rows x N x K", "rows of a group", "torch", "pipec", "pipec / torch", "tile of pipec")
+    for shape, row in record["figures"].items():
+        ours, theirs = row["pipec"], row.get("torch")
+        size, _, groups = shape.partition(" in ")
+        cells = [f"{size.replace('x', ' x ')}, {groups}", f"{row['rows']['least']} to {row['rows']['most']}"]
+        cells += [f"{theirs['microseconds']:.1f} us" if theirs else "-", f"{ours['microseconds']:.1f}"]
+        cells += [f"{ours['to torch']['median']:.2f}" if theirs else "-", ours["name"].removeprefix("pipec ")]
+        lines.append(row_of(*cells))
+    return lines
+
+
+def gemm_choice(record: Record) -> list[str]:
+    """What the choice among kernels costs beside the best tile of each record, group by group."""
+    lines = head(
+        "record",
+        "shapes",
+        "how many",
+        "best tile on record",
+        "chosen among those on record",
+        "cost: geometric mean, worst",
+        "chosen among all is on record, and its cost",
+    )
+    for name, found in record["figures"].items():
+        for group in GROUPS:
+            rows = [row for row in found["shapes"].values() if row["group"] == group]
+            costs, judged = [row["cost_on_record"] for row in rows], [row["cost"] for row in rows if row["cost"] is not None]
+            cells = (
+                f"{geomean(row['best_ratio'] for row in rows):.2f}",
+                f"{geomean(row['best_ratio'] / row['cost_on_record'] for row in rows):.2f}",
+                f"{geomean(costs):.3f}, {max(costs):.2f}",
+                f"at {len(judged)}: {geomean(judged):.3f}, {max(judged):.2f}" if judged else "nowhere",
+            )
+            lines.append(row_of(name, group, len(rows), *cells))
+    return lines
+
+
+def chosen_then(record: Record) -> list[str]:
+    """What was measured of the choice among kernels, where it was a contender of its own."""
+    lines = head(
+        "shapes",
+        "how many",
+        "tile chosen in one kernel",
+        "kernel and tile chosen",
+        "best of the dozen put first",
+        "after `tune`",
+        "best tile",
+        "cost of the choice, worst",
+    )
+    for group in GROUPS:
+        rows = [row["columns"] for row in record["figures"].values() if row["group"] == group and "chosen" in row["columns"]]
+        names = ("automatic", "chosen", "dozen", "tuned", "any")
+        ratios = {name: [row[name]["ratio"]["median"] for row in rows] for name in names}
+        worst = max(best / chosen for best, chosen in zip(ratios["any"], ratios["chosen"], strict=True))
+        lines.append(row_of(group, len(rows), *(f"{geomean(one):.2f}" for one in ratios.values()), f"{worst:.2f}"))
+    return lines
