@@ -19,8 +19,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, instructions, seconds, write
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
 
+from benchmarks.common import instructions, seconds, write
 from pipec.diag.message import Sink
 from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.garbage import uncollected

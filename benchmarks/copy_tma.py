@@ -18,12 +18,12 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+sys.path[:0] = [str(ROOT)]
 
-from common import surroundings
 from cuda.bindings import driver
 
 import pipec
+from benchmarks.common import surroundings
 
 SHAPES = "8192x8192,16384x16384,32768x32768,16384x16392"
 # Compile-time parameters of the example; BLOCKS is per multiprocessor here. The fastest is compared, all are recorded.

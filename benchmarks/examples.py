@@ -5,11 +5,14 @@
 Compile-time parameters are the examples' own defaults; a file with several kernels is compiled as a whole.
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, instructions, seconds, write
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
 
+from benchmarks.common import instructions, seconds, write
 from pipec.diag.message import Sink
 from pipec.driver import Compilation, Options, compile_source
 from pipec.ptx.assemble import assemble

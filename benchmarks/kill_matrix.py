@@ -24,11 +24,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import common
-
 ROOT = Path(__file__).resolve().parent.parent
 # `examples` is the folder of the tests, not the benchmark of that name.
 sys.path[:1] = [str(ROOT / "tests"), str(ROOT)]
+
+from benchmarks import common
 
 RESULTS = ROOT / "benchmarks" / "results" / "kill_matrix.json"
 SECONDS = 60  # of processor time, for one mutant in the simulator

@@ -13,9 +13,8 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-import common
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from mutation.judge import (
     COMPARISON,
@@ -29,6 +28,8 @@ from mutation.judge import (
     Verdict,
     judge,
 )
+
+from benchmarks import common
 
 _SCORES = {
     REFUSED: "killed_at_compile_time",

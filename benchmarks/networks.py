@@ -7,18 +7,19 @@ import random
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 
-from common import ROOT
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+
+from diagnose import Options as Written
+from fuzz.fuzz_ptx import text
 
 from pipec.driver import STAGES, Compilation, Options
 from pipec.source import Source
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import reading_of
 from pipec.verify.reader.values.arithmetic import LIMITS
-
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
-from diagnose import Options as Written
-from fuzz.fuzz_ptx import text
 
 RANDOM = 400
 

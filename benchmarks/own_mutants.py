@@ -11,13 +11,14 @@ import time
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
-import common
-
-TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+sys.path[:0] = [str(TESTS), str(ROOT)]
 
 from mutation.operators import Change, sample
 from mutation.own import SURVIVED, TESTS_OF, cases, in_child, judged, judged_by_tests, known, known_tests
+
+from benchmarks import common
 
 WORKERS = 2
 

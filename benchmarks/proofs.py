@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, write
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
+from diagnose import Options as Written
+
+from benchmarks.common import write
 from pipec.budgets import BUDGETS
 from pipec.driver import STAGES, Compilation, Options
 from pipec.garbage import uncollected
 from pipec.protocol import judge
 from pipec.protocol.effort import steps_so_far
 from pipec.source import Source
-
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
-from diagnose import Options as Written
 
 # What is to be reached, in processor seconds, of the stage as a whole.
 GOALS = {"median": 0.005, "p99": 0.300}

@@ -18,10 +18,11 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-import common
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+sys.path[:0] = [str(TESTS), str(ROOT)]
 
-TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+from benchmarks import common
 
 CHUNK = 20
 

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import common
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,6 +23,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 from mutation import own
 from mutation.own import Change, Coverage, in_child
 from samples import LEFT_OUT
+
+from benchmarks import common
 
 # Files of tests, and the code that they are about.
 FAMILIES = {

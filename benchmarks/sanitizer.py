@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+sys.path[:0] = [str(ROOT)]
 
-from common import surroundings
-
+from benchmarks.common import surroundings
 from pipec.driver import Options, compile_source
 from pipec.reference import apply_given, shape_sets
 from pipec.runtime import launch, random_arguments

@@ -12,13 +12,17 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from common import ROOT, write
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
 
 import pipec
+from benchmarks.common import write
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options, Statistics
 

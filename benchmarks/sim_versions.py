@@ -20,7 +20,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from common import ROOT, write
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from benchmarks.common import write
 
 ROUNDS = 7
 RNG = np.random.default_rng(0)

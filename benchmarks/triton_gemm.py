@@ -15,11 +15,18 @@ os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="pipec-triton-")
 os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 
 # The variables above are read by this import.
+from pathlib import Path
+
 import triton
 import triton.language as tl
-from common import instructions
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from benchmarks.common import instructions
 
 IMPORTED = time.perf_counter() - STARTED
 
