@@ -1,4 +1,4 @@
-"""Meaning: names resolved, types known, compile-time values folded. `analyse` is the way in."""
+"""Semantic analysis: resolves names, checks types, folds compile-time values. `analyse` is the entry point."""
 
 from pipec.sema.kernels import analyse
 

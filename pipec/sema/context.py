@@ -1,4 +1,4 @@
-"""Where analysis stands: the names in sight, the statements produced so far, and how to report."""
+"""The state of the analysis: names in scope, statements emitted so far, and reporting."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,11 +20,11 @@ from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import Side
 
-MOST_MEMBERS = 12  # named in one message
+MOST_MEMBERS = 12  # listed in one message
 
 Result = TypeVar("Result")
 
-# A block that assigned a name, and why the name means nothing behind it.
+# For each kind of block: its keyword, and why a name assigned in it is undefined after it.
 _ENDED: dict[BlockKind, tuple[str, str]] = {
     "with": ("`with`", "what a `with` holds is given back at its end, and the names of its block end with it"),
     "loop": ("loop", "each iteration has its own names, and a loop may run none"),
@@ -34,9 +34,9 @@ _ENDED: dict[BlockKind, tuple[str, str]] = {
 
 @mutable
 class Walks:
-    """A kernel's tile scheduler, the loop over it in each role, and the role that holds its requests back.
+    """A kernel's tile scheduler, the loop over it in each role, and the role that throttles its requests.
 
-    `declared`: there is one, though maybe a wrong one. `targets`: where the loops name their tile.
+    `declared`: there is one, even if invalid. `targets`: the spans of the tile variables of the loops.
     """
 
     declared: bool = False
@@ -48,7 +48,7 @@ class Walks:
 
 @record
 class Checkpoint:
-    """Where an attempt began: how many statements there were, the stages obtained last and those open, and what was reported."""
+    """State at the start of an attempt: the number of statements, the current and open stages, and what was reported."""
 
     statements: int
     current: dict[tuple[tree.Pipeline, Side], tree.Handle]
@@ -58,7 +58,7 @@ class Checkpoint:
 
 @record
 class Recursion:
-    """Expressions hold calls, calls of helpers hold statements, and statements hold expressions: how the inner ones reach the outer."""
+    """Ties the recursion: expressions contain calls, inlined calls contain statements, and statements contain expressions."""
 
     elaborate: "Callable[[Context, ast.Expression], Meaning]"
     call: "Callable[[Context, ast.Call], Meaning]"
@@ -69,7 +69,7 @@ class Recursion:
 class Context:
     """`place` is "file", "kernel" or "role"; `current` maps (pipeline, side) to the stage acquired last in this role.
 
-    `stage_numbers` are the variables that hold a stage's number; those in `picked` chose a slot or barrier by it.
+    `stage_numbers` are the variables that hold a stage's number; those in `picked` have selected a slot or barrier.
     """
 
     sink: Sink
@@ -78,35 +78,35 @@ class Context:
     target: Target
     recursion: Recursion
     statements: list[tree.Statement] = field(default_factory=list)
-    kernel_scope: Scope | None = None  # what an inlined helper sees besides its parameters
+    kernel_scope: Scope | None = None  # names an inlined helper sees besides its parameters
     inlining: tuple[str, ...] = ()
     current: dict[tuple[tree.Pipeline, Side], tree.Handle] = field(default_factory=dict)
     stage_numbers: dict[tree.Variable, tree.Handle] = field(default_factory=dict)
     picked: set[tree.Variable] = field(default_factory=set)
-    dimensions: set[str] = field(default_factory=set)  # that the launch binds
+    dimensions: set[str] = field(default_factory=set)  # bound by the launch
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
     kernel_meter: Meter = field(default_factory=lambda: Meter("operations"))
     file_meter: Meter = field(default_factory=lambda: Meter("file operations"))
     stated: list[tree.StatedCounts] = field(default_factory=list)
     allocations: list[tree.TensorAllocation] = field(default_factory=list)
-    barrier_arrays: dict[BarrierArray, Span] = field(default_factory=dict)  # those that have an owner, with the place
+    barrier_arrays: dict[BarrierArray, Span] = field(default_factory=dict)  # those that have an owner, and where
     ranges: dict[tree.Variable, range] = field(default_factory=dict)  # of variables of loops with constant bounds
-    unrollable: frozenset[tree.Variable] = frozenset()  # variables of the loops around that have constant bounds
-    open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, and not stepped over yet
-    programmatic: list[tree.ProgrammaticLaunch] = field(default_factory=list)  # the statement, once it was made
-    turn: Span | None = None  # the `with semaphore(...)` around the statement
+    unrollable: frozenset[tree.Variable] = frozenset()  # variables of enclosing loops with constant bounds
+    open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, not stepped past yet
+    programmatic: list[tree.ProgrammaticLaunch] = field(default_factory=list)  # the statement, if any
+    turn: Span | None = None  # the enclosing `with semaphore(...)`
     walks: Walks = field(default_factory=Walks)
     cluster: tree.Cluster = tree.ONE_CTA
-    grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None  # as the kernel states it, once it has
+    grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None  # as the kernel states it, if it does
     role: ast.Role | None = None
-    inside: Span | None = None  # the statement whose block this is
+    inside: Span | None = None  # the statement that this block belongs to
 
     def fail(self, message: Message) -> NoReturn:
         self.sink.report(message)
         raise Reported
 
     def accept(self, result: Result | Message) -> Result:
-        """A result of arithmetic.py: reports it when it is a message."""
+        """Passes on a result of arithmetic.py; reports it if it is a message."""
         if isinstance(result, Message):
             self.fail(result)
         return result
@@ -120,7 +120,7 @@ class Context:
         return self.recursion.call(self, node)
 
     def run_body(self, body: tuple[ast.Statement, ...]) -> None:
-        """Analyses statements; a mistake costs only its own statement."""
+        """Analyses statements; an error abandons only its own statement."""
         self.recursion.run_body(self, body)
 
     def emit(self, statement: tree.Statement) -> None:
@@ -128,8 +128,8 @@ class Context:
         self.statements.append(statement)
 
     def spend(self, span: Span, count: int = 1) -> None:
-        """Raises BudgetEnded, which ends the analysis of the kernel: a loop around the mistake must not go on."""
-        # Two meters: helpers that call each other twice double what one kernel is, and many kernels share what a file may cost.
+        """Raises BudgetEnded, which ends the analysis of the kernel: an enclosing loop must not continue."""
+        # Two meters: helpers that call each other twice grow one kernel exponentially, and many kernels share the budget of the file.
         self.kernel_meter.spend(count, span)
         self.file_meter.spend(count, span)
 
@@ -149,20 +149,20 @@ class Context:
             ended = self.scope.ended_at(name.name)
             if ended is not None and ended.span in self.walks.targets:
                 self.fail(scheduling.TileOutsideLoop(tile=name.name, at=name.span, loop=ended.span))
-            # The name did exist: to say so helps more than to guess at another that is spelled alike.
+            # The name did exist: saying so helps more than suggesting a similar spelling.
             if ended is not None:
                 block, why = _ENDED[ended.kind]
                 more = f", or give `{name.name}` a first value before it" if ended.value else ""
                 self.fail(messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span))
             self.refuse_other(name.name, other_name(name.name), name.span)
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))
-        # Its own mistake has been reported; whatever uses the name is wrong only because of that.
+        # The error in its definition has been reported; any use is wrong only because of that.
         if isinstance(binding.meaning, Poison):
             raise Reported
         return binding.meaning
 
     def refuse_other(self, name: str, other: OtherName | None, at: Span) -> None:
-        """Refuses a name of another language, if it is one."""
+        """Rejects a name that belongs to another language."""
         if other is not None:
             self.fail(syntax_messages.OtherForm(what=f"`{name}`", why=other.why, instead=other.instead, edit=other.edit, at=at))
 
@@ -187,7 +187,7 @@ class Context:
         )
 
     def misplaced_return(self, at: Span) -> NoReturn:
-        """Refuses a `return` that is not the last statement of a helper."""
+        """Rejects a `return` that is not the last statement of a helper."""
         if self.inlining:
             where, why = "inside a helper", "a helper is expanded where it is called, so there is nothing to jump out of"
             instead = "assign the value to a variable, and return that in the last line"
@@ -203,7 +203,7 @@ class Context:
         self.fail(placement_messages.MisplacedReturn(where=where, why=why, instead=instead, at=at))
 
     def checkpoint(self) -> Checkpoint:
-        """What `take_back` needs to undo an attempt whose statements went into an inner block."""
+        """What `take_back` needs to undo an attempt that emitted its statements into an inner block."""
         return Checkpoint(len(self.statements), dict(self.current), set(self.open_stages), self.sink.checkpoint())
 
     def take_back(self, checkpoint: Checkpoint) -> None:
@@ -217,9 +217,9 @@ class Context:
 
     @contextmanager
     def block(self, inside: Span, kind: BlockKind = "loop") -> Iterator["Context"]:
-        """An inner block of the statement at `inside`: its own names and statements."""
-        # All else is shared with the outer block, mutable parts included: stages, budgets and declarations belong to the role or the
-        # kernel.
+        """An inner block of the statement at `inside`, with its own names and statements."""
+        # Everything else is shared with the outer block, including mutable state: stages, budgets and declarations belong to the role or
+        # the kernel.
         inner = replace(self, scope=self.scope.inner(), statements=[], inside=inside)
         yield inner
         self.scope.end(inner.scope, kind)

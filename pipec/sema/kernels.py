@@ -36,16 +36,16 @@ from pipec.syntax import ast
 
 _ROLE_SIGNATURE = 'role name(warps=1, registers=232, on="leader")'
 _MOST_BLOCKS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
-# What PTX calls by a name that the language lets a kernel have.
+# Names that the language allows for a kernel but PTX reserves.
 _PTX_NAMES = {"WARP_SZ": "in PTX this is the number of threads of a warp", "_": "in PTX this is no name"}
 
 
 def analyse(
     file: ast.File, sink: Sink, overrides: dict[str, object], only: str | None = None, target: Target = TARGETS[DEFAULT_TARGET]
 ) -> list[tree.Kernel]:
-    """The typed kernels of a file (all, or the one called `only`); those with a mistake are reported and left out.
+    """The typed kernels of a file (all, or the one called `only`); those with errors are reported and left out.
 
-    `overrides` gives compile-time parameters from outside: numbers, conditions, element types, or their text.
+    `overrides` sets compile-time parameters from outside: numbers, conditions, element types, or their text.
     """
     scope = Scope()
     context = Context(sink, scope, "file", target, Recursion(elaborate, call, run_body))
@@ -56,7 +56,7 @@ def analyse(
     except BudgetEnded as ended:
         _report_ended(ended, sink)
         return []
-    # All of them before any kernel: a kernel may call a helper that stands below it.
+    # All of them before any kernel: a kernel may call a helper defined below it.
     for function in file.functions:
         with _guarded(context, None):
             context.define(function.name, Helper(function))
@@ -70,7 +70,7 @@ def analyse(
     for kernel in chosen:
         if kernel.name.name in seen:
             sink.report(messages.Redefined(name=kernel.name.name, at=kernel.name.span, first=seen[kernel.name.name]))
-        # Both kernels are analysed all the same, each with its own mistakes.
+        # Both kernels are analysed anyway, each with its own errors.
         seen[kernel.name.name] = kernel.name.span
         before = len(sink.diagnostics)
         inner = Context(sink, scope.inner(), "kernel", target, context.recursion, file_meter=context.file_meter)
@@ -79,23 +79,23 @@ def analyse(
         except BudgetEnded as ended:
             _report_ended(ended, sink)
             continue
-        # A tree with a hole in it would make later stages speak of what is missing because of the mistake.
+        # Later stages must not see an incomplete tree: they would report the consequences of this error.
         if len(sink.diagnostics) == before:
             kernels.append(analysed)
     return kernels
 
 
 def _report_ended(ended: BudgetEnded, sink: Sink) -> None:
-    """One kernel that is too large costs the others nothing; what all of them have together ends the file."""
+    """A kernel that is too large does not affect the others; exceeding the shared budget ends the file."""
     if ended.budget.code != placement_messages.TooManyInlined.code:
         raise ended
-    assert isinstance(ended.at, Span)  # operations are counted with the place of each
+    assert isinstance(ended.at, Span)  # operations are counted with their spans
     sink.report(placement_messages.TooManyInlined(limit=f"{ended.budget.limit:,}", at=ended.at))
 
 
 @contextmanager
 def _guarded(context: Context, target: ast.Name | None) -> Iterator[None]:
-    """A mistake ends this part only; the name that it would have defined is poisoned, so that its uses are not told as well."""
+    """Limits an error to this part; the name that it would have defined is poisoned, so that its uses are not reported as well."""
     try:
         yield
     except Reported:
@@ -104,7 +104,7 @@ def _guarded(context: Context, target: ast.Name | None) -> Iterator[None]:
 
 
 def _last_span(body: tuple[ast.Statement, ...]) -> Span | None:
-    """Where a body ends in the text: the last statement that holds no other."""
+    """The textual end of a body: its last statement that contains no other."""
     if not body:
         return None
     last = body[-1]
@@ -126,7 +126,7 @@ def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, objec
 
 
 class _Kernel:
-    """The analysis of one kernel, in the order in which it is written."""
+    """The analysis of one kernel, in source order."""
 
     def __init__(self, node: ast.Kernel, context: Context, overrides: dict[str, object]) -> None:
         self.node, self.context, self.overrides = node, context, overrides
@@ -144,8 +144,7 @@ class _Kernel:
 
     def analyse(self) -> tree.Kernel:
         context, node = self.context, self.node
-        # An inlined helper sees this scope and its parameters, never the names around the call: the same helper means the same
-        # everywhere.
+        # An inlined helper sees this scope and its parameters, never the names at the call site: a helper means the same everywhere.
         context.kernel_scope = context.scope
         if node.name.name in _PTX_NAMES:
             name = node.name.name
@@ -154,7 +153,7 @@ class _Kernel:
                 placement_messages.KernelName(kernel=name, meaning=_PTX_NAMES[name], better=better, at=node.name.span)
             )
         for constant in node.constants:
-            # Each by itself, so that one wrong default does not hide the mistakes of the others.
+            # Each separately, so that one invalid default does not hide the errors of the others.
             with _guarded(context, constant.name):
                 self._constants.update(read_constant(context, constant, self.overrides))
         tensors: list[tree.TensorParameter] = []
@@ -163,7 +162,7 @@ class _Kernel:
             with _guarded(context, parameter.name):
                 read_parameter(context, parameter, tensors, scalars)
         self._body(node.body)
-        # Behind the roles: only they say whether anybody walks over the tiles, and who runs ahead.
+        # After the roles: only they determine whether the scheduler is used, and which role runs ahead.
         self._finish_schedule()
         tuning = self._candidates()
         if self._grid is None and not self._grid_failed and not context.walks.declared:
@@ -200,7 +199,7 @@ class _Kernel:
             return None
 
     def _finish_schedule(self) -> None:
-        """A tile scheduler gives the kernel its grid, and maybe a role of its own."""
+        """A tile scheduler determines the grid of the kernel, and may add a role."""
         schedule = self.context.walks.schedule
         if schedule is None:
             return
@@ -230,12 +229,12 @@ class _Kernel:
             case ast.Assign():
                 self._declaration(statement)
             case ast.If():
-                # No thread runs here, so there is nothing that could decide at run time.
+                # No thread runs here, so nothing could decide at run time.
                 holds = known(context, statement.condition, bool, "a condition outside a role", "a condition")
                 self._body(statement.then if holds else statement.otherwise)
             case ast.ExpressionStatement(ast.String()) | ast.Pass():
                 pass
-            # A program may use these words as names of its own; then they are calls like others.
+            # A program may define these names itself; then they are ordinary calls.
             case ast.ExpressionStatement(ast.Call(ast.Name("grid"))) if context.scope.find("grid") is None:
                 self._read_grid(statement.value)
             case ast.ExpressionStatement(ast.Call(ast.Name("cluster"))) if context.scope.find("cluster") is None:
@@ -273,8 +272,8 @@ class _Kernel:
             context.define(statement.target, meaning)
             return
         if isinstance(meaning, EXPRESSIONS) and not isinstance(meaning.type, TileType):
-            # A name for a value that is the same in every thread of a block; it stands for its expression.
-            # Roles see the name, and each thread evaluates the expression by itself: it must not depend on the thread.
+            # A name for a value that is uniform in a block; it stands for its expression. Roles see the name, and each thread evaluates
+            # the expression itself, so it must not depend on the thread.
             block_uniform(context, meaning, f"`{statement.target.name}`")
             context.define(statement.target, meaning)
             return
@@ -292,7 +291,7 @@ class _Kernel:
         assert isinstance(node, ast.Call)
         if self._stated_grid is not None:
             context.fail(messages.Redefined(name="grid", at=node.span, first=self._stated_grid.span))
-        # A mistake in it is reported below; that there is no grid is then not reported as well.
+        # An error in it is reported below; the missing grid is then not reported as well.
         self._grid_failed = True
         bound = bind_arguments(context, node, "grid", ("x",), ("y", "z"))
 
@@ -319,7 +318,7 @@ class _Kernel:
                 cluster_messages.ClusterSize(shape=f"{x} x {y} x {z}", ctas=x * y * z, most=MOST_CLUSTER_CTAS, at=node.span)
             )
         self._cluster = context.cluster = tree.Cluster((x, y, z), node.span)
-        # Such a role was analysed already, with one CTA to a tile.
+        # Such a role has already been analysed, with one CTA per tile.
         if context.walks.loops:
             where, to = "behind a role that walks over tiles", "before the roles"
             context.fail(placement_messages.Misplaced(what="`cluster(...)`", where=where, to=to, at=node.span))
@@ -331,7 +330,7 @@ class _Kernel:
         first = self._role_names.get(name)
         if first is not None:
             context.fail(messages.Redefined(name=name, at=node.name.span, first=first))
-        # Before the body is read: a role with a mistake is there, so that "no roles" is not reported as well.
+        # Before the body is analysed: a role with an error still counts, so that "no roles" is not reported as well.
         self._role_names[name] = node.name.span
         header = ast.Call(node.name, node.arguments, node.span)
         bound = bind_arguments(context, header, "role", (), ("warps", "registers", "on"), _ROLE_SIGNATURE)
@@ -343,7 +342,7 @@ class _Kernel:
         for clause in node.clauses:
             pipelines = produces if clause.word == "produces" else consumes
             pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)
-        # Fresh stages and variables: what one role holds means nothing in another. The kernel's declarations stay shared.
+        # New stages and variables: those of one role are not visible in another. The kernel's declarations stay shared.
         inner = replace(
             context,
             scope=context.scope.inner(),
@@ -355,7 +354,7 @@ class _Kernel:
             role=node,
         )
         run_body(inner, node.body)
-        # What is still held there is reported at the end of the role's text, not at its header.
+        # What is still held at that point is reported at the end of the role's text, not at its header.
         end = _last_span(node.body) or node.span
         throttles, responses = clauses_of_walk(context, name)
         self._roles.append(

@@ -1,4 +1,4 @@
-"""What a name or an expression can stand for while a kernel is analysed, besides run-time values (those are tree nodes)."""
+"""What a name or an expression can stand for during analysis, besides run-time values (which are tree nodes)."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from pipec.vocabulary import Form, Side, Space
 
 
 class Reported(Exception):
-    """A message was reported; the statement at hand is given up. Never leaves this package."""
+    """A message was reported; the current statement is abandoned. Never leaves this package."""
 
 
 KnownValue = int | float | bool | str | DType
@@ -27,7 +27,7 @@ class Known:
 
 @record
 class Poison:
-    """What a name means whose definition had an error: using it says nothing more."""
+    """The meaning of a name whose definition had an error: its uses report nothing more."""
 
 
 @record
@@ -39,7 +39,7 @@ class TileSpec:
     rows: int
     columns: int
     span: Span
-    stride: int | None = None  # columns from one accumulator to the next, where stated
+    stride: int | None = None  # columns from one accumulator to the next, if declared
 
 
 @record
@@ -72,7 +72,7 @@ class PipelinePayload:
 
 @record
 class TileGroup:
-    """The tiles of one payload member that a group stage holds, to be indexed; with no handle those of all stages."""
+    """The tiles of one payload member in a group stage, to be indexed; without a handle, those of all stages."""
 
     tiles: tuple[tree.Buffer, ...]
     handle: tree.Handle | None
@@ -90,7 +90,7 @@ class Barrier:
 
 @record
 class Acquired:
-    """The result of an acquire before it has a name; the form "either" may be named or stand in a `with`."""
+    """The result of an acquire before it has a name; the form "either" may be assigned or used in a `with`."""
 
     pipeline: tree.Pipeline
     side: Side
@@ -110,7 +110,7 @@ class Peeked:
 
 @record
 class Token:
-    """The result of a peek: `ready` holds what it found."""
+    """The result of a peek, in `ready`."""
 
     handle: tree.Handle
     ready: tree.Variable
@@ -118,7 +118,7 @@ class Token:
 
 @record(eq=False)
 class BarrierArray:
-    """`BarrierArray(count)`: the barriers of one pipeline, stated by hand."""
+    """`BarrierArray(count)`: explicitly declared barriers of one pipeline."""
 
     count: int
     span: Span
@@ -135,7 +135,7 @@ class AcquiredPair:
 
 @record
 class EpilogueStage:
-    """What a `per_k_epilogue` holds: an accumulator, and the input stage whose scales belong to it."""
+    """The stages of a `per_k_epilogue`: an accumulator, and the input stage with the matching scales."""
 
     output: tree.Handle
     input: tree.Handle
@@ -168,7 +168,7 @@ class Elected:
 
 @record
 class Turn:
-    """`semaphore(counter[i], turn, turns)`, to be held by a `with`: the numbers are those of the moment."""
+    """`semaphore(counter[i], turn, turns)`, used in a `with`; its operands are evaluated at that point."""
 
     counter: "tree.TensorSlice"
     turn: "tree.Expression"
@@ -180,13 +180,13 @@ class Turn:
 class Range:
     start: "tree.Expression"
     stop: "tree.Expression"
-    step: "int | tree.Expression"  # an expression is positive wherever the kernel runs
+    step: "int | tree.Expression"  # an expression is always positive
     span: Span
 
 
 @record(eq=False)
 class Tile:
-    """The tile of one iteration of `for tile in tiles`; `places` are the variables of its coordinates that were asked for so far."""
+    """The tile of one iteration of `for tile in tiles`; `places` are the variables of the coordinates used so far."""
 
     name: str
     schedule: tree.Schedule
@@ -196,7 +196,7 @@ class Tile:
 
 @record
 class Void:
-    """The result of an operation that gives none."""
+    """The result of an operation without a value."""
 
 
 @record
@@ -269,7 +269,7 @@ EXPRESSIONS = (
 )
 
 
-# How a message calls a meaning whose words do not depend on which one it is.
+# How messages describe the meanings with fixed wording.
 _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (PayloadSpec, "a payload type"),
     ((View, tree.Pipeline), "a pipeline"),
@@ -289,13 +289,13 @@ _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 def describe(meaning: Meaning) -> str:
-    """How a message calls a meaning: `this is ...`."""
+    """How a message describes a meaning: `this is ...`."""
     plain = next((words for kinds, words in _PLAIN_WORDS if isinstance(meaning, kinds)), None)
     return plain or _named(meaning) or f"a value of type {getattr(meaning, 'type', None)}"
 
 
 def _named(meaning: Meaning) -> str | None:
-    """The words for a meaning that a name, a type or a number belongs to; None for an expression."""
+    """The description of a meaning that has a name, a type or a number; None for an expression."""
     match meaning:
         case Known(value=DType() as dtype):
             return f"the element type {dtype}"

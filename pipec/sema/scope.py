@@ -1,4 +1,4 @@
-"""Names and what they stand for, block by block."""
+"""Names and their meanings, block by block."""
 
 from typing import Literal
 
@@ -19,16 +19,16 @@ BlockKind = Literal["with", "loop", "branch"]
 
 @record
 class Ended:
-    """Where a name of a finished block was assigned, and what kind of block it was."""
+    """Where a name of a finished block was assigned, and the kind of block."""
 
     span: Span
     kind: BlockKind
-    value: bool  # a number or tile of values, that could as well be assigned before the block
+    value: bool  # a number or tile of values, which could also be assigned before the block
 
 
 @mutable
 class Scope:
-    """One block's names; `parent` is the enclosing block. `ended` remembers names of inner blocks, for better messages."""
+    """The names of one block; `parent` is the enclosing block. `ended` records names of finished inner blocks, for better messages."""
 
     parent: "Scope | None" = None
     names: dict[str, Binding] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Scope:
         self.names[name] = Binding(meaning, span)
 
     def end(self, inner: "Scope", kind: BlockKind) -> None:
-        """Notes the names that a finished inner block had assigned."""
+        """Records the names that a finished inner block had assigned."""
         for name, binding in inner.names.items():
             if binding.span is not None:
                 self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
@@ -65,7 +65,7 @@ class Scope:
         return None
 
     def close_to(self, name: str, extra: tuple[str, ...] = ()) -> str | None:
-        """The known name most like `name`, for a `did you mean`."""
+        """The known name most similar to `name`, for a `did you mean`."""
         known: set[str] = set(extra)
         scope: Scope | None = self
         while scope is not None:
@@ -75,8 +75,8 @@ class Scope:
 
 
 def closest(name: str, known: "set[str] | tuple[str, ...]") -> str | None:
-    from difflib import get_close_matches  # what is right is compiled without it
+    from difflib import get_close_matches  # valid programs never need it
 
-    # Sorted, since a set of strings iterates in an order that changes from run to run, and messages must not.
+    # Sorted, since the iteration order of a set of strings varies from run to run, and messages must not.
     found = get_close_matches(name, sorted(known), n=1, cutoff=0.65)
     return found[0] if found else None

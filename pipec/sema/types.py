@@ -11,7 +11,7 @@ BOOL, I32, U32, I64, F32 = (DTYPES[name] for name in ("bool", "i32", "u32", "i64
 
 @record
 class TileType:
-    """A tile of values spread over the threads of a role.
+    """A tile of values distributed over the threads of a role.
 
     `rows` x `columns` elements. A per-row vector has columns == 1, a per-column vector rows == 1: both broadcast.
     """

@@ -1,4 +1,4 @@
-"""What each operation of the table does to the typed tree: one function for each action, in the files of this folder."""
+"""What each action of the operation table does to the typed tree: one function per action, in the files of this folder."""
 
 from pipec.diag.catalogue.language import constants as messages
 from pipec.sema.calls.copies import COPY_ACTIONS
@@ -29,7 +29,7 @@ def _assert(context: Context, operation: Operation, receiver: Meaning | None, no
 
 
 def _values(context: Context) -> str:
-    """The compile-time numbers in sight, for the note of a failed assertion."""
+    """The compile-time numbers in scope, for the note of a failed assertion."""
     found: dict[str, object] = {}
     scope: Scope | None = context.scope
     while scope is not None:
@@ -52,15 +52,15 @@ ACTIONS: dict[ActionName, Action] = {
     "assert": _assert,
 }
 
-# Of rows that have no action: pipec.sema.kernels reads them where a kernel begins.
+# Actions without a function here: pipec.sema.kernels reads these statements at the start of a kernel.
 HEAD = {"grid", "cluster", "assume"}
 
-# Actions that stand in the kernel, outside its roles: where to move them.
+# Actions that belong in the kernel, outside its roles, and where to move them.
 OUTSIDE_ROLES: dict[ActionName, str] = {"init": "next to the declaration", "programmatic": "next to `grid(...)`"}
 
 
 def _compare_tables() -> None:
-    """A row without an action or without its threads, and an action without a row, are found at import."""
+    """Fails at import if a row has no action or no threads, or an action has no row."""
     named = {row.action for row in OPERATIONS} - HEAD
     outside = {action for action, caller in THREADS.items() if caller == OUTSIDE} - HEAD
     members = {row.action for row in OPERATIONS if row.receivers != ("",)}

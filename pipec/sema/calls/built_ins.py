@@ -1,4 +1,4 @@
-"""The built-in functions that make values: tiles from tensors and numbers, columns, rows, ranges, thread numbers."""
+"""Built-in functions that create values: tiles from tensors and numbers, columns, rows, ranges, thread numbers."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ def row_reduction(context: Context, node: ast.Call) -> Meaning:
     tile = operand.type
     if not isinstance(tile, TileType):
         context.fail(messages.WrongType(what="what is reduced", expected="a tile", found=describe(operand), at=node.span))
-    # A sum of thousands of 16-bit floats loses what f32 keeps, and the tensor cores accumulate in f32 as well.
+    # Summing thousands of 16-bit floats loses precision that f32 keeps; the tensor cores accumulate in f32 as well.
     if tile.dtype.is_float and tile.dtype.bits == 16:
         operand = arithmetic.widen(operand, DTYPES["f32"]) or operand
     dtype = dtype_of(operand.type)
@@ -94,9 +94,9 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Meaning]:
     return load_vector
 
 
-_MOST_AT_ONCE = 32  # elements of a row
-_GROUP_COLUMNS = 8  # that wgmma spreads over the threads of a row together
-_HALF_WARP_ROWS, _HALF_WARP_RUNS = 64, 16  # rows of tiles that the halves of a warp may share, and of how many columns
+_MOST_AT_ONCE = 32  # elements of a row that a thread handles at a time
+_GROUP_COLUMNS = 8  # columns that wgmma distributes over the threads of a row
+_HALF_WARP_ROWS, _HALF_WARP_RUNS = 64, 16  # tile rows that the halves of a warp may share, and the column granularity
 
 
 def _position(axis: int) -> Callable[[Context, ast.Call], Meaning]:
@@ -138,7 +138,7 @@ def _columns(context: Context, node: ast.Call) -> Meaning:
                 at=node.span,
             )
         )
-    # What a thread works on at a time starts at a multiple of its own length, here as in the whole tile.
+    # The chunk of columns that a thread processes must start at a multiple of its own length, here and in the whole tile.
     unit = max(_HALF_WARP_RUNS if tile.rows == _HALF_WARP_ROWS else _GROUP_COLUMNS, min(_MOST_AT_ONCE, count & -count))
     if count % unit:
         context.fail(
@@ -187,15 +187,14 @@ def _step(context: Context, node: ast.Expression) -> int | tree.Expression:
     found = context.elaborate(node)
     if isinstance(found, tree.Constant) and found.type is I32:
         return int(found.value)
-    # The number of iterations is a quotient by the step: of zero it would be undefined, and a negative one would count the other
-    # way.
+    # The trip count divides by the step: a zero step is undefined, and a negative one would count the other way.
     if isinstance(found, EXPRESSIONS) and found.type is I32 and _is_positive(found):
         return found
     return known_int(context, node, "the step of a range")
 
 
 def _is_positive(expression: tree.Expression) -> bool:
-    """Whatever the launch: a grid has at least one block along each axis."""
+    """Positive for every launch: a grid has at least one block along each axis."""
     match expression:
         case tree.Constant(value):
             return value > 0
@@ -208,7 +207,7 @@ def _is_positive(expression: tree.Expression) -> bool:
 
 
 def _range(context: Context, node: ast.Call) -> Meaning:
-    """`range` with one to three arguments, as in Python; the step is a constant, or made of `grid.x` and the like."""
+    """`range` with one to three arguments, as in Python; the step is a constant or built from `grid.x` and the like."""
     positional = [argument.value for argument in node.arguments if argument.name is None]
     if len(positional) != len(node.arguments) or not 1 <= len(positional) <= 3:
         context.fail(

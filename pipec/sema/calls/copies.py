@@ -1,4 +1,4 @@
-"""Copies between memories: by TMA, by the threads, and of values in registers; a tile of another CTA."""
+"""Copies between memories: by TMA, by threads, and of register values; also the tiles of other CTAs."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, no
     pipeline = receiver.handle.pipeline
     if receiver.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what="what `.of(rank)` is taken of", at=node.span))
-    # Only pipelines of the cluster's scope know when another CTA's tile is filled, and only a consumer may read it then.
+    # Only pipelines with cluster scope track when another CTA's tile is filled, and only a consumer may read it then.
     if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
         context.fail(
             cluster_messages.OwnTile(
@@ -42,13 +42,13 @@ def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, no
 
 
 def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) -> None:
-    """The barrier given by hand must be the one of the stage that the operation works on."""
+    """A barrier passed explicitly must be that of the stage the operation works on."""
     barrier = context.elaborate(node)
     if not isinstance(barrier, Barrier):
         context.fail(
             types_messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=node.span)
         )
-    # The bytes would complete another stage's phase, and this one's would never complete.
+    # Otherwise the bytes would complete another stage's phase, and this stage's phase would never complete.
     if barrier.handle is not handle:
         context.fail(messages.WrongBarrier(stage=handle.name, other=barrier.handle.name, at=node.span, obtained=handle.span))
 
@@ -120,7 +120,7 @@ def _tma_store(context: Context, operation: Operation, receiver: Meaning | None,
 
 
 def _chosen(context: Context, bound: dict[str, ast.Expression], name: str, choices: Iterable[Word]) -> Word | None:
-    """The word given as the option `name`, such as `reduce="add"`; None where it is left out."""
+    """The value of the string option `name`, such as `reduce="add"`; None if it is omitted."""
     if name not in bound:
         return None
     words = tuple(choices)
@@ -147,11 +147,11 @@ def _store(context: Context, operation: Operation, receiver: Meaning | None, nod
 
 
 def _stored_tile(context: Context, node: ast.Expression) -> tuple[tree.Expression, bool]:
-    """The tile, and whether it is stored transposed: `x.T` of values. That of a stage's tile of one row is a value by itself."""
+    """The tile, and whether it is stored transposed (`x.T` of values). The transposed one-row tile of a stage is an ordinary value."""
     what = "what is stored"
     if not (isinstance(node, ast.Attribute) and node.name == "T"):
         return register_tile(context, node, what), False
-    meaning = context.elaborate(node.value)  # once: a helper's operations are emitted as it is read
+    meaning = context.elaborate(node.value)  # once: elaborating a call to a helper emits its operations
     if isinstance(meaning, tree.BufferRef) and meaning.buffer.rows == 1:
         meaning = replace(meaning, transposed=not meaning.transposed, span=node.span)
         return _as_tile(context, as_value(context, meaning, node.span, what), what, node.span), False

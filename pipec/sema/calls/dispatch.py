@@ -1,4 +1,4 @@
-"""A call of any kind, to what it means: built-in functions, operations, methods of pipelines and stages, helpers."""
+"""Resolves calls of any kind: built-in functions, operations, methods of pipelines and stages, helpers."""
 
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import placement as placement_messages
@@ -34,8 +34,8 @@ from pipec.syntax import ast
 
 
 def call(context: Context, node: ast.Call) -> Meaning:
-    """The result of a call; operations are emitted into the context."""
-    # None where the program has a name of its own for the first word: what it defines hides what is built in.
+    """The result of a call; its operations are emitted into the context."""
+    # None if the program defines the first name itself: user definitions hide built-ins.
     path = dotted(context, node.callee)
     if path is not None and path in FREE:
         return _operate(context, FREE[path], None, node)
@@ -64,7 +64,7 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
     meaning = context.elaborate(callee.value)
     receiver = _receiver(meaning)
     operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver is not None else None
-    # The table has the operations of all stages together; some exist for one kind of pipeline only.
+    # The table lists the operations of all stages together; some exist for one kind of pipeline only.
     if isinstance(meaning, tree.Handle) and operation is not None and not operation.belongs_to(meaning.pipeline.kind):
         operation = None
     if operation is None:
@@ -73,12 +73,12 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
     if isinstance(meaning, EpilogueStage):
         meaning = meaning.input if operation.half == "input" else meaning.output
     if operation.sub_stages is None:
-        sub_stage(context, operation, node)  # refuses one
+        sub_stage(context, operation, node)  # rejects a sub-stage
     return _operate(context, operation, meaning, node)
 
 
 def _receiver(meaning: Meaning) -> Receiver | None:
-    """Under which name the table has the operations of a meaning; None for what has none."""
+    """The receiver under which the table lists the operations of a meaning; None if it has none."""
     match meaning:
         case tree.Handle():
             return PRODUCER if meaning.side == "producer" else CONSUMER
@@ -104,7 +104,7 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
                 what=f"`{operation.name}`", where="inside a role", to=OUTSIDE_ROLES[operation.action], at=node.span
             )
         )
-    # Free operations are not in that table: they are work, which roles alone do.
+    # Free operations are not in that table: they do work, which only roles can do.
     if context.place != "role" and THREADS.get(operation.action) not in (ANYWHERE, OUTSIDE):
         context.fail(
             placement_messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span)
@@ -116,14 +116,14 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
 
 
 def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning:
-    """Expands an `fn`: its parameters name the arguments, its statements go where the call stands."""
+    """Inlines an `fn`: its parameters name the arguments, its statements replace the call."""
     name = function.name.name
-    # Expanding it would not end, and kernels call no functions.
+    # Inlining a recursive helper would not terminate, and kernels have no calls.
     if name in context.inlining:
         context.fail(placement_messages.Recursive(name=name, at=node.span, defined=function.name.span))
     parameters = tuple(parameter.name.name for parameter in function.parameters)
     bound = bind_arguments(context, node, name, parameters)
-    # Names of the kernel, not those around the call: what a helper means must not depend on who calls it.
+    # The kernel's scope, not the caller's: the meaning of a helper must not depend on where it is called.
     outer = context.kernel_scope or context.scope
     inner = replace(context, scope=outer.inner(), inlining=(*context.inlining, name))
     for parameter in parameters:
@@ -143,8 +143,7 @@ def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
     if isinstance(meaning, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert | tree.Bitcast) and not isinstance(
         meaning.type, TileType
     ):
-        # Otherwise the expression would be computed wherever the helper names its
-        # parameter. Tiles are left out: they are lazy anyway.
+        # Otherwise the expression would be recomputed at each use of the parameter. Tiles are exempt: they are lazy anyway.
         variable = tree.Variable(name, meaning.type, node.span)
         context.emit(tree.Assign(variable, meaning, node.span))
         return tree.ReadVariable(variable, node.span)

@@ -1,4 +1,4 @@
-"""Functions of single elements and conversions between their types, folded where the arguments are known."""
+"""Functions of single elements and conversions between element types, folded if the arguments are known."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def element_function(context: Context, function: ElementFunction, node: ast.Call
     if all(isinstance(one, Known) for one in values) and function.name in _KNOWN:
         return _fold_call(context, function.name, values, node)
     typed = next((one for one in values if not isinstance(one, Known)), None)
-    # A number of the source has no type of its own: it takes that of a run-time argument, and f32 where none is there to follow.
+    # A literal has no type of its own: it takes the type of a run-time argument, or f32 if there is none.
     wanted = dtype_of(typed.type) if typed is not None else (DTYPES["f32"] if function.domain == "float" else None)
     parts = [as_runtime(context, one, wanted if isinstance(one, Known) else None) for one in values]
     for position, part in enumerate(parts[1:], 1):
@@ -85,7 +85,7 @@ def _fold_call(context: Context, name: str, values: list[Any], node: ast.Call) -
         context.fail(messages.BadOperand(operator=name, type="bool" if name != "ceildiv" else "float", hint=None, at=node.span))
     if name == "ceildiv" and numbers[1] == 0:
         context.fail(messages.DivisionByZero(at=values[1].span))
-    # Python's own min and max of a NaN and a number depend on their order.
+    # The result of Python's min and max of a NaN and a number depends on the argument order.
     if any(isinstance(number, float) and math.isnan(number) for number in numbers):
         return Known(math.nan, node.span)
     return Known(_KNOWN[name](*numbers), node.span)

@@ -1,4 +1,4 @@
-"""Matrix multiplications, the accumulators they add up in, and the commit that signals their end."""
+"""Matrix multiplications, their accumulators, and the commit that signals their completion."""
 
 from pipec.diag.catalogue.language import types as messages
 from pipec.sema import tree
@@ -10,7 +10,7 @@ from pipec.sema.values.arguments import Action, bind_arguments
 from pipec.sema.values.expected import as_buffer_ref, as_runtime, as_value, known_dtype, known_int, reference, runtime, scalar
 from pipec.syntax import ast
 
-MOST_ACCUMULATOR_ROWS = 65_536  # far beyond what registers hold, which the checks tell; keeps later numbers sane
+MOST_ACCUMULATOR_ROWS = 65_536  # far beyond what registers hold, which the checks report; keeps later numbers in range
 
 
 def _both_scales(
@@ -47,7 +47,7 @@ def _mma(context: Context, operation: Operation, receiver: Meaning | None, node:
                 continue
         operand = as_buffer_ref(context, meaning, bound[name].span, f"operand `{name}`")
         in_tensor = operand.buffer.space == "tensor"
-        # tcgen05.mma takes operand A alone from tensor memory, and there it is stored row by row, K innermost (hardware.md 3.5).
+        # tcgen05.mma takes only operand A from tensor memory, and requires it there row by row, K innermost (hardware.md 3.5).
         shared = name != "a" or "sfa" in bound
         if in_tensor and (shared or operand.transposed):
             expected = "a tile in shared memory" if shared else "untransposed where it stands in tensor memory"
@@ -75,7 +75,7 @@ def _mma(context: Context, operation: Operation, receiver: Meaning | None, node:
 
 
 def _operand_in_registers(context: Context, meaning: Meaning, node: ast.Expression) -> tree.ReadVariable | None:
-    """A register tile as operand `a`: a tile that is kept already, or its values now under a name of their own. None for stages."""
+    """A register tile as operand `a`: an existing register-resident tile, or the current values in a new variable. None for stages."""
     if isinstance(meaning, tree.ReadVariable) and meaning.variable.in_registers:
         return meaning
     if not isinstance(meaning, (NewRegisterTile, tree.Accumulator, *EXPRESSIONS)):
@@ -87,14 +87,14 @@ def _operand_in_registers(context: Context, meaning: Meaning, node: ast.Expressi
     )
     if not isinstance(found.type, TileType) or found.type.rows == 1:
         context.fail(messages.WrongType(what="operand `a`", expected="a tile with rows", found=describe(found), at=node.span))
-    # wgmma reads its registers while the threads go on, so the values need registers that nothing else is computed in.
+    # wgmma reads its registers asynchronously, so the operand needs registers that no other computation reuses.
     variable = tree.Variable(node.span.text(), found.type, node.span, in_registers=True)
     context.emit(tree.Assign(variable, found, node.span))
     return tree.ReadVariable(variable, node.span)
 
 
 def _target(context: Context, node: ast.Expression) -> tree.Accumulator | tree.BufferRef:
-    """What an MMA adds up in: an accumulator in registers or in tensor memory."""
+    """The destination of an MMA: an accumulator in registers or in tensor memory."""
     meaning = context.elaborate(node)
     if isinstance(meaning, tree.Accumulator):
         return meaning

@@ -1,7 +1,7 @@
-"""RolePipeline: its operations have no handle in the source. A role's position in the pipeline is the stage it obtained last.
+"""RolePipeline: its operations have no handle in the source. A role's current stage is the one it obtained last.
 
-The first wait after a step obtains a stage; waits for its other sub-stages, the signals and the step belong to the same one. So
-the typed tree sees one handle per stage, as from the other pipelines, with a sub-stage on each wait and signal.
+The first wait after a step obtains a stage; waits for its other sub-stages, the signals and the step refer to that stage. The typed tree
+thus sees one handle per stage, as with the other pipelines, with a sub-stage on each wait and signal.
 """
 
 from pipec.diag.catalogue.language import types as names
@@ -27,7 +27,7 @@ def _pipeline(receiver: Meaning | None) -> tree.Pipeline:
 
 
 def sub_stage(context: Context, operation: Operation, node: ast.Call) -> int | None:
-    """The number in `operation[number](...)`; None where it is left out."""
+    """The number in `operation[number](...)`; None if omitted."""
     if not isinstance(node.callee, ast.Subscript):
         return None
     if operation.sub_stages is None:
@@ -78,7 +78,7 @@ def _wait(context: Context, operation: Operation, receiver: Meaning | None, node
     pipeline, side = _pipeline(receiver), _side(operation)
     found = _checked_sub_stage(context, operation, pipeline, node)
     handle = context.current.get((pipeline, side))
-    # Only the first wait after a step moves the role to its next stage; the others are for further sub-stages of the same one.
+    # Only the first wait after a step moves the role to its next stage; the others wait for further sub-stages of that stage.
     first = handle is None or handle not in context.open_stages
     if handle is None or first:
         handle = tree.Handle(pipeline.name, pipeline, side, "linear", node.span)
@@ -114,7 +114,7 @@ def _held(context: Context, operation: Operation, pipeline: tree.Pipeline, side:
 
 
 def _either(context: Context, operation: Operation, pipeline: tree.Pipeline, span: Span) -> tree.Handle:
-    """The stage that the role holds on whichever side; the one obtained last where it has both."""
+    """The stage that the role holds on either side; if it holds both, the one obtained last."""
     # `context.current` keeps the order of the waits, so the last entry is the newest.
     sides = [side for owner, side in context.current if owner is pipeline]
     held = [side for side in sides if context.current[pipeline, side] in context.open_stages]
@@ -127,7 +127,7 @@ def _step_of(context: Context, handle: tree.Handle, span: Span) -> None:
 
 
 def _signal(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    """commit(), release[sub]() and release_no_step[sub](): the signal that the stage's use asks for."""
+    """commit(), release[sub]() and release_no_step[sub](): the signal that the use of the stage requires."""
     no_arguments(context, operation, node)
     pipeline = _pipeline(receiver)
     found = _checked_sub_stage(context, operation, pipeline, node)
@@ -151,7 +151,7 @@ def _commit_mma(context: Context, operation: Operation, receiver: Meaning | None
         context.fail(
             names.WrongType(what="the thread that commits", expected="`elect()`", found=describe(elected), at=bound["elect"].span)
         )
-    # `commit_mma(elect())` is a block of one statement, so participation is checked by the same rule as for `with elect():`.
+    # `commit_mma(elect())` is a block of one statement, so the rule for `with elect():` also checks its participation.
     context.emit(tree.Elect((commit,), node.span))
     return Void()
 
@@ -183,7 +183,7 @@ def _index(context: Context, operation: Operation, receiver: Meaning | None, nod
     pipeline = _pipeline(receiver)
     found = sub_stage(context, operation, node)
     if found is not None:
-        # The side with more sub-stages is the one that tells all parts of a stage apart.
+        # The side with more sub-stages distinguishes all parts of a stage.
         side = max(SIDES, key=pipeline.sub_stages)
         _in_range(context, operation, pipeline, found, pipeline.sub_stages(side), side, node)
     return tree.StageIndex(_either(context, operation, pipeline, node.span), I32, node.span, found)

@@ -38,7 +38,7 @@ def semaphore(context: Context, operation: Operation, receiver: Meaning | None, 
 
 @contextmanager
 def take_turn(context: Context, meaning: Turn) -> Iterator[Context]:
-    """The context of the block that the turn lasts for. What the turn is made of is computed once, before it."""
+    """The context of the block that runs during the turn. The operands of the turn are evaluated once, before it."""
     if context.turn is not None:
         context.fail(messages.NestedTurn(at=meaning.span, outer=context.turn))
     at = meaning.span
@@ -57,7 +57,7 @@ def take_turn(context: Context, meaning: Turn) -> Iterator[Context]:
 
 
 def _settled(context: Context, value: tree.Expression, span: Span) -> tree.Expression:
-    """The value of now, whatever the block assigns."""
+    """The current value, unaffected by assignments in the block."""
     if isinstance(value, tree.Constant | tree.ReadDimension | tree.ReadParameter | tree.Special):
         return value
     variable = tree.Variable("turn", I32, span)

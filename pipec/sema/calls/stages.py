@@ -1,4 +1,4 @@
-"""Obtaining, signalling and giving back stages, and asking for what they hold; what a pipeline states of itself."""
+"""Obtaining, signalling and releasing stages, and their contents; properties of a pipeline."""
 
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import types as types_messages
@@ -45,8 +45,8 @@ def _per_k(context: Context, operation: Operation, receiver: Meaning | None, nod
 def _per_k_epilogue(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("input_pipeline",), signature=operation.signature)
     source = context.elaborate(bound["input_pipeline"])
-    # Only these have one consumer position per role. The stages of a RolePipeline are waited for in parts, which a `with` of two stages
-    # could not express.
+    # Only these kinds have one consumer position per role. The stages of a RolePipeline are waited for by sub-stage, which a `with` of two
+    # stages cannot express.
     if not isinstance(source, tree.Pipeline) or source.kind not in (INPUT, RING):
         context.fail(
             types_messages.WrongType(
@@ -81,8 +81,7 @@ def _release(context: Context, operation: Operation, receiver: Meaning | None, n
 def _release_stage(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("stage",), signature=operation.signature)
     stage = context.elaborate(bound["stage"])
-    # The pipeline and the side are said twice in such a call. Taking either one's word
-    # would release a stage that the author did not mean.
+    # The call names the pipeline and the side twice. Believing either one would release a stage that the author did not mean.
     if not isinstance(stage, tree.Handle) or stage.pipeline is not pipeline_of(receiver) or stage.side != operation.side:
         context.fail(
             types_messages.WrongType(
@@ -148,7 +147,7 @@ def _accumulator(context: Context, operation: Operation, receiver: Meaning | Non
 
 
 def _property(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    # `num_stages` and the like are found as members; only a call of one comes here.
+    # `num_stages` and the like are resolved as members; only a call of one reaches this point.
     context.fail(messages.NotCallable(what=f"`{operation.name}`, a value", at=node.callee.span))
 
 
@@ -163,7 +162,7 @@ def _init(context: Context, operation: Operation, receiver: Meaning | None, node
         known_int(context, bound[name], "an arrival count") if name in bound else default
         for name, default in zip(names, _EPILOGUE_LOAD_COUNTS, strict=True)
     )
-    # Compared with the derived counts by a check, once all roles are known; here the roles have not been read yet.
+    # A check compares them with the derived counts once all roles are known; here the roles have not been analysed yet.
     context.stated.append(tree.StatedCounts(pipeline, producer, consumer, node.span))
     return Void()
 

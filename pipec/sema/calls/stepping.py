@@ -1,6 +1,6 @@
-"""Peeks and the barriers by hand: waits, steps, the number and barrier of the current stage.
+"""Peeks and explicit barriers: waits, steps, the number and barrier of the current stage.
 
-A wait acquires a stage that has no name of its own (form "stepped"), a step releases it, so every check of held stages holds here too.
+A wait acquires a stage without a name (form "stepped") and a step releases it, so all checks of held stages apply here too.
 """
 
 from typing import NoReturn
@@ -33,10 +33,10 @@ def _side(operation: Operation) -> Side:
 def take_stage(
     context: Context, pipeline: tree.Pipeline, side: Side, form: Form, name: str, span: Span, token: tree.Handle | None = None
 ) -> tree.Handle:
-    """Emits the wait and makes the stage the last one of its side."""
+    """Emits the wait and makes the stage the current one of its side."""
     handle = tree.Handle(name, pipeline, side, form, span)
     context.emit(tree.Acquire(handle, span, token=token))
-    context.current.pop((pipeline, side), None)  # the newest comes last
+    context.current.pop((pipeline, side), None)  # reinsertion keeps the newest last
     context.current[pipeline, side] = handle
     return handle
 
@@ -82,8 +82,7 @@ def _no_current_stage(context: Context, pipeline: tree.Pipeline, side: Side, nod
 
 def _signal_and_step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     no_arguments(context, operation, node)
-    # A stage that carries no tile: all that passes is the turn, so a role that runs ahead is held to as many turns as there are
-    # stages.
+    # A stage without a tile: only the turn is passed on, so a role can run ahead by at most as many turns as there are stages.
     handle = _wait_by_hand(context, pipeline_of(receiver), _side(operation), node.span)
     context.emit(tree.Signal(handle, "arrive", node.span))
     context.emit(tree.Release(handle, False, node.span))
@@ -112,8 +111,8 @@ def _stage_barrier(context: Context, operation: Operation, receiver: Meaning | N
         handle = _numbered(context, bound["stage"], pipeline, side)
     else:
         other = context.current.get((pipeline, OTHER_SIDE[side]))
-        # The other side's stage comes next, so that `producer_mbar()` in a consumer is reported as the wrong barrier and not as a
-        # missing wait.
+        # Try the other side's stage first, so that `producer_mbar()` in a consumer is reported as the wrong barrier, not as a missing
+        # wait.
         handle = context.current.get((pipeline, side)) or other or _current(context, pipeline, side, node)
     if handle.side != side:
         _other_sides_barrier(context, handle, side, node)
@@ -121,7 +120,7 @@ def _stage_barrier(context: Context, operation: Operation, receiver: Meaning | N
 
 
 def _numbered(context: Context, node: ast.Expression, pipeline: tree.Pipeline, side: Side) -> tree.Handle:
-    """The held stage whose number this is."""
+    """The held stage with this number."""
     meaning = context.elaborate(node)
     handle = picked_stage(context, meaning)
     if handle is None or handle.pipeline is not pipeline:
@@ -175,8 +174,8 @@ def _peek(context: Context, operation: Operation, receiver: Meaning | None, node
 
 
 def bind_peek(context: Context, peeked: Peeked, name: str) -> Token:
-    """Emits the look and gives its result a name."""
-    # A handle, as for a stage: that each look is taken up exactly once is then what the linear check asks of it anyway.
+    """Emits the peek and names its result."""
+    # A handle, as for a stage: the linearity check then ensures that each peek is consumed exactly once.
     token = Token(tree.Handle(name, peeked.pipeline, peeked.side, "token", peeked.span), tree.Variable(name, BOOL, peeked.span))
     context.emit(tree.Peek(token.handle, token.ready, peeked.span))
     return token
@@ -187,7 +186,7 @@ def _wait_if_needed(context: Context, operation: Operation, receiver: Meaning | 
     try:
         token = _token(context, operation, receiver, node)
     except Reported:
-        # Whichever side was meant: what follows the wait is not reported as well.
+        # For either side that may have been meant, so that what follows the wait is not reported as well.
         for one in OTHER_SIDE:
             context.current.setdefault((pipeline, one), tree.Handle(pipeline.name, pipeline, one, "stepped", node.span))
         raise
@@ -201,7 +200,7 @@ def _acquire_if_needed(context: Context, operation: Operation, receiver: Meaning
 
 
 def _token(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> tree.Handle:
-    """The peek that this wait completes: one of the same side of the same pipeline."""
+    """The peek that this wait completes; it must be of the same side of the same pipeline."""
     bound = bind_arguments(context, node, operation.name, ("ready",), signature=operation.signature)
     meaning = context.elaborate(bound["ready"])
     if isinstance(meaning, Peeked):
@@ -239,7 +238,7 @@ def _token(context: Context, operation: Operation, receiver: Meaning | None, nod
 
 
 def completing_wait(token: tree.Handle) -> str:
-    """The call that takes a peek up."""
+    """The call that consumes a peek."""
     return f"{token.pipeline.name}.wait_{OTHER_SIDE[token.side]}_if_needed({token.name})"
 
 

@@ -30,7 +30,7 @@ def _vote(kind: VoteKind) -> Action:
 
 
 def _by_row(kind: VoteKind, condition: tree.Expression) -> tree.Expression:
-    """What the columns of each row have to say, as one column."""
+    """Reduces each row's columns to one column."""
     tile, at = condition.type, condition.span
     if not isinstance(tile, TileType) or tile.columns == 1:
         return condition

@@ -1,1 +1,1 @@
-"""What a kernel states before its roles: pipelines, buffers, its grid and its order of tiles, conditions, choices to tune."""
+"""What a kernel declares before its roles: pipelines, buffers, grid and tile order, assumptions, tuning candidates."""

@@ -1,4 +1,4 @@
-"""`assume(K > 0)`: conditions on sizes that the proof may use and every launch keeps to."""
+"""`assume(K > 0)`: conditions on sizes that the proof may use and every launch must satisfy."""
 
 from pipec.diag.catalogue.language import assumptions as messages
 from pipec.diag.catalogue.language import constants as names
@@ -35,7 +35,7 @@ _WHAT = "an assumption"
 
 
 def assumption(context: Context, condition: tree.Expression) -> Formula:
-    """The condition as the proof has it. Refuses what the host cannot compute before the launch."""
+    """The condition as a formula of the proof. Rejects conditions that the host cannot compute before the launch."""
     match condition:
         case tree.Constant(bool(value)):
             return TRUE if value else FALSE
@@ -56,7 +56,7 @@ def _comparison(operator: BinaryOperator, left: Linear, right: Linear) -> Formul
     match operator:
         case "==" | "!=":
             return both(Compare("eq" if operator == "==" else "ne", more))
-        # Inequalities of the proof are all `x >= 0`. Sizes are whole numbers, so `a > b` is `a - b - 1 >= 0`, with nothing lost.
+        # The proof's inequalities are all of the form `x >= 0`. Sizes are integers, so `a > b` is exactly `a - b - 1 >= 0`.
         case ">=" | ">":
             return both(Compare("ge", add(more, number(1), -1 if operator == ">" else 0)))
         case _:
@@ -98,28 +98,27 @@ def _value(context: Context, expression: tree.Expression) -> Linear:
 def _product(left: Linear, right: Linear, kind: ValueType) -> Linear:
     if not left.terms or not right.terms:
         return scale(left, right.constant) if not right.terms else scale(right, left.constant)
-    # A product of two sizes is no linear form: it stands for the register that this multiplication fills, by the name under which
-    # the reader of the PTX finds it again.
+    # A product of two sizes is not linear: it becomes a term for the register that this multiplication defines, named as the PTX reader
+    # names it.
     assert isinstance(kind, DType)
     return atom(Apply(f"mul.lo.{'s' if kind.family == 'signed' else 'u'}{kind.bits}", (left, right)))
 
 
 def _divisor(context: Context, expression: tree.Expression) -> int:
     value = _value(context, expression)
-    # The proof bounds a quotient from above and below by its divisor times it, which is linear only where the divisor is a
-    # number.
+    # The proof bounds a quotient by multiples of its divisor, which is linear only if the divisor is a constant.
     if value.terms or value.constant <= 0:
         context.fail(messages.AssumedDivisor(at=expression.span))
     return value.constant
 
 
 def read_assumption(context: Context, node: ast.Expression, known: tuple[tree.Assumption, ...]) -> tree.Assumption:
-    """`known`: the assumptions before it, with which it must agree."""
+    """`known`: the preceding assumptions, with which it must be consistent."""
     assert isinstance(node, ast.Call)
     bound = bind_arguments(context, node, "assume", ("condition",))
     condition = scalar(context, bound["condition"], BOOL, _WHAT)
     formula = assumption(context, condition)
-    # From assumptions that exclude each other everything follows: a kernel that hangs would be proved for no launch at all.
+    # Contradictory assumptions imply everything: a kernel that hangs would be proved, but for no launch at all.
     sizes = [Compare("ge", atom(Symbol(name))) for name in sorted(context.dimensions)]
     if System([*sizes, *(one.formula for one in known), formula]).impossible():
         others = tuple(one.span for one in known)

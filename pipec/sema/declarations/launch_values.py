@@ -1,7 +1,7 @@
-"""Expressions outside of roles: what the host evaluates before the launch (the grid, the number of tiles), and the names of a kernel.
+"""Expressions outside roles: what the host evaluates before the launch (the grid, the number of tiles), and named values of a kernel.
 
-Their form is asked for, not their value, so the analysis of values (pipec.kir.values) cannot tell: the host computes with the operators of
-pipec.interface and no others, even where a term shows that the value is a constant.
+The rule is about their form, not their value, so the value analysis (pipec.kir.values) cannot decide it: the host has only the operators
+of pipec.interface, even where a term shows that the value is constant.
 """
 
 from pipec.diag.catalogue.language import constants as messages
@@ -12,7 +12,7 @@ from pipec.sema.context import Context
 
 
 def launch_uniform(context: Context, expression: tree.Expression, what: str) -> None:
-    """Refuses what cannot be computed from sizes, integer parameters and constants."""
+    """Rejects anything but sizes, integer parameters and constants."""
     match expression:
         case tree.Constant() | tree.ReadDimension():
             return
@@ -29,7 +29,7 @@ def launch_uniform(context: Context, expression: tree.Expression, what: str) -> 
 
 
 def block_uniform(context: Context, expression: tree.Expression, what: str) -> None:
-    """Refuses what need not be the same in all threads of a block whenever they evaluate it."""
+    """Rejects anything that may differ between threads of a block or between evaluations."""
     match expression:
         case tree.Constant() | tree.ReadDimension() | tree.ReadParameter():
             parts: tuple[tree.Expression, ...] = ()

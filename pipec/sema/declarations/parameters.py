@@ -1,4 +1,4 @@
-"""Parameters of a kernel: compile-time ones, with what is given from outside, and those that a launch passes."""
+"""Parameters of a kernel: compile-time parameters with their overrides, and launch parameters."""
 
 import numbers
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _CONSTANT_TYPES: dict[str, tuple[type[KnownValue], str]] = {
     "dtype": (DType, "an element type"),
     "str": (str, "a text"),
 }
-# Text only where it is asked for: from the command line everything comes as text, and a misspelt number must not pass for one.
+# Strings only where a string is expected: command-line values arrive as text, and a misspelt number must not be accepted as a string.
 _ANY_CONSTANT: tuple[type[KnownValue], ...] = (int, float, bool, DType)
 
 
@@ -34,7 +34,7 @@ def parse_override(value: object) -> KnownValue:
         return DTYPES[text]
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if not text.isascii() or "_" in text:  # Python reads more as a number than the language does
+    if not text.isascii() or "_" in text:  # Python accepts more number syntax than the language
         return text
     for convert in (lambda t: int(t, 0), float):
         try:
@@ -45,7 +45,7 @@ def parse_override(value: object) -> KnownValue:
 
 
 def _plain_number(value: object) -> KnownValue:
-    """Python's own int or float for NumPy's and the like."""
+    """Converts NumPy and similar numbers to Python's int or float."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, numbers.Real) and not isinstance(value, int):
@@ -54,7 +54,7 @@ def _plain_number(value: object) -> KnownValue:
 
 
 def _constant_type(context: Context, constant: ast.Constant) -> tuple[type[KnownValue] | None, str]:
-    """The Python type of a compile-time parameter that states one, and the words for it."""
+    """The Python type that a compile-time parameter declares, and the wording for it."""
     if constant.annotation is None:
         return None, ""
     word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
@@ -71,7 +71,7 @@ def _constant_type(context: Context, constant: ast.Constant) -> tuple[type[Known
 
 
 def default_value(context: Context, constant: ast.Constant) -> KnownValue:
-    """The value of a parameter's default, given the parameters in sight of `context`."""
+    """The default of a parameter, given the parameters in scope of `context`."""
     assert constant.default is not None
     kind, expected = _constant_type(context, constant)
     what = f"the default of `{constant.name.name}`"
@@ -84,7 +84,7 @@ def read_constant(context: Context, constant: ast.Constant, overrides: Mapping[s
     if name in overrides:
         given = overrides[name]
         value = given if kind is str and isinstance(given, str) else parse_override(given)
-        # What fits neither i64 nor u64 is no value of any type of the language.
+        # A value that fits neither i64 nor u64 has no type in the language.
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             context.fail(
                 constants_messages.BadConstant(
@@ -153,8 +153,7 @@ def _dimension(context: Context, node: ast.Expression) -> str | int:
     """A size: a compile-time number, or a name that the launch binds."""
     if isinstance(node, ast.Name):
         binding = context.scope.find(node.name)
-        # The first tensor that names a size binds it, and every other one must agree: that is how a launch notices arrays that do
-        # not fit.
+        # The first tensor that names a size binds it, and all others must agree: this is how a launch detects mismatched arrays.
         if binding is None and node.name not in DTYPES:
             context.bind(node.name, tree.ReadDimension(node.name, I32, node.span), node.span)
             context.dimensions.add(node.name)

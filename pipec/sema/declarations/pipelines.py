@@ -1,4 +1,4 @@
-"""What a kernel declares before its roles: pipelines with their payloads, and buffers of its own."""
+"""Declarations at kernel level: pipelines with their payloads, and buffers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ _SIGNATURES = {
 MOST_STAGES = 32
 MOST_SUB_STAGES = 8
 
-# Payloads with members of fixed names.
+# Payloads with fixed member names.
 _FIXED_MEMBERS = {
     "StandardTilePayload": ("a", "b"),
     "BlockScaledTilePayload": ("a", "b", "sfa", "sfb"),
@@ -102,7 +102,7 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
                     declared=spec.span,
                 )
             )
-        # The stride is part of the tile: everybody who finds the accumulator of a stage multiplies by it.
+        # The stride is part of the tile: everything that addresses the accumulator of a stage multiplies by it.
         spec = replace(spec, stride=stride)
     counts = _small_counts(context, target, bound, ("cta_group",))
     if "mma_complete_mask" in bound:
@@ -141,7 +141,7 @@ def _small_counts(
             context.sink.report(
                 sub_stages.SubStageCount(pipeline=target.name, what=name, count=count, legal=legal, at=bound[name].span)
             )
-            # The pipeline is declared all the same, with a count that is legal: its uses are then checked as well.
+            # Declare the pipeline anyway, with a legal count, so that its uses are checked as well.
             counts[name] = 1
     return counts
 
@@ -188,7 +188,7 @@ def _pipeline(
         context.sink.report(
             resource_messages.StageCount(pipeline=target.name, stages=stages, most=MOST_STAGES * group, at=bound["stages"].span)
         )
-    # A group is waited for and signalled as one, so to everybody else it is a stage.
+    # A group is waited for and signalled as a unit, so everything else treats it as one stage.
     pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(
@@ -207,7 +207,7 @@ def _slots(name: str, group: int) -> list[tuple[str, int | None]]:
 
 def _count(context: Context, node: ast.Expression, what: str) -> int:
     count = known_int(context, node, what)
-    # The real limits depend on the target's memory and are checked with it; this keeps every later number in a sane range.
+    # The real limits depend on the target's memory and are checked with it; this keeps later numbers in range.
     if not -(2**31) < count < 2**31:
         context.fail(messages.WrongType(what=what, expected="a small number", found=str(count), at=node.span))
     return count
@@ -247,7 +247,7 @@ def _spec(context: Context, node: ast.Expression, space: Space, what: str, expec
 
 
 def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
-    """A payload with members that its name fixes, or `TilePayload(name=..., ...)`."""
+    """A payload with fixed members, or `TilePayload(name=..., ...)`."""
     kind = node.callee.name if isinstance(node, ast.Call) and isinstance(node.callee, ast.Name) else None
     if kind not in (*_FIXED_MEMBERS, "TilePayload"):
         context.fail(
@@ -300,5 +300,5 @@ _CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {
     SCHEDULER: declare_scheduler,
 }
 
-# What stands at kernel level, the payloads inside of pipelines included.
+# Calls that belong at kernel level, including the payloads inside pipelines.
 DECLARATIONS = (*_CONSTRUCTORS, *_FIXED_MEMBERS, "TilePayload")

@@ -1,12 +1,12 @@
 """`tiles = TileScheduler(...)` and `for tile in tiles:` in the roles.
 
-A tile is the work of one cluster. Every role walks over the tiles of its cluster by a loop of its own: the scheduler decides which tiles
-those are, the same for all roles.
+A tile is the work of one cluster. Every role iterates over the tiles of its cluster in a loop of its own; the scheduler decides which
+tiles those are, identically for all roles.
 
-Mode "static": the loop counts, from the cluster's own number in steps of the number of clusters. Mode "clc" (cluster launch control):
-the first tile is the cluster's own number, and each further one is the answer to a request that a role of one warp, which the compiler
-adds, sends to the hardware. The answers pass through a pipeline that all walking roles read; a second pipeline, from the role that
-runs ahead of the others, holds the requests back, so that a tile is claimed only one ahead of the tile that is being loaded.
+Mode "static": a cluster starts at its own number and steps by the number of clusters. Mode "clc" (cluster launch control): the first tile
+is the cluster's own number, and each further one is the response to a request, sent to the hardware by a one-warp role that the compiler
+adds. The responses pass through a pipeline that all iterating roles consume; a second pipeline, produced by the role that runs ahead of
+the others, throttles the requests, so that at most one tile beyond the one being loaded is claimed.
 """
 
 from pipec.diag.catalogue.grid import scheduling as messages
@@ -27,18 +27,18 @@ from pipec.vocabulary import ScheduleMode, Side, one_of
 
 SIGNATURE = f'{SCHEDULER}(x, y, z, mode="static", blocks=148, group=8)'
 MODES: tuple[ScheduleMode, ...] = ("static", "clc")
-# Answers on their way: the tile that is being loaded and two that the other roles still work on.
+# Responses in flight: the tile being loaded and two that the other roles still work on.
 _RESPONSES = 3
 
 
 def worker(context: Context, at: Span) -> tuple[tree.Expression, tree.Expression]:
-    """This worker's number, and how many there are. A worker is a cluster; they stand side by side along x."""
+    """This worker's number, and the number of workers. A worker is a cluster; clusters are laid out along x."""
     one, all_ = ("block.x", "grid.x") if context.cluster.size == 1 else ("cluster.x", "clusters.x")
     return tree.Special(one, I32, at), tree.Special(all_, I32, at)
 
 
 def _workers(context: Context, schedule: tree.Schedule, blocks: int) -> int:
-    """How many clusters have that many CTAs."""
+    """The number of clusters made up of that many CTAs."""
     size = context.cluster.size
     if blocks < size:
         context.sink.report(
@@ -63,7 +63,7 @@ def declare_scheduler(context: Context, target: ast.Name, node: ast.Call) -> Non
     group = _at_least_one(context, bound["group"], "group") if "group" in bound else None
     responses = throttle = None
     if mode == "clc":
-        # Ordinary pipelines, so that checks, the proof and the lowering need no rules of their own for the answers.
+        # Ordinary pipelines, so that checks, proof and lowering need no special rules for the responses.
         responses = tree.Pipeline(target.name, SCHEDULER, _RESPONSES, target.span)
         throttle = tree.Pipeline(f"{target.name}.throttle", RING, _RESPONSES, target.span)
     schedule = tree.Schedule(target.name, mode, (x, y, z), blocks, group, target.span, responses, throttle)
@@ -98,10 +98,10 @@ def _at_least_one(context: Context, node: ast.Expression, what: str) -> int:
 
 
 def derived_grid(context: Context, schedule: tree.Schedule) -> tuple[tree.Expression, tree.Expression, tree.Expression]:
-    """Every tile has a cluster of its own, but for mode "static" with more tiles than CTAs fit on the GPU."""
+    """One cluster per tile, except in mode "static" with more tiles than CTAs fit on the GPU."""
     at, clusters = schedule.span, tile_count(schedule)
     if schedule.mode == "static":
-        # A block without a tile would only start and end.
+        # A block without a tile would start and exit without work.
         clusters = tree.Call("min", (clusters, _resident(context, schedule)), I32, at)
     x, y, z = (tree.Constant(extent, I32, at) for extent in context.cluster.shape)
     return clusters if x.value == 1 else tree.Binary("*", x, clusters, I32, at), y, z
@@ -145,8 +145,7 @@ def _once_and_by_itself(context: Context, statement: ast.For, schedule: tree.Sch
     scheduler, at = schedule.name, statement.span
     first = context.walks.loops.get(role)
     context.walks.loops.setdefault(role, statement.span)
-    # Inside a loop or a branch the role would walk another number of times than the others,
-    # whose tiles would no longer be the same.
+    # Inside a loop or a branch the role's trip count would differ from that of the other roles, so their tiles would diverge.
     if context.inside is not None:
         context.fail(messages.WalkedInside(role=role, scheduler=scheduler, at=at, inside=context.inside))
     if first is not None:
@@ -156,7 +155,7 @@ def _once_and_by_itself(context: Context, statement: ast.For, schedule: tree.Sch
 def _count(
     context: Context, statement: ast.For, schedule: tree.Schedule, index: tree.Variable, body: tuple[tree.Statement, ...]
 ) -> None:
-    """Where fewer clusters run than `blocks` there are no more tiles than clusters, so that the step may be `blocks` all the same."""
+    """If fewer clusters than `blocks` run, each has at most one tile, so the step may be `blocks` in any case."""
     at = statement.target.span
     (own, workers), tiles = worker(context, at), tile_count(schedule)
     if schedule.blocks is not None:
@@ -172,10 +171,10 @@ def _count(
 def _claim(
     context: Context, statement: ast.For, schedule: tree.Schedule, index: tree.Variable, body: tuple[tree.Statement, ...]
 ) -> None:
-    """Each iteration ends with the answer to the request for the next tile."""
+    """Each iteration ends with the response to the request for the next tile."""
     at = statement.span
     assert schedule.responses is not None and schedule.throttle is not None and context.role is not None
-    # Nobody asks for the first tile: it is the one that the hardware launched this cluster for.
+    # The first tile needs no request: it is the one that the hardware launched this cluster for.
     context.emit(tree.Assign(index, worker(context, at)[0], at))
     throttled: tuple[tree.Statement, ...] = ()
     if _runs_ahead(context):
@@ -184,9 +183,9 @@ def _claim(
 
 
 def _runs_ahead(context: Context) -> bool:
-    """The first walking role that reads no pipeline sets the pace: it waits for nobody but for free stages.
+    """Whether this role sets the pace: the first iterating role that consumes no pipeline, since it waits only for free stages.
 
-    It must be there in every CTA of a cluster.
+    It must run in every CTA of a cluster.
     """
     assert context.role is not None
     walks = context.walks
@@ -202,7 +201,7 @@ def _walk_loop(index: tree.Variable, body: tuple[tree.Statement, ...], at: Span)
 
 
 def _turn(pipeline: tree.Pipeline, side: Side, at: Span) -> tuple[tree.Statement, ...]:
-    """Waits, signals and steps at once."""
+    """Acquires a stage and releases it at once, with its signal."""
     handle = tree.Handle(pipeline.name, pipeline, side, "scoped", at)
     return tree.Acquire(handle, at), tree.Release(handle, True, at)
 
@@ -235,7 +234,7 @@ def scheduler_role(context: Context) -> tuple[tree.Role | None, tuple[tree.Pipel
     index = tree.Variable(f"{schedule.name}.index", I32, at)
     throttles = () if walks.throttling is None else (schedule.throttle,)
     held_back = _turn(schedule.throttle, "consumer", at) if throttles else ()
-    # The role reads the answers that it asked for, as the others do: an answer without a tile ends its loop, too.
+    # Like the others, this role reads the responses that it requested: a response without a tile ends its loop, too.
     request = tree.Handle(f"{schedule.name}.request", responses, "producer", "scoped", at)
     body = (
         *held_back,
@@ -259,7 +258,7 @@ def scheduler_role(context: Context) -> tuple[tree.Role | None, tuple[tree.Pipel
 
 
 def refuse_unused(context: Context) -> None:
-    """A scheduler over whose tiles no role walks."""
+    """Rejects a scheduler that no role iterates over."""
     schedule = context.walks.schedule
     if schedule is not None and not context.walks.loops:
         context.sink.report(messages.NeverWalked(scheduler=schedule.name, at=schedule.span))

@@ -1,7 +1,7 @@
-"""Storage that a pipeline brings along, stated by hand: `BarrierArray(count)` and `TmemAllocation(columns)`.
+"""Storage of a pipeline that is declared explicitly: `BarrierArray(count)` and `TmemAllocation(columns)`.
 
-Both are derived when they are left out. What is stated is owned: an array of barriers by one pipeline, the allocation by the kernel,
-which gives it back when it ends.
+Both are derived if omitted. Declared storage has an owner: a pipeline owns an array of barriers; the kernel owns the allocation and frees
+it at its end.
 """
 
 from pipec.diag.catalogue.language import types as messages
@@ -25,7 +25,7 @@ def declare_allocation(context: Context, target: ast.Name, node: ast.Call) -> No
 
 
 def own_barriers(context: Context, pipeline: tree.Pipeline, node: ast.Expression) -> None:
-    """The pipeline takes the barriers: as many as it has, and nobody else's."""
+    """The pipeline takes ownership of the barriers: exactly as many as it needs, shared with no other pipeline."""
     found = _barriers(context, node) if _is_call_of(node, "BarrierArray") else context.elaborate(node)
     if not isinstance(found, BarrierArray):
         context.fail(
@@ -44,7 +44,7 @@ def own_barriers(context: Context, pipeline: tree.Pipeline, node: ast.Expression
 
 
 def tensor_allocation(context: Context, node: ast.Expression) -> None:
-    """The allocation that a pipeline's accumulators stand in; there is one to a kernel."""
+    """The allocation that holds a pipeline's accumulators; a kernel has one."""
     if _is_call_of(node, "TmemAllocation"):
         _allocation(context, node, "tmem")
         return

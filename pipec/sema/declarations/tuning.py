@@ -1,7 +1,7 @@
-"""`tune BM in (64, 128), STAGES in (3, 4) where ...`: the combinations of compile-time parameters that there are to choose from.
+"""`tune BM in (64, 128), STAGES in (3, 4) where ...`: the candidate combinations of compile-time parameters.
 
-Conditions and values see what holds for every combination alike: names of the file and the compile-time parameters. What the kernel
-computes from parameters is known for one combination only, the one being compiled, and is not in sight.
+Conditions and values see only what is the same for every combination: names of the file and the compile-time parameters. What the kernel
+computes from parameters is known only for the combination being compiled, and is out of scope.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,27 +26,27 @@ Evaluate = Callable[[Context, ast.Constant], KnownValue]
 
 @mutable
 class _List:
-    """A parameter's values, with where they stand."""
+    """The candidate values of a parameter, with their span."""
 
     values: tuple[KnownValue, ...]
     span: Span
 
 
 class Tuning:
-    """Gathers the `tune` statements of a kernel. `current` are the values being compiled, `pinned` the names set from outside."""
+    """Collects the `tune` statements of a kernel. `current` are the values being compiled, `pinned` the parameters set from outside."""
 
     def __init__(self, context: Context, node: ast.Kernel, pinned: frozenset[str], evaluate: Evaluate) -> None:
         self._context, self._node, self._pinned, self._evaluate = context, node, pinned, evaluate
         self._lists: dict[str, _List] = {}
         self._conditions: list[ast.Expression] = []
         self._statements: list[Span] = []
-        self._wrong = 0  # statements with a mistake
+        self._wrong = 0  # statements with an error
         assigned = (statement for statement in node.body if isinstance(statement, ast.Assign | ast.Comptime))
         self._later = {statement.target.name for statement in assigned}
 
     def read(self, statement: ast.Tune, current: Mapping[str, KnownValue]) -> None:
-        """Checks one statement; reports and raises Reported for what is wrong with it."""
-        self._wrong += 1  # until all of it was right
+        """Checks one statement; reports its errors and raises Reported."""
+        self._wrong += 1  # until all of it has been checked
         self._statements.append(statement.span)
         known_names = {constant.name.name for constant in self._node.constants}
         around = self._around(current)
@@ -59,7 +59,7 @@ class Tuning:
                 self._context.fail(
                     messages.TunedTwice(what=f"`{name}` is listed", at=one.name.span, first=self._lists[name].span)
                 )
-            if name in current:  # its default may have been wrong, which has been said
+            if name in current:  # its default may have been wrong, which has been reported
                 self._lists[name] = _List(self._values(around, one, current[name]), one.name.span)
         if statement.condition is not None:
             self._refuse_later_names(around, statement.condition)
@@ -75,7 +75,7 @@ class Tuning:
             self._refuse_later_names(context, node)
             what, like = f"a value of `{one.name.name}`", f"of the type of its default, {_shown(default)}"
             value: KnownValue = known(context, node, kind, what, like)
-            # Twice the same value would be measured twice, and counted twice against the limit of combinations.
+            # A duplicate would be measured twice, and counted twice against the limit on combinations.
             if value in found:
                 what = f"{_shown(value)} is listed for `{one.name.name}`"
                 self._context.fail(messages.TunedTwice(what=what, at=node.span, first=found[value]))
@@ -84,7 +84,7 @@ class Tuning:
         return tuple(values)
 
     def _around(self, values: Mapping[str, KnownValue]) -> Context:
-        """A context in which only the file's names and the parameters are known."""
+        """A context with only the file's names and the parameters."""
         scope = Scope(self._context.scope.parent)
         for constant in self._node.constants:
             if constant.name.name in values:
@@ -95,7 +95,7 @@ class Tuning:
         return known(context, condition, bool, "what follows `where`", "a condition")
 
     def _refuse_later_names(self, context: Context, node: object) -> None:
-        """Names that the kernel has, but that mean nothing here, deserve more than "not defined"."""
+        """Names of the kernel that have no value here deserve a better message than "not defined"."""
         for name in _names(node):
             if context.scope.find(name.name) is not None:
                 continue
@@ -107,8 +107,8 @@ class Tuning:
                 self._context.fail(messages.NotKnownWhenTuning(name=name.name, what=what, at=name.span))
 
     def finish(self, current: Mapping[str, KnownValue]) -> tree.Tuning | None:
-        """All combinations of what is not pinned, the one being compiled first; None in a kernel that tunes nothing."""
-        # A parameter without a value has been reported where it is declared.
+        """All combinations of the parameters that are not pinned, the current one first; None if the kernel tunes nothing."""
+        # A parameter without a value has been reported at its declaration.
         if not self._lists or self._wrong or any(constant.name.name not in current for constant in self._node.constants):
             return None
         free = {name: row.values for name, row in self._lists.items() if name not in self._pinned}
@@ -118,7 +118,7 @@ class Tuning:
             self._context.fail(messages.TooManyCandidates(kernel=kernel, count=count, most=most, at=places))
         first = tuple(current[name] for name in free)
         chosen = list(self._chosen(free, current))
-        # What is set from outside may be none of what the conditions were written for; then there is nothing else to choose.
+        # Pinned values may satisfy none of the conditions; then there are no other candidates.
         if not chosen and free and not self._pinned:
             shown = ", ".join(f"{name}={_shown(current[name])}" for name in free)
             at = tuple(condition.span for condition in self._conditions)
@@ -134,14 +134,13 @@ class Tuning:
                 yield combination
 
     def _following(self, chosen: dict[str, KnownValue], current: Mapping[str, KnownValue]) -> dict[str, KnownValue]:
-        """Every parameter under a choice: a default may be computed from the parameters before it."""
+        """The value of every parameter for a choice: a default may depend on earlier parameters."""
         values: dict[str, KnownValue] = {}
         for constant in self._node.constants:
             name = constant.name.name
             if name in chosen:
                 values[name] = chosen[name]
-            # A default that is a plain number is the same under every choice; evaluating it thousands of times would take longer
-            # than the rest.
+            # A literal default is the same for every choice; evaluating it thousands of times would dominate the cost.
             elif name in self._pinned or constant.default is None or isinstance(constant.default, ast.Number | ast.Boolean):
                 values[name] = current[name]
             else:

@@ -1,1 +1,1 @@
-"""The tables of the language: its operations, its element functions, and the names that other languages have for them."""
+"""The tables of the language: operations, element functions, and the names that other languages use for them."""

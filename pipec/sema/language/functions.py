@@ -1,8 +1,8 @@
-"""The element functions, one row each: name, parameters, what they accept and what they are. The lowering keeps an entry per row, and
-is compared with this table when it is imported; tests and `numpy:` lines take the value from here.
+"""The element functions, one row each: name, parameters, accepted types and meaning. The lowering has an entry per row, compared with this
+table at import; tests and `numpy:` lines evaluate the functions from here.
 
-A NaN operand makes every one of them NaN, as in NumPy and torch (`np.maximum`, `torch.relu`), so that a NaN in the data reaches the
-result. `fmin` and `fmax` are the exception by name, as in C and NumPy.
+All of them propagate NaN, as NumPy and torch do (`np.maximum`, `torch.relu`), so that a NaN in the data reaches the result. `fmin` and
+`fmax` are the exceptions, as in C and NumPy.
 """
 
 import math
@@ -17,8 +17,9 @@ from pipec.vocabulary import RowFunction
 class ElementFunction:
     """`domain`: "float" (computed in f32), "number" (the operands' own type), "integer".
 
-    `value(np, x, ...)` is the function in float64, given NumPy, which nothing here has to load. Of a `monotone` function of one operand
-    that value alone gives `numpy:` lines the bound of its errors; others have a bound of their own in pipec.reference.bounded, or none.
+    `value(np, x, ...)` is the function in float64; NumPy is passed in, so that this module need not import it. For a `monotone` function
+    of one operand, `numpy:` lines derive their error bound from `value` alone; the others have a bound in pipec.reference.bounded, or
+    none.
     """
 
     name: str

@@ -1,19 +1,19 @@
-"""What a row of the operation table is, and the receivers it may have."""
+"""The type of a row of the operation table, and its possible receivers."""
 
 from typing import Final, Literal
 
 from pipec.record import record
 from pipec.vocabulary import SIDES, Form, PipelineKind, Side
 
-# What an operation is called on; "" for one that belongs to nothing.
+# What an operation is called on; "" for a free operation.
 PartKind = Literal[
     "barrier", "producer stage", "consumer stage", "producer view", "consumer view", "per-K view", "per-K epilogue stage", "tile", "",
 ]  # fmt: skip
 Receiver = PipelineKind | PartKind
 ViewSide = Side | Literal["per_k"]
 
-# What operations do: the name of a function of pipec.sema.calls, or of what pipec.sema.kernels reads where a kernel begins. The tables that
-# name actions are compared as pipec.sema.calls.actions is loaded: a name that is wrong in one of them is missed in another.
+# What an operation does: the name of a function of pipec.sema.calls, or of a statement that pipec.sema.kernels reads at the start of a
+# kernel. The tables keyed by action are compared when pipec.sema.calls.actions is imported: a misspelt name in one is missing in another.
 ActionName = str
 
 # Which threads of a role perform an action.
@@ -37,9 +37,11 @@ class Operation:
     stage: str = "-"
     page: str = "-"
     document: str = ""
-    sub_stages: Side | Literal["both"] | None = None  # whose sub-stages `name[sub](...)` picks: "producer", "consumer" or "both"
-    half: Literal["input", "output"] | None = None  # of a per-K epilogue stage: whose stage the operation is about
-    only: tuple[PipelineKind, ...] = ()  # of a stage's name: the pipelines whose stages have it, where not all do
+    sub_stages: Side | Literal["both"] | None = (
+        None  # whose sub-stages `name[sub](...)` selects: "producer", "consumer" or "both"
+    )
+    half: Literal["input", "output"] | None = None  # of a per-K epilogue stage: the stage that the operation applies to
+    only: tuple[PipelineKind, ...] = ()  # of a stage's member: the kinds of pipeline whose stages have it, if not all
 
     def belongs_to(self, pipeline: PipelineKind) -> bool:
         return not self.only or pipeline in self.only
@@ -62,7 +64,7 @@ class Operation:
 
 
 RING: Final[PipelineKind] = "ProducerConsumerPipeline"
-SCHEDULER: Final[PipelineKind] = "TileScheduler"  # the kind of the pipeline that hands a scheduler's answers out
+SCHEDULER: Final[PipelineKind] = "TileScheduler"  # the kind of the pipeline that distributes a scheduler's responses
 INPUT: Final[PipelineKind] = "InputTilePipeline"
 OUTPUT: Final[PipelineKind] = "OutputTilePipeline"
 EPILOGUE_LOAD: Final[PipelineKind] = "EpiLoadPipeline"
@@ -75,7 +77,7 @@ CONSUMER_VIEW: Final[PartKind] = "consumer view"
 PER_K_VIEW: Final[PartKind] = "per-K view"
 EPILOGUE_STAGE: Final[PartKind] = "per-K epilogue stage"
 TILE: Final[PartKind] = "tile"
-# What a pipeline is used through: itself, its views, the stages it gives.
+# The receivers of each kind of pipeline: itself, its views, its stages.
 PARTS: dict[PipelineKind, tuple[Receiver, ...]] = {
     RING: (RING, PRODUCER, CONSUMER, TILE),
     ROLE: (ROLE, BARRIER),
@@ -83,12 +85,12 @@ PARTS: dict[PipelineKind, tuple[Receiver, ...]] = {
     OUTPUT: (OUTPUT, PRODUCER_VIEW, CONSUMER_VIEW, PER_K_VIEW, PRODUCER, CONSUMER, EPILOGUE_STAGE),
     EPILOGUE_LOAD: (EPILOGUE_LOAD, PRODUCER, CONSUMER),
 }
-# What `View.side` says.
+# The receiver for each `View.side`.
 VIEWS: dict[ViewSide, PartKind] = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW, "per_k": PER_K_VIEW}
 
 FULL, EMPTY = "full barrier", "empty barrier"
 
-# pipec.checks.stages.participation refuses other threads. Free operations have no entry: their nodes say who takes part.
+# pipec.checks.stages.participation rejects other threads. Free operations have no entry: their nodes state the participants.
 ANYWHERE: Final = "anywhere"
 OUTSIDE: Final = "outside roles"
 _ACTIONS_OF: dict[Caller, tuple[ActionName, ...]] = {

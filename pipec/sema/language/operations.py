@@ -1,4 +1,4 @@
-"""The operations of the language, one row each: who may call it, what it waits for and signals, what it does to a stage.
+"""The operations of the language, one row each: who may call it, what it waits for and signals, its effect on a stage.
 
 The names are those of the pipeline types' own pages (S0 to S4). The reference documentation prints this table.
 """

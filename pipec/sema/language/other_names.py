@@ -1,6 +1,6 @@
-"""Names that other kernel languages have and pipec does not, with what stands for each: looked up when a name means nothing here.
+"""Names from other kernel languages that pipec lacks, with their replacements: looked up when a name is undefined.
 
-A program may use any of these names for its own things.
+A program may use any of these names itself.
 """
 
 from pipec.isa.dtypes import DTYPES
@@ -10,7 +10,7 @@ from pipec.sema.language.functions import FUNCTIONS
 
 @record
 class OtherName:
-    """`edit` takes the place of the name (and of the library before it)."""
+    """`edit` replaces the name, including the library prefix."""
 
     names: tuple[str, ...]
     why: str
@@ -144,7 +144,7 @@ _ROWS = (
     _row("self", "a kernel is no method", "name the tensors as parameters of the kernel"),
 )
 
-# Only behind a library's name: `tl.max(x, 1)` reduces, `max(x, y)` does not.
+# Only after a library's name: `tl.max(x, 1)` reduces, `max(x, y)` does not.
 _MEMBERS = (
     _row("max amax reduce_max", "a reduction of a tile runs along its rows", "write `row_max(tile)`"),
     _row("min amin reduce_min", "a reduction of a tile runs along its rows", "write `row_min(tile)`"),
@@ -192,13 +192,13 @@ LIBRARIES = {
     **dict.fromkeys(("pl", "plgpu", "jnp", "jax", "lax"), "JAX"),
     **dict.fromkeys(("np", "numpy", "math", "torch"), "Python's libraries"),
 }
-_SHORT = ("T", "pl", "gl", "tcgen05")  # may as well be a slip of a name of the program, unless the member is known, too
+_SHORT = ("T", "pl", "gl", "tcgen05")  # may be a misspelt name of the program, unless the member is known as well
 
 NAMES: dict[str, OtherName] = {name: row for row in _ROWS for name in row.names}
 MEMBERS: dict[str, OtherName] = NAMES | {name: row for row in _MEMBERS for name in row.names}
 
 
-# Members of arrays and tiles elsewhere, with what is written here.
+# Members of arrays and tiles in other languages, with the replacement here.
 OTHER_MEMBERS: dict[str, str] = {
     **dict.fromkeys(("shape", "size", "numel"), "a size has a name: write `M`, `N` as in `tensor[f32, M, N]`"),
     **dict.fromkeys(("to", "astype", "type", "cast"), "write `cast[f32](x)`"),
@@ -213,14 +213,14 @@ OTHER_MEMBERS: dict[str, str] = {
 
 
 def other_name(name: str) -> OtherName | None:
-    """What stands for a name that nothing here defines."""
+    """The replacement for an undefined name."""
     if name in _DTYPES and _DTYPES[name] in DTYPES:
         return _renamed(name, "element types have short names", _DTYPES[name])
     return NAMES.get(name)
 
 
 def library_member(path: str) -> OtherName | None:
-    """What stands for `tl.dot` and the like; None where the first name is no library's."""
+    """The replacement for `tl.dot` and the like; None if the first name is not a library."""
     library, _, rest = path.partition(".")
     if library not in LIBRARIES or not rest:
         return None

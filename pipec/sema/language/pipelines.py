@@ -1,4 +1,4 @@
-"""Operations of pipelines: obtaining stages, views, what is stated or asked of a pipeline."""
+"""Operations of pipelines: obtaining stages, views, declarations and properties."""
 
 from pipec.sema.language.operation import (
     CONSUMER_VIEW,

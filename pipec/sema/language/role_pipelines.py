@@ -1,4 +1,4 @@
-"""Operations of a RolePipeline, whose current stage has no name, and of its barriers."""
+"""Operations of a RolePipeline, whose current stage is unnamed, and of its barriers."""
 
 from pipec.sema.language.operation import BARRIER, OUTPUT, ROLE, Operation
 

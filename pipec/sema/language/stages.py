@@ -1,4 +1,4 @@
-"""Operations of an obtained stage: its number, barrier and tiles, its signals and its release."""
+"""Operations of an obtained stage: number, barrier, tiles, signals, release."""
 
 from pipec.sema.language.operation import CONSUMER, EPILOGUE_LOAD, EPILOGUE_STAGE, INPUT, OUTPUT, PRODUCER, RING, Operation
 

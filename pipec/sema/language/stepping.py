@@ -1,4 +1,4 @@
-"""Rows of the operation table: peeks, and the barriers by hand (waits, steps, indices, barriers of a stage, stated counts)."""
+"""Rows of the operation table: peeks and explicit barriers (waits, steps, indices, barriers of a stage, declared counts)."""
 
 from pipec.sema.language.operation import (
     CONSUMER_VIEW,
@@ -14,11 +14,11 @@ from pipec.sema.language.operation import (
 from pipec.vocabulary import Side
 
 _BY_HAND = (RING, INPUT, EPILOGUE_LOAD)
-_WITHOUT_TILES = (RING, EPILOGUE_LOAD)  # nothing has to be filled or read between the wait and the step
+_WITHOUT_TILES = (RING, EPILOGUE_LOAD)  # nothing has to be filled or read between wait and step
 
 
 def _sides(side: Side, other: str) -> tuple[Operation, ...]:
-    """What a producer calls, or a consumer: `side` names it, `other` the one it waits for."""
+    """The operations of a producer or a consumer: `side` names it, `other` the side it waits for."""
     waits, signals = (EMPTY, "full") if side == "producer" else (FULL, "empty")
     goal = "free" if side == "producer" else "filled"
     view = PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW

@@ -1,1 +1,1 @@
-"""What the statements of a role mean."""
+"""The meaning of the statements of a role."""

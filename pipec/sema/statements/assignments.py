@@ -1,4 +1,4 @@
-"""Assignments: names for what is no value, variables, tiles in registers, accumulators."""
+"""Assignments: aliases, variables, register tiles, accumulators."""
 
 from pipec.diag.catalogue.language import constants as constants_messages
 from pipec.diag.catalogue.language import names as messages
@@ -40,7 +40,7 @@ from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import Form
 
-# What a name may stand for without a value at run time: it is resolved at compile time wherever it is used.
+# What a name may stand for without a run-time value: it is resolved at compile time at each use.
 _ALIASES = (
     Barrier,
     EpilogueStage,
@@ -70,7 +70,7 @@ def comptime(context: Context, statement: ast.Comptime) -> None:
 
 def assign(context: Context, statement: ast.Assign) -> None:
     target = statement.target
-    # Before the value is read: its operations would be emitted though the name cannot have it.
+    # Before the value is analysed: its operations would be emitted although the name cannot take it.
     refuse_assignment(context, target)
     meaning = context.elaborate(statement.value)
     match meaning:
@@ -80,7 +80,7 @@ def assign(context: Context, statement: ast.Assign) -> None:
         case Acquired():
             if meaning.form not in ("linear", "either"):
                 _not_linear(context, meaning, statement)
-            # Not an alias: the assignment is where the wait happens, so an acquire that is only named later cannot be reordered.
+            # Not an alias: the wait happens at the assignment, so an acquire cannot be reordered by naming it later.
             context.bind(target.name, acquire(context, target.name, meaning, "linear"), target.span)
         case AcquiredPair(output):
             _not_linear(context, output, statement)
@@ -88,14 +88,14 @@ def assign(context: Context, statement: ast.Assign) -> None:
             _assign_register_tile(context, target, value, statement.span)
         case NewAccumulator():
             _new_accumulator(context, target, meaning)
-        # These belong in a `with`, a `for`, or a statement of their own; a name for one could be used where it means nothing.
+        # These are used in a `with`, a `for`, or as a statement; a named one could be used where it has no meaning.
         case Void() | Elected() | Turn() | Range():
             context.fail(
                 types_messages.WrongType(
                     what="the value", expected="something to name", found=describe(meaning), at=statement.value.span
                 )
             )
-        # A second name for what is known while compiling costs nothing at run time, so nothing is emitted.
+        # A second name for a compile-time value costs nothing at run time, so nothing is emitted.
         case _ if isinstance(meaning, _ALIASES):
             refuse_shadowing(context, target)
             context.bind(target.name, meaning, target.span)
@@ -121,7 +121,7 @@ def _not_linear(context: Context, meaning: Acquired, statement: ast.Assign) -> N
 
 
 def acquire(context: Context, name: str, meaning: Acquired, either: Form = "scoped") -> tree.Handle:
-    """Emits the wait and gives the stage its handle; `either` is the form of a stage that may have both."""
+    """Emits the wait and creates the stage's handle; `either` is the form to use if the acquire allows both."""
     form = either if meaning.form == "either" else meaning.form
     return take_stage(context, meaning.pipeline, meaning.side, form, name, meaning.span, meaning.token)
 
@@ -129,14 +129,14 @@ def acquire(context: Context, name: str, meaning: Acquired, either: Form = "scop
 def _new_accumulator(context: Context, target: ast.Name, meaning: NewAccumulator) -> None:
     refuse_shadowing(context, target)
     accumulator = tree.Accumulator(target.name, meaning.dtype, meaning.rows, meaning.columns, meaning.span)
-    # Cleared where it is declared and not by the first MMA: in a loop each iteration starts from zeros, and an accumulator that no MMA
+    # Cleared at its declaration and not by the first MMA: in a loop each iteration starts from zero, and an accumulator that no MMA
     # reaches is still defined.
     context.emit(tree.ClearAccumulator(accumulator, meaning.span))
     context.bind(target.name, accumulator, target.span)
 
 
 def refuse_shadowing(context: Context, target: ast.Name) -> None:
-    """Names of the kernel mean the same in all of its roles."""
+    """Rejects a target that names something of the kernel: those names mean the same in all roles."""
     assert context.kernel_scope is not None
     binding = context.kernel_scope.find(target.name)
     if binding is not None:
@@ -148,20 +148,20 @@ def _assign_tile(context: Context, target: ast.Name, found: tree.Expression, spa
 
 
 def _register_variable(context: Context, target: ast.Name) -> tree.Variable | None:
-    """The tile in registers that the name stands for already."""
+    """The register tile that the name already stands for."""
     binding = context.scope.find(target.name)
     variable = binding.meaning if binding is not None else None
     return variable if isinstance(variable, tree.Variable) and variable.in_registers else None
 
 
 def _assign_register_tile(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
-    # A register-resident tile keeps its variable through assignments, which makes it loop-carried state. Lazy tiles get a new variable
+    # A register-resident tile keeps its variable across assignments and so becomes loop-carried state. A lazy tile gets a new variable
     # each time.
     variable = _register_variable(context, target)
     if variable is None:
         _new_tile(context, target, tree.Variable(target.name, found.type, target.span, in_registers=True), found, span)
         return
-    # The registers have one type from their first assignment on; what is narrower fits, all else changes the type.
+    # The first assignment fixes the register type; narrower values are widened, anything else would change the type.
     widened = arithmetic.widen(found, dtype_of(variable.type))
     if widened is None or widened.type != variable.type:
         context.fail(
@@ -174,7 +174,7 @@ def _assign_register_tile(context: Context, target: ast.Name, found: tree.Expres
 
 def _new_tile(context: Context, target: ast.Name, variable: tree.Variable, found: tree.Expression, span: Span) -> None:
     refuse_shadowing(context, target)
-    # A lazy tile is evaluated where it is used, so its expression must not depend on the path that led there.
+    # A lazy tile is evaluated at its uses, so its expression must not depend on the path taken.
     outer = context.scope.find(target.name)
     if outer is not None and target.name not in context.scope.names and isinstance(outer.meaning, tree.Variable):
         context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.meaning.span))
@@ -187,15 +187,15 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
     stated = known_dtype(context, statement.annotation) if statement.annotation is not None else None
     binding = context.scope.find(target.name)
     variable = binding.meaning if binding is not None else None
-    # The number of another stage gets a variable of its own, so that each picks its own stage's slot.
+    # The number of another stage gets a variable of its own, so that each number selects its own stage's slot.
     again = isinstance(found, tree.StageIndex) and target.name in context.scope.names
-    # A name that stood for something else, an alias or a lazy tile say, starts a new variable; a scalar keeps its type.
+    # A name that stood for something else, such as an alias or a lazy tile, starts a new variable; a scalar keeps its type.
     if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType) or again:
         first = as_runtime(context, found, stated, "the value")
         variable = tree.Variable(target.name, first.type, target.span)
         context.emit(tree.Assign(variable, first, statement.span))
         context.bind(target.name, variable, target.span)
-        # A slot is picked by the stage, which the number stands for. Later checks follow the stage and need to find it again.
+        # The number stands for a stage, and the stage selects the slot. Later checks track the stage and must be able to find it.
         if isinstance(found, tree.StageIndex) and found.sub_stage is None:
             context.stage_numbers[variable] = found.handle
         return
@@ -210,10 +210,10 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
 
 def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:
     assert isinstance(variable.type, DType)
-    # The slot that was picked belongs to the stage that is held; another number could pick one that is not.
+    # The selected slot belongs to the stage that is held; another number could select one that is not.
     if variable in context.picked:
         context.fail(stepping.StageNumberChanged(name=variable.name, at=span, first=variable.span))
-    # From here on it is a number like others, which picks nothing.
+    # From here on it is an ordinary number, which selects no slot.
     context.stage_numbers.pop(variable, None)
     if not isinstance(found, Known):
         widened = arithmetic.widen(found, variable.type)

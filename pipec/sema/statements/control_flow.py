@@ -1,4 +1,4 @@
-"""Branches and loops; a loop whose variable picks one of several tiles is unrolled."""
+"""Branches and loops; a loop whose variable selects one of several tiles is unrolled."""
 
 from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language import types as types_messages
@@ -25,7 +25,7 @@ def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span, kind
 def _condition(context: Context, node: ast.Expression) -> Known | tree.Expression:
     meaning = context.elaborate(node)
     if isinstance(meaning, Known):
-        # A compile-time number is not taken for a condition either: `if STAGES:` is more often a mistake than a test for zero.
+        # A compile-time number is not accepted as a condition either: `if STAGES:` is more often an error than a test for zero.
         known(context, node, bool, "the condition", "a condition")
         return meaning
     found = as_runtime(context, as_value(context, meaning, node.span, "the condition"), None)
@@ -40,7 +40,7 @@ def _condition(context: Context, node: ast.Expression) -> Known | tree.Expressio
 def branch(context: Context, statement: ast.If) -> None:
     condition = _condition(context, statement.condition)
     if isinstance(condition, Known):
-        # Chosen while compiling: the other branch is not looked at, and the names of this one stay in sight.
+        # Decided at compile time: the other branch is not analysed, and the names of this one stay in scope.
         context.run_body(statement.then if condition.value else statement.otherwise)
         return
     then = _block(context, statement.then, statement.condition.span, "branch")
@@ -56,7 +56,7 @@ def for_loop(context: Context, statement: ast.For) -> None:
     if isinstance(iterable, tree.Schedule):
         walk(context, statement, iterable)
         return
-    # `tree.For` has a constant step, which the analysis of trip counts and the lowering's compare rely on.
+    # `tree.For` has a constant step, on which the trip-count analysis and the lowered comparison rely.
     if not isinstance(iterable.step, int):
         _strided(context, statement, iterable, iterable.step)
         return
@@ -64,16 +64,16 @@ def for_loop(context: Context, statement: ast.For) -> None:
     values = _constant_range(iterable)
     if values is not None:
         context.ranges[variable] = values
-    # A loop stays a loop unless its body picks one of several tiles by the loop's variable, and says so by raising: a tile is picked
-    # while compiling.
+    # A loop stays a loop unless its body indexes one of several tiles with the loop variable, which raises NeedsValue: such an index must
+    # be known at compile time.
     attempt = context.checkpoint()
     try:
         _loop(context, statement, iterable, variable, values is not None)
     except NeedsValue as asked:
-        # An outer loop's variable: that loop catches it, and is unrolled with this one inside.
+        # The variable of an outer loop: that loop catches the exception and is unrolled, with this one inside.
         if asked.variable is not variable or values is None:
             raise
-        # What the attempt emitted, bound and reported is undone, or each diagnostic of the body would come twice.
+        # Undo what the attempt emitted, bound and reported; otherwise each diagnostic of the body would appear twice.
         context.take_back(attempt)
         _unrolled(context, statement, values)
 
@@ -86,11 +86,11 @@ def _constant_range(iterable: Range) -> range | None:
 
 
 def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.Expression) -> None:
-    """A step that is known at launch only: counts the iterations, and computes the target from the count."""
+    """A step known only at launch: counts the iterations and computes the target from the count."""
     name, at = statement.target.name, statement.target.span
     first = tree.Variable(f"{name}.start", I32, at)
     count, target = tree.Variable(f"{name}.count", I32, at), tree.Variable(name, I32, at)
-    # Evaluated once, as Python does: the body may change what the start was computed from.
+    # Evaluated once, as in Python: the body may change the operands of the start.
     context.emit(tree.Assign(first, iterable.start, at))
     start = tree.ReadVariable(first, at)
     length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
@@ -105,9 +105,9 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
 
 
 def _unrolled(context: Context, statement: ast.For, values: range) -> None:
-    """The body once per value, which it knows while compiling."""
+    """The body once per value of the variable, as a compile-time constant."""
     for number in values:
-        # Counted against the budget once per copy: nested unrolled loops multiply, and nothing else bounds them.
+        # Each copy counts against the budget: nested unrolled loops multiply, and nothing else bounds them.
         context.spend(statement.span)
         with context.block(statement.span) as inner:
             inner.bind(statement.target.name, Known(number, statement.target.span), statement.target.span)
@@ -119,9 +119,9 @@ def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.
     assert isinstance(iterable.step, int)
     with context.block(statement.span) as inner:
         if constant:
-            # Only where the bounds are numbers can the loop be unrolled, should its body ask for that.
+            # The loop can be unrolled, if its body requires it, only if the bounds are constants.
             inner.unrollable = context.unrollable | {variable}
-        # Bound as a value, not as the variable: assigning to it makes a new name, and the count goes on, as in Python.
+        # Bound as a value, not as the variable: an assignment to it creates a new name, and the count continues, as in Python.
         inner.bind(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)
         inner.run_body(statement.body)
     context.emit(tree.For(variable, iterable.start, iterable.stop, iterable.step, tuple(inner.statements), statement.span))
@@ -131,7 +131,7 @@ def while_loop(context: Context, statement: ast.While) -> None:
     before = len(context.statements)
     condition = _condition(context, statement.condition)
     if isinstance(condition, Known):
-        # A loop that is false at compile time is dropped without looking at its body, like the branch of an `if` that is not taken.
+        # A loop whose condition is false at compile time is dropped without analysing its body, like an untaken branch.
         if condition.value:
             context.fail(placement_messages.EndlessLoop(at=statement.condition.span))
         return
@@ -139,7 +139,7 @@ def while_loop(context: Context, statement: ast.While) -> None:
     if len(context.statements) == before:
         context.emit(tree.While(condition, _block(context, statement.body, at, "loop"), at))
         return
-    # What the condition does (votes, the arguments of helpers) is done again before each iteration.
+    # The operations of the condition (votes, the arguments of helpers) are repeated before each iteration.
     holds = tree.Variable("while", BOOL, at)
     context.emit(tree.Assign(holds, condition, at))
     body = _block(context, statement.body, at, "loop")

@@ -1,4 +1,4 @@
-"""A statement of any kind; a mistake costs only its own statement."""
+"""Analyses statements of any kind; an error abandons only its own statement."""
 
 from pipec.diag.catalogue.language import placement as messages
 from pipec.diag.catalogue.stages import peek
@@ -14,7 +14,7 @@ from pipec.syntax import ast
 
 
 def run_body(context: Context, body: tuple[ast.Statement, ...]) -> None:
-    """Analyses statements one by one; a mistake costs only its own statement."""
+    """Analyses statements one by one; an error abandons only its own statement."""
     for statement in body:
         try:
             _run(context, statement)
@@ -23,7 +23,7 @@ def run_body(context: Context, body: tuple[ast.Statement, ...]) -> None:
 
 
 def _poison(context: Context, statement: ast.Statement) -> None:
-    """Names that a failed statement would have bound mean nothing, so that their uses are not reported as well."""
+    """Poisons the names that a failed statement would have bound, so that their uses are not reported as well."""
     targets = []
     if isinstance(statement, ast.Assign | ast.Comptime):
         targets = [statement.target]

@@ -1,4 +1,4 @@
-"""`with`: stages held for the length of a block, one elected thread, a turn of blocks."""
+"""`with`: stages held for a block, one elected thread, blocks that take turns."""
 
 from pipec.diag.catalogue.language import placement as messages
 from pipec.sema import tree
@@ -42,29 +42,29 @@ def with_block(context: Context, statement: ast.With, items: list[ast.WithItem])
         )
     if item.target is not None:
         refuse_shadowing(context, item.target)
-    # A stage without a name still needs one in messages; nothing in the source can refer to it.
+    # An unnamed stage still needs a name in messages; nothing in the source can refer to it.
     name = item.target.name if item.target is not None else meaning.pipeline.name
-    # The wait belongs to the enclosing block and the release after the inner one, so that names assigned inside the `with` end before
-    # the stage is released: a tile variable could otherwise read a slot that is no longer held.
+    # The wait belongs to the enclosing block and the release follows the inner one, so that names assigned inside the `with` end before
+    # the stage is released: otherwise a tile variable could read a slot that is no longer held.
     handle = acquire(context, name, meaning)
     with context.block(item.span, "with") as inner:
         if item.target is not None:
             inner.bind(name, handle, item.target.span)
         with_block(inner, statement, rest)
     context.statements.extend(inner.statements)
-    # `consume_explicit()` (form "explicit") only steps: its body has signalled.
+    # `consume_explicit()` (form "explicit") only steps: the signal is in its body.
     context.emit(tree.Release(handle, handle.form == "scoped", item.span))
 
 
 def _with_pair(
     context: Context, statement: ast.With, item: ast.WithItem, rest: list[ast.WithItem], meaning: AcquiredPair
 ) -> None:
-    """Both stages for the length of the block; the accumulator is waited for first and released last."""
+    """Holds both stages for the block; the accumulator is acquired first and released last."""
     if item.target is not None:
         refuse_shadowing(context, item.target)
     name = item.target.name if item.target is not None else meaning.output.pipeline.name
-    # In this order, because the accumulator is full only after the MMAs that read the input stage; waiting for the input first would
-    # gain nothing.
+    # In this order, because the accumulator is full only after the MMAs that read the input stage; waiting for the input first gains
+    # nothing.
     output = acquire(context, name, meaning.output)
     source = acquire(context, f"{name}.input_stage", meaning.input)
     with context.block(item.span, "with") as inner:

@@ -1,7 +1,7 @@
-"""The typed tree: what a kernel means once names are resolved, types known and compile-time values folded.
+"""The typed tree: a kernel after name resolution, type checking and folding of compile-time values.
 
-A kernel has roles, a role statements, whose leaves are operations on pure expressions. A node is equal to itself alone, so that what is
-derived for it is kept under the node: unrolled loops and inlined helpers give nodes of the same text and span.
+A kernel has roles, and a role has statements, whose leaves are operations on pure expressions. Nodes compare by identity, so that derived
+facts can be keyed by node: unrolled loops and inlined helpers create nodes with the same text and span.
 """
 
 from pipec.sema.tree.effects import *

@@ -1,4 +1,4 @@
-"""What an operation does, declared once on its class: every check, walker, plan and report asks here instead of listing classes."""
+"""The effects of an operation, declared once on its class: checks, walkers, plan and report query them here instead of listing classes."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from pipec.vocabulary import Completion, Reduction, UseKind
 
 @record
 class OneThread:
-    """One thread issues the operation. `otherwise`: what the hardware does when every thread of the role does."""
+    """One thread issues the operation. `otherwise`: what the hardware does if every thread of the role issues it."""
 
     name: str
     otherwise: str
@@ -18,7 +18,8 @@ class OneThread:
 
 @record
 class AllThreads:
-    """All threads of the role take part, converged. `doing` names it in messages; `otherwise`: what happens without the others."""
+    """All threads of the role participate, converged. `doing` names the action in messages; `otherwise`: what happens if threads are
+    missing."""
 
     doing: str
     otherwise: str = "each thread holds a part of the tile: the parts of the other threads are missing"
@@ -26,7 +27,7 @@ class AllThreads:
 
 @record
 class AnyThreads:
-    """Right in whichever threads come by."""
+    """Correct with any subset of the threads."""
 
 
 ANY_THREADS = AnyThreads()
@@ -35,21 +36,21 @@ WhoRuns = OneThread | AllThreads | AnyThreads
 
 @record(eq=False)
 class TileUse:
-    """What happens to the tile of a stage. `completes`: how a role that uses it so completes a phase of its own side's barrier."""
+    """How the tile of a stage is used. `completes`: how a role with this use completes a phase of its own side's barrier."""
 
     kind: UseKind
     tile: BufferRef
     completes: Completion
 
 
-# Who moves the bytes between global memory and the CTA: the role's own loads and stores, TMA, cp.async; or a counter that blocks take
-# turns by, whose order the turns themselves keep.
+# What moves the bytes between global memory and the CTA: loads and stores of the threads, TMA, or cp.async; or the counter of a semaphore,
+# whose turns order its own accesses.
 Engine = Literal["threads", "bulk", "copies", "semaphore"]
 
 
 @record(eq=False)
 class GlobalAccess:
-    """An access to a tensor in global memory that the operation names itself; reads inside expressions are not among them."""
+    """An access to global memory by the operation itself; reads inside expressions are not included."""
 
     place: TensorSlice
     engine: Engine
@@ -61,11 +62,11 @@ class GlobalAccess:
 class Effects:
     """The declaration of one operation.
 
-    `evaluates`: the expressions it computes; references to stages are not among them. `tile`: that of them which the role's threads
-    compute element by element. `shared`: values that have to be the same in all threads that run it, each with its name in messages.
-    `uses`: the tiles of stages that it names itself. `hands_over`: the stage that it obtains, signals or gives up, or the pipeline that it
-    drains: roles at the other end wait for it, or it for them. `fills`: the stage whose barrier it completes without a tile of its own,
-    and how.
+    `evaluates`: the expressions it computes; references to stages are not among them. `tile`: the one of them that the role's threads
+    compute element by element. `shared`: values that must be uniform over the participating threads, each with its name in messages.
+    `uses`: the tiles of stages that are its direct operands. `hands_over`: the stage that it obtains, signals or releases, or the pipeline
+    that it drains: it synchronises with the roles at the other end. `fills`: the stage whose barrier it completes without a tile of its
+    own, and how.
     """
 
     threads: WhoRuns
@@ -79,10 +80,10 @@ class Effects:
 
 
 def coordinates(place: TensorSlice) -> tuple[tuple[str, Expression], ...]:
-    """As shared values: where a tile lies cannot depend on which thread asks."""
+    """As shared values: the address of a tile must not depend on the thread."""
     return tuple(("a coordinate", coordinate) for coordinate in place.coordinates)
 
 
 def given(*values: Expression | None) -> tuple[Expression, ...]:
-    """Those that are there."""
+    """The values that are not None."""
     return tuple(value for value in values if value is not None)

@@ -14,8 +14,8 @@ from pipec.vocabulary import BinaryOperator, RowFunction, UnaryOperator
 class BufferRef:
     """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only).
 
-    `sub_stage` says which sub-stage hands the tile over; None: it belongs to all of them. `cta` (i32): of the CTA with that rank in the
-    cluster, in place of this one's.
+    `sub_stage` is the sub-stage that hands the tile over; None: all of them. `cta` (i32): the rank of the CTA in the cluster whose tile it
+    is; None: this CTA.
     """
 
     buffer: Buffer
@@ -82,7 +82,7 @@ class Special:
 
 @record(eq=False)
 class StageIndex:
-    """The stage number of a held handle, i32. `sub_stage`: what it indexes belongs to that sub-stage alone."""
+    """The stage number of a held handle, i32. `sub_stage`: the tiles that it indexes belong to that sub-stage alone."""
 
     handle: Handle
     type: ScalarType
@@ -125,7 +125,7 @@ class Binary:
 
 @record(eq=False)
 class Bitcast:
-    """The same bits as another element type of as many."""
+    """Reinterprets the bits as another element type of the same width."""
 
     operand: "Expression"
     type: ValueType
@@ -134,7 +134,7 @@ class Bitcast:
 
 @record(eq=False)
 class Convert:
-    """To another element type (type's dtype): round to nearest even, saturating for e4m3 and e5m2; int from float truncates."""
+    """To another element type (type's dtype): rounds to nearest even, saturating for e4m3 and e5m2; float to int truncates."""
 
     operand: "Expression"
     type: ValueType
@@ -173,9 +173,9 @@ class Splat:
 
 @record(eq=False)
 class ReadBuffer:
-    """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held there.
+    """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held at that point.
 
-    With `first_column` (i32, the same in all threads) the type's columns from there on; None stands for the whole tile.
+    `first_column` (i32, uniform over the threads): the first of the type's columns; None: the whole tile.
     """
 
     source: BufferRef
@@ -200,7 +200,7 @@ class ReadTensor:
 
 @record(eq=False)
 class ReadElement:
-    """One element of a tensor, the same in every thread that asks for the same place; outside the tensor 0."""
+    """One element of a tensor, the same for every thread that reads the same index; 0 outside the tensor."""
 
     source: TensorSlice
     type: ScalarType
@@ -230,7 +230,7 @@ class ReadAccumulator:
 
 @record(eq=False)
 class Columns:
-    """The columns from `first` on, as many as the type has. Both suit any chunk of columns a thread works on."""
+    """The columns from `first` on, as many as the type has. Both are aligned to any chunk of columns that a thread processes."""
 
     operand: "Expression"
     first: int

@@ -31,8 +31,8 @@ class For:
 
 @record(eq=False)
 class While:
-    """`tile` is the index in a loop over tiles that a scheduler hands out: every role runs such a loop equally often, over the same tiles,
-    and at least once."""
+    """`tile` is the tile index of a loop over a scheduler's tiles: every role runs such a loop the same number of times, over the same
+    tiles, and at least once."""
 
     condition: Expression
     body: tuple["Statement", ...]
@@ -61,12 +61,12 @@ class Role:
     body: tuple[Statement, ...]
     span: Span
     end: Span  # the last token of the body
-    leader: bool = False  # it runs in the leader of each pair of CTAs only
+    leader: bool = False  # runs only in the leader of each CTA pair
 
 
 @record(eq=False)
 class TensorAllocation:
-    """`TmemAllocation(columns)`: the kernel's tensor memory, stated by hand. It is owned by the kernel and given back when it ends."""
+    """`TmemAllocation(columns)`: explicitly declared tensor memory. The kernel owns it and frees it at its end."""
 
     name: str
     columns: int
@@ -75,12 +75,12 @@ class TensorAllocation:
 
 @record(eq=False)
 class Schedule:
-    """`TileScheduler(x, y, z)`: the tiles of a kernel, of which each is the work of one cluster, and how they are shared out.
+    """`TileScheduler(x, y, z)`: the tiles of a kernel, each the work of one cluster, and how they are distributed.
 
-    `mode` "static": worker w of n takes the tiles w, w + n, ...; at most `blocks` CTAs run (None: as many as the GPU has
-    multiprocessors). "clc": a cluster for each tile is launched, and one that is done takes over the tile of one that has not started;
-    the answers of the hardware come through the pipeline `responses`, requests are held back by `throttle`. `group`: the order of
-    the tiles, see pipec.sema.declarations.scheduling.
+    `mode` "static": worker w of n takes the tiles w, w + n, ...; at most `blocks` CTAs run (None: as many as the GPU has multiprocessors).
+    "clc": one cluster per tile is launched, and a cluster that has finished takes over the tile of one that has not started; the
+    hardware's responses arrive through the pipeline `responses`, and `throttle` limits the requests. `group`: the order of the tiles, see
+    pipec.sema.declarations.scheduling.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Schedule:
 
 @record
 class Assumption:
-    """`assume(condition)`: a formula over the names of dimensions and integer scalars, which holds in every launch."""
+    """`assume(condition)`: a formula over the names of dimensions and integer scalars that holds in every launch."""
 
     formula: Formula
     span: Span
@@ -103,7 +103,7 @@ class Assumption:
 
 @record
 class StatedGrid:
-    """`grid(x, y, z)` beside a scheduler, checked against the grid derived."""
+    """`grid(x, y, z)` together with a scheduler, checked against the derived grid."""
 
     extents: tuple[Expression, Expression, Expression]
     span: Span
@@ -149,7 +149,7 @@ ONE_CTA = Cluster((1, 1, 1))
 
 @record
 class ProgrammaticLaunch:
-    """`programmatic_launch(ready, ...)`: the kernel may start before the preceding grids have ended, which write none of `ready`."""
+    """`programmatic_launch(ready, ...)`: the kernel may start before the preceding grids have ended; they write none of `ready`."""
 
     ready: tuple[TensorParameter, ...]
     span: Span
@@ -157,9 +157,9 @@ class ProgrammaticLaunch:
 
 @record
 class Tuning:
-    """What `tune` lists: names of compile-time parameters, and each combination of values to choose from.
+    """What `tune` lists: names of compile-time parameters, and the candidate combinations of their values.
 
-    The first combination is the one that this kernel was analysed with. `combinations`: how many there were before `where`.
+    The first combination is the one that this kernel was analysed with. `combinations`: their number before `where`.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a kernel names: parameters, variables, pipelines with their buffers and stages, accumulators."""
+"""The named entities of a kernel: parameters, variables, pipelines with their buffers and stages, accumulators."""
 
 from pipec.isa.dtypes import DType
 from pipec.record import record
@@ -11,8 +11,8 @@ from pipec.vocabulary import Form, PipelineKind, Scope, Side, Space
 class Variable:
     """A run-time variable of one role; assigned any number of times. Its type never changes.
 
-    `in_registers` is about tiles: a resident one stands in registers, is evaluated when it is assigned and may be assigned again; any other
-    tile variable is a name for its expression.
+    `in_registers` applies to tiles: a register-resident tile is evaluated when assigned and may be reassigned; any other tile variable is
+    a name for its expression.
     """
 
     name: str
@@ -22,7 +22,7 @@ class Variable:
 
     @property
     def is_lazy(self) -> bool:
-        """A tile that is evaluated where it is used."""
+        """Whether it is a tile that is evaluated at its uses."""
         return isinstance(self.type, TileType) and not self.in_registers
 
 
@@ -47,9 +47,9 @@ class ScalarParameter:
 class Pipeline:
     """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table).
 
-    `stages` counts what has barriers: with a `k_group_size` above 1 the group stages, each with that many tiles of every member.
-    Each side completes a barrier per stage, or several: one for each of its sub-stages. `cta_group` 2: a pair of CTAs shares it;
-    `scope` "cluster": every CTA of the cluster fills its own stage, and all of them read all (see pipec.kir.clusters).
+    `stages` counts the units that have barriers: with a `k_group_size` above 1 these are group stages, each with that many tiles of every
+    member. Each side completes one barrier per stage, or one per sub-stage. `cta_group` 2: shared by a pair of CTAs; `scope` "cluster":
+    every CTA of the cluster fills its own stage, and all of them read all stages (see pipec.kir.clusters).
     """
 
     name: str
@@ -71,7 +71,7 @@ class Pipeline:
 class Buffer:
     """`count` tiles of `rows` x `columns` elements in shared memory ("shared") or tensor memory ("tensor").
 
-    `owner` is the pipeline whose payload it is; None for buffers the kernel declares itself (indexed by a stage's index()).
+    `owner` is the pipeline whose payload it belongs to; None for buffers declared by the kernel (indexed by a stage's index()).
     """
 
     name: str
@@ -82,20 +82,20 @@ class Buffer:
     count: int
     owner: Pipeline | None
     span: Span
-    slot: int | None = None  # its place in a k group, of stages that hold several tiles of each payload member
-    stride: int | None = None  # stated columns of tensor memory from one tile to the next; at least a tile's
-    alias: "Buffer | None" = None  # the tile in tensor memory whose columns it uses, from `alias_column` of them on
+    slot: int | None = None  # its place in a k group, if stages hold several tiles per payload member
+    stride: int | None = None  # declared distance of tiles in tensor memory, in columns; at least a tile's width
+    alias: "Buffer | None" = None  # the tile in tensor memory whose columns it reuses, from `alias_column` on
     alias_column: int = 0
 
     @property
     def folded(self) -> bool:
-        """Whether the right half of the columns stands below the left one: 64 rows of an M = 128 product of a pair of CTAs, the halves
-        in lanes 0-63 and 64-127 (hardware.md 3.6, layout B)."""
+        """Whether the right half of the columns is placed below the left one: 64 rows of an M = 128 product of a CTA pair, the halves in
+        lanes 0-63 and 64-127 (hardware.md 3.6, layout B)."""
         return self.space == "tensor" and self.rows == 64 and self.owner is not None and self.owner.cta_group == 2
 
     @property
     def width(self) -> int:
-        """Columns of tensor memory that one tile takes, of which each element takes one."""
+        """Columns of tensor memory that one tile occupies; each element takes one."""
         return self.columns // 2 if self.folded else self.columns
 
     @property
@@ -110,7 +110,7 @@ class Buffer:
 
     @property
     def label(self) -> str:
-        """The name a reader knows: `input.a` for payload tiles."""
+        """The name in the source: `input.a` for payload tiles."""
         return f"{self.owner.name}.{self.name}" if self.owner else self.name
 
 
@@ -118,8 +118,8 @@ class Buffer:
 class Handle:
     """An acquired stage. `side` is "producer" or "consumer".
 
-    `form` is "scoped" (with), "linear", "explicit" (consume_explicit), "stepped" (the stage between a wait and its step) or "token":
-    no stage yet, but the result of a peek, which the wait that completes it takes up.
+    `form` is "scoped" (with), "linear", "explicit" (consume_explicit), "stepped" (the stage between a wait and its step) or "token": not a
+    stage yet, but the result of a peek, consumed by the wait that completes it.
     """
 
     name: str
@@ -130,13 +130,13 @@ class Handle:
 
     @property
     def label(self) -> str:
-        """The name without what no identifier has, for symbols."""
+        """The name without characters that symbols cannot contain."""
         return self.name.removesuffix("()")
 
 
 @record(eq=False)
 class Accumulator:
-    """What a role adds up in its own registers (`wgmma`): `rows` x `columns`, the rows shared out evenly to its warpgroups."""
+    """A `wgmma` accumulator in a role's registers: `rows` x `columns`, the rows divided evenly among its warpgroups."""
 
     name: str
     dtype: DType

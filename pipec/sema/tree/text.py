@@ -1,4 +1,4 @@
-"""Values of the typed tree as text: `--emit kir`, messages of the verifier, tests. Read by people only; there is no parser for it."""
+"""Expressions of the typed tree as text: for `--emit kir`, messages of the verifier and tests. For readers only; nothing parses it."""
 
 from collections.abc import Callable
 from typing import assert_never
@@ -31,14 +31,14 @@ def expression_text(expression: tree.Expression) -> str:
 
 
 class _Writer:
-    """Writes one expression. Each node is written once: expressions share parts, so that their text may double at each of them; what
-    gets too long is cut."""
+    """Writes one expression. Each node is written once: expressions share subexpressions, so the text can double at each of them; text
+    that is too long is truncated."""
 
     def __init__(self) -> None:
         self._written: dict[tree.Expression, tuple[str, int]] = {}
 
     def write(self, expression: tree.Expression, outer: int) -> str:
-        """In parentheses when it binds less tightly than `outer` asks."""
+        """Parenthesised if it binds less tightly than `outer` requires."""
         if expression not in self._written:
             text, precedence = _parts(expression, self.write)
             self._written[expression] = (text, precedence) if len(text) <= _LONGEST else (f"{text[:_LONGEST]} ...", _ATOM)
@@ -46,7 +46,7 @@ class _Writer:
         return f"({text})" if precedence < outer else text
 
 
-# C901: a case for each kind of node and nothing else; `assert_never` holds it complete.
+# C901: one case per kind of node; `assert_never` keeps it complete.
 def _parts(expression: tree.Expression, write: Callable[[tree.Expression, int], str]) -> tuple[str, int]:  # noqa: C901
     match expression:
         case tree.Constant():

@@ -1,1 +1,1 @@
-"""What an expression means: values folded at compile time, values typed for run time, tiles and slices."""
+"""The meaning of expressions: compile-time folding, run-time types, tiles and slices."""

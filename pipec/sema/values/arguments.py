@@ -1,4 +1,4 @@
-"""The arguments of calls, matched with a signature."""
+"""Matching the arguments of calls with a signature."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Meaning
 from pipec.syntax import ast
 
-# What an operation does: given its row, what it is called on, and the call.
+# The implementation of an operation, given its row, its receiver, and the call.
 Action = Callable[[Context, Operation, Meaning | None, ast.Call], Meaning]
 
 
@@ -20,7 +20,7 @@ def bind_arguments(
     optional: tuple[str, ...] = (),
     signature: str | None = None,
 ) -> dict[str, ast.Expression]:
-    """Parameter name -> argument expression; positional first, then by name, as in Python. Reports what does not fit."""
+    """Parameter name -> argument expression; positional first, then by name, as in Python. Reports mismatches."""
     names = parameters + optional
     signature = signature or f"{callee}({', '.join(names)})"
     bound: dict[str, ast.Expression] = {}

@@ -1,8 +1,8 @@
 """Operators: folding of compile-time values, element types and shapes of run-time ones.
 
-Folding is Python's arithmetic on numbers that are at hand, floats among them, with messages for what has no value. It cannot be the
-analysis of values (pipec.kir.values): a term is an integer of a typed expression, while this decides what types there are to be, takes
-floats, strings and element types, and refuses what a term would leave unknown. The analysis reads the tree that is made here.
+Folding is Python arithmetic on known numbers, including floats, with messages for undefined results. The value analysis (pipec.kir.values)
+cannot do this: a term there is an integer of a typed expression, whereas this module determines the types, handles floats, strings and
+element types, and rejects what a term would leave unknown. That analysis reads the tree created here.
 """
 
 import math
@@ -26,17 +26,17 @@ _SHIFTS = ("<<", ">>")
 
 _FOLD: Mapping[str, Callable[[Any, Any], Any]] = {
     **MEANINGS,
-    # Python would build a number of any length, and PTX clamps the shift amount: neither is what an author means.
+    # Python would build an arbitrarily long number, and PTX clamps the shift amount: the author means neither.
     "<<": lambda a, b: a << b if 0 <= b < 64 else None,
     ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
 }
 
-# Any integer type fits below this. Without a limit, repeated squaring of a compile-time number would take unbounded time.
+# Every integer type fits below this. Without a limit, repeated squaring of a compile-time number would take unbounded time.
 _LARGEST_KNOWN = 2**64
 
 
 def fold(symbol: BinaryOperator, left: Known, right: Known, span: Span) -> Known | Message:
-    """The compile-time result of `left symbol right`, or the message that says why there is none."""
+    """The compile-time result of `left symbol right`, or the message why there is none."""
     a, b = left.value, right.value
     if symbol in ("==", "!="):
         return Known(_FOLD[symbol](a, b), span)
@@ -44,7 +44,7 @@ def fold(symbol: BinaryOperator, left: Known, right: Known, span: Span) -> Known
         bad = _bad_known(symbol, side)
         if bad is not None:
             return bad
-    # Before Python divides: it would raise, and the message belongs to the divisor, not to the operator.
+    # Checked before Python divides and raises; the message belongs to the divisor, not to the operator.
     if symbol in ("/", "//", "%") and b == 0:
         return messages.DivisionByZero(at=right.span)
     if symbol == "/" and isinstance(a, int) and isinstance(b, int):
@@ -81,7 +81,7 @@ def _known_type(value: object) -> str:
 
 
 def constant(known: Known, dtype: DType) -> tree.Constant | Message:
-    """A compile-time value as a constant of `dtype`; a message when its kind or range does not fit."""
+    """A compile-time value as a constant of `dtype`, or a message if its kind or range does not fit."""
     value = known.value
     if isinstance(value, bool) or dtype is BOOL:
         if isinstance(value, bool) and dtype is BOOL:
@@ -90,7 +90,7 @@ def constant(known: Known, dtype: DType) -> tree.Constant | Message:
     if isinstance(value, str | DType):
         return messages.WrongType(what="the value", expected=str(dtype), found=_known_type(value), at=known.span)
     if dtype.is_float:
-        # An infinity that was given is meant; a number that would become one is not.
+        # An explicit infinity is intended; a number that would become one is not.
         if value != math.inf and value != -math.inf and abs(value) > dtype.largest:
             return messages.DoesNotFit(value=str(value), type=str(dtype), at=known.span)
         return tree.Constant(float(value), dtype, known.span)
@@ -103,7 +103,7 @@ def constant(known: Known, dtype: DType) -> tree.Constant | Message:
 
 
 def default_dtype(known: Known) -> DType | None:
-    """The element type of a compile-time value that meets no other operand."""
+    """The element type of a compile-time value without a typed operand beside it."""
     match known.value:
         case bool():
             return BOOL
@@ -116,7 +116,7 @@ def default_dtype(known: Known) -> DType | None:
 
 
 def widen(value: tree.Expression, dtype: DType) -> tree.Expression | None:
-    """`value` with element type `dtype` when that loses nothing; None otherwise."""
+    """`value` with element type `dtype` if the conversion is lossless; None otherwise."""
     own = dtype_of(value.type)
     if own is dtype:
         return value
@@ -126,7 +126,7 @@ def widen(value: tree.Expression, dtype: DType) -> tree.Expression | None:
 
 
 def common(left: tree.Expression, right: tree.Expression) -> tuple[tree.Expression, tree.Expression] | None:
-    """Both operands with one element type, by lossless widening of one of them; None when there is none."""
+    """Both operands with one element type, by lossless widening of one of them; None if impossible."""
     a, b = dtype_of(left.type), dtype_of(right.type)
     if a is b:
         return left, right
@@ -136,7 +136,7 @@ def common(left: tree.Expression, right: tree.Expression) -> tuple[tree.Expressi
     widened = widen(right, a)
     if widened is not None:
         return left, widened
-    # No third type is made up for f16 beside bf16, or i32 beside u32: the author says which values may be lost.
+    # No third type is invented for f16 with bf16, or i32 with u32: the author must choose what may be lost.
     return None
 
 
@@ -177,12 +177,12 @@ def binary(symbol: BinaryOperator, left: tree.Expression, right: tree.Expression
     result = BOOL if symbol in COMPARISONS or symbol in LOGICAL else dtype
     if shape is None:
         return tree.Binary(symbol, left, right, result, span)
-    # A scalar beside a tile becomes a tile of one element, so that the lowering has one rule for broadcasting.
+    # A scalar combined with a tile becomes a one-element tile, so that the lowering has a single rule for broadcasting.
     return tree.Binary(symbol, splat(left), splat(right), TileType(result, *shape), span)
 
 
 def _compared(operand: tree.Expression) -> str:
-    """Python takes any number for a condition; here the comparison is written."""
+    """Python accepts any number as a condition; here the comparison must be explicit."""
     zero = "0.0" if dtype_of(operand.type).is_float else "0"
     text = operand.span.text() if isinstance(operand, tree.ReadVariable | tree.ReadDimension | tree.ReadParameter) else "x"
     return f"`and`, `or` and `not` take conditions: write `{text} != {zero}`"
@@ -196,7 +196,7 @@ def splat(value: tree.Expression) -> tree.Expression:
 
 
 def _operator_problem(symbol: BinaryOperator, dtype: DType) -> str | None:
-    """None when the operator works on the type; else a hint (possibly empty)."""
+    """None if the operator supports the type; else a hint (possibly empty)."""
     if symbol in LOGICAL:
         return None
     if dtype is BOOL:

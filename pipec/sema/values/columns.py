@@ -1,7 +1,7 @@
-"""`columns(tile, first, count)` whose first column changes from one iteration to the next, so that a tile is worked on panel by panel.
+"""`columns(tile, first, count)` with a first column that varies over iterations, to process a tile panel by panel.
 
-The tile is a stage's. The first column is made of numbers and of variables of loops with compile-time bounds, so that every value it
-takes is known: each is checked, and each thread of a warp has the same one, which loads from tensor memory ask for.
+The tile belongs to a stage. The first column is built from constants and variables of loops with compile-time bounds, so that all its
+values are known: each is checked, and it is uniform in a warp, which loads from tensor memory require.
 """
 
 from itertools import product
@@ -18,16 +18,16 @@ from pipec.source import Span
 from pipec.syntax import ast
 from pipec.terms.machine import EXACT
 
-_MOST_STARTS = 65_536  # combinations of loop values that are tried
-_STARTS_PER_OPERATION = 16  # what trying them is in the budget of the kernel
-_MOST_AT_ONCE = 32  # columns a thread reads at once from shared memory, by wide loads
+_MOST_STARTS = 65_536  # combinations of loop values that are enumerated
+_STARTS_PER_OPERATION = 16  # the cost of enumerating them in the kernel's budget
+_MOST_AT_ONCE = 32  # columns that a thread reads from shared memory at once, by wide loads
 
 
 def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast.Call) -> Meaning:
-    """The arguments are those of `columns`."""
+    """Takes the arguments of `columns`."""
     meaning = context.elaborate(bound["tile"])
     if isinstance(meaning, tree.BufferRef) and meaning.cta is not None:
-        source = meaning  # values are read, which may be another CTA's
+        source = meaning  # reading values is allowed for another CTA's tile
     else:
         source = as_buffer_ref(context, meaning, bound["tile"].span, "the tile of columns that move with a loop")
     if source.transposed:
@@ -60,14 +60,14 @@ def _check(context: Context, source: tree.BufferRef, start: tree.Expression, cou
         )
     unit = min(_MOST_AT_ONCE, count & -count)
     split = next((value for value in values if value % unit), None)
-    # Loads from tensor memory take any column of 32 bits, so only packed elements must not be split there.
-    wide = buffer.space == "shared" or buffer.dtype.bits < 32  # several elements to a word
+    # Loads from tensor memory can start at any 32-bit column, so only packed elements must not be split.
+    wide = buffer.space == "shared" or buffer.dtype.bits < 32  # several elements per word
     if wide and split is not None:
         context.fail(messages.ColumnsSplit(tile=source.span.text(), count=count, unit=unit, start=split, at=at))
 
 
 def _values(context: Context, start: tree.Expression) -> set[int] | None:
-    """Every value of the start; None where that is not known."""
+    """All values of the start; None if they are not known."""
     variables: set[tree.Variable] = set()
     if not _collect(context, start, variables):
         return None
@@ -76,7 +76,7 @@ def _values(context: Context, start: tree.Expression) -> set[int] | None:
     combinations = prod(map(len, ranges))
     if combinations > _MOST_STARTS:
         return None
-    # Trying is cheap, but a kernel may have many such reads: the budget of operations bounds them together.
+    # Enumeration is cheap, but a kernel may have many such reads: the operation budget bounds their total.
     context.spend(start.span, combinations // _STARTS_PER_OPERATION)
     return {_evaluate(start, dict(zip(ordered, values, strict=True))) for values in product(*ranges)}
 

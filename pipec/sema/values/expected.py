@@ -1,4 +1,4 @@
-"""An expression read as what its place expects: a value, a number known at compile time, a tile, a place in a tensor."""
+"""An expression read as its context expects: a value, a compile-time number, a tile, a place in a tensor."""
 
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ Kind = TypeVar("Kind")
 
 
 def value(context: Context, node: ast.Expression, what: str = "the value") -> Value:
-    """A number or tile: compile-time or run-time."""
+    """A number or tile, at compile time or run time."""
     meaning = context.elaborate(node)
     return as_value(context, meaning, node.span, what)
 
@@ -36,9 +36,9 @@ def as_value(context: Context, meaning: Meaning, span: Span, what: str) -> Value
     if isinstance(meaning, EpilogueStage):
         meaning = meaning.output
     if isinstance(meaning, Token):
-        # A program may branch on a peek, beside the wait that takes it up.
+        # A program may branch on a peek, in addition to the wait that consumes it.
         return tree.ReadVariable(meaning.ready, span)
-    # A stage of several tiles does not say which one is meant, and is told below to be no value.
+    # A stage with several tiles is ambiguous, and is reported below as not being a value.
     if isinstance(meaning, tree.Handle) and len(context.buffers.get(meaning.pipeline, ())) == 1:
         meaning = reference(context, meaning, span)
     if isinstance(meaning, tree.BufferRef):
@@ -53,7 +53,7 @@ def as_value(context: Context, meaning: Meaning, span: Span, what: str) -> Value
 
 
 def need_values(context: Context, dtype: DType, use: str, span: Span) -> None:
-    """Elements that only MMAs read have no values in registers."""
+    """Rejects element types that only MMAs can read: they have no values in registers."""
     if dtype.is_opaque:
         context.fail(scaling_messages.MmaOnly(dtype=dtype.name, use=use, at=span))
 
@@ -96,7 +96,7 @@ def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[
             context.fail(constants_messages.NotComptime(what=what, at=node.span))
         context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(meaning), at=node.span))
     found = meaning.value
-    # Python's bool is an int; a tile of `True` rows is a mistake all the same.
+    # Python's bool is an int; a tile with `True` rows is an error nevertheless.
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
         context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(meaning), at=node.span))
     return found
@@ -120,7 +120,7 @@ def as_buffer_ref(context: Context, meaning: Meaning, span: Span, what: str) -> 
         meaning = reference(context, meaning, span)
     if not isinstance(meaning, tree.BufferRef):
         context.fail(types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(meaning), at=span))
-    # The address of a tile of another CTA means nothing to a copy or an MMA of this one; threads read it as values.
+    # The address of another CTA's tile is of no use to a copy or an MMA of this CTA; threads read it as values.
     if meaning.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what=what, at=span))
     return meaning

@@ -1,4 +1,4 @@
-"""An expression of any kind, to what it stands for."""
+"""The meaning of an expression of any kind."""
 
 from pipec.sema.context import Context
 from pipec.sema.meanings import Known, Meaning
@@ -8,7 +8,7 @@ from pipec.syntax import ast
 
 
 def elaborate(context: Context, node: ast.Expression) -> Meaning:
-    """What the expression stands for. Reports and raises Reported when it stands for nothing."""
+    """The meaning of the expression. Reports an error and raises Reported if it has none."""
     context.spend(node.span)
     match node:
         case ast.Number(value, span) | ast.Boolean(value, span) | ast.String(value, span):

@@ -1,7 +1,7 @@
-"""K groups: stages that hold several tiles of each payload member, picked by an index known while compiling.
+"""K groups: stages with several tiles of each payload member, selected by a compile-time index.
 
-A `for` over a constant range whose variable picks such a tile is unrolled: its body is analysed once as a loop, and when an index
-asks for the variable's value, that attempt is taken back and the body analysed once per value.
+A `for` over a constant range whose variable selects such a tile is unrolled: its body is first analysed as a loop; when an index needs the
+value of the variable, that attempt is undone and the body is analysed once per value.
 """
 
 from pipec.diag.catalogue.language import types as messages
@@ -12,7 +12,7 @@ from pipec.source import Span
 
 
 class NeedsValue(Exception):
-    """An index needs the value of this loop variable while compiling. Caught by the statement of its loop."""
+    """An index needs the compile-time value of this loop variable. Caught where its loop is analysed."""
 
     def __init__(self, variable: tree.Variable) -> None:
         super().__init__(variable.name)
@@ -33,7 +33,7 @@ def pick(context: Context, group: TileGroup, index: Meaning, span: Span, at: Spa
 
 
 def known_place(context: Context, index: Meaning, count: int, at: Span) -> int:
-    """The index of one of `count` things, known while compiling. Raises NeedsValue for the variable of a constant loop."""
+    """The compile-time index of one of `count` items. Raises NeedsValue for the variable of a constant loop."""
     ask_for_value(context, index)
     if not isinstance(index, Known):
         expected = "known while compiling: a number, or the variable of a `for` over a constant range"
@@ -46,7 +46,7 @@ def known_place(context: Context, index: Meaning, count: int, at: Span) -> int:
 
 
 def ask_for_value(context: Context, index: Meaning) -> None:
-    """Raises NeedsValue where the value of a constant loop's variable would make the index known."""
+    """Raises NeedsValue if the value of a constant loop's variable would make the index known."""
     variable = None if isinstance(index, Known) else _unrollable(context, index)
     if variable is not None:
         raise NeedsValue(variable)

@@ -1,4 +1,4 @@
-"""What names, members (`stage.a`) and subscripts (`buffer[i]`) stand for."""
+"""The meaning of names, members (`stage.a`) and subscripts (`buffer[i]`)."""
 
 from collections.abc import Callable
 
@@ -36,7 +36,7 @@ from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import Space
 
-# Names that are built in but not operations; for `did you mean`.
+# Built-in names that are not operations; for `did you mean`.
 BUILT_IN = (
     "tile",
     "tmem",
@@ -68,7 +68,7 @@ def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree
     return tree.BufferRef(group.tiles[0], handle, False, node.span)
 
 
-# What a pipeline tells of itself.
+# Properties of a pipeline.
 _CONSTANTS: dict[str, Callable[[Context, tree.Pipeline, Span], Meaning]] = {
     "num_group_stages": lambda context, pipeline, span: Known(pipeline.stages, span),
     "k_group_size": lambda context, pipeline, span: Known(pipeline.k_group_size, span),
@@ -88,7 +88,7 @@ def _member_names(context: Context, pipeline: tree.Pipeline) -> tuple[str, ...]:
 
 
 def members_of(context: Context, meaning: Meaning) -> tuple[str, tuple[str, ...]]:
-    """What a message calls the owner of members, and their names."""
+    """How a message describes the owner of members, and their names."""
     match meaning:
         case tree.Pipeline():
             return f"the {meaning.kind} `{meaning.name}`", tuple(MEMBERS.get(meaning.kind, {}))
@@ -117,14 +117,14 @@ def members_of(context: Context, meaning: Meaning) -> tuple[str, tuple[str, ...]
 
 
 def named(context: Context, node: ast.Name) -> Meaning:
-    # Element types are no reserved words: a name of the program hides them.
+    # Element types are not reserved words: names of the program hide them.
     if context.scope.find(node.name) is None and node.name in DTYPES:
         return Known(DTYPES[node.name], node.span)
     return _at(context.look_up(node, BUILT_IN + tuple(FREE)), node.span)
 
 
 def _at(meaning: Meaning, span: Span) -> Meaning:
-    """The meaning as used here: messages point to the use."""
+    """The meaning with the span of this use, to which messages point."""
     match meaning:
         case Known(value, _):
             return Known(value, span)
@@ -139,7 +139,7 @@ def _at(meaning: Meaning, span: Span) -> Meaning:
 
 
 def dotted(context: Context, node: ast.Expression) -> str | None:
-    """`tma.load` as text when its first name is not a name of the program; None otherwise."""
+    """`tma.load` as text if its first name is not defined by the program; None otherwise."""
     match node:
         case ast.Name(name):
             return name if context.scope.find(name) is None else None
@@ -151,23 +151,23 @@ def dotted(context: Context, node: ast.Expression) -> str | None:
 
 
 def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expression:
-    """`block.x` and its like."""
+    """`block.x` and the like."""
     if rest not in MEMBERS_OF_SPECIALS[first]:
         context.no_member(f"`{first}`", rest, MEMBERS_OF_SPECIALS[first], span)
     if first == "grid" and context.grid is not None and context.cluster.size == 1:
         blocks = context.grid[AXES.index(rest)]
-        # A number here lets loops that step by the grid have constant bounds, which the proof and LLVM both use.
+        # A constant gives loops that step by the grid constant bounds, which the proof and LLVM both use.
         if isinstance(blocks, tree.Constant):
             return tree.Constant(blocks.value, I32, span)
     if rest != "leader":
         return tree.Special(f"{first}.{rest}", I32, span)
-    # No register tells: the leader of a pair is the CTA of even rank (hardware.md 5.1).
+    # There is no register for it: the leader of a pair is the CTA of even rank (hardware.md 5.1).
     two, zero = tree.Constant(2, I32, span), tree.Constant(0, I32, span)
     return tree.Binary("==", tree.Binary("%", tree.Special("cta.rank", I32, span), two, I32, span), zero, BOOL, span)
 
 
 def _target_property(context: Context, name: str, span: Span) -> Known:
-    """What is known of the target while compiling."""
+    """A compile-time property of the target."""
     properties = context.target.properties
     if name not in properties:
         context.no_member("`target`", name, tuple(properties), span)
@@ -190,7 +190,7 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
     meaning = context.elaborate(node.value)
     if isinstance(meaning, EpilogueStage) and node.name in ("output_stage", "input_stage"):
         return meaning.output if node.name == "output_stage" else meaning.input
-    # Of the two stages only the input's has tiles with names: its factors.
+    # Of the two stages only the input stage has named tiles: its scale factors.
     if isinstance(meaning, EpilogueStage) and tile_group(context, meaning.input.pipeline, None, node.name, node.span) is not None:
         meaning = meaning.input
     if isinstance(meaning, Payload):
@@ -218,7 +218,7 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
 
 
 def _is_tile_word(context: Context, name: str) -> bool:
-    """An allocation may be called `tmem`: it is not indexed, so `tmem[...]` keeps its meaning."""
+    """An allocation may be named `tmem`: it cannot be indexed, so `tmem[...]` keeps its meaning."""
     binding = context.scope.find(name)
     return binding is None or isinstance(binding.meaning, tree.TensorAllocation)
 
@@ -245,7 +245,7 @@ def subscript(context: Context, node: ast.Subscript) -> Meaning:
         case TileGroup():
             return _group_tile(context, meaning, node)
         case tree.BufferRef() if meaning.buffer.owner is not None and meaning.buffer.owner.kind == INPUT and len(node.items) == 1:
-            # A group of one: a kernel with the group size as a parameter reads the same for all sizes.
+            # A group of one: a kernel with the group size as a parameter is written the same way for all sizes.
             known_place(context, context.elaborate(node.items[0]), 1, node.items[0].span)
             return meaning
         case _:
@@ -268,7 +268,7 @@ def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.Bu
 
 
 def picked_stage(context: Context, index: Meaning) -> tree.Handle | None:
-    """The stage whose number this is: `s.index()`, `p.producer_stage()`, or a variable that holds one."""
+    """The stage with this number: `s.index()`, `p.producer_stage()`, or a variable that holds one."""
     if isinstance(index, tree.StageIndex):
         return index.handle
     if isinstance(index, tree.ReadVariable) and index.variable in context.stage_numbers:
@@ -278,7 +278,7 @@ def picked_stage(context: Context, index: Meaning) -> tree.Handle | None:
 
 
 def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree.BufferRef:
-    """`s.a[j]`, or from the pipeline's payload `payload.a[s.stage(), j]`, where a group of one needs no `j`."""
+    """`s.a[j]`, or `payload.a[s.stage(), j]` with the pipeline's payload, where a group of one needs no `j`."""
     items = list(node.items)
     if group.handle is None:
         index = context.elaborate(items[0])
@@ -315,7 +315,7 @@ def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
     dtype = known_dtype(context, node.items[0])
     rows, columns = (known_int(context, item, "a tile size") for item in node.items[1:])
     for size, item in ((rows, node.items[1]), (columns, node.items[2])):
-        # Far more than fits any memory, which the checks tell; this keeps the numbers of their messages sane.
+        # Far more than fits any memory, which the checks report; this keeps the numbers of their messages in range.
         if not 1 <= size <= 65_536:
             context.fail(
                 types_messages.WrongType(what="a tile size", expected="between 1 and 65536", found=f"{size}", at=item.span)

@@ -1,4 +1,4 @@
-"""Operators and `a if condition else b`: folded where both sides are known, typed where one is not."""
+"""Operators and `a if condition else b`: folded if both sides are known, typed otherwise."""
 
 from pipec.diag.catalogue.language import types as messages
 from pipec.diag.message import Message
@@ -28,7 +28,7 @@ def binary(context: Context, node: ast.Binary) -> Meaning:
         try:
             meaning = context.elaborate(side)
         except Reported:
-            if side is node.left:  # the right side may hold an independent mistake
+            if side is node.left:  # the right side may have an independent error
                 context.elaborate(node.right)
             raise
         if not isinstance(meaning, Known):
@@ -45,7 +45,7 @@ def _combine(context: Context, operator: BinaryOperator, left: Value, right: Val
 
 
 def operate(context: Context, operator: BinaryOperator, left: Value, right: Value, span: Span) -> tree.Expression:
-    """`left operator right`, of which at least one is a run-time value."""
+    """`left operator right`, at least one of them a run-time value."""
     if isinstance(right, Known) and operator in ("/", "//", "%") and right.value == 0:
         context.fail(messages.DivisionByZero(at=right.span))
     made = arithmetic.binary(operator, _beside(context, left, right), _beside(context, right, left), span)
@@ -53,7 +53,7 @@ def operate(context: Context, operator: BinaryOperator, left: Value, right: Valu
 
 
 def _beside(context: Context, found: Value, other: Value) -> tree.Expression:
-    """A compile-time operand takes the element type of the run-time one beside it."""
+    """A compile-time operand takes the element type of the run-time one."""
     if not isinstance(found, Known):
         return found
     assert not isinstance(other, Known)
@@ -75,7 +75,7 @@ def select(
     when_false: Value,
     span: Span,
 ) -> tree.Expression:
-    """Element by element, one of two values."""
+    """Selects one of two values, element by element."""
     test = as_runtime(context, condition, None)
     if dtype_of(test.type) is not BOOL:
         context.fail(messages.WrongType(what="the condition", expected="a condition", found=describe(test), at=test.span))
@@ -86,7 +86,7 @@ def select(
             messages.MixedTypes(operator="if else", left=str(dtype_of(first.type)), right=str(dtype_of(second.type)), at=span)
         )
     first, second = pair
-    # None: both are scalars. False: the shapes do not go together.
+    # None: both are scalars. False: the shapes do not broadcast.
     shape = arithmetic.joint_shape(first.type, second.type)
     if shape is not False:
         shape = arithmetic.joint_shape(test.type, TileType(BOOL, *shape) if shape else BOOL)
@@ -101,7 +101,7 @@ def select(
 
 def _alternatives(context: Context, when_true: Value, when_false: Value) -> tuple[tree.Expression, tree.Expression]:
     if isinstance(when_true, Known) and isinstance(when_false, Known):
-        # Two constants have no run-time value beside them to take a type from.
+        # Two constants have no run-time operand to take a type from.
         both_int = isinstance(when_true.value, int) and isinstance(when_false.value, int)
         dtype = arithmetic.default_dtype(when_true) if both_int else DTYPES["f32"]
         return as_runtime(context, when_true, dtype), as_runtime(context, when_false, dtype)

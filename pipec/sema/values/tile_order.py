@@ -1,15 +1,15 @@
-"""Tiles in the order in which a scheduler hands them out: from a tile's index to its place.
+"""Tiles in scheduler order: from a tile's index to its coordinates.
 
 Tile 0 is (0, 0, 0). Without a group x runs fastest, then y, then z:
 
     index = x + X * (y + Y * z)
 
-With `group=G` the tiles of one z are cut into strips of G values of x (the last strip has what is left), and each strip is walked
-y by y, so that blocks that run at one time share G rows and few columns of the operands:
+With `group=G` the tiles of one z are cut into strips of G values of x (the last strip has the remainder). Each strip is traversed y by y,
+so that concurrent blocks share G rows and few columns of the operands:
 
     index = strip * G * Y + y * width + (x - strip * G) + X * Y * z,    width = min(X - strip * G, G)
 
-All numbers are below 2**31 and none is negative, so the arithmetic is unsigned, which divides without corrections for signs.
+All numbers are non-negative and below 2**31, so the arithmetic is unsigned, where division needs no sign correction.
 """
 
 from pipec.isa.specials import AXES
@@ -21,14 +21,14 @@ from pipec.vocabulary import BinaryOperator
 
 
 class Order:
-    """The place of the tile with number `index`; `name` is the loop's variable, `at` its span."""
+    """The coordinates of the tile with number `index`; `name` is the loop's variable, `at` its span."""
 
     def __init__(self, schedule: tree.Schedule, name: str, index: tree.Variable, at: Span) -> None:
         self._schedule, self._name, self._index, self._at = schedule, name, index, at
         self._assignments: list[tree.Assign] = []
 
     def assignments(self, wanted: dict[str, tree.Variable]) -> list[tree.Assign]:
-        """What gives the coordinates (axis -> i32 variable) their values, before what reads them."""
+        """The assignments to the coordinates (axis -> i32 variable), in order of evaluation."""
         if wanted:
             places = self._places()
             for axis, variable in wanted.items():
@@ -36,7 +36,7 @@ class Order:
         return self._assignments
 
     def _places(self) -> dict[str, tree.Expression]:
-        """Along an axis that has one tile the place is 0, which needs no division."""
+        """An axis with one tile has coordinate 0, which needs no division."""
         x, y, z = (self._unsigned(extent) for extent in self._schedule.extents)
         index, plane = self._unsigned(tree.ReadVariable(self._index, self._at)), _product(x, y)
         if _is_one(z):
@@ -50,7 +50,7 @@ class Order:
         if self._schedule.group is None or _is_one(x):
             return {"x": self._binary("%", inside, x), "y": self._binary("//", inside, x)}
         group = self._constant(self._schedule.group)
-        # No strip is wider than the plane, so that its tiles are no more than all tiles are: the product stays below 2**31.
+        # No strip is wider than the plane, so its tile count is at most that of the plane: the product stays below 2**31.
         strip = _product(tree.Call("min", (x, group), U32, self._at), y)
         first = self._named("first", self._binary("*", self._binary("//", inside, strip), group))
         rest = self._named("in_strip", self._binary("%", inside, strip))
@@ -58,7 +58,7 @@ class Order:
         return {"x": self._binary("+", first, self._binary("%", rest, width)), "y": self._binary("//", rest, width)}
 
     def _named(self, part: str, value: tree.Expression) -> tree.Expression:
-        """Computed once, read several times: GPUs have no integer divider, so each division is a long sequence of instructions."""
+        """Computed once, read several times: GPUs have no integer divider, so each division is a long instruction sequence."""
         variable = tree.Variable(f"{self._name}.{part}", U32, self._at)
         self._assignments.append(tree.Assign(variable, value, self._at))
         return tree.ReadVariable(variable, self._at)
@@ -70,14 +70,14 @@ class Order:
         return tree.Constant(value, U32, self._at)
 
     def _unsigned(self, value: tree.Expression) -> tree.Expression:
-        # Unsigned division floors by itself. A signed one would need the correction for negative numbers, which a tile has not.
+        # Unsigned division is floor division. A signed one would need a correction for negative numbers, which do not occur.
         if isinstance(value, tree.Constant):
             return tree.Constant(value.value, U32, value.span)
         return tree.Convert(value, U32, value.span)
 
 
 def tile_count(schedule: tree.Schedule) -> tree.Expression:
-    """How many tiles there are, i32."""
+    """The number of tiles, i32."""
     x, y, z = schedule.extents
     return _product(_product(x, y), z)
 
@@ -93,7 +93,7 @@ def _is_one(value: tree.Expression) -> bool:
 
 
 def tile_place(tile: Tile, axis: str, span: Span) -> tree.Expression | None:
-    """`tile.x` and its like, `tile.index`; None for any other member."""
+    """`tile.x` and the like, `tile.index`; None for any other member."""
     if axis == "index":
         return tree.ReadVariable(tile.index, span)
     if axis not in AXES:

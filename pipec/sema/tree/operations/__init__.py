@@ -1,7 +1,7 @@
-"""What a role does: the leaves of its body. `pipec.kir` puts them into control-flow graphs unchanged.
+"""What a role does: the leaves of its body. `pipec.kir` places them in control-flow graphs unchanged.
 
-Each class declares its effects; nothing else says what an operation reads, writes, waits for or signals, and who takes part. All public
-classes of these files are part of the tree.
+Each class declares its effects, the only description of what an operation reads, writes, waits for and signals, and which threads take
+part. All public classes of these files are part of the tree.
 """
 
 from pipec.sema.tree.operations.copies import *

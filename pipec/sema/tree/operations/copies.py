@@ -1,4 +1,4 @@
-"""Tiles copied and stored, and values kept in registers."""
+"""Copies and stores of tiles, and values kept in registers."""
 
 from pipec.record import record
 from pipec.sema.tree.effects import (
@@ -22,8 +22,8 @@ from pipec.vocabulary import Axis, CachePolicy, Reduction, StorePath
 
 @record(eq=False)
 class Assign(Operation):
-    """A lazy tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once; a resident tile gets the
-    values that its expression has now."""
+    """A lazy tile variable holds its expression, evaluated at each use (a `let`), and is assigned once; a register-resident tile takes the
+    current values of its expression."""
 
     variable: Variable
     value: Expression
@@ -44,8 +44,8 @@ class Assign(Operation):
 class TmaLoad(Operation):
     """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread.
 
-    `multicast`: the axis of the cluster along which CTAs share the tile; each loads a part of its rows for all. `mask`: the CTAs it
-    goes to, stated by hand, one bit for each rank. `cache`: how long the L2 is to keep the lines.
+    `multicast`: the axis of the cluster along which CTAs share the tile; each loads some of the rows for all. `mask`: explicit destination
+    CTAs, one bit per rank. `cache`: the L2 eviction policy.
     """
 
     destination: BufferRef
@@ -74,9 +74,9 @@ class TmaLoad(Operation):
 
 @record(eq=False)
 class CopyAsync(Operation):
-    """A run of a 1-D tensor into a tile of one row, by cp.async: every thread of the role copies its share and goes on.
+    """A run of a 1-D tensor into a one-row tile, by cp.async: every thread of the role copies its share and continues.
 
-    The full barrier of the destination's handle gets an arrival of each thread once its copies have landed.
+    Each thread arrives on the full barrier of the destination's handle once its copies have landed.
     """
 
     destination: BufferRef
@@ -85,8 +85,8 @@ class CopyAsync(Operation):
 
     def declared(self) -> Effects:
         return Effects(
-            # Every thread arrives when its own copies have landed (cp.async.mbarrier.arrive.noinc): one that is missing leaves
-            # the barrier a count short.
+            # Every thread arrives when its own copies have landed (cp.async.mbarrier.arrive.noinc): a missing thread leaves the count
+            # incomplete.
             AllThreads("`cp.async`"),
             evaluates=self.source.coordinates,
             shared=coordinates(self.source),
@@ -101,7 +101,8 @@ class CopyAsync(Operation):
 
 @record(eq=False)
 class TmaStore(Operation):
-    """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread.
+    """Shared to global memory, asynchronous; the source must not be overwritten until the handle's release has waited for the read. One
+    thread.
 
     `reduce` as in Store, `cache` as in TmaLoad.
     """
@@ -117,8 +118,8 @@ class TmaStore(Operation):
             OneThread("tma.store", "the tile is stored once per thread"),
             evaluates=self.destination.coordinates,
             shared=coordinates(self.destination),
-            # "read": the slot is free again when TMA has read it (cp.async.bulk.wait_group.read), long before others see what was
-            # written.
+            # "read": the slot is free once TMA has read it (cp.async.bulk.wait_group.read), long before the writes become visible to
+            # others.
             uses=(TileUse("store", self.source, "read"),),
             memory=GlobalAccess(self.destination, "bulk", writes=True, reduce=self.reduce),
         )
@@ -132,9 +133,8 @@ class TmaStore(Operation):
 class Store(Operation):
     """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run).
 
-    `reduce`: "add", "min" or "max" with what stands there, atomic for each element; None overwrites it. `rows` (i32, the same in all
-    threads): only so many of the tile's rows are stored. `cache` as in TmaLoad, for what TMA stores. `transposed`: the value's rows are
-    columns of what is stored.
+    `reduce`: "add", "min" or "max" with the existing value, atomic per element; None overwrites it. `rows` (i32, uniform): the number of
+    rows of the tile to store. `cache` as in TmaLoad, for TMA stores. `transposed`: the value's rows are columns of the stored tile.
     """
 
     destination: TensorSlice
@@ -148,7 +148,7 @@ class Store(Operation):
 
     @property
     def placed(self) -> TileType:
-        """The tile as it lies in the tensor."""
+        """The tile type as laid out in the tensor."""
         tile = self.value.type
         assert isinstance(tile, TileType)
         return TileType(tile.dtype, tile.columns, tile.rows) if self.transposed else tile
@@ -174,7 +174,7 @@ class Store(Operation):
 class Write(Operation):
     """A register tile into the tile of a held producer stage, in shared or tensor memory.
 
-    A consumer may write to tensor memory that a RolePipeline brings back to its producer.
+    A consumer may write to tensor memory that a RolePipeline returns to its producer.
     """
 
     destination: BufferRef

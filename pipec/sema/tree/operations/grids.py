@@ -1,4 +1,4 @@
-"""Order between blocks and between grids: turns at a semaphore, preceding and dependent grids."""
+"""Order between blocks and between grids: semaphore turns, preceding and dependent grids."""
 
 from pipec.record import record
 from pipec.sema.tree.effects import ANY_THREADS, AllThreads, Effects, GlobalAccess, coordinates
@@ -10,8 +10,8 @@ from pipec.source import Span
 
 @record(eq=False)
 class AwaitTurn(Operation):
-    """Waits until the i32 element `counter` in global memory is `turn`, of `turns`; what the blocks of earlier turns wrote is seen from
-    here on. All threads of the role.
+    """Waits until the i32 element `counter` in global memory equals `turn`, of `turns`; writes of blocks with earlier turns are visible
+    from here on. All threads of the role.
     """
 
     counter: TensorSlice
@@ -34,7 +34,7 @@ class AwaitTurn(Operation):
 
 @record(eq=False)
 class PassTurn(Operation):
-    """Makes the element `counter` become `turn`, once everything that the role's threads and copies wrote is seen by who waits for it.
+    """Sets the element `counter` to `turn`, after all writes of the role's threads and copies are visible to the waiting block.
 
     All threads of the role.
     """
@@ -44,7 +44,7 @@ class PassTurn(Operation):
     span: Span
 
     def declared(self) -> Effects:
-        # Derived from the wait of the same `with`, which was asked whether its threads agree.
+        # Derived from the wait of the same `with`, which has been checked for uniformity.
         return Effects(
             ANY_THREADS,
             evaluates=(*self.counter.coordinates, self.turn),
@@ -57,7 +57,7 @@ class PassTurn(Operation):
 
 @record(eq=False)
 class AwaitGrids(Operation):
-    """`griddepcontrol.wait`: the preceding grids have ended and what they wrote is seen. All threads of the role."""
+    """`griddepcontrol.wait`: the preceding grids have ended and their writes are visible. All threads of the role."""
 
     span: Span
 
@@ -71,7 +71,7 @@ class AwaitGrids(Operation):
 
 @record(eq=False)
 class LaunchDependents(Operation):
-    """`griddepcontrol.launch_dependents`: dependent grids may start once every block did this, or ended. Any thread."""
+    """`griddepcontrol.launch_dependents`: dependent grids may start once every block has executed it or exited. Any thread."""
 
     span: Span
 

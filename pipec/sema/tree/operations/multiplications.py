@@ -15,8 +15,8 @@ from pipec.source import Span
 class Mma(Operation):
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T, asynchronous. One thread.
 
-    `accumulate` None: the first after the acquire overwrites, the following ones add. With scale tiles, rows of both operands are
-    multiplied block by block along K with their factors; row `scale_b_row` of `scale_b` (0 when None) belongs to the first row of b.
+    `accumulate` None: the first MMA after the acquire overwrites, the following ones accumulate. Scale tiles hold a factor per row and
+    block of K for each operand; row `scale_b_row` of `scale_b` (0 when None) applies to the first row of b.
     """
 
     accumulator: BufferRef
@@ -65,7 +65,7 @@ class ClearAccumulator(Operation):
 class RegisterMma(Operation):
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T in registers, asynchronous. All threads of the role.
 
-    `accumulate` None: adds (a fresh accumulator is zero). Operand `a` stands in shared memory or is a register-resident tile.
+    `accumulate` None: adds (a fresh accumulator is zero). Operand `a` is in shared memory or a register-resident tile.
     """
 
     accumulator: Accumulator
@@ -105,7 +105,7 @@ class RegisterMma(Operation):
 
 @record(eq=False)
 class WriteAccumulator(Operation):
-    """An accumulator in registers gets the values that a tile has now. All threads of the role."""
+    """Sets an accumulator in registers to the current values of a tile. All threads of the role."""
 
     accumulator: Accumulator
     value: Expression

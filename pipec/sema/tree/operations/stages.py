@@ -1,4 +1,4 @@
-"""Stages obtained, signalled and released; their bytes stated, tiles requested from the hardware."""
+"""Stages obtained, signalled and released; explicit byte counts; tile requests to the hardware."""
 
 from pipec.record import record
 from pipec.sema.tree.effects import ANY_THREADS, AllThreads, Effects, OneThread, WhoRuns
@@ -14,8 +14,8 @@ _NOT_WAITED = "the other threads do not wait: they go on before the stage is the
 class Acquire(Operation):
     """Waits for the other side, then holds the stage. All forms are one operation.
 
-    `sub_stage` is one of the other side's. `first` is the wait that obtains the stage; the others wait for more of it. `token` is the
-    peek that this wait completes: it waits only if that found the stage not ready.
+    `sub_stage` is one of the other side's. `first` marks the wait that obtains the stage; the others wait for its further sub-stages.
+    `token` is the peek that this wait completes: it waits only if the peek found the stage not ready.
     """
 
     handle: Handle
@@ -38,7 +38,7 @@ class Acquire(Operation):
 
 @record(eq=False)
 class Peek(Operation):
-    """Looks, without waiting, whether the stage that the next acquire takes is ready; `ready` (bool) is told."""
+    """Tests, without waiting, whether the stage that the next acquire takes is ready; the result is stored in `ready` (bool)."""
 
     token: Handle
     ready: Variable
@@ -56,7 +56,7 @@ class Peek(Operation):
 class Signal(Operation):
     """A signal on the handle's own barrier: how "arrive" (each calling thread), "commit" (when prior MMAs finish) or "own".
 
-    "own" is what the use of the stage asks for, as at a release: an MMA commit, an arrival of the threads, or the copy's bytes.
+    "own" is what the use of the stage requires, as at a release: an MMA commit, an arrival of the threads, or the copy's bytes.
     `sub_stage` is one of the handle's own side.
     """
 
@@ -82,7 +82,7 @@ class Signal(Operation):
 
 @record(eq=False)
 class Release(Operation):
-    """Gives the stage up and steps. It signals when nothing signalled before, unless `signals` is False (release_without_signal)."""
+    """Releases the stage and steps. It signals if there was no signal before, unless `signals` is False (release_without_signal)."""
 
     handle: Handle
     signals: bool
@@ -98,7 +98,7 @@ class Release(Operation):
 
 @record(eq=False)
 class Drain(Operation):
-    """The producer waits until every stage it filled was given back."""
+    """The producer waits until every stage it filled has been released."""
 
     pipeline: Pipeline
     span: Span
@@ -112,7 +112,7 @@ class Drain(Operation):
 
 @record(eq=False)
 class Skip(Operation):
-    """A consumer goes past its next stage, which another consumer of the pipeline takes: it neither waits for it nor signals it."""
+    """A consumer steps past its next stage, which another consumer of the pipeline takes: it neither waits nor signals."""
 
     pipeline: Pipeline
     span: Span
@@ -127,7 +127,7 @@ class Skip(Operation):
 
 @record(eq=False)
 class ExpectBytes(Operation):
-    """The author states how many bytes the loads into a producer's stage bring; checked against what is derived."""
+    """The stated number of bytes that loads into a producer's stage transfer; checked against the derived number."""
 
     handle: Handle
     bytes: int
@@ -142,7 +142,8 @@ class ExpectBytes(Operation):
 
 @record(eq=False)
 class RequestTile(Operation):
-    """Asks for the tile of a cluster that has not started. The answer's bytes complete on the full barrier of the handle. One thread."""
+    """Requests the tile of a cluster that has not started. The bytes of the response complete on the full barrier of the handle. One
+    thread."""
 
     handle: Handle
     span: Span

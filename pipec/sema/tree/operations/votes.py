@@ -1,4 +1,4 @@
-"""Votes: what the threads of a role find out together."""
+"""Votes among the threads of a role."""
 
 from pipec.record import record
 from pipec.sema.tree.effects import AllThreads, Effects
@@ -13,8 +13,8 @@ from pipec.vocabulary import VoteKind
 
 @record(eq=False)
 class Vote(Operation):
-    """Whether `condition`, a tile of one column or a scalar of each thread, holds for any or for all rows or threads of the role; all its
-    threads are told by `result` (bool)."""
+    """Whether `condition`, a one-column tile or a scalar per thread, holds for any or for all rows or threads of the role; all its threads
+    get the `result` (bool)."""
 
     kind: VoteKind
     condition: Expression
