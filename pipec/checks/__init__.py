@@ -1,7 +1,7 @@
-"""The checks: `check_kernel` on kernel IR, `check_plan` on what was derived from it.
+"""The checks: `check_kernel` on kernel IR, `check_plan` on the plan derived from it.
 
-Each check reports every independent mistake it finds. A check module holds one `check` function; to add one, call it here and
-put its messages into the catalogue.
+Each check reports every independent error it finds. A check module has one `check` function; to add one, call it here and add its
+messages to the catalogue.
 """
 
 from pipec.checks.grid import blocks, grids, scheduling, semaphores
@@ -18,8 +18,8 @@ from pipec.kir.plan.types import Plan
 
 def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     summary = collect(kernel)
-    # The order is that of a reader who mends his kernel: whose stage it is, then what it holds, then whether the hardware takes
-    # it. Nothing here relies on it, since each check is silent about what another one tells.
+    # In the order in which an author fixes a kernel: who owns a stage, then its contents, then hardware limits. Correctness does not
+    # depend on it, since no check reports what another one covers.
     linear.check(summary, sink)
     roles.check(summary, sink)
     in_turn.check(summary, sink)
@@ -29,8 +29,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     semaphores.check(kernel, sink)
     grids.check(kernel, sink)
     scheduling.check(kernel, target, sink)
-    # From here on a tile that does not fit is reported once: what would follow from its
-    # size in every copy and MMA that touches it is left out.
+    # From here on a tile with an invalid size is reported once: consequences in the copies and MMAs that use it are suppressed.
     wrong = shapes.check(summary, target, sink)
     accumulators.check(summary, target, sink)
     mma.check(summary, wrong, sink)
@@ -41,7 +40,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
 
 
 def check_plan(plan: Plan, sink: Sink) -> tuple[str, ...]:
-    """What only a whole plan can tell; the kernel has passed `check_kernel`. Sentences about what is taken for granted."""
+    """What requires a whole plan; the kernel has passed `check_kernel`. Returns sentences about what is assumed."""
     resources.check(plan, sink)
     stated_counts.check(plan, sink)
     in_turn.check_counts(plan, sink)

@@ -1,4 +1,4 @@
-"""What the checks ask about a kernel's roles, collected once: where each stage is obtained, used, signalled and released."""
+"""What the checks need to know about a kernel's roles, collected once: where each stage is obtained, used, signalled and released."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -23,7 +23,7 @@ INDEX: Final[UseKind] = "index"
 
 @record
 class Touch:
-    """One use of a stage: `defined` is where a tile variable was given the values that are read at `span`, by its `variable`."""
+    """One use of a stage: `defined` is where the tile variable read at `span` as `variable` got its values."""
 
     kind: UseKind
     handle: tree.Handle
@@ -37,7 +37,7 @@ class Touch:
 
 @record
 class Site:
-    """An operation and the block it stands in."""
+    """An operation and its block."""
 
     block: int
     operation: tree.Operation
@@ -63,7 +63,7 @@ class RoleSummary:
     touches: list[list[tuple[Touch, ...]]]
     condition_touches: list[tuple[Touch, ...]]
     handles: dict[tree.Handle, StageSummary]
-    tokens: dict[tree.Handle, StageSummary]  # peeks: "acquired" where they look, "released" by the wait that takes them up
+    tokens: dict[tree.Handle, StageSummary]  # peeks: "acquired" by the peek, "released" by the wait that consumes it
     predecessors: list[list[int]]
     dominators: list[int]  # immediate ones; block 0 is its own
     innermost: list[int | None]  # loop of each block
@@ -72,7 +72,7 @@ class RoleSummary:
         return (self.tokens if handle.form == "token" else self.handles)[handle]
 
     def narrows(self, block: int) -> bool:
-        """Whether fewer threads run the branches below the block than run the block."""
+        """Whether the branches after the block run with fewer threads than the block."""
         terminator = self.role.blocks[block].terminator
         if not isinstance(terminator, ir.Branch | ir.ElectBranch):
             return False
@@ -97,7 +97,7 @@ class Summary:
 
     @cached_property
     def touches(self) -> dict[tree.Buffer, list[Touch]]:
-        """By buffer, once for all checks: each of them asks about every buffer."""
+        """By buffer, once for all checks: each of them queries every buffer."""
         found: dict[tree.Buffer, list[Touch]] = {}
         for _, summary in self.handles():
             for _, touch in summary.touches:
@@ -107,7 +107,7 @@ class Summary:
 
     @cached_property
     def handed_over(self) -> dict[tree.Pipeline, list[tree.Buffer]]:
-        """What a stage of a pipeline gives its consumers: its payload, and the kernel's own buffers that its index picks."""
+        """What a stage of a pipeline hands to its consumers: its payload, and the kernel's own buffers selected by its index."""
         found: dict[tree.Pipeline, list[tree.Buffer]] = {pipeline: [] for pipeline in self.kernel.pipelines}
         for buffer in self.kernel.buffers:
             picking = (touch.handle.pipeline for touch in self.touches.get(buffer, ()))
@@ -163,7 +163,7 @@ class _Collector:
                 if operation.token is not None:
                     self._token(operation.token).releases.append(site)
                 return ()
-            # A peek promises a wait as an acquire promises a release, so that one analysis holds both to their word.
+            # A peek obliges to a wait as an acquire obliges to a release, so one analysis covers both.
             case tree.Peek():
                 self._token(operation.token).acquires.append(site)
                 return ()
@@ -173,10 +173,10 @@ class _Collector:
             case tree.Signal():
                 self._handle(operation.handle).signals.append(site)
                 return ()
-            # Reading at the definition would let a kernel release the stage between the definition and the use, and store what
-            # the producer has meanwhile put there.
+            # Reading at the definition would let a kernel release the stage between definition and use, and store what the producer has
+            # written meanwhile.
             case tree.Assign() if operation.variable.is_lazy:
-                # A tile variable is read where it is used, not where it is defined.
+                # A lazy tile variable is read at its uses, not at its definition.
                 self._lets[operation.variable] = self._let(operation)
                 return ()
             case _:
@@ -217,7 +217,7 @@ class _Collector:
 
 
 def predecessors(role: ir.Role, *, elected: bool = False) -> list[list[int]]:
-    """By block those that lead to it; `elected`: on the ways of the thread that is elected."""
+    """The predecessors of each block; `elected`: on the paths of the elected thread."""
     before: list[list[int]] = [[] for _ in role.blocks]
     for number, block in enumerate(role.blocks):
         end = block.terminator
@@ -226,10 +226,9 @@ def predecessors(role: ir.Role, *, elected: bool = False) -> list[list[int]]:
     return before
 
 
-# Cooper, Harvey and Kennedy's walk up the tree of dominators. With gotos it would have to
-# be repeated until nothing changes; the language has none.
+# The dominator algorithm of Cooper, Harvey and Kennedy. With gotos it would have to be iterated to a fixed point; the language has none.
 def dominators(before: list[list[int]]) -> list[int]:
-    """Blocks are numbered so that only loops jump backwards: one pass in order is enough."""
+    """Blocks are numbered so that only loops jump backwards: one pass in order suffices."""
     found = [0]
     for number in range(1, len(before)):
         first, *others = [block for block in before[number] if block < number]

@@ -1,4 +1,4 @@
-"""What a check knows that proves more than the absence of a mistake."""
+"""What a check establishes beyond the absence of errors."""
 
 from typing import Literal
 

@@ -1,1 +1,1 @@
-"""Integer terms in a canonical form, what the machine's arithmetic is on them, and what divides them."""
+"""Integer terms in a canonical form, machine arithmetic on them, and their divisibility."""

@@ -1,4 +1,4 @@
-"""Operations on terms, in the canonical form: products, divisions, comparisons, choices, least and greatest."""
+"""Operations on terms in canonical form: products, divisions, comparisons, selects, minimum and maximum."""
 
 from collections.abc import Iterable, Iterator
 from functools import reduce
@@ -8,11 +8,11 @@ from pipec.terms.term import MOST_PARTS, ONE, ZERO, Atom, Operator, Term, as_ter
 
 
 def product(left: Term, right: Term) -> Term:
-    # By a number: the factors are scaled, and no new atom is made.
+    # By a constant: scales the coefficients without a new atom.
     for one, other in ((left, right), (right, left)):
         if one.number is not None:
             return other * one.number
-    # Multiplied out, equal products are one object; but the sum grows with the product of the lengths.
+    # Once expanded, equal products are one object; but the sum grows with the product of the lengths.
     if (len(left.parts) + 1) * (len(right.parts) + 1) > MOST_PARTS:
         return _product((left, right))
     found = right * left.constant
@@ -47,10 +47,10 @@ def _ordered(found: Iterable[Term]) -> tuple[Term, ...]:
 
 
 def quotient(left: Term, right: Term) -> Term:
-    """Terms that a number as divisor divides leave the division."""
+    """Parts whose coefficient the constant divisor divides are moved out of the division."""
     divisor = right.number
     if divisor is None:
-        # A divisor is at least 1 in size (0 counts as 1), so the quotient is no larger than the dividend.
+        # The absolute value of a divisor is at least 1 (0 counts as 1), so that of the quotient is at most that of the dividend.
         bound = max(abs(left.least), abs(left.largest))
         ends = (-bound, bound) if right.least < 0 else (min(left.least, 0), max(left.largest, 0))
         if left.number == 0 or (left is right and right.least > 0):
@@ -107,37 +107,37 @@ def remainder(left: Term, right: Term) -> Term:
 
 
 def at_least(term: Term) -> Term:
-    """1 where the term is not negative."""
+    """1 if the term is not negative, else 0."""
     if term.least >= 0 or term.largest < 0:
         return ONE if term.least >= 0 else ZERO
-    # Among integers, g * x + c >= 0 where x + floor(c / g) >= 0, and nowhere else.
+    # For integers, g * x + c >= 0 if and only if x + floor(c / g) >= 0.
     shared = gcd(*(factor for _, factor in term.parts))
     term = _shared(term, shared)
-    if term.parts[0][1] < 0:  # of the two ways to say it, one is the other's opposite
+    if term.parts[0][1] < 0:  # of the two equivalent forms, one is the negation of the other
         return ONE - at_least(-term - 1)
     return make(Operator.NONNEGATIVE, (term,), 0, 1) if term.least < 0 <= term.largest else at_least(term)
 
 
 def equal(left: Term, right: Term) -> Term:
-    """1 where the terms are equal."""
+    """1 if the terms are equal, else 0."""
     difference = left - right
     if difference.number is not None or difference.least > 0 or difference.largest < 0:
         return ONE if difference is ZERO else ZERO
     shared = gcd(*(factor for _, factor in difference.parts))
-    # The atoms add up to a multiple of it, which the constant would have to be, too.
+    # The atoms add up to a multiple of the gcd, so the constant would have to be one, too.
     if difference.constant % shared:
         return ZERO
     difference = _shared(difference, shared)
     if difference.parts[0][1] < 0:
         difference = -difference
     inside = atom_of(difference - difference.constant) if difference.constant in (0, -1) else None
-    if inside is not None and (inside.least, inside.largest) == (0, 1):  # a condition is its own comparison with 1
+    if inside is not None and (inside.least, inside.largest) == (0, 1):  # a condition equals its comparison with 1
         return ONE - as_term(inside) if difference.constant == 0 else as_term(inside)
     return make(Operator.IS_ZERO, (difference,), 0, 1)
 
 
 def select(condition: Term, yes: Term, no: Term) -> Term:
-    """The condition is 0 or 1."""
+    """`condition` is 0 or 1."""
     if condition.number is not None or yes is no:
         return yes if condition.number != 0 else no
     if condition.parts[0][1] < 0:  # `not`
@@ -171,6 +171,6 @@ def _flattened(operator: Operator, terms: Iterable[Term]) -> Iterator[Term]:
 
 
 def _decides(operator: Operator, one: Term, other: Term) -> bool:
-    """Whether the first is always taken rather than the other."""
+    """Whether the first is always chosen over the other."""
     difference = one - other if operator is Operator.MAX else other - one
     return difference.least >= 0

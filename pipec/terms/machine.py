@@ -1,6 +1,6 @@
-"""The operators, functions and conversions of the typed tree on terms, as the lowering computes them: in registers of a type.
+"""The operators, functions and conversions of the typed tree on terms, as lowered: in registers of a type.
 
-A divisor 0 counts as 1 and a shift by the width or more leaves zero or the sign, as `pipec.lower.emit.arithmetic` has it.
+A divisor 0 counts as 1, and a shift by the width or more leaves zero or the sign, as in `pipec.lower.emit.arithmetic`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from pipec.terms.arithmetic import at_least, equal, extreme, product, quotient, 
 from pipec.terms.term import ONE, ZERO, Operator, Term, uninterpreted
 from pipec.vocabulary import BinaryOperator, UnaryOperator
 
-# On numbers, before anything wraps: what the terms below are on terms.
+# On numbers without wrapping: the counterparts of the operations on terms below.
 EXACT: Mapping[str, Callable[[int, int], int]] = {
     "+": add,
     "-": sub,
@@ -20,11 +20,11 @@ EXACT: Mapping[str, Callable[[int, int], int]] = {
     "//": lambda left, right: left // (right or 1),
     "%": lambda left, right: left % (right or 1),
 }
-_FLOATS = 1 << 1100  # no finite number of a float type lies outside
+_FLOATS = 1 << 1100  # exceeds every finite number of a float type
 
 
 def range_of(dtype: DType) -> tuple[int, int]:
-    """The least and the largest integer of a type; of a float, bounds that no integer taken from it leaves."""
+    """The smallest and largest integer of a type; for a float, bounds on any integer converted from it."""
     if dtype.family == "bool":
         return 0, 1
     return registers.type_range(dtype.bits, dtype.family == "signed") if dtype.is_integer else (-_FLOATS, _FLOATS)
@@ -67,7 +67,7 @@ _CONDITIONS: Mapping[str, Callable[[Term, Term], Term]] = {
 
 
 def binary(operator: BinaryOperator, dtype: DType, left: Term, right: Term) -> Term:
-    """`dtype` is that of the operands."""
+    """`dtype` is the type of the operands."""
     if not dtype.is_integer and dtype.family != "bool":
         return uninterpreted(operator, (left, right), *((0, 1) if operator in _COMPARISONS else range_of(dtype)))
     if operator in _COMPARISONS:
@@ -88,7 +88,7 @@ def unary(operator: UnaryOperator, dtype: DType, operand: Term) -> Term:
 
 
 def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
-    """`dtype` is that of the arguments and of the result."""
+    """`dtype` is the type of the arguments and of the result."""
     first = arguments[0]
     if not dtype.is_integer:
         return uninterpreted(function, arguments, *range_of(dtype))
@@ -108,7 +108,7 @@ def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
 
 
 def bitcast(operand: Term, source: DType, target: DType) -> Term:
-    """The bits as another type; those of an integer are a number of their own only where the other one is an integer, too."""
+    """Reinterprets the bits as another type; the result is a known integer only if both types are integers."""
     if source.is_integer and target.is_integer:
         return wrap(operand, target)
     return uninterpreted(("bitcast", source, target), (operand,), *range_of(target))

@@ -1,4 +1,4 @@
-"""What is left of a term in a register of so many bits, and the operations on its bits."""
+"""The value of a term in a register of a given width, and bitwise operations."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,8 +8,8 @@ from pipec.vocabulary import BinaryOperator
 
 
 def wrapped(term: Term, bits: int, signed: bool) -> Term:
-    """The number of the type that the term is congruent to: what is left of it in a register of so many bits."""
-    # Where nothing can wrap, the term stays itself: this is what lets equal values be seen to be equal.
+    """The number of the type that is congruent to the term: its value in a register of that width."""
+    # If nothing can wrap, the term is unchanged: this makes equal values comparable.
     least, largest = type_range(bits, signed)
     if least <= term.least and term.largest <= largest:
         return term
@@ -26,11 +26,11 @@ def type_range(bits: int, signed: bool) -> tuple[int, int]:
 
 
 def congruent(term: Term, bits: int) -> Term:
-    """An equal term modulo 2 ** bits, in a canonical form: of sums and of products with numbers only the result is wrapped."""
+    """A canonical term congruent to this one modulo 2 ** bits: sums and products with constants are wrapped only once, at the end."""
     modulus, half = 1 << bits, 1 << bits - 1
     found = number((term.constant + half) % modulus - half)
     for atom, factor in term.parts:
-        # Wrapped to as many bits or more, it is congruent to what is inside modulo this power of two as well.
+        # A term wrapped to at least as many bits is congruent to its operand modulo this power of two as well.
         inner = operands(atom)[0] if atom.operator is Operator.WRAPPED and _bits(atom) >= bits else None
         factor = (factor + half) % modulus - half
         found += weighted_sum(0, ((atom, factor),)) if inner is None else inner * factor

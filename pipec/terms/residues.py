@@ -1,4 +1,4 @@
-"""Which residues a term can have: is it always a multiple of something?"""
+"""The residues that a term can have: is it always a multiple of something?"""
 
 from collections.abc import Callable
 from functools import reduce
@@ -6,14 +6,14 @@ from math import gcd
 
 from pipec.terms.term import Atom, Operator, Term, operands
 
-# (step, rest): the values rest, rest + step, rest + 2 * step ...; step 0 is the single value `rest`.
+# (step, rest): the values rest, rest + step, rest + 2 * step ...; step 0 means the single value `rest`.
 Residue = tuple[int, int]
 ANY: Residue = (1, 0)
 
 
 class Residues:
-    """`leaf` says what is known of a leaf, or of an operation of which more is known than follows from what is inside (`follows`).
-    None: it has no value yet."""
+    """`leaf` gives what is known about a leaf, or about an operation if more is known than follows from its operands (`follows`). None:
+    no value yet."""
 
     def __init__(self, leaf: Callable[[Atom], Residue | None]) -> None:
         self._leaf = leaf
@@ -45,7 +45,7 @@ class Residues:
             case Operator.REMAINDER:
                 (step, rest), divisor = known
                 found = _residue(gcd(step, *divisor), rest)
-                # Of a divisor that may be 0, which counts as 1, nothing is left.
+                # If the divisor may be 0, which counts as 1, the remainder may be 0.
                 right = operands(atom)[1]
                 return found if right.least > 0 or right.largest < 0 else either(found, (0, 0))
             case Operator.WRAPPED:
@@ -63,7 +63,7 @@ def either(one: Residue | None, other: Residue | None) -> Residue | None:
 
 
 def reduced(one: Residue | None, numbers: int) -> Residue | None:
-    """In a type of so many numbers, of which any two that lie so far apart are one: of multiples of 48 multiples of 16 are left."""
+    """In a type with this many values, modulo that number: multiples of 48 become multiples of 16."""
     return None if one is None else _residue(gcd(one[0], numbers), one[1])
 
 

@@ -1,12 +1,12 @@
 """Integer terms: immutable, structural, in a canonical form.
 
-A term is a mathematical integer, a constant plus atoms with whole coefficients. An atom is a leaf (what the term is about: a dimension,
-a parameter, a loop's counter ...) or an operation on terms that is no sum. What the registers of the machine hold is said with the atom
-WRAPPED: arithmetic of 32 bits is exact arithmetic whose result is wrapped to 32 bits, and where the ranges show that nothing wraps,
-WRAPPED falls away. So a term that is a number is that number for every launch, and terms that are one object are equal values.
+A term is a mathematical integer: a constant plus atoms with integer coefficients. An atom is a leaf (a dimension, a parameter, a loop
+counter ...) or an operation on terms other than a sum. Register contents are expressed by the atom WRAPPED: 32-bit arithmetic is exact
+arithmetic whose result is wrapped to 32 bits; if the ranges show that nothing wraps, WRAPPED is dropped. A term that is a number thus
+has that value in every launch, and identical term objects are equal values.
 
-Terms and atoms are made once each: equal ones are the same object. No name of the source is part of one; leaves stand for what they
-are about by the node that declares it.
+Terms and atoms are interned: equal ones are the same object. They contain no names of the source; leaves identify their subject by the
+node that declares it.
 """
 
 from collections.abc import Hashable, Iterable
@@ -14,42 +14,42 @@ from enum import Enum, auto
 from itertools import count
 from weakref import WeakValueDictionary
 
-# Of longer and deeper terms only their leaves are followed (walk.as_function_of_leaves).
+# Longer and deeper terms are reduced to their leaves (walk.as_function_of_leaves).
 MOST_PARTS = 64  # of a sum
-DEEPEST = 24  # operations inside of operations
+DEEPEST = 24  # nested operations
 
 
 class Operator(Enum):
-    # Leaves. Their operands are the node that they are about, and for an element its tensor and coordinates.
+    # Leaves. Their operands are the node that they stand for, and for an element its tensor and coordinates.
     DIMENSION = auto()  # a launch-bound size
     PARAMETER = auto()  # a scalar parameter
     SPECIAL = auto()  # a hardware value
     ELEMENT = auto()  # of a tensor that nothing writes while the kernel runs: tensor, coordinates
     COUNTER = auto()  # the variable of a counted loop, in the current iteration
-    LOOP_CARRIED = auto()  # what a variable holds when the current iteration of a loop begins
-    LOOP_EXIT = auto()  # what it holds behind the loop
-    SCHEDULER_ANSWER = auto()  # what a tile scheduler answered to a stage
+    LOOP_CARRIED = auto()  # the value of a variable at the start of the current iteration of a loop
+    LOOP_EXIT = auto()  # its value after the loop
+    SCHEDULER_ANSWER = auto()  # the response of a tile scheduler to a stage
     ELECTED = auto()  # whether this thread is the elected one
-    WRITTEN_ELEMENT = auto()  # an element of a tensor that the kernel writes, when it was last loaded: the load, coordinates
-    UNKNOWN = auto()  # the value of an expression when it was last evaluated
-    OBSERVED = auto()  # a leaf as one of several observers sees it: the leaf's atom, the observer
+    WRITTEN_ELEMENT = auto()  # an element of a tensor that the kernel writes, as last loaded: the load, coordinates
+    UNKNOWN = auto()  # the value of an expression at its last evaluation
+    OBSERVED = auto()  # a leaf as seen by one of several observers: the leaf's atom, the observer
     # Operations on terms.
     PRODUCT = auto()
     QUOTIENT = auto()  # floor(a / b); a divisor 0 counts as 1
-    REMAINDER = auto()  # what is left then
-    NONNEGATIVE = auto()  # 1 where the term is >= 0, else 0
-    IS_ZERO = auto()  # 1 where it is 0, else 0
-    SELECT = auto()  # condition, value where it is 1, value where it is 0
+    REMAINDER = auto()  # the remainder of that division
+    NONNEGATIVE = auto()  # 1 if the term is >= 0, else 0
+    IS_ZERO = auto()  # 1 if it is 0, else 0
+    SELECT = auto()  # condition, value if it is 1, value if it is 0
     MIN = auto()
     MAX = auto()
-    WRAPPED = auto()  # term, bits, signed: the number of that type that is equal to the term modulo 2 ** bits
+    WRAPPED = auto()  # term, bits, signed: the number of that type that is congruent to the term modulo 2 ** bits
     BITS = auto()  # operator, bits, signed, left, right: & | ^ << >> on registers
-    UNINTERPRETED = auto()  # a function of which only that is known: equal arguments give equal values
+    UNINTERPRETED = auto()  # a function about which only congruence is known: equal arguments give equal values
 
 
 LEAVES = frozenset(list(Operator)[: list(Operator).index(Operator.PRODUCT)])
 
-# What the host knows before the launch.
+# Known to the host before the launch.
 LAUNCH = frozenset((Operator.DIMENSION, Operator.PARAMETER))
 
 
@@ -58,7 +58,7 @@ class _Interned:
     least: int
     largest: int
     depth: int
-    serial: int  # of its making: an order that does not depend on addresses
+    serial: int  # in order of creation, which does not depend on addresses
 
 
 class Atom(_Interned):
@@ -73,7 +73,7 @@ class Atom(_Interned):
 
 
 class Term(_Interned):
-    """`constant + sum of coefficient * atom`; no coefficient is 0, no atom stands there twice."""
+    """`constant + sum of coefficient * atom`; no coefficient is 0, and atoms are distinct."""
 
     __slots__ = ("constant", "parts")
     constant: int
@@ -85,7 +85,7 @@ class Term(_Interned):
 
     @property
     def number(self) -> int | None:
-        """The value of a term that is the same for every launch."""
+        """The value of a term that is constant over all launches."""
         return None if self.parts else self.constant
 
     def __add__(self, other: "Term | int") -> "Term":
@@ -108,7 +108,7 @@ class Term(_Interned):
 
 
 _COUNT = count()
-# Weak: a term lives as long as an analysis asks about it, not as long as the process.
+# Weak: a term lives as long as an analysis refers to it, not as long as the process.
 _TERMS: WeakValueDictionary[tuple[int, frozenset[tuple[Atom, int]]], Term] = WeakValueDictionary()
 _ATOMS: WeakValueDictionary[tuple[Operator, tuple[Hashable, ...], int, int], Atom] = WeakValueDictionary()
 
@@ -144,7 +144,7 @@ def make(operator: Operator, operands: tuple[Hashable, ...], least: int, largest
 
 
 def leaf(operator: Operator, *operands: Hashable, least: int, largest: int) -> Term:
-    """What a term is about; equal leaves are the same value, wherever both are known."""
+    """A leaf; equal leaves are the same value wherever both are known."""
     assert operator in LEAVES
     return make(operator, operands, least, largest)
 
@@ -161,7 +161,7 @@ def as_term(atom: Atom) -> Term:
 
 
 def atom_of(term: Term) -> Atom | None:
-    """The atom that a term is, by itself."""
+    """The atom, if the term consists of just one."""
     return term.parts[0][0] if not term.constant and len(term.parts) == 1 and term.parts[0][1] == 1 else None
 
 
@@ -170,5 +170,5 @@ def uninterpreted(function: Hashable, arguments: Iterable[Term], least: int, lar
 
 
 def operands(atom: Atom) -> tuple[Term, ...]:
-    """The terms inside of an atom."""
+    """The operands of an atom that are terms."""
     return tuple(operand for operand in atom.operands if isinstance(operand, Term))

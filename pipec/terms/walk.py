@@ -1,4 +1,4 @@
-"""Going through terms: their atoms and leaves, and other terms put in place of leaves."""
+"""Traversal of terms: their atoms and leaves, and substitution of leaves."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
@@ -10,7 +10,7 @@ from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, as_term
 
 
 def atoms(term: Term) -> Iterator[Atom]:
-    """Every atom in a term, however deep, each once; an atom before those inside of it."""
+    """Every atom in a term at any depth, once each; an atom before those inside it."""
     seen: set[Atom] = set()
     unseen = [atom for atom, _ in reversed(term.parts)]
     while unseen:
@@ -31,10 +31,10 @@ def is_launch_value(atom: Atom) -> bool:
 
 
 def as_function_of_leaves(term: Term) -> Term:
-    """The same value where nothing is asked of a term but what it depends on: it is as shallow as its leaves.
+    """An opaque function of the leaves, as shallow as they are, for when only the dependencies matter.
 
-    The term itself names the function, so only what is computed alike from equal leaves is equal. A leaf with coordinates is split: what
-    an element holds follows from its tensor and from what its coordinates are made of, and a row of loads gets no deeper than one.
+    The term itself identifies the function, so only equal computations on equal leaves are equal. Leaves with coordinates are split into
+    tensor and leaves of the coordinates, so that a chain of loads does not grow in depth.
     """
     arguments = {
         leaf(
@@ -48,7 +48,7 @@ def as_function_of_leaves(term: Term) -> Term:
     return uninterpreted((term,), arguments, term.least, term.largest)
 
 
-# How an operation is made from its operands again.
+# How to rebuild an operation from its operands.
 _REMADE: Mapping[Operator, Callable[..., Term]] = {
     Operator.PRODUCT: lambda *factors: reduce(product, factors),
     Operator.QUOTIENT: quotient,
@@ -64,10 +64,10 @@ _REMADE: Mapping[Operator, Callable[..., Term]] = {
 
 
 class Substitution:
-    """Puts other terms in place of leaves, all at once, and brings what results into the canonical form."""
+    """Substitutes terms for leaves simultaneously, and restores the canonical form."""
 
     def __init__(self, replace: Callable[[Atom], Term | None]) -> None:
-        """`replace`: what stands in place of a leaf; None where the leaf stays, with what is inside of it replaced."""
+        """`replace`: the substitute for a leaf; None keeps the leaf and substitutes inside it."""
         self._replace = replace
         self._made: dict[Atom, Term] = {}
 

@@ -1,1 +1,1 @@
-"""The blocks of a grid: clusters, the grids in front and behind, tile schedulers, turns."""
+"""The blocks of a grid: clusters, preceding and dependent grids, tile schedulers, semaphores."""

@@ -1,4 +1,4 @@
-"""What blocks do at sizes that were tried: accesses that meet in two of them (E0618), stores in front of their tensor (E0725)."""
+"""Accesses of blocks at sampled sizes: conflicts between two blocks (E0618), stores at negative coordinates (E0725)."""
 
 from pipec.diag.catalogue.grid import global_memory
 from pipec.diag.catalogue.tiles import copies
@@ -10,10 +10,10 @@ from pipec.sema import tree
 
 
 def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> frozenset[str]:
-    """Tensors of which it is not shown that no block touches what another one stores."""
+    """Returns the tensors for which it is not shown that blocks access disjoint elements."""
     for access, axis in in_front(kernel, rows).items():
         coordinate = access.where.coordinates[axis]
-        if not isinstance(coordinate, tree.Constant):  # the check of copies tells of those
+        if not isinstance(coordinate, tree.Constant):  # the check of copies reports constants
             sink.report(copies.StoreBefore(tensor=access.tensor, at=coordinate.span))
     found = between_blocks(kernel, rows)
     for met in found.met:
@@ -22,7 +22,7 @@ def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> frozens
 
 
 def _meeting(met: Met) -> Message:
-    """About the two uses of a tensor in different blocks, the load first."""
+    """The message for two conflicting accesses in different blocks, the load first."""
     uses = [(use.access, block) for (_, use), block in zip((met.first, met.second), met.blocks, strict=True)]
     uses.sort(key=lambda row: row[0].writes)
     (one, here), (other, there) = uses

@@ -1,7 +1,7 @@
-"""The CTAs of a cluster: roles on the leader of a pair, loads by multicast, and that all CTAs go the same way (E045x, E053x, E0603).
+"""The CTAs of a cluster: roles on the leader of a pair, multicast loads, and uniform control flow (E045x, E053x, E0603).
 
-The proof of freedom from deadlock (pipec.protocol) takes CTAs that do the same for one. That holds where all CTAs of a cluster go through
-the same operations on the pipelines they share, whatever their places in the grid.
+The deadlock-freedom proof (pipec.protocol) represents CTAs with the same behaviour by one. That is sound if all CTAs of a cluster
+perform the same operations on the pipelines they share, wherever they are in the grid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from pipec.sema.language.operation import SCHEDULER
 from pipec.source import Span
 from pipec.vocabulary import Axis
 
-_PLACE = 128  # bytes, of which the place of a copy is a multiple; swizzles go by addresses (hardware.md 2.2, 2.3)
+_PLACE = 128  # alignment of a copy in bytes; swizzles depend on addresses (hardware.md 2.2, 2.3)
 
 
 def check(kernel: tree.Kernel, values: Sequence[Values], sink: Sink) -> None:
@@ -31,7 +31,7 @@ def check(kernel: tree.Kernel, values: Sequence[Values], sink: Sink) -> None:
         _multicast(kernel, load, sink)
     if paired:
         _leaders(kernel, sink)
-    # Who shares what with whom is worked out from the cluster's shape, which has to be right for that.
+    # Who shares what is derived from the cluster's shape, which must be valid for that.
     if sink.failed:
         return
     shared_by = sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
@@ -44,11 +44,11 @@ def _loads(body: tuple[tree.Statement, ...]) -> Iterator[tree.TmaLoad]:
 
 
 def _shape(kernel: tree.Kernel, sink: Sink) -> bool:
-    """Whether there are pairs where they are asked for."""
+    """Whether the cluster can be divided into pairs, if there are any."""
     cluster = kernel.cluster
     width, height, depth = cluster.shape
     for axis, blocks, extent in zip(AXES, kernel.grid, cluster.shape, strict=True):
-        # A grid that only the launch knows is checked there.
+        # A grid known only at launch is checked there.
         if isinstance(blocks, tree.Constant) and int(blocks.value) % extent:
             sink.report(
                 messages.GridOfClusters(blocks=int(blocks.value), axis=axis, extent=extent, at=blocks.span, cluster=cluster.span)
@@ -66,7 +66,7 @@ def _shape(kernel: tree.Kernel, sink: Sink) -> bool:
                     cluster=cluster.span,
                 )
             )
-            # The pairs are those of ranks 2i and 2i + 1, neighbours along x: an odd width would tear one apart.
+            # Pairs are the ranks 2i and 2i + 1, neighbours along x: an odd width would split one.
             return False
     return True
 
@@ -118,7 +118,7 @@ def _one_place(pipeline: tree.Pipeline, roles: list[tree.Role], sink: Sink) -> N
 
 
 def _one_group(kernel: tree.Kernel, sink: Sink) -> None:
-    """Every MMA works on as many CTAs, and one for a pair is issued by the leader."""
+    """All MMAs use the same number of CTAs, and the leader issues the MMAs of a pair."""
     first: tree.Pipeline | None = None
     told: set[tree.Pipeline | tree.Role] = set()
     for role in kernel.roles:
@@ -144,7 +144,7 @@ def _one_group(kernel: tree.Kernel, sink: Sink) -> None:
 
 
 def _halves(kernel: tree.Kernel, sink: Sink) -> None:
-    """Who fills the operands of an MMA of a pair, and who reads its accumulator, does so in both CTAs."""
+    """The roles that fill the operands of a pair's MMA or read its accumulator must run in both CTAs."""
     mmas = [mma for role in kernel.roles for mma in statements(role.body) if isinstance(mma, tree.Mma)]
     paired = [mma for mma in mmas if mma.accumulator.handle.pipeline.cta_group == 2]
     # Each CTA of a pair loads its own half of the operands and stores its own half of the rows (hardware.md 3.6).
@@ -189,11 +189,11 @@ def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
     sharers = line(kernel.cluster, load.multicast, pipeline.cta_group)
     if sharers is None:
         return
-    # Chunks of factors are copied to tensor memory whole, so there is no part of a tile for each CTA to load.
+    # Chunks of scale factors are copied to tensor memory whole, so CTAs cannot load parts of a tile.
     if buffer.dtype.is_scale:
         sink.report(messages.MulticastTile(tile=buffer.label, at=load.span))
         return
-    # Each CTA loads a part of the rows. Those of a span of the swizzle lie densely, and a span holds a power of two of bytes.
+    # Each CTA loads some of the rows. Rows within a swizzle span are dense, and a span is a power of two of bytes.
     step = _PLACE // gcd(_PLACE, buffer.columns * buffer.dtype.bits // 8) * sharers.count
     if buffer.rows % step:
         sink.report(
@@ -213,7 +213,7 @@ def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
 
 
 class _Walk:
-    """One role's body, with the span of what makes the CTAs of a cluster go different ways around a statement."""
+    """Walks one role's body; carries the span of the condition that makes control flow diverge between CTAs."""
 
     def __init__(
         self, kernel: tree.Kernel, role: tree.Role, values: Values, shared_by: dict[tree.Pipeline, Sharing], sink: Sink
@@ -252,7 +252,7 @@ class _Walk:
                 if statement.multicast is not None and control is None:
                     self._load(statement, statement.multicast)
             case tree.RequestTile():
-                pass  # every CTA waits for the answer; which of them asks is settled in pipec.lower.synchronisation.clusters
+                pass  # every CTA waits for the response; pipec.lower.synchronisation.clusters decides which one sends the request
             case tree.Operation() if statement.effects.hands_over is not None:
                 handed = statement.effects.hands_over
                 self._shared(handed if isinstance(handed, tree.Pipeline) else handed.pipeline, statement.span, control)
@@ -263,7 +263,7 @@ class _Walk:
         return expression.span if self._ctas.differs(expression, self._runs_in) else None
 
     def _shared(self, pipeline: tree.Pipeline, at: Span, control: Span | None) -> None:
-        # A pipeline of one CTA's own may be used by some CTAs alone.
+        # A pipeline local to a CTA may be used by some CTAs only.
         if control is None or self._shared_by[pipeline].local or pipeline in self._told:
             return
         self._told.add(pipeline)
@@ -299,7 +299,7 @@ class _Walk:
         if sharers is None:
             return
         for rank in range(cluster.size):
-            # For every CTA, since each has its own line: two CTAs that load the same are no help to a third.
+            # For every CTA, since each has its own line: two CTAs that load the same data do not help a third.
             derived = mask(sharers, cluster, rank)
             ranks = [other for other in range(cluster.size) if derived >> other & 1]
             for coordinate in load.source.coordinates:

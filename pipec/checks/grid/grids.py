@@ -1,4 +1,4 @@
-"""Kernels that overlap preceding grids wait for them before they touch what those may write (E047x)."""
+"""Kernels that overlap preceding grids must wait for them before touching what those may write (E047x)."""
 
 from pipec.diag.catalogue.grid import grids as messages
 from pipec.diag.message import Sink
@@ -17,8 +17,8 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
                 if isinstance(operation, tree.AwaitGrids):
                     sink.report(messages.WaitWithoutStatement(kernel=kernel.name, at=operation.span, declared=kernel.span))
         return
-    # Some role must wait on every path. Otherwise this grid may end before the preceding one, and a third grid that waits for
-    # this one alone would read what the first has not written.
+    # Some role must wait on every path. Otherwise this grid may end before the preceding one, and a third grid that waits only for this
+    # one would read what the first has not written yet.
     always = any(needs_wait(kernel, role) and not waits(role) for role in kernel.roles)
     reported = len(sink.diagnostics)
     for role in kernel.roles:
@@ -32,7 +32,7 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
 
 
 def _wait_of_some(role: ir.Role) -> bool:
-    """Only some threads wait, which the check of participation reports."""
+    """Whether only some threads wait, which the check of participation reports."""
     return any(
         isinstance(operation, tree.AwaitGrids) and block.participation.threads != "all"
         for block in role.blocks
@@ -41,7 +41,7 @@ def _wait_of_some(role: ir.Role) -> bool:
 
 
 def _role(kernel: ir.Kernel, role: ir.Role, sink: Sink) -> bool:
-    """Reports the first access on each path that comes before the wait; whether every path through the role waits."""
+    """Reports the first access on each path that precedes the wait; returns whether every path through the role waits."""
     names = lazy_tiles(role)
     waited = _waited(role)
     first = next(operation.span for operation in operations(role) if isinstance(operation, tree.AwaitGrids))
@@ -76,8 +76,8 @@ def _after(block: ir.Block, waited: bool) -> bool:
 
 
 def _waited(role: ir.Role) -> list[bool]:
-    """Per block: every path to it waits. Loops run zero times on some path."""
-    # The greatest fixed point: every block but the first is taken for one behind a wait until a path shows otherwise.
+    """For each block, whether every path to it waits. A loop may run zero times."""
+    # Greatest fixed point: every block but the first is assumed to follow a wait until a path shows otherwise.
     entries = [number > 0 for number in range(len(role.blocks))]
     changed = True
     while changed:

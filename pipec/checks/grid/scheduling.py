@@ -1,4 +1,4 @@
-"""Tile schedulers: what the target can do, and a stated grid against the derived one (E0270, E0911)."""
+"""Tile schedulers: support by the target, and a declared grid against the derived one (E0270, E0911)."""
 
 from itertools import product
 
@@ -10,7 +10,7 @@ from pipec.kir.ir import Kernel
 from pipec.kir.plan.interface import launch_expression
 from pipec.sema import tree
 
-# Values at which two grids are compared: small ones, ones that no tile size divides, and more tiles than any GPU has multiprocessors.
+# Values at which two grids are compared: small ones, ones that no tile size divides, and more tiles than a GPU has multiprocessors.
 _SIZES = (1, 127, 1000, 40_000)
 _GPUS = (1, 132)
 _MOST_COMPARED = 4096
@@ -33,8 +33,8 @@ def _compare(kernel: Kernel, schedule: tree.Schedule, stated: tree.StatedGrid, s
     names = [*dimensions, *(scalar.name for scalar in kernel.scalars if scalar.type.is_integer)]
     names = [name for name in names if _mentions(name, [*derived, *written])]
     gpus = _GPUS if _mentions(MULTIPROCESSORS, derived) else (None,)
-    # Two expressions are compared by their values, not by their terms: `(M + BM - 1) // BM` and `ceildiv(M, BM)` differ once M +
-    # BM - 1 wraps around, and nobody means those sizes.
+    # Two expressions are compared by value, not by term: `(M + BM - 1) // BM` and `ceildiv(M, BM)` differ once M + BM - 1 wraps around,
+    # and such sizes do not occur.
     for gpu in gpus:
         for count, values in enumerate(product(_SIZES, repeat=len(names))):
             sizes = dict(zip(names, values, strict=True))

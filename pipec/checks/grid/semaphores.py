@@ -1,4 +1,4 @@
-"""Blocks that take turns by a counter in global memory (E061x)."""
+"""Blocks that take turns through a counter in global memory (E061x)."""
 
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Sink
@@ -10,7 +10,7 @@ from pipec.terms.term import Atom, Operator, atom_of
 from pipec.terms.walk import leaves
 
 _AXES = ("block.x", "block.y", "block.z")
-# What the blocks of a grid have in common along an axis: all but what says where a block is.
+# The leaves that are uniform over the blocks along an axis of the grid.
 _COMMON = frozenset((Operator.DIMENSION, Operator.PARAMETER, Operator.ELEMENT))
 _COMMON_FAMILIES = ("grid", "clusters")
 
@@ -21,7 +21,7 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
 
 
 def _within(kernel: ir.Kernel, sink: Sink) -> None:
-    """Counters lie in their tensors. What only the launch knows is checked there."""
+    """Counters must be within their tensors. What is known only at launch is checked there."""
     for place in places(kernel):
         known = [form.constant for form in place.within() if not form.terms]
         if min(known, default=0) >= 0:
@@ -40,17 +40,17 @@ def _within(kernel: ir.Kernel, sink: Sink) -> None:
 
 
 def _as_many_as_blocks(kernel: ir.Kernel, sink: Sink) -> None:
-    """Where every block along an axis of the grid takes a turn, there are as many turns as blocks."""
+    """If every block along an axis of the grid takes a turn, there must be as many turns as blocks."""
     for role in kernel.roles:
-        # Behind a branch or in a loop a turn is taken by some blocks, or several times: their number says nothing about the grid.
+        # In a branch or a loop only some blocks take a turn, or several times: the number of turns is unrelated to the grid.
         for operation in ir.run_once(role, tree.AwaitTurn):
             axis = _axis(operation, role.values)
             if axis is None:
                 continue
             blocks, turns = kernel.grid[_AXES.index(axis)], operation.turns
             known, stated = kernel.launch.term(blocks).number, role.values.of(turns).number
-            # Too few turns let two blocks in at once; too many leave the last block waiting for one that does not exist. Sizes
-            # that only the launch knows are not compared: either may be what the caller means.
+            # With too few turns two blocks enter at once; with too many the last block waits for one that does not exist. Sizes known only
+            # at launch are not compared: either may be intended.
             if known is not None and stated is not None and known != stated:
                 sink.report(
                     messages.TurnsOfGrid(
@@ -60,7 +60,8 @@ def _as_many_as_blocks(kernel: ir.Kernel, sink: Sink) -> None:
 
 
 def _axis(operation: tree.AwaitTurn, values: Values) -> str | None:
-    """The axis of the grid whose place is the turn, where the blocks along it share a counter: earlier turns are blocks of lower number."""
+    """The axis of the grid whose block index is the turn, if the blocks along it share a counter: earlier turns are blocks of lower
+    index."""
     turn = atom_of(values.of(operation.turn))
     name = turn.operands[0] if turn is not None and turn.operator is Operator.SPECIAL else None
     if turn is None or not isinstance(name, str) or name not in _AXES:
@@ -70,7 +71,7 @@ def _axis(operation: tree.AwaitTurn, values: Values) -> str | None:
 
 
 def _is_common(atom: Atom, axis: str) -> bool:
-    """Whether the blocks along an axis of the grid see the same: in particular, not where a block stands in its cluster."""
+    """Whether the value is uniform over the blocks along an axis; in particular, it must not be the position in a cluster."""
     if atom.operator is not Operator.SPECIAL:
         return atom.operator in _COMMON
     name = str(atom.operands[0])

@@ -1,1 +1,1 @@
-"""What a CTA has: shared memory, tensor memory, registers; and the order of accesses to global memory."""
+"""The resources of a CTA: shared memory, tensor memory, registers; and the order of accesses to global memory."""

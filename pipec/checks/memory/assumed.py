@@ -1,4 +1,4 @@
-"""What the checks of global memory take for granted where nothing shows it and no launch checks it: a report says so."""
+"""What the checks of global memory assume, neither proved nor checked at launch; a report lists it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,8 +12,8 @@ Partners = tuple[str, str, str]  # two roles and a tensor
 
 
 def sentences(plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Iterable[str], partners: Iterable[Partners]) -> Iterator[str]:
-    """`blocks`: tensors of which different blocks may touch the same elements, for all that is shown; `partners`: roles that store to
-    one and may touch the same."""
+    """`blocks`: tensors whose elements different blocks may share, as far as is known; `partners`: roles that both store to a tensor and
+    may overlap."""
     kernel = plan.kernel
     turns = any(isinstance(one, tree.AwaitTurn) for role in kernel.roles for block in role.blocks for one in block.operations)
     for tensor in sorted(blocks):

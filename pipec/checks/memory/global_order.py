@@ -1,8 +1,8 @@
-"""Accesses to global memory that nothing orders (E0614 to E0616).
+"""Unordered accesses to global memory (E0614 to E0616).
 
-Within a role the compiler puts them in order (pipec.kir.global_memory.order) and says where it cannot. Between two roles a hand-over
-must: every access of the one before every access of the other; or iteration by iteration, where other iterations touch other tiles; or
-by turns, through a pipeline of one stage that both hold around their accesses, or two pipelines of which one acknowledges the other.
+Within a role the compiler orders them (pipec.kir.global_memory.order) and reports where it cannot. Between two roles a hand-over must
+order them: every access of one before every access of the other; or iteration by iteration, if other iterations touch other tiles; or in
+turns, through a one-stage pipeline that both hold around their accesses, or through two pipelines of which one acknowledges the other.
 """
 
 from pipec.checks.memory.assumed import Partners
@@ -18,11 +18,11 @@ from pipec.kir.plan.types import Plan
 
 
 def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partners]:
-    """Roles that are taken to store different elements of a tensor, though nothing shows it."""
+    """Returns the roles that are assumed, but not shown, to store different elements of a tensor."""
     clashes = [(row.role.name, clash) for row in rows for clash in order(row).clashes]
     sides = _sides(plan) if len(rows) > 1 or any(clash.under_way for _, clash in clashes) else {}
     for name, clash in clashes:
-        # That a copy is complete may be known by way of another role, which has waited for its stage.
+        # Completion of a copy may be established through another role, which has waited for its stage.
         if not clash.under_way or not before(sides, (name, clash.first), (name, clash.second)):
             sink.report(_clash(clash))
     if len(rows) < 2:
@@ -36,8 +36,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
             for first in row.accesses:
                 for second in other.accesses:
                     names = row.role.name, other.role.name, first.tensor
-                    # One pair of roles and one tensor is one question, answered by one
-                    # hand-over, however many accesses there are.
+                    # One pair of roles and one tensor need one hand-over, and get one message, however many accesses there are.
                     unsure = taken_for_apart(first, second)
                     if names in (taken if unsure else told) or not (unsure or may_meet(first, second)):
                         continue
@@ -49,7 +48,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
                     else:
                         told.add(names)
                         sink.report(_unordered(row.role.name, first, other.role.name, second))
-    # Stores whose places cannot be compared are taken for different tiles, unless they meet where they were tried.
+    # Stores with incomparable addresses are assumed to be disjoint, unless they overlap at a sampled size.
     found = between_roles(plan.kernel, rows) if not told else None
     if found is not None:
         (role, use), (partner, second_use) = found.first, found.second
@@ -63,7 +62,7 @@ def _sides(plan: Plan) -> dict[str, HandOvers]:
 
 
 class _Completes:
-    """Whether a hand-over between two roles completes what each of them did: bulk stores, and what meets in two proxies."""
+    """Whether a hand-over between two roles also completes their accesses: bulk stores, and conflicts across proxies."""
 
     def __init__(self, plan: Plan) -> None:
         self._orders = {one.role.name: one.global_order for one in plan.roles}
@@ -84,8 +83,8 @@ def _clash(clash: Clash) -> Message:
 
 
 def _unordered(role: str, one: Access, other: str, second: Access) -> Message:
-    # The message is about the access that may see something wrong.
-    if one.writes and not second.writes:  # the reader is what goes wrong
+    # The message is about the access that may observe a wrong value.
+    if one.writes and not second.writes:  # that is the reader
         role, one, other, second = other, second, role, one
     both = one.writes and second.writes
     return messages.UnorderedRoles(

@@ -12,26 +12,25 @@ from pipec.sema import tree
 from pipec.terms.term import Term
 from pipec.vocabulary import OTHER_SIDE, Side
 
-Position = tuple[int, int]  # block, operation in it
+Position = tuple[int, int]  # block, operation index
 _Half = tuple[tree.Pipeline, Side]  # one side of a pipeline
 
-# Signals that speak for ordinary accesses of the role, too; "tma" does so for those before the stage was obtained.
-# A commit and TMA's bytes tell of the tensor cores' and the copy's own work alone: loads and stores of the thread that issued
-# them may come later (hardware.md 1.1, 4).
+# Signals that also order ordinary accesses of the role; "tma" orders those before the stage was obtained. A commit and the bytes of TMA
+# cover only the work of the tensor cores and of the copy: loads and stores of the issuing thread may complete later (hardware.md 1.1, 4).
 _SPEAKING = frozenset(("threads", "met", "warps", "read"))
 
 
 class HandOvers:
-    """What the search asks of a role's graph."""
+    """Queries of the search on the control-flow graph of a role."""
 
     def __init__(self, summary: RoleSummary, plan: Plan) -> None:
         self.summary, self.role = summary, summary.role
         self._plan = plan
-        # Of consumers in turn, one that has given no stage back need not have taken any, and iterations are not those of the producer.
+        # Of consumers that alternate, one that has released no stage need not have taken any, and its iterations are not the producer's.
         self.in_turn = {pipeline for (pipeline, _), signals in plan.signals.items() if signals.in_turn}
         self.produces = tuple(pipeline for pipeline in summary.role.produces if pipeline not in self.in_turn)
         self.consumes = tuple(pipeline for pipeline in summary.role.consumes if pipeline not in self.in_turn)
-        # What the elected thread does on its way is done whenever the role comes by.
+        # On the path of the elected thread, which runs whenever the role does.
         self._dominators = dominators(predecessors(self.role, elected=True))
         self._operations = [
             ((number, site), operation)
@@ -47,11 +46,11 @@ class HandOvers:
         return frozenset(self._plan.signals[side].how[self.role.name])
 
     def speaks(self, side: _Half) -> bool:
-        """Whether its signal orders ordinary accesses; of several sub-stages it is not known which."""
+        """Whether its signal orders ordinary accesses; with several sub-stages this is undetermined."""
         return not self.shares(side) and side[0].sub_stages(side[1]) == 1 and bool(self.kinds(side) & (_SPEAKING | {"tma"}))
 
     def shares(self, side: _Half) -> bool:
-        """Whether the role takes only some of the stages, and gives back no others."""
+        """Whether the role takes, and releases, only some of the stages."""
         return side[1] == "consumer" and side[0] in self.in_turn
 
     def obtained(self, side: _Half) -> list[tuple[Position, tree.Acquire]]:
@@ -63,8 +62,8 @@ class HandOvers:
         ]
 
     def signals(self, side: _Half, handle: tree.Handle | None = None) -> list[Position]:
-        """Where the signals are given that `speaks` is about, of a handle or of all."""
-        # TMA's bytes are announced where the stage is obtained, with a fence for what came before.
+        """Where the signals meant by `speaks` are given, for one handle or for all."""
+        # The bytes of TMA are announced where the stage is obtained, with a fence for earlier accesses.
         if not self.kinds(side) & _SPEAKING:
             return [position for position, operation in self.obtained(side) if handle in (None, operation.handle)]
         return [
@@ -75,7 +74,7 @@ class HandOvers:
         ]
 
     def drained(self, pipeline: tree.Pipeline) -> list[Position]:
-        """Drains that come after a stage was filled."""
+        """Drains that follow the fill of a stage."""
         filled = [position for position, _ in self.obtained((pipeline, "producer"))]
         return [
             position
@@ -91,7 +90,7 @@ class HandOvers:
         return block == upper[0] and (block != lower[0] or upper[1] < lower[1])
 
     def leads(self, start: Position, end: Position, around: Position | None = None) -> bool:
-        """Whether a path goes on from one operation to another, without passing the operation `around`."""
+        """Whether a path leads from one operation to another without passing the operation `around`."""
         unseen, seen = [start], set[int]()
         first = True
         while unseen:
@@ -110,11 +109,11 @@ class HandOvers:
         return False
 
     def loops(self, block: int) -> tuple[ir.Loop, ...]:
-        """Those around a block, the outermost first."""
+        """The loops around a block, the outermost first."""
         return tuple(loop for loop in self.role.loops if block in loop.blocks)
 
     def once_each_time(self, block: int) -> bool:
-        """Whether the block runs once in each iteration of the loops around it, and these whenever the role does."""
+        """Whether the block runs exactly once per iteration of the enclosing loops, and those whenever the role does."""
         inner = block
         for loop in reversed(self.loops(block)):
             ends = [number for number in loop.blocks if loop.header in ir.successors(self.role.blocks[number].terminator)]
@@ -125,7 +124,7 @@ class HandOvers:
         return all(self.summary.dominates(inner, end) for end in exits)
 
     def told_after(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
-        """Whether the signal of the same iteration speaks for the access, which may come before the stage is obtained."""
+        """Whether the signal of the same iteration covers the access, which may precede obtaining the stage."""
         if self.held(access, side, obtained, handle):
             return True
         at, loops = (access.block, access.site), self.loops(obtained[0])
@@ -134,7 +133,7 @@ class HandOvers:
         return self.speaks(side)
 
     def held(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
-        """Whether the access comes after the stage was obtained and before the signal for it, which speaks for it."""
+        """Whether the access lies between obtaining the stage and the signal that covers it."""
         at = access.block, access.site
         if not self.dominates(obtained, at):
             return False
@@ -168,9 +167,10 @@ def ordered(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
 
 
 def before(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
-    """Whether every time the first access is done before the second is reached, along hand-overs through any roles.
+    """Whether the first access is always complete before the second is reached, along hand-overs through any roles.
 
-    `known` are the waits that end only after it. Of a role that waits there, the signals behind such a wait come after it as well.
+    `known` are the waits that end only after the first access. In a role that waits there, the signals after such a wait follow it as
+    well.
     """
     known: set[tuple[str, Position]] = set()
     unseen = list(_given_after(roles[one[0]], one[1]))
@@ -193,12 +193,12 @@ def before(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
 
 
 def _given_after(role: HandOvers, access: Access) -> Iterator[_Half]:
-    """The sides of which no signal is given before the role has done the access for the last time."""
+    """The sides that are never signalled before the role's last execution of the access."""
     at = access.block, access.site
     if access.handle is not None:
         side = access.handle.pipeline, access.handle.side
         earlier = (position for position, one in role.obtained(side) if one.handle is not access.handle)
-        # It completes on the barrier of its own stage, which a consumer that has skipped it has not waited for.
+        # It completes on the barrier of its own stage, for which a consumer that has skipped it has not waited.
         if (
             access.handle.pipeline not in role.in_turn
             and not role.leads(at, at)
@@ -213,8 +213,8 @@ def _given_after(role: HandOvers, access: Access) -> Iterator[_Half]:
 
 
 def _by_iteration(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
-    """Whether the first role fills a stage around its access in each iteration, the second waits for it before its own, and in its
-    iterations so far touches other tiles than the first will."""
+    """Whether in each iteration the first role fills a stage around its access and the second waits for it before its own, and the
+    second's iterations so far touch other tiles than the first role's later ones."""
     role, partner = roles[one[0]], roles[other[0]]
     for pipeline in role.produces:
         if pipeline not in partner.consumes or pipeline.sub_stages("producer") > 1:
@@ -233,8 +233,8 @@ def _by_iteration(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
 
 
 def _same_iterations(role: HandOvers, start: Position, one: Access, partner: HandOvers, wait: Position, other: Access) -> bool:
-    """Whether both go through equal loops, in which the second role's other iterations, or all that come earlier than the first role's,
-    touch other tiles."""
+    """Whether both run in equal loops, such that the second role's other iterations, or all those before the first role's, touch other
+    tiles."""
     counters = _equal_loops(role, start, partner, wait) if role.once_each_time(start[0]) else None
     if counters is None:
         return False
@@ -245,8 +245,8 @@ def _same_iterations(role: HandOvers, start: Position, one: Access, partner: Han
 
 
 def _acknowledged(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
-    """Whether the first role signals after its access in each iteration, the second waits for that, and signals back after its own, for
-    which the first waits before it goes on. The tile may be the same in all iterations."""
+    """Whether in each iteration the first role signals after its access, and the second waits for that and signals back after its own,
+    for which the first waits before it continues. The tile may be the same in all iterations."""
     role, partner = roles[one[0]], roles[other[0]]
     if one[1].handle is not None or other[1].handle is not None:
         return False
@@ -269,8 +269,8 @@ def _told_of(
     answer: tree.Pipeline,
     awaits: bool = True,
 ) -> bool:
-    """Whether the role, once in each iteration, signals the pipeline after its access and passes a wait for the other pipeline before its
-    next one; and the partner in equal loops waits for the signal, if it `awaits` it, before its own access."""
+    """Whether the role, once per iteration, signals the pipeline after its access and passes a wait for the other pipeline before its
+    next one; and the partner, in equal loops, waits for the signal (if it `awaits` it) before its own access."""
     if pipeline.sub_stages("producer") > 1 or pipeline.sub_stages("consumer") > 1 or not role.speaks((pipeline, "producer")):
         return False
     filled, answered = role.obtained((pipeline, "producer")), role.obtained((answer, "consumer"))
@@ -290,13 +290,14 @@ def _told_of(
         return False
     if not awaits:
         return True
-    # What it signals back in an iteration tells of its access in that very iteration.
+    # The signal back in an iteration covers the partner's access in that same iteration.
     told = partner.signals((answer, "producer"))
     return all(partner.dominates(wait, one) for one in [(theirs.block, theirs.site), *told])
 
 
 def _equal_loops(role: HandOvers, here: Position, partner: HandOvers, there: Position) -> dict[Loop, Term] | None:
-    """Where the two places are in loops of the same bounds, each once in every iteration: the partner's counters by the role's loops."""
+    """If both positions are in loops with the same bounds, each exactly once per iteration: the partner's counters, keyed by the role's
+    loops."""
     loops, theirs = role.loops(here[0]), partner.loops(there[0])
     if len(loops) != len(theirs) or not partner.once_each_time(there[0]):
         return None

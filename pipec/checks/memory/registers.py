@@ -1,7 +1,7 @@
-"""Tiles in registers, against the registers that a thread has (E0236, E0733, E0734, E0742, E0743, E0745).
+"""Register tiles, against the registers that a thread has (E0236, E0733, E0734, E0742, E0743, E0745).
 
-The tiles that are needed at one time are those whose values some later operation reads before they are assigned again. Registers
-cannot be indexed, so what does not fit would go to memory: that is refused, with the numbers.
+A tile is live while a later operation reads its values before they are reassigned. Registers cannot be indexed, so a tile that does not
+fit would spill to local memory: it is rejected, with the numbers.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 
 _MOST_PER_THREAD = 255
-# setmaxnreg would take 256 (hardware.md 7), but an instruction names at most 255 registers, and the step is 8.
+# setmaxnreg accepts 256 (hardware.md 7), but an instruction can address at most 255 registers, and the step is 8.
 _LARGEST_BUDGET = 248
 _STEP = 8
-_MMA_COLUMNS = 8  # N comes in steps of so many
-# For addresses, counters and the elements being computed; an estimate, since ptxas decides.
+_MMA_COLUMNS = 8  # granularity of N
+# For addresses, counters and the elements being computed; an estimate, since ptxas allocates.
 RESERVE = 24
-# Beside the registers of a wgmma: found by lowering the limit under kernels of every type and shape until ptxas 13.0 refused them
-# (C7602), and the same number under which it makes the MMAs of a role wait for each other (C7512).
+# In addition to the registers of a wgmma. Found by lowering the limit for kernels of every type and shape until ptxas 13.0 rejected them
+# (C7602); below the same number it serialises the MMAs of a role (C7512).
 MMA_RESERVE = 26
-_OPERAND_REGISTERS = 4  # of one instruction, where `a` stands in registers
+_OPERAND_REGISTERS = 4  # of one instruction, if `a` is in registers
 
 _Live = frozenset[tree.Variable]
 
@@ -46,22 +46,22 @@ def check(plan: Plan, sink: Sink) -> None:
 
 
 def _odd_columns(plan: Plan, row: RolePlan, sink: Sink) -> None:
-    """The halves of a warp share the rows of a 64-row accumulator, so the columns of every tile beside it divide in two."""
+    """The halves of a warp share the rows of a 64-row accumulator, so the columns of every tile used with it must be even."""
     for operation in operations(row.role):
         value = evaluated_tile(operation)
         if value is None or not isinstance(value.type, TileType):
             continue
         row_map = plan.row_maps[operation]
         columns = value.type.columns
-        # A tile stored straight from the accumulator may have an odd column left over; one
-        # that is kept has no place for it in either half.
+        # A tile stored directly from the accumulator may have an odd last column; a register-resident one has no place for it in either
+        # half.
         if row_map.in_registers and row_map.half_warps and columns > 1 and columns % 2:
             sink.report(messages.OddKeptColumns(columns=columns, at=operation.span))
             return
 
 
 def _without_rows(plan: Plan, row: RolePlan, sink: Sink) -> None:
-    """A kept tile of one row that the threads do not share out: each of them would have to keep it whole."""
+    """A register-resident one-row tile that is not distributed over the threads: each of them would hold all of it."""
     told: set[tree.Variable] = set()
     for operation in operations(row.role):
         if not (isinstance(operation, tree.Assign) and operation.variable.in_registers) or operation.variable in told:
@@ -74,7 +74,7 @@ def _without_rows(plan: Plan, row: RolePlan, sink: Sink) -> None:
 
 
 def _odd_fragments(row: RolePlan, sink: Sink) -> None:
-    """Beside accumulators in registers, kept tiles are spread as those are."""
+    """Register-resident tiles are distributed like the accumulators in registers."""
     unit = 16 * row.role.warps
     told: set[tree.Variable] = set()
     for operation in operations(row.role):
@@ -90,7 +90,7 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
 
 
 def _accumulators(plan: Plan, row: RolePlan, sink: Sink) -> bool:
-    """Whether they were found to be too many."""
+    """Whether too many were found."""
     pressure = _Pressure(plan, row)
     registers, budget = pressure.accumulators(), pressure.budget()
     if registers + MMA_RESERVE <= budget:
@@ -115,7 +115,7 @@ def _accumulators(plan: Plan, row: RolePlan, sink: Sink) -> bool:
 
 
 def _raised(plan: Plan, row: RolePlan, fitting: int) -> str:
-    """How a budget would help, where one does: it leaves what one instruction may take as it is."""
+    """The help text about a larger budget, if one helps: it does not change the limit of a single instruction."""
     if fitting > _LARGEST_BUDGET or any(_beyond_start(plan, mma) > 0 for mma in _mmas(row)):
         return ""
     others = "" if plan.register_groups else " and those that only copy fewer"
@@ -128,12 +128,12 @@ def _mmas(row: RolePlan) -> list[tree.RegisterMma]:
 
 def _start(plan: Plan) -> int:
     """Registers that every thread of the kernel starts with."""
-    # What a thread has before any setmaxnreg: an equal share of the multiprocessor's registers.
+    # The registers of a thread before any setmaxnreg: an equal share of the multiprocessor's registers.
     return plan.launch_registers or plan.target.registers_per_thread(plan.threads)
 
 
 def _instruction_registers(mma: tree.RegisterMma) -> tuple[int, int]:
-    """Of one wgmma: those of the sums (64 x columns elements over 128 threads), and all others."""
+    """Registers of one wgmma: for the sums (64 x columns elements over 128 threads), and all others."""
     operand = 0 if isinstance(mma.a, tree.BufferRef) else _OPERAND_REGISTERS
     return mma.accumulator.columns * mma.accumulator.dtype.bits // 64, operand + MMA_RESERVE
 
@@ -143,7 +143,7 @@ def _beyond_start(plan: Plan, mma: tree.RegisterMma) -> int:
 
 
 def _instructions(plan: Plan, row: RolePlan, sink: Sink) -> None:
-    """ptxas holds each instruction against the registers that a thread starts with: `setmaxnreg` raises that number for the rest only."""
+    """ptxas checks each instruction against the registers that a thread starts with: `setmaxnreg` does not raise that limit."""
     start = _start(plan)
     for operation in _mmas(row):
         accumulator = operation.accumulator
@@ -168,7 +168,7 @@ def _instructions(plan: Plan, row: RolePlan, sink: Sink) -> None:
 
 
 class _Pressure:
-    """Which tiles are needed where: a walk backwards over the role's graph, repeated until nothing changes."""
+    """Liveness of tiles: a backward data-flow pass over the role's graph, iterated to a fixed point."""
 
     def __init__(self, plan: Plan, row: RolePlan) -> None:
         self._plan = plan
@@ -187,7 +187,7 @@ class _Pressure:
         budget = self.budget()
         if operation is None or needed + RESERVE <= budget:
             return
-        # By place as well: the order of a set is not the same in every run, and messages are compared with goldens.
+        # Also by position: the iteration order of a set varies between runs, and messages are compared with goldens.
         largest = sorted(live, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
         sizes = [(f"`{variable.name}`", self._sizes[variable]) for variable in largest if self._sizes[variable]]
         if accumulators := self.accumulators():
@@ -215,7 +215,7 @@ class _Pressure:
         return min(_MOST_PER_THREAD, _start(self._plan))
 
     def accumulators(self) -> int:
-        """Registers of a thread that hold accumulators and operands of MMAs, all through the role."""
+        """Registers of a thread that hold accumulators and MMA operands throughout the role."""
         cleared = {
             operation.accumulator for operation in operations(self._row.role) if isinstance(operation, tree.ClearAccumulator)
         }
@@ -231,9 +231,9 @@ class _Pressure:
         )
 
     def _size(self, variable: tree.Variable) -> int:
-        """Registers of a thread. A lazy tile takes some where it had to copy a kept tile that changes afterwards."""
+        """Registers of a thread. A lazy tile needs some if it had to copy a register-resident tile that changes later."""
         if variable in self._operands:
-            return 0  # counted all through the role
+            return 0  # counted throughout the role
         if variable.is_lazy:
             return sum(self._size(read) for read in self._copied(variable))
         assert isinstance(variable.type, TileType)
@@ -253,7 +253,7 @@ class _Pressure:
         blocks = self._row.role.blocks
         at_entry: list[_Live] = [frozenset()] * len(blocks)
         changed = True
-        # Live variables only ever get more from round to round, and there are finitely many, so this ends.
+        # The live sets only grow from round to round and are finite, so this terminates.
         while changed:
             changed = False
             for number in reversed(range(len(blocks))):
@@ -269,7 +269,7 @@ class _Pressure:
         return max(points, key=lambda point: sum(self._sizes[variable] for variable in point[0]), default=(frozenset(), None))
 
     def _block(self, block: ir.Block, at_entry: list[_Live]) -> Iterator[tuple[_Live, tree.Operation | None]]:
-        """What is needed after and before each operation, from the last to the first."""
+        """The live set after and before each operation, from the last to the first."""
         live: set[tree.Variable] = set().union(*(at_entry[target] for target in ir.successors(block.terminator)))
         yield frozenset(live), None
         for operation in reversed(block.operations):
@@ -277,7 +277,7 @@ class _Pressure:
             if defined is not None:
                 yield frozenset(live | {defined}), operation
                 live.discard(defined)
-            # A lazy tile reads nothing where it is assigned; what it copied then is all that has to stay.
+            # The assignment of a lazy tile reads nothing; only what it copied must stay live.
             if defined is None or defined.in_registers:
                 for value in operands(operation):
                     live |= self._reads(value)

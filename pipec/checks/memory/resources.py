@@ -1,4 +1,4 @@
-"""What a whole plan needs, against what one thread block may have (E07xx)."""
+"""The resources of a whole plan, against the limits of a thread block (E07xx)."""
 
 from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
@@ -46,7 +46,7 @@ def _registers(plan: Plan, sink: Sink) -> None:
     launch = plan.launch_registers or 0
     pool = launch * plan.threads
     consequence = "; the role that asks for the last ones waits for ever"
-    # Without budgets nobody waits: the driver refuses a block whose registers the multiprocessor does not have.
+    # Without budgets there is no waiting: the driver rejects a block that needs more registers than the multiprocessor has.
     if not plan.register_groups and launch:
         consequence = " at most, or the block cannot be launched"
         total, pool = pool, plan.target.registers
@@ -71,9 +71,9 @@ def _registers(plan: Plan, sink: Sink) -> None:
 
 
 def _named_barriers(plan: Plan, sink: Sink) -> None:
-    most = plan.target.max_named_barriers - 1  # barrier 0 is the whole block's
+    most = plan.target.max_named_barriers - 1  # barrier 0 is that of the whole block
     count = sum(row.named_barrier is not None for row in plan.roles)
-    # A role of one warp meets without a named barrier, so most kernels use few.
+    # A one-warp role synchronises without a named barrier, so most kernels use few.
     if count > most:
         sink.report(messages.NamedBarriers(kernel=plan.kernel.name, count=count, most=most, at=plan.kernel.span))
 
@@ -85,7 +85,7 @@ def _shared_memory(plan: Plan, sink: Sink) -> None:
     limit = plan.target.shared_bytes
     if plan.shared_bytes <= limit:
         return
-    # The few that matter: who is over the limit has to give up one of them.
+    # The largest ones: to get below the limit, one of them has to shrink.
     largest = sorted(plan.shared_items, key=lambda item: -item.bytes)
     shown = ", ".join(f"{item.name} {item.bytes}" for item in largest[:_LARGEST_ITEMS])
     pipeline = _largest_pipeline(plan)
@@ -118,7 +118,7 @@ def _largest_pipeline(plan: Plan) -> tree.Pipeline | None:
 
 
 def _fitting_stages(plan: Plan, pipeline: tree.Pipeline) -> int:
-    """The largest number of stages that fits; 0 when not even one does. (Over the limit, staging is at its smallest already.)"""
+    """The largest number of stages that fits; 0 if none does. (Over the limit, staging is at its smallest already.)"""
     stage = sum(plan.buffer_strides[buffer] for buffer in plan.layouts if buffer.owner is pipeline)
     over = plan.shared_bytes - plan.target.shared_bytes
     return max(0, pipeline.stages - -(-over // stage))
@@ -140,7 +140,7 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
     largest = max(accumulators, key=lambda buffer: spans[buffer])
     own, stride = spans[largest], plan.column_stride[largest]
     each = own - stride * (largest.count - 1)
-    # Stages are a stride apart and the last one takes its own width, so that is added back before dividing.
+    # Stages are one stride apart, but the last one takes only its own width, which is added back before dividing.
     fitting = (limit - columns + own - each) // stride + 1
     others = ", ".join(f"{buffer.label} {spans[buffer]}" for buffer in accumulators if buffer is not largest)
     if factors:

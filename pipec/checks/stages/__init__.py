@@ -1,1 +1,1 @@
-"""Stages of pipelines: each is obtained, signalled and released as its form asks, by the threads that it takes."""
+"""Stages of pipelines: each is obtained, signalled and released as its form requires, by the threads required."""

@@ -1,4 +1,4 @@
-"""A stage's barrier receives the arrivals it was initialised with, whichever path its role takes (E05xx)."""
+"""A stage's barrier receives the arrivals it was initialised with, on every path of its role (E05xx)."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ from pipec.vocabulary import BARRIER_SIDE, DRAINING, FILLING, Side
 def check_arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None:
     for site in summary.signals:
         participation = role.role.blocks[site.block].participation
-        # A barrier that nobody arrives on never completes its phase (hardware.md 1.1).
+        # A barrier without arrivals never completes its phase (hardware.md 1.1).
         if participation.lanes is not None and participation.lanes <= 0:
             sink.report(
                 messages.NoArrival(
@@ -30,7 +30,7 @@ def check_arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None
 
 @record
 class Signature:
-    """How one stage is signalled: in words, and with how many arrivals."""
+    """How one stage is signalled: the description, and the number of arrivals."""
 
     words: str
     arrivals: int
@@ -40,11 +40,11 @@ class Signature:
 def one_way(
     role: RoleSummary, summary: StageSummary, signatures: dict[tuple[tree.Pipeline, Side], Signature], sink: Sink
 ) -> None:
-    """All stages of a pipeline are signalled alike by a role."""
+    """A role must signal all stages of a pipeline in the same way."""
     handle = summary.handle
     for signature in _signatures(role, summary):
-        # A barrier is initialised with one count and keeps it for all phases (hardware.md 1.1), so a second way of signalling
-        # would complete a phase too early, or never.
+        # A barrier is initialised with one count for all phases (hardware.md 1.1), so a second way of signalling would complete a phase
+        # too early, or never.
         first = signatures.setdefault((handle.pipeline, handle.side), signature)
         if (first.words, first.arrivals) == (signature.words, signature.arrivals):
             continue
@@ -86,10 +86,10 @@ def multiplied_in_registers(summary: StageSummary) -> bool:
     return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in summary.touches if touch.kind == OPERAND)
 
 
-# The order of the cases matters: TMA and commits arrive by themselves once their work is done; a thread's arrival in their place
-# would come while the work is still under way.
+# The order of the cases matters: TMA and commits arrive by themselves once their work is done; a thread's arrival instead of theirs would
+# precede completion.
 def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, span: Span) -> Signature:
-    """The signal that the stage's use asks for."""
+    """The signal that the use of the stage requires."""
     used = DRAINING if summary.handle.side == "consumer" else FILLING
     kinds = summary.kinds() & set(used)
     if multiplied_in_registers(summary):

@@ -1,18 +1,18 @@
-"""How often each tile of a stage is filled between its acquire and its release: the fewest and the most over all paths."""
+"""How often each tile of a stage is filled between acquire and release: minimum and maximum over all paths."""
 
 from pipec.checks.summary import COPY, LOAD, WRITE, RoleSummary, Touch
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
 
-# Times a trip count it stays an exact integer, unlike infinity, and no kernel fills a tile so often.
+# Multiplied by a trip count it stays an exact integer, unlike infinity, and no kernel fills a tile that often.
 UNBOUNDED = 1 << 30
 _Key = tuple[tree.Handle, tree.Buffer]
 
 
 @record
 class Fills:
-    """`branch` is the condition where the paths part, `loop` the loop that repeats the fill."""
+    """`branch` is the condition where the paths diverge, `loop` the loop that repeats the fill."""
 
     fewest: int = 0
     most: int = 0
@@ -28,7 +28,7 @@ _Counts = dict[_Key, Fills]
 
 
 def count_fills(role: RoleSummary) -> dict[tree.Handle, _Counts]:
-    """For each producer's handle that is released, the counts of its tiles at its first release."""
+    """For each producer handle that is released, the counts of its tiles at its first release."""
     return _Counter(role).run()
 
 
@@ -52,7 +52,7 @@ class _Counter:
 
     def _operation(self, operation: tree.Operation, touches: tuple[Touch, ...], counts: _Counts) -> None:
         match operation:
-            # What an earlier iteration filled belongs to the stage that was released there.
+            # Fills of an earlier iteration belong to the stage released there.
             case tree.Acquire(handle) if operation.first:
                 for key in [key for key in counts if key[0] is handle]:
                     del counts[key]
@@ -73,7 +73,7 @@ class _Counter:
         one, two = (self._out[block] for block in before)
         dominator = self._role.dominators[number]
         head = self._role.role.blocks[dominator].terminator
-        # A fill under `elect()` is one fill; under other guards pipec.checks.stages.participation speaks.
+        # A fill under `elect()` is one fill; other guards are up to pipec.checks.stages.participation.
         narrowed = isinstance(head, ir.ElectBranch) or self._role.narrows(dominator)
         joined: _Counts = {}
         for key in {**one, **two}:
@@ -88,10 +88,10 @@ class _Counter:
         return joined
 
     def _repeat(self, header: int, after: _Counts) -> None:
-        """Adds what one iteration fills into stages held since before the loop, times the number of iterations."""
+        """Adds the fills of one iteration into stages held since before the loop, times the trip count."""
         loop = next(loop for loop in self._role.role.loops if loop.header == header)
-        # The header's counts are those on leaving the loop. Correcting them afterwards spares a second pass over the body, since
-        # what lies behind the loop has not been looked at yet.
+        # The header's counts are those at the loop's exit. Correcting them afterwards avoids a second pass over the body, since the code
+        # after the loop has not been visited yet.
         before = self._out[header]
         trips = _trips(loop)
         for key, fills in after.items():
@@ -100,7 +100,7 @@ class _Counter:
             start = before.get(key, _NONE)
             fewest, most = fills.fewest - start.fewest, fills.most - start.most
             if most:
-                # Without bounds that are numbers the loop may run no time at all, which leaves the tile unfilled.
+                # Unless its bounds are constants, the loop may run zero times, which leaves the tile unfilled.
                 few, many = (0, UNBOUNDED) if trips is None else (trips * fewest, trips * most)
                 before[key] = Fills(start.fewest + few, min(start.most + many, UNBOUNDED), fills.branch, loop)
 

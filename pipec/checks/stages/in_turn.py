@@ -1,4 +1,4 @@
-"""Consumers that share the stages of a pipeline: each stage is taken by one of them and skipped by the others."""
+"""Consumers that alternate on a pipeline: each stage is taken by one of them and skipped by the others."""
 
 from pipec.checks.stages.roles import header
 from pipec.checks.summary import Summary
@@ -13,7 +13,7 @@ from pipec.sema import tree
 
 
 def check(summary: Summary, sink: Sink) -> None:
-    """Who skips is a consumer, and so is another role, which skips as well."""
+    """A role that skips must be a consumer, and every other consumer must skip as well."""
     skips: dict[tree.Pipeline, dict[str, tree.Skip]] = {}
     for role in summary.kernel.roles:
         for operation in operations(role):
@@ -43,7 +43,7 @@ def _shared(pipeline: tree.Pipeline, skips: dict[str, tree.Skip], consumers: lis
             messages.SkippedByAll(role=other, pipeline=pipeline.name, stages=stages, at=skip.span, declared=pipeline.span)
         )
     for role in consumers:
-        # How often each of them skips is a matter of the loops around, which the proof follows.
+        # How often each of them skips depends on the enclosing loops; the proof covers that.
         if len(consumers) > 1 and role.name not in skips:
             sink.report(
                 messages.TakesEveryStage(role=role.name, pipeline=pipeline.name, other=other, at=role.span, skipped=skip.span)
@@ -51,7 +51,7 @@ def _shared(pipeline: tree.Pipeline, skips: dict[str, tree.Skip], consumers: lis
 
 
 def check_counts(plan: Plan, sink: Sink) -> None:
-    """All of them give a stage back by as many arrivals."""
+    """All of them must release a stage with the same number of arrivals."""
     for (pipeline, _), signals in plan.signals.items():
         if not signals.in_turn:
             continue

@@ -1,4 +1,4 @@
-"""The states of a role's stages where paths meet: alike on all of them, or the mistake that one path makes (E03xx)."""
+"""Joins the states of stages where paths meet: equal on all paths, or an error on one of them (E03xx)."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from pipec.sema import tree
 
 
 class Joins:
-    """`out`: the states at the ends of the blocks so far, by number."""
+    """`out`: the states at the ends of the blocks visited so far, by number."""
 
     def __init__(self, role: RoleSummary, sink: Sink, out: Sequence[States]) -> None:
         self._role = role
@@ -22,9 +22,8 @@ class Joins:
         self._out = out
 
     def enter(self, number: int) -> States:
-        """The states at the start of a block: those of the blocks before it (not of the end of a loop's body), joined."""
-        # A back edge brings nothing new: `_end_iteration` demands that an iteration leaves
-        # the stages as it found them, and reports it where not.
+        """The states at the start of a block: the join over its predecessors, except latches."""
+        # Back edges add nothing: `_end_iteration` requires an iteration to leave the stages as it found them, and reports violations.
         before = [block for block in self._role.predecessors[number] if block < number]
         if not before:
             return {}
@@ -35,19 +34,18 @@ class Joins:
     def _join(self, number: int, one: int, two: int) -> States:
         head = self._role.dominators[number]
         terminator = self._role.role.blocks[head].terminator
-        # `one` comes from the true side: its block stands below the branch's target, or the branch has no other side.
+        # `one` comes from the true side: its block is dominated by the branch's target, or the branch has no other side.
         if isinstance(terminator, ir.Branch | ir.ElectBranch) and (one == head or not self._role.dominates(terminator.then, one)):
             one, two = two, one
         joined: States = {}
         for handle in {**self._out[one], **self._out[two]}:
             yes, no = self._out[one].get(handle, FREE), self._out[two].get(handle, FREE)
-            # Equal states need no reason; those that differ are a mistake, unless fewer threads went one of the two ways.
+            # Equal states need no reason; different ones are an error, unless fewer threads took one of the two sides.
             joined[handle] = yes if yes == no else self._join_state(handle, yes, no, head)
         return joined
 
     def _join_state(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
-        # One mistake is told once. Joining poison with a good state would let the same
-        # mistake be told again below every later branch.
+        # Report an error once: joining poison with a good state would report it again at every later branch.
         if "poisoned" in (yes.held, no.held):
             return POISONED
         terminator = self._role.role.blocks[head].terminator
@@ -70,13 +68,13 @@ class Joins:
             return yes
         signals = more_signals(yes, no)
         if self._role.narrows(head):
-            return signals  # some threads arrive: pipec.checks.stages.participation and .arrivals tell how many
+            return signals  # some threads arrive: pipec.checks.stages.participation and .arrivals count them
         return replace(signals, signal="mixed", branch=(terminator, signals is yes))
 
     def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
         terminator = self._role.role.blocks[head].terminator
         if self._role.narrows(head) or not isinstance(terminator, ir.Branch):
-            return POISONED  # only some threads: pipec.checks.stages.participation tells
+            return POISONED  # only some threads: pipec.checks.stages.participation reports it
         words = words_for(self._role, handle)
         if not self._out[head].get(handle, FREE).is_held:
             self._sink.report(self._obtained_on_one_branch(words, yes.is_held, terminator))

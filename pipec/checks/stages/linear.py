@@ -1,9 +1,9 @@
-"""Each stage that was obtained is signalled once and released once on every path, and not touched afterwards (E03xx).
+"""Each obtained stage is signalled once and released once on every path, and not touched afterwards (E03xx).
 
-A stage with sub-stages is waited for once and signalled once in each of them; what concerns them is in pipec.checks.stages.sub_stages.
+A stage with sub-stages is waited for once and signalled once in each of them; see pipec.checks.stages.sub_stages.
 
-One pass over each role's blocks in order. A loop must leave every stage as it found it, which is the rule of the language and
-makes a fixed point unnecessary. A handle that had an error is poisoned: nothing more is said about it.
+One pass over each role's blocks in order. A loop must leave every stage as it found it, a rule of the language that makes a fixed point
+unnecessary. A handle with an error is poisoned: nothing more is reported about it.
 """
 
 from pipec.checks.stages import sub_stages
@@ -36,7 +36,7 @@ class _RoleCheck:
         self._sink = sink
         self._out: list[States] = []
         self._joins = Joins(role, sink, self._out)
-        # Who may be in the way of whom: to look through all stages of the role at each acquire would take quadratic time.
+        # Indices of the handles that may conflict: scanning all stages of the role at each acquire would take quadratic time.
         self._same_name: dict[str, list[tree.Handle]] = {}
         self._same_side: dict[tuple[tree.Pipeline, Side], list[tree.Handle]] = {}
         self._peeks: dict[tuple[tree.Pipeline, Side], list[tree.Handle]] = {}
@@ -51,7 +51,7 @@ class _RoleCheck:
         blocks = self._role.role.blocks
         for number, block in enumerate(blocks):
             states = self._joins.enter(number)
-            # An operation reads its operands before it changes who holds them, so its touches come first.
+            # An operation reads its operands before it changes their ownership, so its touches come first.
             for operation, touches in zip(block.operations, self._role.touches[number], strict=True):
                 for touch in touches:
                     self._touch(touch, states)
@@ -74,8 +74,8 @@ class _RoleCheck:
                 self._overtake(operation.handle, "takes", operation.span, states)
                 self._acquire(operation, states)
             case tree.Peek():
-                # A peek answers for the phase under the cursor. Looking again, or moving the cursor, leaves the first answer
-                # about a stage that nobody can name any more.
+                # A peek refers to the phase at the cursor. Another peek, or moving the cursor, leaves the first result about a stage that
+                # can no longer be named.
                 self._overtake(operation.token, "looks again at", operation.span, states)
                 states[operation.token] = State("yes")
             case tree.Signal():
@@ -91,8 +91,8 @@ class _RoleCheck:
                 pass
 
     def _drain(self, operation: tree.Drain, states: States) -> None:
-        """Waits for every slot, so none may still be this role's own."""
-        # A peek that is still open holds no slot; `_overtake_of` has told that it is never taken up.
+        """Waits for every slot, so the role itself must hold none."""
+        # An open peek holds no slot; `_overtake_of` has reported that it is never consumed.
         for handle in self._same_side.get((operation.pipeline, "producer"), ()):
             if states.get(handle, FREE).is_held:
                 self._sink.report(
@@ -111,8 +111,8 @@ class _RoleCheck:
             self._wait_for_more(operation, states)
             return
         for other in self._same_name.get(handle.name, ()):
-            # Each acquire in the text is a handle of its own: the same name means that the
-            # earlier handle can no longer be released by it.
+            # Each acquire in the source has a handle of its own: reusing the name means that the earlier handle can no longer be released
+            # by it.
             if other is not handle and states.get(other, FREE).is_held:
                 message = self._words(other).replaced(operation.span)
                 if message is not None:
@@ -123,8 +123,8 @@ class _RoleCheck:
             if other is not handle and states.get(other, FREE).is_held
         ]
         stages = handle.pipeline.stages
-        # The ring has no slot left, and the one that would free it is the role that waits:
-        # it blocks for ever, whatever the other roles do.
+        # The ring has no free slot, and the role that would free one is the one that waits: it blocks for ever, whatever the other roles
+        # do.
         if held and len(held) >= stages:
             self._sink.report(
                 messages.TooManyHeld(
@@ -166,7 +166,7 @@ class _RoleCheck:
     def _overtake_of(
         self, pipeline: tree.Pipeline, side: Side, what: str, at: Span, states: States, own: tree.Handle | None = None
     ) -> None:
-        """The cursor moves, or is looked at, while a peek at it is open."""
+        """The cursor moves, or is peeked at again, while a peek is open."""
         for token in self._peeks.get((pipeline, side), ()):
             if token is not own and states.get(token, FREE).is_held:
                 words = self._words(token)
@@ -178,10 +178,10 @@ class _RoleCheck:
         state = states.get(handle, FREE)
         if state.held == "released":
             self._used_after_release(handle, "signalled", operation.span, None, state, states)
-        # An arrival too many counts towards the next phase (hardware.md 1.1), which then completes before its work is done.
+        # An extra arrival counts towards the next phase (hardware.md 1.1), which then completes before its work is done.
         elif state.is_held and (state.signal_of(operation.sub_stage) or state.signal == "mixed"):
             first = state.signal_of(operation.sub_stage) or state.signalled
-            alone = handle.pipeline.kind != ROLE  # there, what signals may step as well
+            alone = handle.pipeline.kind != ROLE  # there, the signalling call may step as well
             self._report(
                 explicit_signals_messages.SignalledTwice(
                     which="the second" if alone else "one",
@@ -198,7 +198,7 @@ class _RoleCheck:
             )
         elif state.is_held:
             given = (*state.given, operation)
-            # Each sub-stage has a barrier of its own, so a stage is handed over when all of them have been signalled.
+            # Each sub-stage has its own barrier, so a stage is handed over once all of them have been signalled.
             whole = len(given) == handle.pipeline.sub_stages(handle.side)
             states[handle] = replace(state, signal="yes" if whole else "part", given=given)
 
@@ -228,11 +228,11 @@ class _RoleCheck:
                 self._sink.report(message)
             states[handle] = State("released", released=operation) if message is None else POISONED
         elif state.held == "no":
-            # The forms that name no stage mean the one obtained last in the text, which another branch may have obtained.
+            # The forms without a stage name mean the one obtained last in the source, possibly in another branch.
             self._report(self._words(handle).released_not_held(operation.span), handle, states)
 
     def _wrong_signal(self, operation: tree.Release, state: State) -> Message | None:
-        """Why the signals given before do not fit this release; None when they do."""
+        """Why the signals given so far do not fit this release; None if they do."""
         handle = operation.handle
         if state.signal == "mixed":
             assert state.branch is not None and state.signalled is not None
@@ -248,7 +248,7 @@ class _RoleCheck:
                 obtained=self._obtained(handle),
             )
         missing = sub_stages.missing(operation, state.given, state.awaited, self._role.handles[handle])
-        # Forms whose release carries the signal cannot forget it; the stepped and explicit ones move a cursor only.
+        # Forms whose release carries the signal cannot forget it; the stepped and explicit ones only move a cursor.
         if missing is not None or operation.signals or state.signal == "yes" or handle.pipeline.kind == ROLE:
             return missing
         if handle.form == "stepped" and self._signals_itself(handle):
@@ -256,20 +256,20 @@ class _RoleCheck:
         return self._words(handle).released_without_signal(operation.span)
 
     def _signals_itself(self, handle: tree.Handle) -> bool:
-        """Copies signal when they land."""
+        """Copies signal when they complete."""
         return not self._role.handles[handle].kinds().isdisjoint((LOAD, COPY))
 
     def _touch(self, touch: Touch, states: States) -> None:
         state = states.get(touch.handle, FREE)
         if state.held == "released":
             self._used_after_release(touch.handle, USES[touch.kind], touch.span, touch, state, states)
-        # Reading the index touches no memory: it says where the slot is, which does not change while it is held.
+        # Reading the index touches no memory: it is the position of the slot, which does not change while it is held.
         elif state.is_held and touch.kind != INDEX:
             self._touch_held(touch, state, states)
 
     def _touch_held(self, touch: Touch, state: State, states: States) -> None:
         handle = touch.handle
-        # What is not waited for may still be read, or not be there yet: the wait of one sub-stage says nothing of another.
+        # Data that was not waited for may not have arrived, or may still be read: the wait for one sub-stage does not cover another.
         early = sub_stages.used_before_wait(touch, USES[touch.kind], state.awaited)
         if early is not None:
             self._report(early, handle, states)
@@ -301,7 +301,7 @@ class _RoleCheck:
     # -------------------------------------------------------------------------------------------------- control flow
 
     def _end_iteration(self, latch: int, header: int) -> None:
-        """Compares what an iteration leaves with what it found."""
+        """Compares the states at the end of an iteration with those at its start."""
         loop = next(loop for loop in self._role.role.loops if loop.header == header)
         found, left = self._out[header], self._out[latch]
         for handle, after in left.items():
@@ -328,8 +328,8 @@ class _RoleCheck:
                     handle,
                     found,
                 )
-            # A stage obtained and released within the body: behind the loop its name still
-            # means a released one, so a use there is told as such.
+            # A stage obtained and released within the body: after the loop its name still means a released one, so a use there is reported
+            # as such.
             elif after.held == "released" and before.held == "no":
                 found[handle] = after
 
@@ -348,8 +348,7 @@ class _RoleCheck:
 
     # ------------------------------------------------------------------------------------------------------- helpers
 
-    # Not wrong for the hardware, which hands an untouched slot on like any other; but its
-    # readers then take what the slot held before.
+    # Legal for the hardware, which hands over an untouched slot like any other; but its readers then see its previous contents.
     def _unused(self) -> None:
         for handle, summary in self._role.handles.items():
             if summary.kinds() or not summary.releases or not summary.acquires or handle.pipeline not in self._summary.carriers:
@@ -380,5 +379,5 @@ class _RoleCheck:
 
 
 def _same_start(one: Span, two: Span) -> bool:
-    """The release at the end of a `with` carries the place of the `with`."""
+    """The release at the end of a `with` has the location of the `with`."""
     return (one.source, one.line, one.column) == (two.source, two.line, two.column)

@@ -1,4 +1,4 @@
-"""Which threads of a role take part: one, all of them, or those of a guard; and what must be the same in all (E04xx)."""
+"""Which threads of a role take part: one, all, or those under a guard; and which values must be uniform (E04xx)."""
 
 from collections.abc import Iterator
 
@@ -17,8 +17,8 @@ from pipec.vocabulary import Threads
 
 def check_participation(role: RoleSummary, sink: Sink) -> None:
     _needs_elect(role.role, sink)
-    # Everything under one guard has the same cause, and moving the guard mends all of it.
-    told: set[tuple[str, Span | None]] = set()  # one message per kind of mistake and guard
+    # Everything under one guard has the same cause, and moving the guard fixes all of it.
+    told: set[tuple[str, Span | None]] = set()  # one message per kind of error and guard
     for number, block in enumerate(role.role.blocks):
         threads, guard = block.participation.threads, block.participation.guard
         for operation, touches in zip(block.operations, role.touches[number], strict=True):
@@ -37,7 +37,7 @@ def check_participation(role: RoleSummary, sink: Sink) -> None:
 
 
 def _doing(operation: tree.Operation, touches: tuple[Touch, ...]) -> str | None:
-    """What all threads of the role have to do together here; None when any may run the operation."""
+    """What all threads of the role must do together here; None if any thread may run the operation."""
     threads = operation.effects.threads
     if isinstance(threads, tree.AllThreads):
         return threads.doing
@@ -45,7 +45,7 @@ def _doing(operation: tree.Operation, touches: tuple[Touch, ...]) -> str | None:
 
 
 def _needs_elect(role: ir.Role, sink: Sink) -> None:
-    """One message for all one-thread operations that every thread of a larger role would issue: one `elect()` can hold them."""
+    """One message for all one-thread operations that every thread of a larger role would issue: one `elect()` can contain them."""
     # There the lowering elects the thread.
     if role.warps == 1:
         return
@@ -74,8 +74,8 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
 
 
 def _report_one_thread(one: tree.OneThread, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
-    # For all threads, `_needs_elect` has one message for all such operations of the role.
-    # Of several lanes each would issue the copy or the MMA once more: bytes and arrivals would be counted as often.
+    # For all threads, `_needs_elect` has one message for all such operations of the role. Each of several lanes would issue the copy or
+    # the MMA again, and multiply the bytes and arrivals.
     if threads in ("one", "all"):
         return False
     condition = guard.text() if guard else "its thread"
@@ -93,8 +93,8 @@ def _report_role_wide(
     if threads == "all":
         return False
     if isinstance(operation, tree.Signal) and threads == "lanes":
-        return False  # `if lane_id() < N: stage.arrive()` says how many arrive
-    # The barrier's count is fixed when it is initialised, before anybody knows how many threads pass this guard.
+        return False  # `if lane_id() < N: stage.arrive()` determines the arrival count
+    # The barrier's count is fixed at initialisation, before it is known how many threads pass this guard.
     if isinstance(operation, tree.Signal) and threads == "unknown":
         handle = operation.handle
         sink.report(
@@ -124,14 +124,14 @@ def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: S
 
 
 def check_shared_values(role: RoleSummary, sink: Sink) -> None:
-    """Where a tile lies and what it is combined with cannot depend on which thread asks."""
+    """The address of a tile and the scalars combined with it must not depend on the thread."""
     threads, elected = of_threads(role.role.values), of_elected(role.role.values)
     for block in role.role.blocks:
-        # One thread agrees with itself about what it computed; which thread it is stays open.
+        # Values computed by one thread are uniform; which thread it is remains unspecified.
         sameness = elected if block.participation.threads == "one" else threads
         for operation in block.operations:
             for what, value in _shared_values(operation):
-                # The instruction takes one value for all of its threads; which thread's it takes is not defined.
+                # The instruction takes one value for all of its threads; which thread's is undefined.
                 if sameness.differs(value):
                     sink.report(messages.DiffersBetweenThreads(what=what, at=value.span, operation=operation.span))
                     break
@@ -139,7 +139,7 @@ def check_shared_values(role: RoleSummary, sink: Sink) -> None:
 
 def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expression]]:
     yield from operation.effects.shared
-    tile = operation.value if isinstance(operation, tree.Assign) else operation.effects.tile  # lazy tiles, too
+    tile = operation.value if isinstance(operation, tree.Assign) else operation.effects.tile  # including lazy tiles
     if tile is not None and isinstance(tile.type, TileType):
         yield from _shared_parts(tile)
 

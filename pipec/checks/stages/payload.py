@@ -1,4 +1,4 @@
-"""Each tile of a payload is filled exactly once on every path, so that the barrier gets the bytes it waits for (E05xx)."""
+"""Each tile of a payload is filled exactly once on every path, so that the barrier receives the expected bytes (E05xx)."""
 
 from pipec.checks.stages.fill_counts import UNBOUNDED, Fills
 from pipec.checks.summary import COPY, LOAD, WRITE, StageSummary, Summary, Touch
@@ -23,7 +23,7 @@ class Payload:
     ) -> None:
         self._handle = handle
         self._sink = sink
-        # Tiles in tensor memory are written by MMAs, whose commit counts no bytes: they are not waited for by size.
+        # Tiles in tensor memory are written by MMAs, whose commit counts no bytes.
         self._tiles = [buffer for buffer in summary.handed_over[handle.handle.pipeline] if buffer.space == "shared"]
         self._counts = {buffer: fills for (_, buffer), fills in counts.items()}
         self._total = sum(map(_bytes, self._tiles))
@@ -32,10 +32,10 @@ class Payload:
         for tile in self._tiles:
             fills = self._counts.get(tile, Fills())
             touches = [touch for _, touch in self._handle.touches if touch.buffer is tile]
-            # From the mistake that says most to the one that says least: a tile gets one message.
+            # From the most to the least specific error: each tile gets one message.
             if fills.most == 0:
                 self._never(tile)
-            # Only copies signal by themselves, so only those can signal too often; threads may write a tile in several parts.
+            # Only copies signal by themselves, so only they can signal too often; threads may write a tile in several parts.
             elif fills.loop is not None and fills.most > 1 and touches[0].kind in (LOAD, COPY):
                 self._in_loop(tile, fills, touches)
             elif fills.fewest == 0 and fills.loop is not None and fills.branch is None:

@@ -1,6 +1,6 @@
-"""What the linear check says, in the words of how a stage is held: by a handle, between a wait and its step, or as a peek.
+"""The wording of the linearity check for each way to hold a stage: by a handle, between a wait and its step, or as a peek.
 
-One class per way, one method per mistake; `pipec.checks.stages.linear` finds the mistakes and knows nothing of the words.
+One class per way, one method per error; `pipec.checks.stages.linear` finds the errors and contains no wording.
 """
 
 from typing import TypedDict
@@ -38,7 +38,7 @@ def span_of(operation: tree.Operation | None) -> Span | None:
 
 
 class StageName(TypedDict):
-    """The fields that nearly every message about a stage has."""
+    """The fields that almost every message about a stage has."""
 
     stage: str
     pipeline: str
@@ -50,7 +50,7 @@ class PeekName(TypedDict):
 
 
 def stage_name(handle: tree.Handle) -> StageName:
-    # A typed dictionary, so that `**` keeps what mypy knows of a message's fields.
+    # A typed dictionary, so that `**` preserves what mypy knows about the fields.
     return {"stage": handle.name, "pipeline": handle.pipeline.name}
 
 
@@ -87,7 +87,7 @@ class StageWords:
     @property
     def _leak_arguments(self) -> tuple[Side, str, int, bool]:
         sites = self.summary.acquires
-        # Only a loop comes back for the slot: outside of one the leak blocks nobody, and the message must not claim it does.
+        # Only a loop revisits the slot: outside a loop the leak blocks nobody, and the message must not claim so.
         looped = bool(sites) and self.role.innermost[sites[0].block] is not None
         return self.handle.side, self.handle.pipeline.name, self.handle.pipeline.stages, looped
 
@@ -110,7 +110,7 @@ class StageWords:
         return messages.ReleasedTwice(**self._named, consequence=consequence, at=at, first=first, obtained=self.obtained)
 
     def released_not_held(self, at: Span) -> Message:
-        """The release names no stage and means the one obtained last in the text, on another path."""
+        """The release names no stage and means the one obtained last in the source, on another path."""
         return messages.ReleasedNotHeld(**self._named, at=at, obtained=self.obtained)
 
     def released_without_signal(self, at: Span) -> Message:
@@ -215,7 +215,7 @@ class SteppedWords(StageWords):
 
     def released_without_signal(self, at: Span) -> Message:
         name, side = self.handle.pipeline.name, self.handle.side
-        # What the hardware works on must signal by itself: an arrive would come while the MMAs are still running.
+        # Asynchronous work must signal by itself: an arrive would precede the end of the MMAs.
         commits = self.summary.kinds() & {"accumulate", "operand"}
         return stepping.SteppedWithoutSignal(
             pipeline=name,
@@ -228,7 +228,7 @@ class SteppedWords(StageWords):
     def used_after_release(self, use: str, at: Span, touch: Touch | None, released: Span | None) -> Message:
         return stepping.UsedAfterStep(
             pipeline=self.handle.pipeline.name,
-            # With steps the stage has no name of its own, only the number that `..._stage()` gave.
+            # With steps the stage has no name, only the number returned by `..._stage()`.
             use="its number is read" if touch is not None and touch.kind == "index" else use,
             variable=touch.variable.name if touch and touch.variable else None,
             step=self._step,
@@ -274,7 +274,7 @@ class SteppedWords(StageWords):
 
 
 class PeekWords(StageWords):
-    """The result of `try_acquire_...()`, "obtained" by the look and "released" by the wait that takes it up."""
+    """The result of `try_acquire_...()`, "obtained" by the peek and "released" by the wait that consumes it."""
 
     __slots__ = ()
 
@@ -292,7 +292,7 @@ class PeekWords(StageWords):
         )
 
     def replaced(self, at: Span) -> Message | None:
-        return None  # a peek's name is no stage's name
+        return None  # the name of a peek does not name a stage
 
     def overtaken(self, what: str, at: Span) -> Message:
         return peek.PeekOvertaken(**self._peek, what=what, right=self._right, at=at, obtained=self.obtained)
@@ -319,7 +319,7 @@ class PeekWords(StageWords):
         return self.never_released(loop.span, "")
 
 
-# Forms that are not listed name their stage, in a `with` or not, and are spoken of alike.
+# Forms that are not listed have a named stage and share their wording.
 _FORMS: dict[Form, type[StageWords]] = {"stepped": SteppedWords, "token": PeekWords}
 
 

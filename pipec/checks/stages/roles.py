@@ -1,4 +1,4 @@
-"""Which role may do what: its declared pipelines, and the side of each that it is on (E04xx)."""
+"""Which role may do what: its declared pipelines, and its side of each (E04xx)."""
 
 from pipec.checks.stages.participation import check_participation, check_shared_values
 from pipec.checks.stages.warpgroups import check_tensor_memory, check_warpgroups
@@ -73,7 +73,7 @@ def _declarations(summary: Summary, sink: Sink) -> None:
             acquired = _acquired(role, side)
             _compare_with_header(role, side, declared, acquired, sink)
             for pipeline in dict.fromkeys((*declared, *acquired)):
-                # The role means the other side: counting it here would add "two producers" to the one mistake there is.
+                # The role meant the other side: counting it here would add "two producers" to the actual error.
                 if pipeline not in declared and _other_way_round(role, pipeline):
                     continue
                 found.setdefault(pipeline, []).append((role.role, acquired.get(pipeline, role.role.span)))
@@ -82,7 +82,7 @@ def _declarations(summary: Summary, sink: Sink) -> None:
 
 
 def _acquired(role: RoleSummary, side: Side) -> dict[tree.Pipeline, Span]:
-    """The pipelines whose stages the role obtains on that side, with the first place."""
+    """The pipelines whose stages the role obtains on that side, with the first location."""
     found: dict[tree.Pipeline, Span] = {}
     for handle, summary in role.handles.items():
         if handle.side == side and summary.acquires:
@@ -126,7 +126,7 @@ def _compare_with_header(
 
 
 def _other_way_round(role: RoleSummary, pipeline: tree.Pipeline) -> bool:
-    """The role declares one side of the pipeline and obtains stages of the other only."""
+    """The role declares one side of the pipeline and obtains only stages of the other."""
     declared = {"producer": role.role.produces, "consumer": role.role.consumes}
     used = {handle.side for handle, summary in role.handles.items() if handle.pipeline is pipeline and summary.acquires}
     return (
@@ -137,7 +137,7 @@ def _other_way_round(role: RoleSummary, pipeline: tree.Pipeline) -> bool:
 
 
 def _other_call(role: RoleSummary, pipeline: tree.Pipeline, side: Side) -> str:
-    """What obtains a stage of the other side than `side`, in the form the role used."""
+    """The call that obtains a stage of the side opposite to `side`, in the form that the role uses."""
     if pipeline.kind == ROLE:
         return ROLE_WAITS[OTHER_SIDE[side]]
     if any(handle.form == "stepped" for handle in role.handles if handle.pipeline is pipeline):
@@ -167,11 +167,11 @@ def _roles_of_pipeline(
         role, span = producers[0]
         blocked = pipeline.stages + 1
         sink.report(messages.NoConsumer(pipeline=pipeline.name, role=role.name, blocked=blocked, at=pipeline.span, producer=span))
-    # The cursor and the parity of a side are registers of the role: two producers would fill the same slots without knowing
-    # of each other. Several consumers are counted: the empty barrier waits for the arrivals of each.
+    # The cursor and the parity of a side are registers of the role: two producers would fill the same slots independently. Several
+    # consumers are counted: the empty barrier waits for the arrivals of each.
     for role, span in producers[1:]:
         if pipeline not in role.produces:
-            continue  # told already
+            continue  # already reported
         first, other = producers[0]
         sink.report(
             messages.TwoProducers(
@@ -221,7 +221,7 @@ def _sides(summary: StageSummary, sink: Sink) -> None:
 
 
 def _returns(touch: Touch) -> bool:
-    """A RolePipeline may bring an accumulator back changed, for its producer to add to."""
+    """A RolePipeline may return a modified accumulator, to which its producer accumulates."""
     assert touch.buffer is not None
     return touch.kind == WRITE and touch.handle.pipeline.kind == ROLE and touch.buffer.space == "tensor"
 

@@ -1,4 +1,4 @@
-"""How a stage's barrier is signalled: by one way, after the uses that the signal stands for (E05xx)."""
+"""How a stage's barrier is signalled: in one way, after the uses that the signal covers (E05xx)."""
 
 from pipec.checks.stages.arrivals import Signature, check_arrivals, multiplied_in_registers, one_way
 from pipec.checks.stages.fill_counts import count_fills
@@ -24,7 +24,7 @@ from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
 from pipec.vocabulary import DRAINING, FILLING, Side, SignalKind, UseKind
 
-# What a use of a stage is called, and who is done with the stage when it is signalled.
+# The name of a use of a stage, and who has finished with the stage when it is signalled.
 _BY = {
     LOAD: "a TMA load",
     COPY: "copies of the role's threads",
@@ -58,8 +58,7 @@ def check(summary: Summary, sink: Sink) -> None:
             mixed = _mixed(found, sink)
             waits = _explicit_signals_wait(found, sink) and _one_barrier_for_bytes(found, sink)
             check_arrivals(role, found, sink)
-            # The signature of a stage in which two kinds of work are mixed would be that of
-            # either, and its payload would seem unfilled.
+            # The signature of a stage with two kinds of work would be that of either one, and its payload would appear unfilled.
             if mixed or not waits:
                 continue
             one_way(role, found, signatures, sink)
@@ -67,10 +66,9 @@ def check(summary: Summary, sink: Sink) -> None:
                 Payload(summary, found, counts[handle], sink).check()
 
 
-# Its barriers order what its own stages hand over; of two pipelines one knows nothing of
-# what the other's roles still do with the buffer.
+# Barriers order only what their own pipeline's stages hand over; another pipeline's roles may still use the buffer.
 def _one_pipeline_each(summary: Summary, sink: Sink) -> None:
-    """A buffer of the kernel's own is handed over by the stages of one pipeline."""
+    """A buffer declared by the kernel must be handed over by the stages of one pipeline."""
     first: dict[tree.Buffer, Touch] = {}
     told: set[tree.Buffer] = set()
     for _, handle in summary.handles():
@@ -95,7 +93,7 @@ def _one_pipeline_each(summary: Summary, sink: Sink) -> None:
 
 
 def _mixed(summary: StageSummary, sink: Sink) -> bool:
-    """Whether the stage is filled, or read, in two ways. Threads that multiply in registers may read the stage themselves as well."""
+    """Whether the stage is filled, or read, in two ways. Threads that multiply in registers may also read the stage themselves."""
     producer = summary.handle.side == "producer"
     if summary.kinds() <= {READ, OPERAND} and multiplied_in_registers(summary):
         return False
@@ -150,7 +148,7 @@ def _explicit_signals_wait(summary: StageSummary, sink: Sink) -> bool:
 
 
 def _better_signal(handle: tree.Handle, kind: UseKind) -> tuple[str, str | None]:
-    """What to write in place of a signal that does not wait, and the edit where nothing else changes with it."""
+    """The replacement for a signal that does not wait, and the edit if nothing else has to change."""
     right = _right_signal(handle, kind)
     if handle.form == "stepped" and right.startswith("mma.commit"):
         return f"write `{right}` in place of it", right
@@ -160,7 +158,7 @@ def _better_signal(handle: tree.Handle, kind: UseKind) -> tuple[str, str | None]
 
 
 def _right_signal(handle: tree.Handle, kind: UseKind) -> str:
-    """The call that signals once the work of this kind is done."""
+    """The call that signals once work of this kind is complete."""
     if handle.form != "stepped":
         return release_call(handle)
     pipeline = handle.pipeline.name
@@ -172,8 +170,7 @@ def _right_signal(handle: tree.Handle, kind: UseKind) -> str:
 def _one_barrier_for_bytes(summary: StageSummary, sink: Sink) -> bool:
     pipeline = summary.handle.pipeline
     load = next((touch for _, touch in summary.touches if touch.kind == LOAD), None)
-    # A copy completes its bytes on one barrier, which it is given when it is issued; the
-    # stage's other sub-stages would never hear of them.
+    # A copy completes its bytes on a single barrier, chosen at issue; the stage's other sub-stages would not be signalled.
     if load is None or pipeline.producer_sub_stages == 1:
         return True
     count = pipeline.producer_sub_stages

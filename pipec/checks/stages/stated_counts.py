@@ -1,4 +1,4 @@
-"""What the author states by hand, against what was derived: arrival counts and bytes (E052x)."""
+"""Explicit declarations of the author, against the derived values: arrival counts and bytes (E052x)."""
 
 from pipec.diag.catalogue.stages import output as output_messages
 from pipec.diag.catalogue.stages import signals as messages
@@ -23,13 +23,13 @@ def check(plan: Plan, sink: Sink) -> None:
 
 
 def _allocation(plan: Plan, stated: tree.TensorAllocation, sink: Sink) -> None:
-    """Large enough for all that stands in it, and not held for nothing."""
+    """Must be large enough for its contents, and must have some."""
     buffers = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor" and buffer.alias is None]
     if not buffers:
         sink.report(output_messages.AllocationUnused(columns=stated.columns, at=stated.span))
         return
     ends = [plan.columns[one] + plan.column_stride[one] * (one.count - 1) + _width(plan, one) for one in buffers]
-    # More than is needed is allowed: the hardware hands out powers of two anyway.
+    # A larger allocation is allowed: the hardware allocates powers of two anyway.
     if max(ends) <= stated.columns:
         return
     sink.report(
@@ -51,7 +51,7 @@ def _counts(plan: Plan, stated: tree.StatedCounts, sink: Sink) -> None:
     pipeline = stated.pipeline
     producer, consumer = (plan.signals[pipeline, side].count for side in SIDES)
     if any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in plan.zero_fills.values()):
-        producer -= 1  # the note whether an MMA ran is the compiler's own
+        producer -= 1  # the flag whether an MMA ran is written by the compiler's own code
     if (stated.producer, stated.consumer) == (producer, consumer):
         return
     taking_part = [role for role in plan.kernel.roles if pipeline in (*role.produces, *role.consumes)]

@@ -1,4 +1,4 @@
-"""What is known of a stage at a point of a role, and how two such states join (for pipec.checks.stages.linear)."""
+"""What is known about a stage at a point of a role, and how two such states join (for pipec.checks.stages.linear)."""
 
 from typing import Literal
 
@@ -9,14 +9,14 @@ from pipec.sema import tree
 
 @record
 class State:
-    """What is known of a handle. `held`: "no", "yes", "released", "poisoned".
+    """What is known about a handle. `held`: "no", "yes", "released", "poisoned".
 
     `signal`: "no", "part" (some sub-stages), "yes", "mixed" (on one branch). `given` are the signals, `awaited` the waits so far.
     """
 
     held: Literal["no", "yes", "released", "poisoned"]
     signal: Literal["no", "part", "yes", "mixed"] = "no"
-    released: tree.Release | tree.Acquire | None = None  # an acquire takes up a peek
+    released: tree.Release | tree.Acquire | None = None  # an acquire consumes a peek
     given: tuple[tree.Signal, ...] = ()
     awaited: tuple[tree.Acquire, ...] = ()
     branch: tuple[ir.Branch, bool] | None = None  # for "mixed": the branch, and whether its true side signals
@@ -40,7 +40,7 @@ class State:
 
 
 FREE = State("no")
-# Behind a mistake nothing more is asked of the stage: what follows from it is not reported as well.
+# After an error the stage is not checked any further: its consequences are not reported as well.
 POISONED = State("poisoned")
 States = dict[tree.Handle, State]
 

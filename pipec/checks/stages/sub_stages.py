@@ -1,6 +1,6 @@
-"""What pipec.checks.stages.linear asks about sub-stages: each is waited for once and signalled once before the step (E032x).
+"""The part of pipec.checks.stages.linear about sub-stages: each is waited for once and signalled once before the step (E032x).
 
-A stage without sub-stages has one of each, so the same questions are asked of every pipeline.
+A stage without sub-stages has one per side, so the same rules apply to every pipeline.
 """
 
 from pipec.checks.summary import COPY, LOAD, StageSummary, Summary, Touch
@@ -16,9 +16,9 @@ _SIGNALLED = {"producer": "handed over", "consumer": "released"}
 
 
 def check(summary: Summary, sink: Sink) -> None:
-    """A tile picked by the index of a sub-stage is filled and read under that one (E0339); one message per tile.
+    """A tile selected by the index of a sub-stage must be filled and read under that sub-stage (E0339); one message per tile.
 
-    The numbers are those of the side with more sub-stages, on both sides, so they can be compared.
+    Both sides number by the side with more sub-stages, so the numbers can be compared.
     """
     places: dict[tuple[tree.Buffer, tree.Pipeline], list[Touch]] = {}
     for _, handle in summary.handles():
@@ -53,10 +53,10 @@ _UNORDERED = {
 
 
 def covered(touch: Touch, side: Side) -> set[int]:
-    """The sub-stages of a side that hand over what is touched.
+    """The sub-stages of a side that hand over the touched tile.
 
-    The sub-stage in `tiles[p.index[sub]()]` counts on the side that has more of them. A side with one hands over everything;
-    where the two sides are cut differently, the coarser one cannot be told apart.
+    The sub-stage in `tiles[p.index[sub]()]` refers to the side with more of them. A side with one hands over everything; if the sides
+    are divided differently, the sub-stages of the coarser one cannot be distinguished.
     """
     pipeline = touch.handle.pipeline
     count = pipeline.sub_stages(side)
@@ -68,7 +68,7 @@ def covered(touch: Touch, side: Side) -> set[int]:
 def missing(
     step: tree.Release, given: tuple[tree.Signal, ...], awaited: tuple[tree.Acquire, ...], summary: StageSummary
 ) -> Message | None:
-    """What the stage still lacks at its step."""
+    """The waits and signals that the stage still lacks at its step."""
     handle = step.handle
     pipeline, side = handle.pipeline, handle.side
     lacking = set(range(pipeline.sub_stages(OTHER_SIDE[side]))) - {acquire.sub_stage for acquire in awaited}
@@ -82,7 +82,7 @@ def missing(
             awaited=tuple(acquire.span for acquire in awaited),
         )
     unsignalled = set(range(pipeline.sub_stages(side))) - {signal.sub_stage for signal in given}
-    # The bytes of TMA and the arrivals of cp.async are signals by themselves, for all of the stage.
+    # The bytes of TMA and the arrivals of cp.async signal by themselves, for the whole stage.
     by_bytes = bool(summary.kinds() & {LOAD, COPY})
     if not unsignalled or step.signals or by_bytes or pipeline.kind != ROLE:
         return None

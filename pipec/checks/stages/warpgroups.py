@@ -1,4 +1,4 @@
-"""What takes whole warpgroups: reading tensor memory, and multiplying in registers (E04xx)."""
+"""What requires whole warpgroups: reading tensor memory, and multiplying in registers (E04xx)."""
 
 from pipec.checks.summary import READ, WRITE, RoleSummary
 from pipec.diag.catalogue.stages import participation as messages
@@ -8,8 +8,7 @@ from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.sema import tree
 
 
-# A warp reaches the 32 lanes that its number modulo four says (hardware.md 3.9): fewer than
-# four leave rows of the accumulator unread.
+# A warp can access the 32 lanes given by its number modulo four (hardware.md 3.9): fewer than four leave rows of the accumulator unread.
 def check_tensor_memory(role: RoleSummary, sink: Sink) -> None:
     if role.role.warps % 4 == 0:
         return

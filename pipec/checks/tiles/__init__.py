@@ -1,1 +1,1 @@
-"""Tiles: their shapes, what the MMA unit and the copies take, and what is in them when they are read."""
+"""Tiles: their shapes, the constraints of the MMA unit and the copies, and their contents when read."""

@@ -1,4 +1,4 @@
-"""Accumulators in registers: does the target have them, and can the role share their rows out (E0741, E0902, E0903)."""
+"""Accumulators in registers: whether the target supports them, and whether the role can divide their rows (E0741, E0902, E0903)."""
 
 from pipec.checks.summary import Summary
 from pipec.diag.catalogue.language import target as target_messages

@@ -1,9 +1,9 @@
-"""Tiles in tensor memory that use the columns of another one: those have one owner at a time (E0746 to E0748).
+"""Tiles in tensor memory that alias the columns of another one: the columns have one owner at a time (E0746 to E0748).
 
-A stage of the tile below (scores, say) goes from the role that multiplies it to the one that reads it. That role, while it holds the
-stage, writes the tiles above (probabilities) and hands them over; only then does it give the stage back. The first role reads the tiles
-above before it obtains the next stage of the tile below. With one stage each, the two take turns: whoever writes finds nothing that is
-still to be read. One pass over each of the two roles, with the states in which a way may reach a block, holds them to that order.
+A stage of the tile below (scores, say) goes from the role that multiplies it to the role that reads it. While that role holds the stage,
+it writes the tiles above (probabilities) and hands them over; only then does it release the stage. The first role reads the tiles above
+before it obtains the next stage of the tile below. With one stage each, the two alternate: no write overwrites data that is still to be
+read. One pass over each of the two roles, with the set of states in which a path may reach a block, enforces that order.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from pipec.kir.plan.memory import packed_buffers, tensor_width
 from pipec.record import record
 from pipec.sema import tree
 
-# A role and what it does to a tile through which pipeline.
+# A role, what it does to a tile, and through which pipeline.
 _Use = tuple[RoleSummary, str, tree.Pipeline]
 
 
 @record
 class _Pair:
-    """A tile, one that uses its columns, and the pipelines that hand them over."""
+    """A tile, one that aliases its columns, and the pipelines that hand them over."""
 
     base: tree.Buffer
     alias: tree.Buffer
@@ -33,7 +33,7 @@ class _Pair:
 
 
 def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
-    """Says nothing of the tiles in `wrong`."""
+    """Ignores the tiles in `wrong`."""
     packed = packed_buffers(summary.kernel)
     aliases = [buffer for buffer in summary.kernel.buffers if buffer.alias is not None]
     for alias in aliases:
@@ -54,11 +54,11 @@ def _misplaced(alias: tree.Buffer, base: tree.Buffer, aliases: list[tree.Buffer]
     first, end = alias.alias_column, alias.alias_column + tensor_width(alias, packed)
     if base.alias is not None:
         return f"`{base.name}` uses the columns of another tile itself"
-    # A row is a lane, and a warp reaches a quarter of the lanes only (hardware.md 3.9): with other rows, other warps would write
-    # than read.
+    # A row is a lane, and a warp can access only a quarter of the lanes (hardware.md 3.9): with different row counts, different warps
+    # would write and read.
     if alias.rows != base.rows:
         return f"it has {alias.rows} rows, `{base.name}` has {base.rows}"
-    # With a second stage the multiplying role could be one ahead, and write scores over probabilities that are still to be read.
+    # With a second stage the multiplying role could be one ahead, and overwrite probabilities that are still to be read with scores.
     if alias.count != 1 or base.count != 1:
         return f"{alias.count} and {base.count} tiles: it takes one of each, which take turns"
     if first < 0 or end > tensor_width(base, packed):
@@ -94,7 +94,7 @@ def _owners(summary: Summary, alias: tree.Buffer, base: tree.Buffer, sink: Sink)
         pair = _Pair(base, alias, *pipelines[0], *pipelines[1])
         (writer,), (multiplier,) = writes.values(), multiplies.values()
         if writer.role.warps * WARP != base.rows:
-            # Warps that share lanes would have to meet between reading one tile and writing the other.
+            # Warps that share lanes would have to synchronise between reading one tile and writing the other.
             problem = (
                 f"role `{writer.role.name}` has {writer.role.warps} warps: it takes a thread for each of the {base.rows} rows"
             )
@@ -114,15 +114,15 @@ def _uses(summary: Summary, buffer: tree.Buffer) -> list[_Use]:
     ]
 
 
-# Where the tiles of a pair stand, as the role that writes the upper one sees it, and as the one that multiplies does.
+# The state of the tiles of a pair, as seen by the role that writes the upper one and by the one that multiplies.
 _State = Literal["away", "held", "written", "done", "free", "taken"]
-# What an operation makes of a state: the next one, or what is wrong.
+# The transition of an operation: the next state, or an error.
 _Step = Callable[[_State, tree.Operation, tuple[Touch, ...]], _State | Message]
 
 
 def _flow(role: RoleSummary, start: _State, step: _Step, sink: Sink) -> None:
-    """Every state in which a way can reach each operation; the first mistake is told."""
-    # Sets, not one state each: two ways may meet of which one holds the stage and the other has given it back.
+    """Propagates all states in which a path can reach each operation; the first error is reported."""
+    # Sets, not single states: of two paths that join, one may hold the stage and the other have released it.
     states: list[set[_State]] = [set() for _ in role.role.blocks]
     states[0], changed = {start}, True
     while changed:
@@ -144,7 +144,7 @@ def _flow(role: RoleSummary, start: _State, step: _Step, sink: Sink) -> None:
 
 
 def _writer(pair: _Pair, state: _State, operation: tree.Operation, touches: tuple[Touch, ...]) -> _State | Message:
-    """ "away": the stage below is not held; "held"; "written": a tile above was, and is still to be handed over; "done": it was."""
+    """ "away": the stage below is not held; "held"; "written": a tile above has been written but not handed over; "done": it has been."""
     match operation:
         case tree.Acquire(handle) if handle.pipeline is pair.below and operation.first:
             return "held"
@@ -175,7 +175,7 @@ def _touched(pair: _Pair, state: _State, operation: tree.Operation, touches: tup
 
 
 def _multiplier(pair: _Pair, state: _State, operation: tree.Operation, touches: tuple[Touch, ...]) -> _State | Message:
-    """ "free": nothing is to be read; "taken": the stage below was handed out, and the tiles above will be in it."""
+    """ "free": nothing is to be read; "taken": the stage below was handed out and will come to contain the tiles above."""
     match operation:
         case tree.Acquire(handle) if handle.pipeline is pair.below and operation.first:
             if state == "taken":

@@ -1,4 +1,4 @@
-"""Copies between tiles, tensors and registers: shapes, types, alignment, and who may read what they brought (E07xx)."""
+"""Copies between tiles, tensors and registers: shapes, types, alignment, and who may read the copied data (E07xx)."""
 
 from math import gcd
 
@@ -31,7 +31,7 @@ def check_copies(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
     for role in summary.roles:
         for block, block_touches in zip(role.role.blocks, role.touches, strict=True):
             for operation, touches in zip(block.operations, block_touches, strict=True):
-                # Where a narrow tile is unpacked by its load, the rules of bytes below speak of other bytes than TMA moves.
+                # If the load unpacks a narrow tile, the byte rules below do not apply to what TMA transfers.
                 if isinstance(operation, tree.TmaLoad) and check_load(role, operation, unpacked, sink):
                     continue
                 if wrong.isdisjoint(touch.buffer for touch in touches):
@@ -44,9 +44,9 @@ def check_copies(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
 
 
 def check_proxies(summary: Summary, sink: Sink) -> None:
-    """What `cp.async` fills is not read by TMA or an MMA, which look through the async proxy."""
-    # cp.async stores through the generic proxy (hardware.md 4). The fence that would publish it belongs to each copying thread,
-    # after its copies have landed, where the role has long gone on.
+    """Data filled by `cp.async` must not be read by TMA or an MMA, which use the async proxy."""
+    # cp.async stores through the generic proxy (hardware.md 4). Each copying thread would have to fence after its copies have landed, when
+    # the role has long continued.
     filled = {
         touch.buffer: touch.span
         for _, handle in summary.handles()
@@ -62,17 +62,16 @@ def check_proxies(summary: Summary, sink: Sink) -> None:
 
 
 def _tall_value(role: RoleSummary, operation: tree.Store, sink: Sink) -> None:
-    """The role's threads stage as many rows at a time as there are threads, and a copy takes those."""
+    """The role's threads stage as many rows at a time as there are threads, and a copy transfers those."""
     value, threads = operation.value.type, role.role.warps * WARP
     assert isinstance(value, TileType)
-    # The staging buffer is written by all threads at once, and each part of it must be a
-    # box of its own: the largest one that divides both.
+    # All threads write the staging buffer at once, and each part of it must be a box of its own: the largest that divides both.
     rows = value.rows if value.rows <= threads else gcd(value.rows, threads)
     too_tall("what is stored", value, rows, operation.value.span, sink)
 
 
 def _transposed(role: RoleSummary, operation: tree.Store, sink: Sink) -> None:
-    """TMA takes what warps turn by `stmatrix`: matrices of 8 x 8 elements of 16 bits, as accumulators in registers hold them."""
+    """TMA stores what warps transpose with `stmatrix`: matrices of 8 x 8 16-bit elements, as accumulators in registers hold them."""
     tile = operation.placed
     problem = None
     if operation.rows is not None:
@@ -138,7 +137,7 @@ def _rank(name: str, tensor: tree.TensorParameter, rows: int, at: Span, sink: Si
 
 def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
     inner = tensor.shape[-1]
-    # A size that only the launch knows is checked there, when the tensor map is encoded.
+    # A size known only at launch is checked there, when the tensor map is encoded.
     if len(tensor.shape) < 2 or not isinstance(inner, int) or inner * tensor.dtype.bits // 8 % COPY_UNIT == 0:
         return
     sink.report(
@@ -154,7 +153,7 @@ def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
 
 
 def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> None:
-    """TMA reaches memory in units of 16 bytes: where a box starts in its row (hardware.md 2.4)."""
+    """TMA addresses memory in units of 16 bytes: this limits where a box starts in its row (hardware.md 2.4)."""
     match operation:
         case tree.TmaLoad(source=place) | tree.TmaStore(destination=place):
             pass
@@ -174,8 +173,8 @@ def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> No
                 hint="write `store.direct(...)`" if isinstance(operation, tree.Store) else None,
             )
         )
-    # Loads fill with zeros what lies in front of the tensor as well as behind it; stores do
-    # not take negative coordinates (hardware.md 2.4).
+    # Loads fill elements before the tensor with zeros as they do beyond its end; stores do not accept negative coordinates (hardware.md
+    # 2.4).
     if isinstance(operation, tree.TmaLoad):
         return
     for coordinate in place.coordinates:
@@ -217,7 +216,7 @@ def _store(operation: tree.Store, sink: Sink) -> None:
                 declared=tensor.span,
             )
         )
-    if operation.path == "tma" or value.columns > 1:  # threads store a value for each row wherever they are told to
+    if operation.path == "tma" or value.columns > 1:  # threads can store a value per row at any address
         _rank(name, tensor, value.rows, operation.value.span, sink)
     _reduction(operation, operation.path if operation.rows is None else "direct", sink)
     if operation.path != "tma":
@@ -231,7 +230,7 @@ def _store(operation: tree.Store, sink: Sink) -> None:
 
 
 def _reduction(operation: tree.Store | tree.TmaStore, path: StorePath, sink: Sink) -> None:
-    tensor, reduce = operation.destination.tensor, operation.reduce  # some rows of a tile are stored by threads
+    tensor, reduce = operation.destination.tensor, operation.reduce  # threads store some rows of a tile
     if reduce is None or tensor.dtype.name in ALLOWED[path][reduce]:
         return
     other = path == "tma" and isinstance(operation, tree.Store) and tensor.dtype.name in ALLOWED["direct"][reduce]

@@ -1,7 +1,7 @@
-"""Whether the first MMA into a freshly obtained accumulator overwrites it: what `accumulate` is at that point.
+"""Whether the first MMA into a newly obtained accumulator overwrites it: the value of `accumulate` at that point.
 
-One pass in block order per accumulator, back edges left out, sees every first iteration. Where an iteration may end with the
-accumulator still untouched, the next one is the first for it, so that loop may be in any iteration.
+One pass in block order per accumulator, without back edges, covers every first iteration. If an iteration may end with the accumulator
+untouched, the next one is the first for it, so that loop may be in any iteration.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _Key = tuple[tree.Handle, tree.Buffer]
 
 @record
 class FirstMma:
-    """An MMA that may be the first, and whether it then adds: None when that cannot be told."""
+    """An MMA that may be the first, and whether it then accumulates: None if unknown."""
 
     mma: tree.Mma
     handle: tree.Handle
@@ -25,15 +25,14 @@ class FirstMma:
 
 
 def first_mmas(role: RoleSummary) -> Iterator[FirstMma]:
-    """The MMAs with an `accumulate` of their own that may be the first after the acquire."""
+    """The MMAs with an explicit `accumulate` that may be the first after the acquire."""
     keys: dict[_Key, None] = {}
     for block in role.role.blocks:
         for operation in block.operations:
             if isinstance(operation, tree.Mma) and operation.accumulate is not None:
                 keys[operation.accumulator.handle, operation.accumulator.buffer] = None
     for key in keys:
-        # Twice: the first walk finds the loops that may end an iteration without an MMA,
-        # which the second takes to be in any iteration.
+        # Two passes: the first finds the loops that may end an iteration without an MMA, which the second assumes to be in any iteration.
         fresh = _Walk(role, key, frozenset()).run()
         repeated = frozenset(index for index, loop in enumerate(role.role.loops) if _latch(role, loop) in fresh)
         walk = _Walk(role, key, repeated)
@@ -42,7 +41,7 @@ def first_mmas(role: RoleSummary) -> Iterator[FirstMma]:
 
 
 def _latch(role: RoleSummary, loop: ir.Loop) -> int:
-    """The block whose end is the end of an iteration."""
+    """The latch: the block that ends an iteration."""
     return max(block for block in role.predecessors[loop.header] if block >= loop.header)
 
 
@@ -51,7 +50,7 @@ class _Walk:
         self._role = role
         self._key = key
         self._repeated = repeated  # loops of which a later iteration may be the first to write
-        # With one stage the accumulator that comes back is the one that was handed over: only the role's first MMA meets an empty one.
+        # With one stage the returned accumulator is the one that was handed over: only the role's first MMA meets an empty one.
         self._returns = key[0].pipeline.kind == ROLE and key[0].pipeline.stages == 1
         self._fresh: list[bool] = []
         self.found: list[FirstMma] = []
@@ -59,8 +58,7 @@ class _Walk:
     def run(self) -> set[int]:
         """Numbers of the blocks at whose end the accumulator may still be untouched."""
         for number, block in enumerate(self._role.role.blocks):
-            # Only forward edges: what a later iteration brings is an accumulator that was
-            # written, or a loop that is in `repeated`.
+            # Forward edges only: a later iteration brings an accumulator that was written, or a loop that is in `repeated`.
             before = [other for other in self._role.predecessors[number] if other < number]
             fresh = any(self._fresh[other] for other in before) if before else self._returns
             for operation in block.operations:
@@ -77,7 +75,7 @@ class _Walk:
         return {number for number, fresh in enumerate(self._fresh) if fresh}
 
     def _adds(self, block: int, accumulate: tree.Expression) -> bool | None:
-        """The condition in the first iteration of the loops that begin with the accumulator untouched; None where that depends."""
+        """The condition in the first iteration of the loops entered with an untouched accumulator; None if it varies."""
         first = [
             loop.statement
             for index, loop in enumerate(self._role.role.loops)

@@ -1,4 +1,4 @@
-"""What memory holds when it is read (E08xx)."""
+"""The contents of memory when it is read (E08xx)."""
 
 from pipec.checks.summary import ACCUMULATE, OPERAND, READ, WRITE, RoleSummary, Summary, Touch
 from pipec.checks.tiles.first_mma import first_mmas
@@ -21,8 +21,8 @@ def _first_adds(role: RoleSummary, sink: Sink) -> None:
     """One message per accumulator stage."""
     told: set[tree.Handle] = set()
     for first in first_mmas(role):
-        # The hardware never clears tensor memory: an MMA that adds to a fresh accumulator
-        # adds to what the last kernel left there.
+        # The hardware never clears tensor memory: an MMA that accumulates into a fresh accumulator adds to the contents left by the last
+        # kernel.
         if first.adds is False or first.handle in told:
             continue
         told.add(first.handle)
@@ -40,7 +40,7 @@ def _first_adds(role: RoleSummary, sink: Sink) -> None:
 
 
 def _unwritten_sub_stages(summary: Summary, sink: Sink) -> None:
-    # `plan_zero` walks over the graph of every role; without sub-stages its answer has no error to report here.
+    # `plan_zero` traverses the graph of every role; without sub-stages it has no error to report here.
     if all(pipeline.producer_sub_stages == 1 for pipeline in summary.kernel.pipelines):
         return
     for buffer, (pipeline, _) in plan_zero(summary.kernel).items():
@@ -63,7 +63,7 @@ def _nothing_added(summary: Summary, sink: Sink) -> None:
 
 
 def _never_written(summary: Summary, sink: Sink) -> None:
-    """Accumulators of pipelines are covered by their stages, which somebody must fill; these are the kernel's own."""
+    """Accumulators of pipelines are covered by their stages, which must be filled; these are the kernel's own."""
     written: set[tree.Buffer] = set()
     read: dict[tree.Buffer, Touch] = {}
     for _, handle in summary.handles():

@@ -1,4 +1,4 @@
-"""The shapes, element types and layouts that tcgen05.mma and wgmma take (E071x, E074x; hardware.md 3.1, 3.4 and 8)."""
+"""The shapes, element types and layouts that tcgen05.mma and wgmma accept (E071x, E074x; hardware.md 3.1, 3.4 and 8)."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from pipec.source import Span
 _DEPTH_BYTES = 32  # of K in one MMA instruction
 _ATOM_BYTES = 128  # row length of 32-bit operands stored with K outermost
 
-# Which operand types are multiplied with each other, by mma kind: only equal types, or any mix.
+# Which operand types can be combined, by mma kind: only equal types, or any mix.
 _MIXES = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}
 
 # N of one CTA and of a pair (hardware.md 3.1).
@@ -27,7 +27,7 @@ _TRANSPOSED_BYTE_COLUMNS = (tuple(range(16, 257, 16)), tuple(range(32, 257, 32))
 
 
 def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
-    """Adds the tiles that do not fit to `wrong`."""
+    """Adds the tiles with invalid sizes to `wrong`."""
     for role, mma in _mmas(summary):
         total = _sum(mma)
         if not wrong.isdisjoint(reference.buffer for reference in references(mma)) or _mixed_groups(mma):
@@ -39,8 +39,7 @@ def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
             continue
         else:
             _accumulator_type(mma, total, sink)
-        # Where the shapes disagree it is not known which of the three tiles is wrong, so
-        # none is taken out of the checks that follow.
+        # If the shapes disagree, any of the three tiles may be wrong, so none is excluded from later checks.
         if _shapes(mma, total, sink) and not _columns(mma, total, sink) and total.buffer:
             wrong.add(total.buffer)
         packed = isinstance(mma, tree.Mma) and reads_packed(mma)
@@ -52,7 +51,7 @@ def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
 
 @record
 class _Sum:
-    """What an MMA adds up in: tensor memory, or registers (without a buffer)."""
+    """The destination of an MMA: tensor memory, or registers (without a buffer)."""
 
     dtype: DType
     rows: int
@@ -60,7 +59,7 @@ class _Sum:
     declared: Span
     at: Span
     buffer: tree.Buffer | None
-    group: int = 1  # CTAs that multiply together: each has its rows of a and of the sum, and an equal part of the rows of b
+    group: int = 1  # CTAs that multiply together: each has its rows of a and of the sum, and an equal share of the rows of b
 
     def declaration(self, dtype: str) -> str:
         if self.buffer:
@@ -89,7 +88,7 @@ Operand = tree.BufferRef | tree.ReadVariable
 
 
 def _mixed_groups(mma: tree.Mma | tree.RegisterMma) -> bool:
-    """Told by pipec.checks.grid.clusters."""
+    """Reported by pipec.checks.grid.clusters."""
     return len({reference.handle.pipeline.cta_group for reference in references(mma)}) > 1
 
 
@@ -113,7 +112,7 @@ def _inner(operand: Operand) -> int:
 
 
 def _stored(mma: tree.Mma | tree.RegisterMma) -> tuple[tree.BufferRef, ...]:
-    """The operands in memory. K of an operand in registers is that of `b`, which is checked."""
+    """The operands in memory. The K of an operand in registers is that of `b`, which is checked."""
     return mma.tiles if isinstance(mma, tree.RegisterMma) else (mma.a, mma.b)
 
 
@@ -129,14 +128,13 @@ def _operand_types(mma: tree.Mma | tree.RegisterMma, sink: Sink) -> bool:
     a, b = _dtypes(mma)
     kind = a.mma_kind
     if isinstance(mma, tree.RegisterMma) and (a.is_packed or b.is_packed):
-        kind = None  # wgmma knows no narrow types
+        kind = None  # wgmma has no narrow types
     if kind is not None and kind == b.mma_kind and (a is b or _MIXES[kind]):
         return True
     name, hint = a.name, None
     if isinstance(mma.a, tree.ReadVariable):
         name, hint = str(dtype_of(mma.a.type)), f"write `cast[{b}]({mma.a.span.text()})`"
-    # The tensor cores read f32 with 10 bits of mantissa (tf32). That is said in the type,
-    # so that nobody loses precision unawares.
+    # The tensor cores read f32 with a 10-bit mantissa (tf32). The type must say so, so that nobody loses precision unawares.
     elif a.name == b.name == "f32":
         hint = "declare the tiles with `tf32`: it is how an MMA reads f32"
     sink.report(
@@ -193,8 +191,8 @@ def _b_rows(mma: tree.Mma | tree.RegisterMma, total: _Sum) -> str:
 
 
 def _transpose_hint(mma: tree.Mma | tree.RegisterMma, rows: int, columns: int, group: int) -> str | None:
-    """A `.T` that would make everything fit."""
-    # Registers are laid out for one order of rows and columns: only a tile in memory can be read the other way round.
+    """A `.T` that would make all shapes fit."""
+    # Registers are laid out for one order of rows and columns: only a tile in memory can be read transposed.
     for flip_a in (False, True)[: 1 if isinstance(mma.a, tree.ReadVariable) else 2]:
         for flip_b in (False, True):
             a = (_outer(mma.a), _inner(mma.a))[:: -1 if flip_a else 1]
@@ -261,7 +259,7 @@ def _depth(operand: tree.BufferRef, packed: bool, sink: Sink) -> None:
 
 
 def _transposed(summary: Summary, sink: Sink) -> None:
-    """32-bit tiles stored with K outermost have a swizzle of their own, so all their readers must read them so."""
+    """32-bit tiles stored with K outermost have a swizzle of their own, so all their readers must agree on it."""
     plain: dict[tree.Buffer, tree.BufferRef] = {}
     flipped: dict[tree.Buffer, tree.BufferRef] = {}
     for _, mma in _mmas(summary):
@@ -269,8 +267,7 @@ def _transposed(summary: Summary, sink: Sink) -> None:
             if isinstance(mma, tree.RegisterMma):
                 _transposed_for_registers(operand, sink)
             elif operand.buffer.dtype.bits == 32:
-                # The atom of 32 bytes (hardware.md 2.3, 3.4) is a property of how the tile
-                # is stored, which its load decides for all readers.
+                # The 32-byte atom (hardware.md 2.3, 3.4) is a property of the stored tile, which its load fixes for all readers.
                 (flipped if operand.transposed else plain).setdefault(operand.buffer, operand)
     for buffer, operand in flipped.items():
         row_bytes = buffer.columns * buffer.dtype.bytes

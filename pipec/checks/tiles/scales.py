@@ -8,17 +8,17 @@ from pipec.kir.plan.scales import reads_packed
 from pipec.kir.plan.types import round_up
 from pipec.sema import tree
 
-ROW_UNIT = 64  # of the first row of a scale tile that an MMA reads: the start that libraries use
-UNPACKED_ELEMENTS = 128  # of a row that TMA unpacks at a time
+ROW_UNIT = 64  # granularity of the first row of a scale tile that an MMA reads: the start that libraries use
+UNPACKED_ELEMENTS = 128  # elements of a row that TMA unpacks at a time
 
 
 def whole_units(value: int, unit: int) -> int:
-    """The units that hold the value, at least one, for what a message suggests."""
+    """The multiple of the unit that holds the value, at least one unit, for suggestions in messages."""
     return max(unit, round_up(value, unit))
 
 
 def scale_tile(buffer: tree.Buffer, sink: Sink) -> bool:
-    """Whether the tile is made of whole chunks; says so when it is not."""
+    """Whether the tile consists of whole chunks; reports it otherwise."""
     rows, columns = whole_units(buffer.rows, CHUNK_ROWS), whole_units(buffer.columns, CHUNK_SCALES)
     if (rows, columns) == (buffer.rows, buffer.columns):
         return True
@@ -47,9 +47,9 @@ def scale_tile(buffer: tree.Buffer, sink: Sink) -> bool:
 
 
 def check_mma(role: RoleSummary, mma: tree.Mma, sink: Sink) -> bool:
-    """What the scale factors of an MMA ask for; False when its kind cannot be told."""
+    """The requirements of an MMA on its scale factors; False if its kind cannot be determined."""
     a, b = mma.a.buffer, mma.b.buffer
-    # Without a kind it is not known how many elements share a factor, and all else would be guessed.
+    # Without a kind the number of elements per factor is unknown, and everything else would be guesswork.
     if not operand_kinds(a.dtype, b.dtype):
         sink.report(messages.ScaledOperands(a=a.dtype.name, b=b.dtype.name, at=mma.span, first=a.span, second=b.span))
         return False
@@ -67,7 +67,7 @@ def _block(mma: tree.Mma, operand: tree.BufferRef, scale: tree.BufferRef | None,
     scales, factor = scale.buffer.columns, scale.buffer.dtype
     block = depth // scales if depth % scales == 0 else None
     kind = next((row for row in kinds if row.block == block and factor.name in row.factors), None)
-    # One field of the instruction says the type of all factors (hardware.md 3.2).
+    # One field of the instruction encodes the type of all factors (hardware.md 3.2).
     same = scale.buffer.dtype is mma.scale_a.buffer.dtype and scale.buffer.columns == mma.scale_a.buffer.columns
     if kind is not None and same:
         return True
@@ -95,8 +95,8 @@ def _rule(kind: ScaledKind) -> str:
 
 
 def _fitting(kinds: tuple[ScaledKind, ...], scale: tree.Buffer, depth: int, wanted: str) -> str | None:
-    """The declaration that keeps the type of the factors, or else takes the usual one."""
-    # What the author has chosen is kept where a block size goes with it.
+    """The declaration that keeps the type of the factors, or else uses the usual one."""
+    # The author's choice is kept if some block size fits it.
     for factor in (wanted, kinds[0].factors[0]):
         for kind in kinds:
             if factor in kind.factors and depth % (kind.block * CHUNK_SCALES) == 0:
@@ -121,7 +121,7 @@ def _rows(role: RoleSummary, mma: tree.Mma, sink: Sink) -> None:
     first = int(mma.scale_b_row.value) if isinstance(mma.scale_b_row, tree.Constant) else 0
     wanted = (
         (mma.scale_a, CHUNK_ROWS, mma.accumulator.buffer.rows, "a"),
-        # Of b the tile may be taller than the MMA is wide: several MMAs may take their parts of one tile of factors.
+        # The tile of b may be taller than the MMA is wide: several MMAs may use parts of one tile of factors.
         (mma.scale_b, whole_units(first + columns, CHUNK_ROWS), columns, "b"),
     )
     for scale, rows, used, name in wanted:
@@ -158,13 +158,14 @@ def _rows(role: RoleSummary, mma: tree.Mma, sink: Sink) -> None:
 
 
 def check_narrow(mmas: list[tree.Mma], sink: Sink) -> None:
-    """Tiles of 4- and 6-bit elements: all their readers agree, in the stored order, in whole pieces of what TMA unpacks."""
+    """Tiles of 4- and 6-bit elements: all readers must agree on the format, use the stored order, and cover whole units that TMA
+    unpacks."""
     packed: dict[tree.Buffer, tree.BufferRef] = {}
     unpacked: dict[tree.Buffer, tree.BufferRef] = {}
     for mma in mmas:
         for operand in (mma.a, mma.b):
             if operand.buffer.dtype.is_packed:
-                # How the elements stand is settled when they are loaded (hardware.md 2.1), for all readers of the tile.
+                # The load fixes the element format (hardware.md 2.1) for all readers of the tile.
                 (packed if reads_packed(mma) else unpacked).setdefault(operand.buffer, operand)
                 if operand.transposed:
                     _narrow(
@@ -221,7 +222,7 @@ def _narrow(
 
 
 def check_load(role: RoleSummary, load: tree.TmaLoad, unpacked: set[tree.Buffer], sink: Sink) -> bool:
-    """Loads of scale chunks and those that unpack have rules of their own; False when the copy is neither."""
+    """Loads of scale chunks and unpacking loads have rules of their own; False if the copy is neither."""
     if load.source.tensor.dtype is not load.destination.buffer.dtype:
         return False
     if load.destination.buffer.dtype.is_scale:
@@ -234,12 +235,11 @@ def check_load(role: RoleSummary, load: tree.TmaLoad, unpacked: set[tree.Buffer]
 
 
 def _scale_load(load: tree.TmaLoad, sink: Sink) -> None:
-    """A scale tile comes from a tensor of chunks."""
+    """A scale tile must come from a tensor of chunks."""
     buffer, source = load.destination.buffer, load.source
     shape, last = source.tensor.shape, source.coordinates[-1]
     if len(shape) < 3 or shape[-1] != CHUNK_BYTES:
-        # A chunk of 512 bytes is one row of the box (hardware.md 3.7); as rows of a matrix
-        # the factors would lie in another order.
+        # A chunk of 512 bytes is one row of the box (hardware.md 3.7); as rows of a matrix the factors would be in another order.
         problem = f"its innermost dimension is {shape[-1]}" if len(shape) >= 3 else f"it has {len(shape)} dimensions"
         hint = f"declare it as `tensor[{buffer.dtype}, row_chunks, k_chunks, {CHUNK_BYTES}]`"
     elif not (isinstance(last, tree.Constant) and last.value == 0):
@@ -254,7 +254,7 @@ def _scale_load(load: tree.TmaLoad, sink: Sink) -> None:
 
 
 def _unpacked_load(role: RoleSummary, load: tree.TmaLoad, sink: Sink) -> None:
-    """TMA unpacks whole pieces of a tensor's rows."""
+    """TMA unpacks whole units of a tensor's rows."""
     tensor, inner = load.source.tensor, load.source.tensor.shape[-1]
     reason = f"TMA unpacks {tensor.dtype} {UNPACKED_ELEMENTS} elements of a row at a time, from rows of whole such pieces"
     use = "unpacked to one element per byte"
@@ -262,7 +262,7 @@ def _unpacked_load(role: RoleSummary, load: tree.TmaLoad, sink: Sink) -> None:
         fitting = f"pad the rows of `{tensor.name}` to {whole_units(inner, UNPACKED_ELEMENTS)} elements"
         _narrow(load.destination, f"tensor `{tensor.name}` has rows of {inner} elements", use, reason, fitting, sink)
     elif load.destination.buffer.columns % UNPACKED_ELEMENTS:
-        return  # told of the tile already
+        return  # already reported for the tile
     elif not role.role.values.is_multiple(load.source.coordinates[-1], UNPACKED_ELEMENTS):
         problem = f"it starts at an element that is not always a multiple of {UNPACKED_ELEMENTS}"
         _narrow(load.destination, problem, use, reason, None, sink)

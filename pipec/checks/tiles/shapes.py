@@ -1,4 +1,4 @@
-"""Sizes and types of the tiles and roles that a kernel declares, against what the hardware takes (E07xx, E09xx)."""
+"""Sizes and types of the tiles and roles that a kernel declares, against hardware limits (E07xx, E09xx)."""
 
 from pipec.checks.summary import READ, WRITE, Summary
 from pipec.checks.tiles.scales import scale_tile, whole_units
@@ -24,7 +24,7 @@ REGISTER_RANGE = (24, 256)
 
 
 def check(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
-    """Returns the tiles that are wrong, so that what follows from them is not told again."""
+    """Returns the invalid tiles, so that consequences are not reported again."""
     kernel = summary.kernel
     wrong = _buffers(summary, target, sink)
     for role in kernel.roles:
@@ -71,7 +71,7 @@ def _owner_name(buffer: tree.Buffer) -> str:
 
 
 def _of_threads(summary: Summary, buffer: tree.Buffer) -> bool:
-    """Whether a tile is a value of 32 bits for each row that threads alone write and read: no copy reaches it, nor does an MMA."""
+    """Whether a tile is a 32-bit value per row that only threads write and read: no copy or MMA uses it."""
     touches = {touch.kind for touch in summary.touches.get(buffer, ())}
     return buffer.columns == 1 and buffer.dtype.bits == _WORD_BITS and touches <= {WRITE, READ}
 
@@ -97,7 +97,7 @@ def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:
 
 
 def _tall(buffer: tree.Buffer, sink: Sink) -> bool:
-    """A tile of more rows than one box takes is copied as equal boxes, each at an address that TMA can reach."""
+    """A tile with more rows than a box allows is copied as equal boxes, each at an address that TMA can access."""
     return too_tall(f"tile `{buffer.label}`", TileType(buffer.dtype, buffer.rows, buffer.columns), buffer.rows, buffer.span, sink)
 
 
@@ -122,7 +122,7 @@ def too_tall(what: str, tile: TileType, rows: int, at: Span, sink: Sink) -> bool
 
 
 def _slots(summary: Summary, buffer: tree.Buffer, sink: Sink) -> None:
-    """A buffer of the kernel's own holds a tile for every stage whose index picks one."""
+    """A buffer declared by the kernel must hold a tile for every stage whose index selects one."""
     user = max(summary.touches.get(buffer, ()), key=lambda touch: touch.handle.pipeline.stages, default=None)
     stages = user.handle.pipeline.stages if user else 1
     if buffer.count >= max(1, stages):
@@ -148,5 +148,5 @@ def _role(role: ir.Role, sink: Sink) -> None:
     budget = role.registers
     low, high = REGISTER_RANGE
     if budget is not None and (budget % REGISTER_STEP or not low <= budget <= high):
-        fitting = min(max(budget // REGISTER_STEP * REGISTER_STEP, low), high)  # more may not be there
+        fitting = min(max(budget // REGISTER_STEP * REGISTER_STEP, low), high)  # more may not be available
         sink.report(messages.RegisterBudget(role=role.name, registers=budget, fitting=fitting, at=role.span))

@@ -11,13 +11,13 @@ from pipec.sema import tree
 from pipec.source import Span
 
 _LANES = 128
-# An element takes a column, one of 16 bits its lower half (hardware.md 3.6); only operand `a` of an MMA is packed (3.5).
+# An element occupies a column, a 16-bit one its lower half (hardware.md 3.6); only operand `a` of an MMA is packed (3.5).
 _WHOLE_COLUMNS = (16, 32)
 _USES = {WRITE: "written by threads", OPERAND: "operand `a` of an MMA"}
 
 
 def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
-    """Says nothing of the tiles in `wrong`."""
+    """Ignores the tiles in `wrong`."""
     first: dict[tuple[tree.Buffer, str], Touch] = {}
     for _, handle in summary.handles():
         for _, touch in handle.touches:
@@ -43,8 +43,8 @@ def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
                     buffer=buffer.label, dtype=dtype.name, bits=dtype.bits, at=touch.span, declared=buffer.span
                 )
             )
-        # Accumulators hold 32-bit sums, one to a column; operand `a` holds packed elements
-        # (hardware.md 3.5, 3.6). The same bytes cannot be both.
+        # Accumulators hold 32-bit sums, one per column; operand `a` holds packed elements (hardware.md 3.5, 3.6). The same bytes cannot be
+        # both.
         elif kind == OPERAND and (buffer, ACCUMULATE) in first:
             accumulator = first[buffer, ACCUMULATE].span
             sink.report(
@@ -53,7 +53,7 @@ def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
 
 
 def _folded(role: ir.Role, sink: Sink) -> None:
-    """The two halves of a folded accumulator's columns stand in different warps: it can be converted and stored, no more."""
+    """The two halves of a folded accumulator's columns belong to different warps: it can only be converted and stored."""
     lets = lazy_tiles(role)
     for operation in operations(role):
         if isinstance(operation, tree.Mma):
@@ -86,7 +86,7 @@ def _beyond_storing(value: tree.Expression, lets: dict[tree.Variable, tree.Expre
 
 
 def _folded_elsewhere(mma: tree.Mma, sink: Sink) -> None:
-    """Where the columns of a folded tile stand follows from its pipeline."""
+    """The column positions of a folded tile follow from its pipeline."""
     buffer = mma.accumulator.buffer
     if mma.accumulator.handle.pipeline.cta_group == 2 and buffer.rows == 64 and not buffer.folded:
         sink.report(

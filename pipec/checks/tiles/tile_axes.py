@@ -1,11 +1,11 @@
-"""Along which dimensions of a tensor a tile lies.
+"""Along which dimensions of a tensor a tile extends.
 
-A tile has rows and columns, and they run along the last two dimensions of its tensor; of the others it takes one element each. Where
-the place of the tile moves along one of those others by the number of the tile's rows, and not along the dimension of the rows, the
-author meant the rows to run there: all but every n-th element of that dimension would be left out.
+A tile has rows and columns, which run along the last two dimensions of its tensor; of the other dimensions it takes one element each. If
+the coordinate of another dimension advances by the number of the tile's rows, and that of the row dimension does not, the author meant
+the rows to run there: otherwise all but every n-th element of that dimension would be skipped.
 
-A coordinate walks over a dimension where it counts blocks of the grid, or turns of a loop, and their number is made of that dimension.
-Two coordinates that each walk over the dimension of the other stand in each other's place.
+A coordinate traverses a dimension if it counts blocks of the grid, or iterations of a loop, and their number is computed from that
+dimension. Two coordinates that each traverse the dimension of the other are swapped.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
 
 
 def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]:
-    """The places of tiles that the operation copies, with the tiles' rows."""
+    """The positions of the tiles that the operation copies, with the tiles' rows."""
     match operation:
         case tree.TmaLoad(destination=tile, source=place) | tree.TmaStore(destination=place, source=tile):
             yield place, tile.buffer.rows
@@ -44,7 +44,7 @@ def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]
 
 
 def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> None:
-    # With two dimensions rows can run along one of them only.
+    # With two dimensions the rows can only run along one.
     if rows == 1 or len(place.coordinates) < 3:
         return
     *outer, along, _ = place.coordinates
@@ -72,7 +72,7 @@ def _check_swapped(place: tree.TensorSlice, values: Values, sink: Sink) -> None:
     shape = place.tensor.shape
     walked = [_walked(coordinate, values) for coordinate in place.coordinates]
     for (one, mine), (other, theirs) in combinations(enumerate(shape), 2):
-        # (With equal extents, or where a coordinate also walks over its own dimension, either order may be meant.)
+        # (With equal extents, or if a coordinate also traverses its own dimension, either order may be meant.)
         if mine == theirs or mine in walked[one] or theirs in walked[other]:
             continue
         if mine in walked[other] and theirs in walked[one]:
@@ -90,7 +90,7 @@ def _check_swapped(place: tree.TensorSlice, values: Values, sink: Sink) -> None:
 
 
 def _walked(coordinate: tree.Expression, values: Values) -> set[str | int]:
-    """The dimensions by which it is decided how many places the coordinate has."""
+    """The dimensions that determine the range of the coordinate."""
     found: set[str | int] = set()
     for atom in atoms(values.of(coordinate)):
         number = _number(atom, values)
@@ -100,18 +100,18 @@ def _walked(coordinate: tree.Expression, values: Values) -> set[str | int]:
 
 
 def _number(atom: Atom, values: Values) -> Term | None:
-    """How many values something that is counted has; None of anything else. (The place of a tile along x is a remainder.)"""
+    """The number of values of a counted atom; None for any other. (The x coordinate of a tile is a remainder.)"""
     if atom.operator is Operator.REMAINDER:
         return operands(atom)[1]
     return values.counts[atom].stop if atom in values.counts else values.blocks(atom)
 
 
 def _steps(coordinate: tree.Expression, values: Values) -> set[int]:
-    """By how much the coordinate moves from one value of each of its parts to the next; a loop's counter goes on by the loop's step, and
-    what a loop carries by what is added to it."""
+    """The strides of the coordinate in each of its parts; a loop counter advances by the loop's step, a loop-carried value by what is
+    added to it."""
     parts = [(atom, factor) for atom, factor in values.of(coordinate).parts if factor]
     for atom, factor in parts:
-        # A product that may leave 32 bits stands wrapped; it still moves by the same steps.
+        # A product that may exceed 32 bits is WRAPPED; its strides are the same.
         if atom.operator is Operator.WRAPPED:
             parts += [(inner, factor * own) for inner, own in operands(atom)[0].parts]
     return {factor * _step(atom, values) for atom, factor in parts}
