@@ -1,6 +1,6 @@
-"""A launch like an earlier one: what is left to do where its tensors are recognised as a whole.
+"""Repeated launches: the work that remains if the tensors are recognised as those of an earlier launch.
 
-It holds what the signature of that launch determined, and nothing of its caller's.
+It holds what the signature of that launch determined, and no references to its caller's objects.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Of all launches with one signature."""
+    """Shared by all launches with one signature."""
 
     kernel: "CudaKernel"
     plan: "Plan"
@@ -28,9 +28,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """`launch` takes arguments and a stream; it returns None for arguments that are not like those of the earlier launch, and has launched
-    nothing then. `made`: how many there have been for this signature: what torch compares depends on its state, such as inference mode,
-    in which tensors count as others."""
+    """`launch` takes arguments and a stream; it returns None, without launching, for arguments unlike those of the earlier launch.
+    `made`: the number of recognisers created for this signature: torch's comparison depends on global state, such as inference mode,
+    which makes the same tensors compare differently."""
 
     device: str
     launch: Callable[[tuple[Any, ...], Any], LaunchResult | None]
@@ -40,8 +40,8 @@ class Again:
 def again(
     prepared: Prepared, device: str, reader: Reader, arguments: Sequence[Any], shaping: Sequence[int], made: int
 ) -> Again | None:
-    """For launches like one that was just made with these arguments; None where tensors cannot be recognised, or lie so that their
-    addresses are part of the signature. `shaping`: places of the scalars whose values are part of it."""
+    """For launches like one just made with these arguments; None if tensors cannot be recognised, or if their addresses are part of the
+    signature. `shaping`: positions of the scalars whose values are part of it."""
     select, low_bits = reader.tensors, reader.low_bits
     tensors = select(arguments)
     recognise = recogniser(tensors)
@@ -53,7 +53,7 @@ def again(
     first = () if select_numbers is None else select_numbers(arguments)
     kinds, values = [*map(type, first)], [(at, first[at]) for at in shaping]
 
-    # On every launch, so written for speed: what is the same for all of them are variables of the function around it.
+    # The hot path of every launch: everything constant is a variable of the enclosing function.
     def launch(arguments: tuple[Any, ...], stream: Any) -> LaunchResult | None:
         if len(arguments) != count:
             return None
@@ -74,7 +74,7 @@ def again(
             for at, value in values:
                 if numbers[at] != value:
                     return None
-        # Both can change from call to call. The slow way finds the words to refuse it with.
+        # Both can change from call to call. The slow path finds the message to refuse with.
         if (differentiable and recording()) or not separate(addresses):
             return None
         start(plan, addresses, numbers, stream)

@@ -1,11 +1,11 @@
-"""What the runtime raises: each error names the kernel, and what to do about it where that is known."""
+"""Exceptions of the runtime: each names the kernel, and a remedy if known."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 class RuntimeFault(Exception):
-    """Base of the runtime's errors. `problem` says what is wrong, `help` what would mend it."""
+    """Base class of the runtime's errors. `problem` is what is wrong, `help` the remedy."""
 
     def __init__(self, problem: str, help: str | None = None) -> None:
         super().__init__(problem + (f"\n  help: {help}" if help else ""))
@@ -13,7 +13,7 @@ class RuntimeFault(Exception):
         self.help = help
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickles (an error of another process): restored from what it holds, as its parameters are not its `args`."""
+        """For pickling (an error from another process): restored from its state, as its parameters are not its `args`."""
         return _restored, (type(self), self.args), self.__dict__
 
 
@@ -24,7 +24,7 @@ def _restored(kind: type["RuntimeFault"], args: tuple[Any, ...]) -> "RuntimeFaul
 
 
 class ArgumentError(RuntimeFault, ValueError):
-    """An argument that the kernel cannot be called with; raised before anything runs."""
+    """An argument that the kernel does not accept; raised before anything runs."""
 
     def __init__(self, kernel: str, parameter: str, problem: str, help: str | None = None) -> None:
         super().__init__(f"kernel `{kernel}`, parameter `{parameter}`: {problem}", help)
@@ -33,7 +33,7 @@ class ArgumentError(RuntimeFault, ValueError):
 
 
 class DeviceError(RuntimeFault):
-    """There is no device to run on: no driver, no GPU, or none of the kernel's architecture."""
+    """There is no device to run on: no driver, no GPU, or none with the kernel's architecture."""
 
 
 class LaunchError(RuntimeFault):
@@ -49,9 +49,9 @@ class LaunchError(RuntimeFault):
 class HangError(LaunchError):
     """A kernel compiled with a watchdog was blocked: diagnostic E1010.
 
-    `blocked` has an entry for each warp that waits, as the simulator's deadlock report has it: "cta", "role", "warp", "pipeline",
-    "side", "stage", "phase", "iteration", "line" and the sentence under "text"; `cycle` the wait cycle, empty where the roles show
-    none; `report` all of it as text. `lost` says that the GPU's context is gone: this process can launch nothing more on it.
+    `blocked` has an entry for each waiting warp, as in the simulator's deadlock report: "cta", "role", "warp", "pipeline", "side",
+    "stage", "phase", "iteration", "line" and the sentence under "text"; `cycle` is the wait cycle, empty if none is visible; `report`
+    has all of it as text. `lost` means that the GPU's context is lost: this process can launch nothing more on it.
     """
 
     code = "E1010"

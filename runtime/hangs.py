@@ -1,4 +1,4 @@
-"""What a watchdog wrote, as an exception: the same for the simulator's memory and for a GPU's."""
+"""The records of a watchdog as an exception: the same for the simulator's memory and for a GPU's."""
 
 import json
 
@@ -6,12 +6,12 @@ from pipec import watchdog
 from pipec.interface import KernelInterface, to_json
 from pipec.runtime.errors import HangError
 
-# Where dynamic shared memory begins: behind what the system keeps for itself (hardware.md 5.2; pipec declares no static memory).
+# Offset of dynamic shared memory, after the system's own (hardware.md 5.2; pipec declares no static memory).
 SHARED_BASE = 0x400
 
 
 def hang(interface: KernelInterface, memory: bytes, *, lost: bool) -> HangError | None:
-    """The error that the records tell of; None when nothing was written."""
+    """The error described by the records; None if there are none."""
     if interface.watchdog is None:
         return None
     metadata = json.loads(to_json(interface))

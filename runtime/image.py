@@ -1,4 +1,4 @@
-"""The code of a kernel as a driver or the simulator takes it."""
+"""The code of a kernel for a driver or the simulator."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A kernel's code: PTX, machine code, or both. `arch` as in `.target`, e.g. "sm_100a"; "" when not known."""
+    """A kernel's code: PTX, machine code, or both. `arch` as in `.target`, e.g. "sm_100a"; "" if unknown."""
 
     ptx: str | None
     cubin: bytes | None
@@ -16,7 +16,7 @@ class Image:
 
     @property
     def multiprocessors(self) -> int:
-        """Of the largest GPU that runs the code."""
+        """The number of multiprocessors of the largest GPU that runs the code."""
         return TARGETS[self.arch if self.arch in TARGETS else DEFAULT_TARGET].multiprocessors
 
     @staticmethod

@@ -1,6 +1,6 @@
-"""Calling a compiled kernel: choose the device, check the arguments, launch.
+"""Calling a compiled kernel: selects the device, checks the arguments, launches.
 
-A `Launcher` belongs to one kernel and keeps what it prepared; `launch` is the same for a single call.
+A `Launcher` belongs to one kernel and keeps its prepared launches; `launch` does the same for a single call.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 DEVICES = ("auto", "cuda", "sim")
 REMEMBERED = 1024  # signatures whose plans are kept per kernel
-_TRIES = 8  # how often what recognises the tensors of a signature is made
+_TRIES = 8  # recognisers created per signature, at most
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """`simulation`: options of the simulator. `programmatic`: the kernel may start before its predecessor in the
-    stream has ended (programmatic dependent launch; the kernel must wait for it itself); None: as the kernel says. `multiprocessors`: a
-    kernel whose blocks follow the GPU takes at most so many, and leaves the others to other streams."""
+    """`simulation`: options of the simulator. `programmatic`: the kernel may start before its predecessor in the stream has ended
+    (programmatic dependent launch; the kernel must wait for it itself); None: as the kernel declares. `multiprocessors`: the maximum
+    that a kernel whose grid follows the GPU may use; the others are left to other streams."""
 
     simulation: "Options | None" = None
     programmatic: bool | None = None
@@ -58,7 +58,7 @@ def launch(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is kept of a signature; `again`, where launches like it can be recognised."""
+    """What is cached for a signature; `again`, if launches like it can be recognised."""
 
     prepared: Prepared
     again: Again | None
@@ -66,21 +66,21 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _NoDevice:
-    """Why there is none. The exception that says so is not kept: its traceback holds the caller's arguments."""
+    """Why there is no device. The exception itself is not kept: its traceback references the caller's arguments."""
 
     problem: str
     help: str | None
 
 
 class Launcher:
-    """One kernel, ready to be called from any thread; keeps loaded code and prepared launches, and nothing of its arguments."""
+    """One kernel, callable from any thread; keeps loaded code and prepared launches, but no arguments."""
 
     def __init__(self, interface: KernelInterface, code: Image | str | bytes) -> None:
         self.interface = interface
         self.image = Image.of(code)
         self._names = tuple(argument.name for argument in interface.arguments)
         scalars = [argument.name for argument in interface.arguments if isinstance(argument, ScalarArgument)]
-        # Scalars that the grid or a condition depends on: their values belong to the signature.
+        # Scalars that the grid or a condition depends on: their values are part of the signature.
         self._shaping = tuple(
             scalars.index(name) for name in sorted({*scalars} & {*_names_in((interface.grid, interface.conditions))})
         )
@@ -88,7 +88,7 @@ class Launcher:
         self._read = Reader(interface)
         self._cuda: dict[int, CudaKernel] = {}
         self._known: dict[tuple[object, ...], _Known] = {}
-        self.again: Again | None = None  # the launch that was made last, where tensors like its own can be recognised
+        self.again: Again | None = None  # the last launch, if tensors like its own can be recognised
         self._lock = Lock()
         self._fitting: int | _NoDevice | None = None
 
@@ -106,7 +106,7 @@ class Launcher:
             if result is not None:
                 return result
         options = options or _DEFAULTS
-        # The simulator takes far longer than any check, so its launches keep no plans.
+        # The simulator takes far longer than any check, so its launches are not cached.
         if device == "sim":
             return self._unknown(arguments, device, stream, options, None)
         ordered = arguments if type(arguments) is tuple else self._ordered(arguments)
@@ -115,7 +115,7 @@ class Launcher:
             return self._unknown(arguments, device, stream, options, None)
         key, addresses, numbers, views = reading
         for at in self._shaping:
-            # A bool or a NumPy integer equals an int and would share its plan, whose packing is that of an int.
+            # A bool or a NumPy integer equals an int and would share its plan, which packs an int.
             if type(numbers[at]) is not int:
                 return self._unknown(arguments, device, stream, options, None)
             key += (numbers[at],)
@@ -125,19 +125,19 @@ class Launcher:
             return self._unknown(arguments, device, stream, options, signature)
         prepared = known.prepared
         plan = prepared.plan
-        # Both can change from call to call though the signature stays the same. The slow way finds the words to refuse it with.
+        # Both can change from call to call with the same signature. The slow path finds the message to refuse with.
         if (plan.differentiable and recording()) or not plan.separate(addresses):
-            return self._unknown(arguments, device, stream, options, None)  # refuses it
+            return self._unknown(arguments, device, stream, options, None)  # raises the error
         if views:
             self._check_memory(prepared, addresses, views)
-        # From the second launch of a signature on, this is all that is left to do, and less where the next one is recognised.
+        # From the second launch of a signature on, this is all that remains, and even less if the next one is recognised.
         prepared.kernel.launch(plan, addresses, numbers, stream)
         if known.again is not None:
             self.again = self._renewed(signature, known, ordered) if known.again is last else known.again
         return prepared.result
 
     def _renewed(self, signature: tuple[object, ...], known: _Known, arguments: Sequence[Any]) -> Again | None:
-        """For a launch whose signature is that of the last one, but whose tensors were not recognised: torch is in another state."""
+        """For a launch with the signature of the last one, whose tensors were not recognised because torch's state has changed."""
         last = known.again
         if last is None or last.made >= _TRIES:
             return last
@@ -146,13 +146,13 @@ class Launcher:
         return new
 
     def _ordered(self, arguments: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any]:
-        """In the kernel's order; too few where a name is missing."""
+        """In the kernel's order; too few if a name is missing."""
         if not isinstance(arguments, Mapping):
             return arguments
         return [arguments[name] for name in self._names if name in arguments] if len(arguments) == len(self._names) else ()
 
     def _check_memory(self, known: Prepared, addresses: Sequence[int], views: "Mapping[int, View]") -> None:
-        """Arrays of other libraries than torch are memory that CUDA knows."""
+        """Checks that arrays of libraries other than torch are in memory known to CUDA."""
         from pipec.runtime.gpu import guards
 
         for place in known.plan.places:
@@ -162,7 +162,7 @@ class Launcher:
     def _unknown(
         self, arguments: Any, device: str, stream: Any, options: LaunchOptions, signature: tuple[object, ...] | None
     ) -> LaunchResult:
-        """A launch with all its checks; its plan is kept under `signature`."""
+        """A launch with all checks; its plan is cached under `signature`."""
         from pipec.runtime.arguments.binding import bind
         from pipec.runtime.arguments.parameters import grid_of
 
@@ -171,7 +171,7 @@ class Launcher:
         if where == "sim":
             return self._simulate(bound, grid_of(self.interface, bound, _at_most(self.image.multiprocessors, options)), options)
         kernel = self._kernel(int(where.removeprefix("cuda:")))
-        # A block that does not fit the device at all is refused before asking how many do.
+        # A block that does not fit the device at all is rejected before querying how many fit.
         kernel.check_limits()
         resident = kernel.resident() if self._follows else kernel.device.multiprocessors
         grid = grid_of(self.interface, bound, _at_most(resident, options))
@@ -179,7 +179,7 @@ class Launcher:
         if not result.launched:
             return result
         programmatic = self.interface.programmatic_launch if options.programmatic is None else options.programmatic
-        # Copies have new addresses each time and are waited for, so a plan of them would save nothing.
+        # Copies have new addresses each time and the call synchronises, so a plan would save nothing.
         if bound.device == "cpu":
             kernel.launch_copies(bound, grid, programmatic, stream)
             return result
@@ -211,7 +211,7 @@ class Launcher:
         return LaunchResult(self.interface.name, "sim", grid, bound.dimensions, launched, result)
 
     def _resolve(self, device: str, bound: "Bound") -> str:
-        """ "sim" or "cuda:N"; raises DeviceError for a device that is not there or does not fit the arrays."""
+        """ "sim" or "cuda:N"; raises DeviceError for a device that does not exist or does not match the arrays."""
         name, _, index = device.partition(":")
         if name not in DEVICES or (index and not (name == "cuda" and index.isdigit())):
             raise DeviceError(f"there is no device {device!r}", "use 'auto', 'sim', 'cuda' or 'cuda:N'")
@@ -260,7 +260,7 @@ def _at_most(multiprocessors: int, options: LaunchOptions) -> int:
 
 
 def _names_in(expression: LaunchExpression) -> Iterator[str]:
-    """What a launch expression names, operators among it."""
+    """The names in a launch expression, including operators."""
     if isinstance(expression, str):
         yield expression
     elif isinstance(expression, tuple):

@@ -1,4 +1,4 @@
-"""What a launch tells its caller."""
+"""The result of a launch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaunchResult:
-    """What ran: `device` "sim" or "cuda:N"; `launched` False when the grid was empty; `simulation` the simulator's result."""
+    """What ran: `device` "sim" or "cuda:N"; `launched` False if the grid was empty; `simulation` the simulator's result."""
 
     kernel: str
     device: str

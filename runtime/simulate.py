@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def simulate(
     interface: KernelInterface, ptx: str, bound: Bound, grid: tuple[int, int, int], options: "Options | None"
 ) -> "Result":
-    """Runs the kernel to its end; raises pipec.sim.SimulationError for what hardware would not define, HangError when a watchdog
-    ended it."""
+    """Runs the kernel to its end; raises pipec.sim.SimulationError for behaviour undefined on hardware, HangError if a watchdog trapped."""
     from pipec import sim
 
     written = {argument.name: argument.written for argument in tensors(interface)}

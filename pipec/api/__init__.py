@@ -1,1 +1,1 @@
-"""The Python interface: a source or a string becomes a program, whose kernels are called and tuned."""
+"""The Python interface: compiles a source file or string to a program, whose kernels can be called and tuned."""

@@ -1,4 +1,4 @@
-"""What kernels that answer as one must have in common: the arguments that a caller passes."""
+"""The common call interface of interchangeable kernels: the arguments that a caller passes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ Argument = TensorArgument | ScalarArgument
 def check_agreement(
     common: KernelInterface, steps: Sequence[KernelInterface], scratch: Mapping[str, TensorArgument], arch: tuple[str, str]
 ) -> None:
-    """`steps`: what runs in place of the kernel with the interface `common`, one after the other. `arch`: the targets of both.
+    """`steps`: the kernels that run, one after the other, in place of the one with the interface `common`. `arch`: the targets of both.
     Raises Failure with the first difference."""
     name = steps[0].name
 
@@ -38,7 +38,7 @@ def check_agreement(
         if _effect(found[wanted.name]) != _effect([wanted]):
             here, there = (_EFFECTS[_effect(arguments)] for arguments in (found[wanted.name], [wanted]))
             differ(f"it {here} `{wanted.name}`, which `{common.name}` {there}", "leave it out")
-    # Of one kernel the order is that of its parameters; of several, each of which takes a part, there is none.
+    # A single kernel takes the parameters in its own order; several kernels, each with some of them, define no order.
     if len(steps) == 1 and (order := [one for one in found if one in given]) != [*given]:
         differ(f"its parameters are in the order {', '.join(order)}, not {', '.join(given)}", "change the order of one of them")
     sizes = {extent for one in given.values() if isinstance(one, TensorArgument) for extent in one.shape}
@@ -58,7 +58,7 @@ _EFFECTS = {"reads": "only reads", "writes": "only writes", "changes": "reads an
 
 
 def _effect(arguments: Sequence[Argument]) -> str:
-    """What becomes of a tensor that goes through all of these."""
+    """The combined effect of several uses of a tensor."""
     tensors = [one for one in arguments if isinstance(one, TensorArgument)]
     if not any(one.written for one in tensors):
         return "reads"

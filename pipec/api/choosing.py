@@ -1,6 +1,6 @@
-"""Several kernels that answer as one: `gemm = pipec.choose(wide, narrow, (partial_sums, round_sums), scratch=["sums"])`.
+"""Several kernels combined into one: `gemm = pipec.choose(wide, narrow, (partial_sums, round_sums), scratch=["sums"])`.
 
-What comes back is a kernel. A call on a GPU takes the kernel and the tile that suit its sizes, as a kernel with `tune` takes its tile.
+The result is a kernel. A call on a GPU selects the kernel and the tile for its sizes, as a kernel with `tune` selects its tile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,11 +33,11 @@ Alternative = Step | tuple[Step, ...]
 
 
 def choose(*kernels: Alternative, scratch: Sequence[str] = (), name: str | None = None) -> CompiledKernel:
-    """The kernels as one that takes the same arguments, and on a GPU runs the one that suits their sizes; in the simulator, the first.
+    """Combines kernels with the same arguments into one, which on a GPU runs the best one for the sizes; in the simulator, the first.
 
-    In place of a kernel several may stand that run one after the other. `scratch` names parameters that the first kernel does not have,
-    and for which each call passes zeros of its own. `name` is what tables of tiles call the choice. Raises CompileError when the
-    parameters of the kernels do not agree.
+    Each alternative is a kernel, or a tuple of kernels that run one after the other. `scratch` names parameters that the first kernel
+    does not have; each call passes zeros of its own for them. `name` identifies the choice in tables of tiles. Raises CompileError if
+    the parameters of the kernels do not agree.
     """
     alternatives = [one if isinstance(one, tuple) else (one,) for one in kernels]
     listed = all(one and all(map(_may_answer, one)) for one in alternatives)
@@ -65,7 +65,7 @@ def _may_answer(step: object) -> bool:
 
 
 def _names(made: Sequence["_Alternative"]) -> list[str]:
-    """Of the first kernel of each, with a number where it is that of another one, too."""
+    """The name of the first kernel of each alternative, numbered if it occurs more than once."""
     names: list[str] = []
     for one in made:
         again = sum(name.partition(".")[0] == one.name for name in names)
@@ -81,7 +81,7 @@ def _predicted(
 
 
 class _Alternative:
-    """One kernel, or several in turn, in place of the first. Raises Failure when their parameters do not agree with its."""
+    """One kernel, or several in sequence, in place of the first. Raises Failure if their parameters do not agree with its own."""
 
     def __init__(self, steps: tuple[Step, ...], first: CompiledKernel, scratch: frozenset[str]) -> None:
         own = {one.name for one in first.interface.arguments}
@@ -96,10 +96,10 @@ class _Alternative:
         self.others = tuple(Later(one, overlap) for one, overlap in zip(others, overlaps, strict=True))
 
     def of(self, candidate: Candidate) -> "_Running":
-        """With these values of the tuned parameters of the first step; the values in their files for the others."""
+        """With these values of the first step's tuned parameters; the others use the values in their files."""
         kernel, *others = self._steps
         own = candidate if candidate != self.choices.file else None
-        # Which candidate runs has been decided.
+        # The candidate has been chosen already.
         steps = tuple(replace(step, tuned=None) for step in (kernel.of(own), *(other.of(None) for other in others)))
         return (
             steps[0] if len(steps) == 1 and not self._scratch else InTurn(steps, self._scratch, replace(self._first, tuned=None))
@@ -107,10 +107,10 @@ class _Alternative:
 
 
 class InTurn:
-    """Kernels that run one after the other on one stream, in place of `otherwise`. Tensors that it does not have hold zeros when the
-    first of them begins, and belong to the call: nothing is kept, so that calls may overlap on any streams, and graphs be captured."""
+    """Kernels that run one after the other on one stream, in place of `otherwise`. Scratch tensors are zero when the first kernel starts
+    and belong to the call: nothing is kept, so that calls may overlap on any streams, and graphs can be captured."""
 
-    again = None  # one launch does not tell of the others
+    again = None  # repeating one launch does not cover the others
 
     def __init__(
         self, steps: tuple[CompiledKernel, ...], scratch: Mapping[str, TensorArgument], otherwise: CompiledKernel
@@ -134,7 +134,7 @@ class InTurn:
         return result
 
     def _made(self, given: Mapping[str, Any], stream: Any) -> dict[str, Any] | None:
-        """Zeros where the arguments are; None for arrays of libraries other than torch and NumPy, in whose memory none are made here."""
+        """Zeros in the memory of the arguments' library; None for libraries other than torch and NumPy."""
         tensors = [(one, given[one.name]) for one in self._otherwise.interface.arguments if isinstance(one, TensorArgument)]
         sizes = {extent: value.shape[axis] for one, value in tensors for axis, extent in enumerate(one.shape)}
         shapes = [tuple(sizes.get(extent, extent) for extent in one.shape) for one in self._scratch]
@@ -149,7 +149,7 @@ class InTurn:
         return dict(zip((one.name for one in self._scratch), made, strict=True))
 
     def predict(self, *, device: str | None = None, clock: float | None = None, **sizes: int) -> "Prediction":
-        """That of the first kernel, with the seconds of all: one begins when the one before it has ended."""
+        """The prediction for the first kernel, with the total time: each kernel starts when the previous one has ended."""
         found = []
         for step in self._steps:
             own = {extent for one in step.interface.arguments if isinstance(one, TensorArgument) for extent in one.shape}
@@ -172,6 +172,6 @@ def _torch_zeros(like: Any, shapes: Sequence[tuple[Any, ...]], kinds: Sequence[s
         return made()
     from pipec.runtime.gpu.streams import stream_handle
 
-    # On the stream that the kernels run on, so that they find the zeros, and that the memory is not given away before they end.
+    # On the stream of the kernels, so that they see the zeros and the memory is not reused before they end.
     with torch.cuda.stream(torch.cuda.ExternalStream(stream_handle(stream), device=like.device)):
         return made()

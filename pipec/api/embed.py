@@ -31,9 +31,9 @@ def compile(
     """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`.
 
     `debug="watchdog"` (or "watchdog=2.5", seconds) bounds each wait on a barrier: a kernel that hangs ends with a HangError that names
-    roles, stages and source lines. `unchecked` leaves out every check and proof: the kernel may hang or write anywhere; it is there to
-    show what a wrong one does. `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found.
-    `timestamps` adds a last argument, a tensor of zeros in which the roles note the clock (pipec.timestamps reads it).
+    roles, stages and source lines. `unchecked` skips every check and proof: the kernel may hang or write anywhere; it serves to
+    demonstrate the effects of an error. `allow_undecided` accepts kernels for which neither a deadlock nor a proof of its absence is
+    found. `timestamps` adds a last argument, a zeroed tensor in which the roles record the clock (pipec.timestamps reads it).
     """
     options = _options(arch, constants, kernel, debug, unchecked, allow_undecided, timestamps)
     return Program(_finished(_source_of(source, sys._getframe(1)), options))
@@ -42,7 +42,7 @@ def compile(
 def check(
     source: str | Path, *, arch: str | None = None, constants: Mapping[str, object] | None = None, kernel: str | None = None
 ) -> list[Diagnostic]:
-    """All that is wrong with the source; empty when every check passes."""
+    """All diagnostics of the source; empty if every check passes."""
     try:
         text, options = _source_of(source, sys._getframe(1)), _options(arch, constants, kernel)
     except CompileError as error:
@@ -53,7 +53,7 @@ def check(
 def kernel(source: str, *, arch: str | None = None, debug: str | None = None, **constants: object) -> CompiledKernel:
     """The only kernel of a DSL string, ready to be called; other keyword arguments set its compile-time parameters.
 
-    Messages point into the Python file that holds the string; `debug` as in `compile`. Raises CompileError.
+    Messages point into the Python file with the string; `debug` as in `compile`. Raises CompileError.
     """
     options = _options(arch, constants, debug=debug)
     program = Program(_finished(_source_of(source, sys._getframe(1)), options))
@@ -73,7 +73,7 @@ def _options(
     allow_undecided: bool = False,
     timestamps: bool = False,
 ) -> Options:
-    """Raises CompileError for a value of another kind than the parameter's: what follows relies on them."""
+    """Raises CompileError for a value of the wrong type: the code below relies on the types."""
     given = {} if constants is None else constants
     _require(
         "constants", given, isinstance(given, Mapping) and all(isinstance(name, str) for name in given), "a mapping of names"
@@ -99,7 +99,7 @@ def _finished(source: Source, options: Options) -> Compilation:
 
 def _source_of(source: str | Path, caller: FrameType) -> Source:
     _require("source", source, isinstance(source, str | Path), "the text of kernels, or a path")
-    # A text with a line break is never a path, and one without it is never a kernel: no file is asked for by accident.
+    # Text with a line break is never a path, and text without one is never a kernel: no file is opened by accident.
     if isinstance(source, Path) or ("\n" not in source and source.endswith(".pipe")):
         try:
             return read_source(str(source))
@@ -109,9 +109,8 @@ def _source_of(source: str | Path, caller: FrameType) -> Source:
 
 
 def _embedded(text: str, caller: FrameType) -> Source:
-    """DSL text with the line and column it has in the Python file of `caller`; under "<string>" when it cannot be found there."""
-    # The caller's frame gives the file and the line of the call; the literal itself may be elsewhere in the file, and is looked for
-    # below.
+    """DSL text with its position in the Python file of `caller`; under "<string>" if it is not found there."""
+    # The caller's frame has the file and the line of the call; the literal itself may be elsewhere in the file, and is searched below.
     name = caller.f_code.co_filename
     dedented = textwrap.dedent(text)
     indent = _removed_columns(text, dedented)
@@ -130,22 +129,22 @@ def _removed_columns(text: str, dedented: str) -> int:
 
 
 def _literal_place(name: str, text: str, near: int) -> tuple[int, int] | None:
-    """Where the text of the string literal with this value starts: line, and columns in front; the one nearest to the call."""
+    """The position of the string literal with this value: its line, and the columns before it; the one nearest to the call."""
     try:
-        # From the file and not from the frame's code: only the source has columns. What cannot be read (a notebook, `python -c`) has no
-        # place.
+        # Parsed from the file, not the frame's code: only the source has columns. What cannot be read (a notebook, `python -c`) has no
+        # position.
         module = python_ast.parse(Path(name).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
     lines = Path(name).read_text(encoding="utf-8", errors="replace").split("\n")
     places = []
     for node in python_ast.walk(module):
-        # A literal with escapes or line continuations does not show its lines one to one.
+        # In a literal with escapes or continuations, lines do not correspond one to one.
         if isinstance(node, python_ast.Constant) and node.value == text and node.end_lineno == node.lineno + text.count("\n"):
             literal = lines[node.lineno - 1].encode()[node.col_offset :].decode(errors="replace")
             before = len(lines[node.lineno - 1]) - len(literal)
             places.append((node.lineno, before + _opening(literal)))
-    # The same text may be written in several places.
+    # The same text may occur several times.
     return min(places, key=lambda place: abs(place[0] - near)) if places else None
 
 

@@ -17,16 +17,16 @@ from pipec.source import Source
 if TYPE_CHECKING:
     import numpy as np
 
-# No source and no PTX comes near this; a device that never ends (/dev/zero) does.
+# No source or PTX comes near this size; an endless device (/dev/zero) exceeds it.
 _LARGEST = 64 << 20
-# A file that nobody has made before, nor a link of that name to somewhere else.
+# Creates a new file, and does not follow a link of that name.
 _CREATE = (
     os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 )
 
 
 def read_source(name: str) -> Source:
-    """The text of a file. Raises Failure when it cannot be read or is no text."""
+    """The text of a file. Raises Failure if it cannot be read or is not text."""
     try:
         with Path(name).open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -36,7 +36,7 @@ def read_source(name: str) -> Source:
 
 
 def read_input(name: str) -> Source:
-    """The text that a command line names: `-` is standard input. Raises Failure."""
+    """The text of a file given on the command line; `-` is standard input. Raises Failure."""
     if name != "-":
         return read_source(name)
     try:
@@ -58,12 +58,12 @@ def _source(name: str, data: bytes) -> Source:
 
 
 def spare(source: str, *outputs: str | None) -> None:
-    """Refuses to write over the source, under whatever name, or two outputs into one file. Raises Failure."""
+    """Refuses to overwrite the source, under any name, or to write two outputs to one file. Raises Failure."""
     seen: dict[str, str] = {}
     for output in outputs:
         if output is None or output == "-":
             continue
-        with suppress(OSError, ValueError):  # what cannot be looked at is told when it is opened
+        with suppress(OSError, ValueError):  # errors are reported when it is opened
             if source != "-" and Path(output).is_file() and Path(output).samefile(source):
                 raise cannot_write(output, OSError("it is the file that is read"))
             if seen.setdefault(os.path.realpath(output), output) is not output:
@@ -82,7 +82,7 @@ def read_array(name: str) -> "np.ndarray":
 
 
 def write_array(name: str, array: "np.ndarray") -> None:
-    """A .npy file; types that the format does not know (bfloat16) are written as integers of the same bits."""
+    """Writes a .npy file; types unknown to the format (bfloat16) are stored as integers with the same bits."""
     import numpy as np
 
     stored = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
@@ -92,7 +92,7 @@ def write_array(name: str, array: "np.ndarray") -> None:
 
 
 def write_output(output: str | None, data: str | bytes) -> None:
-    """Whole or not at all: a file appears under its name only when it is complete. None and "-" are standard output."""
+    """Atomic: a file appears under its name only when it is complete. None and "-" are standard output."""
     encoded = data.encode(errors="surrogateescape") if isinstance(data, str) else data
     to_stream = output is None or output == "-"
     try:
@@ -114,7 +114,7 @@ def _write_stream(data: bytes) -> None:
     stream = sys.stdout
     if stream is None:
         raise OSError("it is closed")
-    if isinstance(stream, io.StringIO):  # of a caller who collects what is printed
+    if isinstance(stream, io.StringIO):  # of a caller that captures the output
         stream.write(data.decode(errors="replace"))
         return
     stream.flush()
@@ -123,7 +123,7 @@ def _write_stream(data: bytes) -> None:
 
 
 def _write_file(output: str, data: bytes) -> None:
-    # What a link points to is replaced, not the link; and a device or pipe is written to, never replaced by a file.
+    # The target of a link is replaced, not the link; a device or pipe is written to, never replaced by a file.
     target = Path(os.path.realpath(output))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -133,7 +133,7 @@ def _write_file(output: str, data: bytes) -> None:
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     if mode is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    # Of another name and nobody else's to read until it is complete. (`tempfile` makes such names too; its imports take 3 ms.)
+    # Under another name, and readable only by its owner, until it is complete. (`tempfile` does the same, but importing it takes 3 ms.)
     partial = target.parent / f".{target.name[:100]}.{os.urandom(8).hex()}.partial"
     number = os.open(partial, _CREATE, 0o600)
     try:
@@ -147,7 +147,7 @@ def _write_file(output: str, data: bytes) -> None:
 
 
 def _umask() -> int:
-    """What new files may not have. Only setting it tells."""
+    """The umask of new files, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

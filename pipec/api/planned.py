@@ -1,4 +1,4 @@
-"""Kernels that are planned, and proved and compiled when they are first to run: a choice among many runs few of them."""
+"""Kernels that are planned, but proved and compiled only on first use: of many alternatives few are ever run."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @record(eq=False)
 class Planned:
-    """A kernel of a compilation that has passed the checks of its limits."""
+    """A kernel of a compilation that has passed the resource checks."""
 
     compilation: Compilation
     name: str
@@ -24,7 +24,7 @@ class Planned:
 
     @property
     def interface(self) -> KernelInterface:
-        """Without the conditions of a proof, which is still to come."""
+        """Without the conditions of the proof, which has not been made yet."""
         return next(one.interface for one in self.compilation.plans or () if one.interface.name == self.name)
 
     def choices(self) -> "Choices":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CompileError(Failure):
-    """The source did not compile; `diagnostics` holds what is wrong, the text shows it as the command line would."""
+    """The source did not compile; `diagnostics` has the errors, the text shows them as the command line would."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
         super().__init__(*diagnostics)
@@ -36,7 +36,7 @@ class CompileError(Failure):
 
 
 def debug_seconds(debug: str | None) -> float | None:
-    """The watchdog's bound that a `debug` argument asks for. Raises CompileError for a mode that does not exist."""
+    """The time limit of the watchdog given by a `debug` argument. Raises CompileError for an unknown mode."""
     if debug is None:
         return None
     from pipec.watchdog import MOST_SECONDS, seconds_of
@@ -54,8 +54,8 @@ def debug_seconds(debug: str | None) -> float | None:
 class CompiledKernel:
     """One kernel, callable with its arrays and scalars in order or by name.
 
-    `watched` compiles it again with a watchdog of so many seconds; `tuned` picks the values of the parameters that the kernel tunes;
-    `predicted` follows it event by event; `choices` are its candidates, for a choice among several kernels (pipec.choose).
+    `watched` recompiles it with a watchdog of the given seconds; `tuned` selects the values of tuned parameters; `predicted` simulates
+    its timing event by event; `choices` are its candidates, for a choice among several kernels (pipec.choose).
     """
 
     interface: KernelInterface
@@ -88,12 +88,12 @@ class CompiledKernel:
 
     @cached_property
     def _remembers(self) -> "Launcher | Tuned[Any]":
-        """What knows of the last launch."""
+        """The object that remembers the last launch."""
         return self._launcher if self.tuned is None else self.tuned
 
     @property
     def again(self) -> "Again | None":
-        """The last launch, where one like it can be recognised."""
+        """The last launch, if a similar one can be recognised."""
         return self._remembers.again
 
     def __call__(
@@ -108,12 +108,12 @@ class CompiledKernel:
     ) -> "LaunchResult":
         """Runs the kernel; outputs are written into the arrays passed.
 
-        Arrays: NumPy (with ml_dtypes for bf16 and 8-bit floats), DLPack, `__cuda_array_interface__`, torch. `device` "auto" takes a GPU
-        that fits, else the simulator. `debug="watchdog"` (or "watchdog=2.5", seconds) runs the kernel with bounded waits, waits for its
-        end, and raises pipec.runtime.HangError when it hangs. Raises pipec.runtime.ArgumentError before anything runs when an
-        argument does not fit.
+        Arrays: NumPy (with ml_dtypes for bf16 and 8-bit floats), DLPack, `__cuda_array_interface__`, torch. `device` "auto" uses a GPU
+        that fits, else the simulator. `debug="watchdog"` (or "watchdog=2.5", seconds) runs the kernel with bounded waits, synchronises,
+        and raises pipec.runtime.HangError if it hangs. Raises pipec.runtime.ArgumentError before anything runs if an argument does not
+        fit.
         """
-        # What was launched last is nearly always what is launched now.
+        # Fast path: most launches repeat the last one.
         if (
             options is None
             and debug is None
@@ -124,12 +124,12 @@ class CompiledKernel:
             again = last.launch(arguments, stream)
             if again is not None:
                 return again
-        # As nearly always there is nothing to check, it is not called.
+        # The check is called only if there is something to check, which is rare.
         if options is not None or type(device) is not str or len(device) > _LONGEST_DEVICE:
             _check_call(self.name, device, options)
-        # With a watchdog the values in the file are used: the report is about the kernel that the author sees.
+        # A watchdog run uses the values in the file: the report is about the kernel as written.
         if self.tuned is not None and debug is None:
-            # `None` for a name that is missing, of which the launch below says what is wrong.
+            # `None` for a missing name; the launch below reports it.
             names = (argument.name for argument in self.interface.arguments)
             ordered = arguments if not by_name else [self._named(arguments, by_name).get(name) for name in names]
             other = self.tuned.variant(ordered, device)
@@ -148,8 +148,8 @@ class CompiledKernel:
     def predict(self, *, device: str | None = None, clock: float | None = None, **sizes: int) -> "Prediction":
         """How long a launch with these sizes takes, and why, without a GPU: `kernel.predict(M=4096, N=4096, K=4096)`.
 
-        `device`: "b200" or "h200", by default the one that runs the kernel's target; `clock` in Hz. Raises CompileError for a size that is
-        missing, and where the time depends on more than sizes (docs/time.md).
+        `device`: "b200" or "h200", by default the one that runs the kernel's target; `clock` in Hz. Raises CompileError for a missing
+        size, and if the time depends on more than sizes (docs/time.md).
         """
         assert self.predicted is not None
         try:
@@ -158,10 +158,10 @@ class CompiledKernel:
             raise CompileError(failure.diagnostics) from None
 
     def tune(self, /, *arguments: Any, seed: int = 0) -> "Outcome":
-        """Measures the candidates that the kernel lists (`tune`) on these CUDA tensors, and keeps the fastest for their sizes: in this
-        process, and in the user's cache for later ones. Outputs hold anything afterwards.
+        """Measures the candidates of the kernel (`tune`) on these CUDA tensors, and keeps the fastest for their sizes: in this process,
+        and in the user's cache for later ones. The contents of outputs are undefined afterwards.
 
-        Raises CompileError where there is nothing to choose from or nothing to measure with, and pipec.tune.measure.NothingRuns.
+        Raises CompileError if there is nothing to choose from or no way to measure, and pipec.tune.measure.NothingRuns.
         """
         from pipec.diag.catalogue.language import tuning as messages
         from pipec.tune.measure import best
@@ -184,7 +184,7 @@ class CompiledKernel:
 
         names = [argument.name for argument in self.interface.arguments]
         given = dict(zip(names, arguments, strict=False))
-        # Before the count: "passed twice" says more than "too many".
+        # Before the count is checked: "passed twice" is more specific than "too many".
         twice = next((name for name in by_name if name in given), None)
         if twice is not None:
             raise ArgumentError(self.name, twice, "it was passed in order and by name")
@@ -196,7 +196,7 @@ class CompiledKernel:
 
 
 def _check_call(kernel: str, device: object, options: object) -> None:
-    """What the launcher relies on: a device is a text, options are a LaunchOptions."""
+    """Checks what the launcher relies on: a device is a string, options are a LaunchOptions."""
     from pipec.runtime import DeviceError, LaunchError, LaunchOptions
 
     if not isinstance(device, str) or len(device) > _LONGEST_DEVICE:
@@ -257,14 +257,14 @@ class Program(Mapping[str, CompiledKernel]):
         return Choices(self._compilation, name)
 
     def _tuned(self, plan: Plan) -> "Tuned[CompiledKernel] | None":
-        """For kernels that list candidates: what picks one at the call."""
+        """For kernels with candidates: what selects one at a call."""
         name = plan.kernel.name
         trees = self._compilation.trees or ()
         tuning = next((kernel.tuning for kernel in trees if kernel.name == name), None)
-        # One candidate leaves nothing to choose, and a kernel with bounded waits is for finding a hang, not for speed.
+        # A single candidate leaves no choice, and a kernel with bounded waits is for finding a hang, not for speed.
         if tuning is None or len(tuning.candidates) < 2 or self._compilation.options.watchdog is not None:
             return None
-        if self._compilation.options.timestamps:  # its candidates would take other arguments
+        if self._compilation.options.timestamps:  # its candidates would have other arguments
             return None
         from pipec.tune.devices import gpu_for
         from pipec.tune.tuned import Tuned
@@ -283,11 +283,11 @@ class Program(Mapping[str, CompiledKernel]):
         return Program(compilation)[name]
 
     def _with_watchdog(self, name: str, seconds: float) -> CompiledKernel:
-        """The kernel with bounded waits; compiled once for each bound."""
+        """The kernel with bounded waits; compiled once per time limit."""
         if seconds not in self._watched:
             options = replace(self._compilation.options, watchdog=seconds)
             compilation = compile_source(self._compilation.source, options)
-            if compilation.failed:  # its code is longer, and may be more than a budget allows
+            if compilation.failed:  # the longer code may exceed a budget
                 raise CompileError(compilation.diagnostics)
             self._watched[seconds] = Program(compilation)
         return self._watched[seconds][name]
@@ -316,7 +316,7 @@ class Program(Mapping[str, CompiledKernel]):
 
     @cached_property
     def llvm(self) -> str:
-        """The LLVM IR the PTX was generated from."""
+        """The LLVM IR from which the PTX was generated."""
         assert self._compilation.llvm is not None
         return self._compilation.llvm
 
@@ -332,7 +332,7 @@ class Program(Mapping[str, CompiledKernel]):
         return assembled.cubin
 
     def cubin(self) -> bytes:
-        """Machine code for the program's target, by nvJitLink or ptxas. Raises CompileError when neither is there or they refuse."""
+        """Machine code for the program's target, by nvJitLink or ptxas. Raises CompileError if neither is available or they reject it."""
         return self._cubin
 
 

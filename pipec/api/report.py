@@ -1,4 +1,4 @@
-"""What a compiled kernel uses, and what was proved of it: for `Program.report`, `pipec check` and `pipec run`."""
+"""The resources of a compiled kernel and what was proved about it: for `Program.report`, `pipec check` and `pipec run`."""
 
 from collections.abc import Iterator
 
@@ -13,9 +13,9 @@ from pipec.sema import tree
 
 @record
 class KernelReport:
-    """Sizes in bytes; `tensor_columns` of 512; sentences: `proofs` of what the checker of proofs confirmed on the PTX, `checked` of what
-    other checks found on the source, for every launch, and `assumed` of what they take for granted there;
-    `undecided` says what was looked for and neither proved nor refuted; `tiles` how a tile scheduler shares its tiles out."""
+    """Sizes in bytes; `tensor_columns` of 512. Sentences: `proofs` that the proof checker confirmed on the PTX, `checked` by other
+    checks on the source, for every launch, and `assumed` by those; `undecided` names what was neither proved nor refuted; `tiles`
+    describes how a tile scheduler distributes its tiles."""
 
     name: str
     threads: int
@@ -33,7 +33,7 @@ class KernelReport:
 
 
 def report_of(plan: Plan, protocol: Verdict, assumed: tuple[str, ...] = ()) -> KernelReport:
-    """`protocol` is what the protocol check found; `assumed` what other checks take for granted."""
+    """`protocol` is the result of the protocol check; `assumed` the assumptions of other checks."""
     proved = protocol.outcome == "proved"
     interface = plan.interface
     return KernelReport(
@@ -54,7 +54,7 @@ def report_of(plan: Plan, protocol: Verdict, assumed: tuple[str, ...] = ()) -> K
 
 
 def statements(report: KernelReport) -> Iterator[tuple[str, str]]:
-    """What is known of a kernel: each sentence with the word for how."""
+    """What is known about a kernel: each sentence with the word for its status."""
     known = (("checked", report.checked), ("assumed", report.assumed), ("proved", report.proofs), ("open", report.undecided))
     for word, sentences in known:
         yield from ((word, sentence) for sentence in sentences)

@@ -3,7 +3,7 @@
     pipec build gemm.pipe -o gemm_bundle
     gemm = pipec.bundle.load("gemm_bundle")["gemm"]
 
-Loading needs neither the compiler nor what it is made of (LLVM, Lark).
+Loading requires neither the compiler nor its dependencies (LLVM, Lark).
 """
 
 from typing import TYPE_CHECKING, Any

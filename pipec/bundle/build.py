@@ -1,4 +1,4 @@
-"""Compiles every form of a file's kernels and writes the bundle: the same bytes for the same source, options and assembler."""
+"""Compiles every variant of a file's kernels and writes the bundle: deterministic in source, options and assembler."""
 
 import hashlib
 from collections import Counter
@@ -24,7 +24,7 @@ from pipec.tune.tuned import label
 
 Sizes = tuple[int, ...]
 
-# Sizes to choose forms for where none are asked for, by the number of dimensions: each point takes a prediction of every candidate.
+# The default sizes for which variants are chosen, by number of dimensions: each point costs a prediction of every candidate.
 _LEVELS = {
     1: (1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536),
     2: (1, 16, 128, 512, 2048, 8192),
@@ -36,8 +36,8 @@ MOST_POINTS = 256
 
 @record
 class Request:
-    """What is to be built. `targets`: none for the one that the source names. `shapes`: sizes to choose forms for, by dimension.
-    `tiles`: forms of a kernel for a target, at most."""
+    """What to build. `targets`: empty for the one that the source names. `shapes`: the sizes to choose variants for, by dimension.
+    `tiles`: the maximum number of variants of a kernel per target."""
 
     constants: Mapping[str, object]
     targets: tuple[str, ...]
@@ -56,7 +56,7 @@ class Built:
 
 
 def build(source: Source, name: str, request: Request) -> Built:
-    """Raises Failure with what is wrong with the source, or with the request."""
+    """Raises Failure for errors in the source or in the request."""
     codes: dict[str, bytes] = {}
     forms: dict[str, list[Form]] = {}
     for target in request.targets or (None,):
@@ -68,11 +68,11 @@ def build(source: Source, name: str, request: Request) -> Built:
             form = _Former(first, interface, request, codes).form()
             forms.setdefault(interface.name, []).append(form)
     for found in forms.values():
-        # All targets and tiles go through one C function, whose parameters are typed by the element types and ranks.
+        # One C function serves all targets and tiles; its parameter types are derived from element types and ranks.
         _check_alike([variant for form in found for variant in form.variants])
     kernels = tuple(Kernel(kernel, tuple(found)) for kernel, found in forms.items())
     constants = tuple((constant, str(value)) for constant, value in request.constants.items())
-    # The digests are of files whose text is made from the manifest, so it is written twice: without them, then with them.
+    # The digests cover files generated from the manifest, so it is written twice: without them, then with them.
     draft = Manifest(identifier(name), VERSION, Path(source.name).name, constants, kernels, {})
     files = {**codes, **{file: text.encode() for file, text in c_files(draft, codes).items()}}
     digests = {file: hashlib.sha256(data).hexdigest() for file, data in files.items()}
@@ -88,7 +88,7 @@ def _compiled(source: Source, options: Options, until: str = "prove", earlier: C
 
 
 def _check_shapes(request: Request, interface: KernelInterface, all_: Mapping[str, KernelInterface]) -> None:
-    """Each size that is asked for is one of some kernel, and not so many that choosing takes minutes."""
+    """Each requested size must belong to some kernel, and there must not be so many that choosing takes minutes."""
     known = dimensions_of(interface)
     listed = ", ".join(f"`{one}`" for one in known) or "none"
     for name in request.shapes:
@@ -119,7 +119,7 @@ def _signature(interface: KernelInterface) -> list[object]:
 
 @record
 class _Wanted:
-    """For these sizes that candidate; `ranked`: all of them by predicted time, where there is a prediction."""
+    """The candidate for these sizes; `ranked`: all of them by predicted time, if there is a prediction."""
 
     sizes: Sizes
     candidate: Candidate
@@ -128,7 +128,7 @@ class _Wanted:
 
 
 class _Former:
-    """Makes the forms of one kernel for one target. `first`: the compilation with the values in the file; `codes` gets their code."""
+    """Builds the forms of one kernel for one target. `first`: the compilation with the values in the file; `codes` collects the code."""
 
     def __init__(self, first: Compilation, interface: KernelInterface, request: Request, codes: dict[str, bytes]) -> None:
         self._first, self._interface, self._request, self._codes = first, interface, request, codes
@@ -145,7 +145,7 @@ class _Former:
         return Form(self._first.arch, variants, tuple(choices) if len(kept) > 1 else ())
 
     def _measured(self) -> list[_Wanted]:
-        """Of the table beside the source: rows of a device that runs the target's code."""
+        """From the table beside the source: rows of devices that run the target's code."""
         found = []
         name = label(self._interface.name, self._choices.pinned)
         for row in shipped(self._first.source):
@@ -168,16 +168,16 @@ class _Former:
         count = len(self._dimensions)
         levels = [self._request.shapes.get(name, _LEVELS.get(count, _FEW)) for name in self._dimensions]
         points = list(product(*levels))
-        # With many dimensions there would be too many points to predict; one variant, the values in the file, is built then.
+        # With many dimensions there are too many points to predict; then one variant is built, with the values in the file.
         return points if len(points) <= MOST_POINTS else []
 
     def _kept(self, wanted: Sequence[_Wanted]) -> list[Candidate]:
-        """What was measured, and then what suits most sizes; in the order in which they are first wanted."""
+        """The measured candidates, then those that suit the most sizes; in order of first use."""
         count = Counter(one.candidate for one in wanted)
         measured = {one.candidate for one in wanted if one.origin == "table"}
-        # `sorted` is stable and `Counter` keeps the order of insertion, so that two builds keep the same tiles.
+        # `sorted` is stable and `Counter` preserves insertion order, so that two builds keep the same tiles.
         kept = sorted(count, key=lambda one: (one not in measured, -count[one]))[: self._request.tiles]
-        # Numbered by first use and not by rank, so that one more measurement renames no file of the bundle.
+        # Numbered by first use, not by rank, so that another measurement does not rename the files of the bundle.
         return [candidate for candidate in count if candidate in kept]
 
     def _variant(self, candidate: Candidate | None, number: int) -> Variant:
@@ -198,7 +198,7 @@ class _Former:
 
 
 def _among(kept: Sequence[Candidate], wanted: _Wanted) -> _Wanted:
-    """The best of those that are kept."""
+    """The best of the candidates that are kept."""
     if wanted.candidate in kept:
         return wanted
     candidate = next((one.candidate for one in wanted.ranked if one.candidate in kept), kept[0])

@@ -1,4 +1,4 @@
-"""The C side of a bundle: a header with a typed function for each kernel, its implementation, and what CMake needs."""
+"""The C side of a bundle: a header with a typed function for each kernel, its implementation, and a CMake file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ _TAKEN_TEXT = """
     bundle stream error arrays integers scalars NULL linux unix main
 """
 _TAKEN = frozenset(_TAKEN_TEXT.split())
-# Scalars that C has no type for are passed as their bits.
+# Scalars without a C type are passed as their bits.
 _C_TYPES = {
     "bool": "unsigned char", "i8": "int8_t", "u8": "uint8_t", "i16": "int16_t", "u16": "uint16_t", "i32": "int32_t", "u32": "uint32_t",
     "i64": "int64_t", "u64": "uint64_t", "f32": "float", "f64": "double", "tf32": "float",
@@ -31,7 +31,7 @@ _C_TYPES = {
 
 
 def identifier(text: str) -> str:
-    """A name in C and C++, from any."""
+    """Converts any name to a C and C++ identifier."""
     plain = re.sub(r"\W", "_", text, flags=re.ASCII) or "_"
     plain = f"_{plain}" if plain[0].isdigit() else plain
     return f"{plain}_" if plain.rstrip("_") in _TAKEN else plain
@@ -94,7 +94,7 @@ def _array_type(argument: TensorArgument) -> str:
 
 
 def _array_definition(argument: TensorArgument) -> list[str]:
-    """A type for each element type and rank, so that the compiler tells them apart."""
+    """One type per element type and rank, so that the compiler distinguishes them."""
     name, rank, dtype = _array_type(argument), len(argument.shape), DTYPES[argument.dtype]
     guard, most = name.upper(), max(rank, 1)
     sizes = "".join(f", int64_t size{axis}" for axis in range(rank))
@@ -225,7 +225,7 @@ def _definition(manifest: Manifest, kernel: Kernel, number: int) -> list[str]:
 
 
 def _whole(value: str, dtype: DType) -> str:
-    """What expressions see of a scalar: 64 bits with a sign, and beyond them what is larger than anything a launch allows."""
+    """The value of a scalar in launch expressions: a signed 64-bit integer, saturated at a number that no launch allows."""
     if dtype.is_float:
         return "0"
     return f"{value} > (uint64_t)INT64_MAX ? INT64_MAX : (int64_t){value}" if dtype.name == "u64" else f"(int64_t){value}"

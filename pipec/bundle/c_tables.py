@@ -1,4 +1,4 @@
-"""A bundle's tables in C: what pipec_launch_impl.h launches from. Each row repeats what the interface of the form says."""
+"""A bundle's tables in C, from which pipec_launch_impl.h launches. Each row restates the interface of a form."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import formula_of
 
-_IN_A_LINE = 24  # bytes of machine code
-_CODE = "PIPEC_CODE"  # what an array of it is declared with
+_IN_A_LINE = 24  # bytes of machine code per line
+_CODE = "PIPEC_CODE"  # the declaration specifier of code arrays
 _MOST_RANK = 5  # of tensor maps and of arrays (CUDA driver API, cuTensorMapEncodeTiled)
 
 
@@ -39,18 +39,18 @@ def scalars_of(interface: KernelInterface) -> list[ScalarArgument]:
 
 
 def integers_of(interface: KernelInterface) -> list[ScalarArgument]:
-    """Scalars that expressions may name."""
+    """Scalars that may occur in expressions."""
     return [scalar for scalar in scalars_of(interface) if not DTYPES[scalar.dtype].is_float]
 
 
 def names_of(interface: KernelInterface) -> list[str]:
-    """What expressions may name: scalars, dimensions, and behind them what the C code adds."""
+    """Names that may occur in expressions: scalars, dimensions, and those that the C code adds."""
     given = [*(scalar.name for scalar in integers_of(interface)), *dimensions_of(interface)]
     return [*given, MULTIPROCESSORS, *GRID]
 
 
 def limits(manifest: Manifest) -> Iterator[str]:
-    """The numbers that the C code shares with the Python runtime, and the sizes of its arrays."""
+    """The constants that the C code shares with the Python runtime, and the sizes of its arrays."""
     interfaces = [variant.interface for kernel in manifest.kernels for form in kernel.forms for variant in form.variants]
     maps = (sum(isinstance(one, TensorMapParameter) for one in interface.parameters) for interface in interfaces)
     grid = ", ".join(f"INT64_C({most})" for most in parameters.MAXIMUM_GRID)
@@ -80,7 +80,7 @@ def limits(manifest: Manifest) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """A string literal: what a compiler might read as something else is escaped."""
+    """A string literal; characters that a compiler might interpret differently are escaped."""
     plain = (
         letter if " " <= letter <= "~" and letter not in '"\\?' else "".join(f"\\{byte:03o}" for byte in letter.encode())
         for letter in text
@@ -90,15 +90,15 @@ def quoted(text: str) -> str:
 
 @dataclass
 class Tables:
-    """The definitions of one bundle, in an order in which each stands before its use."""
+    """The definitions of one bundle, each before its first use."""
 
     codes: Mapping[str, bytes]
     lines: list[str] = field(default_factory=list)
     _count: int = 0
-    _written: dict[str, str] = field(default_factory=dict)  # what is defined -> under which name
+    _written: dict[str, str] = field(default_factory=dict)  # definition -> its name
 
     def _define(self, kind: str, stem: str, rows: Sequence[str]) -> str:
-        """An array; one that says the same as an earlier one is that one."""
+        """Defines an array, or reuses an earlier one with the same contents."""
         body = ",\n    ".join(rows)
         key = f"{kind} {body}"
         if key not in self._written:
@@ -190,7 +190,7 @@ class Tables:
 
 
 def _constant(value: int) -> str:
-    return "INT64_MIN" if value == -(2**63) else f"INT64_C({value})"  # a minus before a constant that does not fit
+    return "INT64_MIN" if value == -(2**63) else f"INT64_C({value})"  # the literal without its minus would not fit
 
 
 def _map_row(parameter: TensorMapParameter) -> str:

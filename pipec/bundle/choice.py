@@ -1,4 +1,4 @@
-"""Which form of a kernel suits given sizes: the row that is nearest. The generated C code counts in the same way (`pipec_choose`)."""
+"""Selects the form of a kernel for given sizes: the nearest row. The generated C code computes the same (`pipec_choose`)."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from pipec.bundle.manifest import Choice
 
 
 def nearest(choices: Sequence[Choice], sizes: Sequence[int]) -> int:
-    """The variant of the nearest row, the first of several; 0 without rows. Exactly these sizes are nearer than others of their bucket."""
+    """The variant of the nearest row, the first on a tie; 0 without rows. An exact match is nearer than others in its bucket."""
     best = min(choices, key=lambda choice: _distance(choice.sizes, sizes), default=None)
     return 0 if best is None else best.variant
 
@@ -16,7 +16,7 @@ def _distance(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _bucket(size: int) -> int:
-    """The number of a size's bucket: of each power of two up to 16, then of four to a doubling (as pipec.tune.table.bucket has them)."""
+    """The number of a size's bucket: one per power of two up to 16, then four per doubling (as in pipec.tune.table.bucket)."""
     if size <= 1:
         return size
     bits = (size - 1).bit_length()

@@ -1,6 +1,6 @@
-"""A bundle in Python: its kernels are called as compiled ones are, without the compiler.
+"""A bundle in Python: its kernels are called like compiled ones, without the compiler.
 
-The form is chosen by the device and by the sizes of the arguments; everything else is the runtime's (pipec.runtime.launcher).
+The form is chosen by the device and the sizes of the arguments; everything else is done by the runtime (pipec.runtime.launcher).
 """
 
 import hashlib
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pipec.runtime.launcher import Launcher, LaunchOptions
     from pipec.runtime.result import LaunchResult
 
-_MOST_SHAPES = 4096  # remembered; more are forgotten all at once
+_MOST_SHAPES = 4096  # size of the memo, which is cleared when full
 
 
 def load(folder: str | Path) -> "Bundle":
-    """The bundle that `pipec build` wrote there. Raises BundleError."""
+    """Loads a bundle written by `pipec build`. Raises BundleError."""
     path = Path(folder)
     return Bundle(path, from_text(_file(path, NAME).decode(errors="replace")))
 
@@ -71,7 +71,7 @@ class BundledKernel:
 
     @property
     def interface(self) -> KernelInterface:
-        """Of the first form; all have the same arguments."""
+        """That of the first form; all have the same arguments."""
         return self._kernel.interface
 
     def __call__(
@@ -83,17 +83,17 @@ class BundledKernel:
         options: "LaunchOptions | None" = None,
         **by_name: Any,
     ) -> "LaunchResult":
-        """As `pipec.CompiledKernel`, but for `debug`. Raises pipec.runtime's errors, and BundleError when the code is damaged."""
+        """As `pipec.CompiledKernel`, except for `debug`. Raises the runtime's errors, and BundleError if the code is damaged."""
         given: Any = self._in_order(arguments, by_name) if by_name else arguments
         return self.launcher(given, device)(given, device=device, stream=stream, options=options)
 
     def variant(self, *arguments: Any, device: str = "auto") -> Variant:
-        """The form that a call with these arguments takes: its interface, the values of its tuned parameters."""
+        """The variant that a call with these arguments uses: its interface, the values of its tuned parameters."""
         form, number = self._chosen(device, self._shapes(arguments), _place(arguments))
         return form.variants[number]
 
     def launcher(self, arguments: tuple[Any, ...], device: str = "auto") -> "Launcher":
-        """What launches the form that suits these arguments on their device."""
+        """The launcher of the variant for these arguments on their device."""
         key = device, self._shapes(arguments), _place(arguments)
         found = self._by_call.get(key)
         if found is None:
@@ -115,11 +115,11 @@ class BundledKernel:
                 problem = "it was passed in order and by name" if name in given else "there is no such parameter"
                 raise ArgumentError(self._kernel.name, name, f"{problem}; the kernel takes {', '.join(self._names)}")
         given |= by_name
-        # With one missing the launcher says which.
+        # If one is missing, the launcher reports which.
         return tuple(given[name] for name in self._names if name in given) if len(arguments) <= len(self._names) else arguments
 
     def _shapes(self, arguments: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
-        """Of the tensors; empty for what has none, which the launcher will refuse."""
+        """The shapes of the tensors; empty for an argument without one, which the launcher rejects."""
         declared = self._kernel.interface.arguments
         try:
             return tuple(
@@ -131,7 +131,7 @@ class BundledKernel:
             return ()
 
     def _sizes(self, interface: KernelInterface, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-        """Of the dimensions, the first mention of each; 0 for what is not told."""
+        """The sizes of the dimensions, from the first mention of each; 0 if unknown."""
         from pipec.runtime.arguments.tensors import element_shape, tensors
 
         found: dict[str, int] = {}
@@ -142,7 +142,7 @@ class BundledKernel:
         return tuple(found.get(name, 0) for name in dimensions_of(interface))
 
     def _form(self, device: str, place: str) -> Form:
-        """For the device of the arguments, the one asked for, or the first that a form fits; else the first form, for the simulator."""
+        """For the device of the arguments, the requested one, or the first that a form fits; else the first form, for the simulator."""
         from pipec.runtime.gpu import cuda_driver
 
         forms = self._kernel.forms
@@ -155,7 +155,7 @@ class BundledKernel:
             else:
                 candidates = cuda_driver.devices()
         except DeviceError:
-            return forms[0]  # the launcher says so where a device is needed
+            return forms[0]  # the launcher reports if a device is required
         return next((form for one in candidates for form in forms if one.runs(form.arch)), forms[0])
 
     def _launcher(self, form: Form, number: int) -> "Launcher":
@@ -177,7 +177,7 @@ class BundledKernel:
 
 
 def _place(arguments: tuple[Any, ...]) -> str:
-    """Where the arrays are: "cuda:N", or "cpu" also for what the launcher will refuse."""
+    """The device of the arrays: "cuda:N", or "cpu", also for arguments that the launcher rejects."""
     for argument in arguments:
         if is_torch(type(argument)):
             index = argument.get_device()

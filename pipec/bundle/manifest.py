@@ -1,5 +1,5 @@
-"""What a bundle holds, as data and as JSON (`manifest.json`): for each kernel and target its forms, each with the interface that the
-compiler wrote (pipec.interface) and its code, and the sizes that each form suits."""
+"""The contents of a bundle, as data and as JSON (`manifest.json`): for each kernel and target its variants, each with its interface
+(pipec.interface) and code, and the sizes that each variant suits."""
 
 import json
 from collections.abc import Mapping
@@ -12,18 +12,18 @@ from pipec.record import record
 NAME = "manifest.json"
 _FORMAT = "pipec bundle"
 _VERSION = 1
-# Who chose a variant: a recorded measurement, or the model of time.
+# The origin of a choice: a recorded measurement, or the time model.
 Origin = Literal["table", "model"]
-MOST_BYTES = 64 << 20  # of a file that is read
+MOST_BYTES = 64 << 20  # limit for files that are read
 
 
 class BundleError(ValueError):
-    """The folder is no bundle, or a damaged one; the text says what is wrong."""
+    """The folder is not a bundle, or a damaged one; the text states the problem."""
 
 
 @record
 class Variant:
-    """One form of a kernel. `values`: of its tuned parameters, as text; `cubin` and `ptx` are names of files of the bundle."""
+    """One variant of a kernel. `values`: its tuned parameters, as text; `cubin` and `ptx` are file names in the bundle."""
 
     values: tuple[tuple[str, str], ...]
     interface: KernelInterface
@@ -33,7 +33,7 @@ class Variant:
 
 @record
 class Choice:
-    """For these sizes, in the order of the kernel's dimensions, that variant."""
+    """The variant for these sizes, which are in the order of the kernel's dimensions."""
 
     sizes: tuple[int, ...]
     variant: int
@@ -63,7 +63,7 @@ class Kernel:
 
 @record
 class Manifest:
-    """`files`: the SHA-256 of each, by name; `constants`: what `-D` set."""
+    """`files`: the SHA-256 of each, by name; `constants`: those set by `-D`."""
 
     name: str
     compiler: str
@@ -74,7 +74,7 @@ class Manifest:
 
 
 def dimensions_of(interface: KernelInterface) -> tuple[str, ...]:
-    """Those that a launch binds, in the order of their first mention."""
+    """The dimensions bound by a launch, in order of first mention."""
     tensors = (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
     return tuple(dict.fromkeys(extent for tensor in tensors for extent in tensor.shape if isinstance(extent, str)))
 
@@ -117,7 +117,7 @@ def _kernel_row(kernel: Kernel) -> dict[str, Any]:
 
 
 def from_text(text: str) -> Manifest:
-    """The inverse of `to_text`. Raises BundleError for text that is something else."""
+    """The inverse of `to_text`. Raises BundleError for any other text."""
     try:
         row = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -159,7 +159,7 @@ def _read_form(row: Mapping[str, Any]) -> Form:
 
 
 def _check(manifest: Manifest) -> None:
-    """What a reader relies on. Raises ValueError."""
+    """Checks what readers rely on. Raises ValueError."""
     for name, digest in manifest.files.items():
         if Path(name).name != name or not isinstance(digest, str):
             raise ValueError(f"{name!r} is no name of a file in the bundle")

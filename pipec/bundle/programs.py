@@ -1,11 +1,11 @@
-"""Launch expressions and conditions as the C code evaluates them: numbers and operators in one array, the operator first."""
+"""Launch expressions and conditions as the C code evaluates them: numbers and operators in one array, in prefix order."""
 
 from collections.abc import Iterator, Mapping
 
 from pipec.interface import HOST_FUNCTIONS, HOST_OPERATORS, LaunchExpression
 from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Product, Symbol
 
-# Words of a program: the name of an operator (in pipec_launch_impl.h, behind PIPEC_), or a number.
+# Words of a program: the name of an operator (in pipec_launch_impl.h, with prefix PIPEC_), or a number.
 Word = str | int
 
 _OPERATORS = {
@@ -18,14 +18,14 @@ _WIDEST = 2**63 - 1
 
 
 def of_expression(expression: LaunchExpression, names: Mapping[str, int]) -> Iterator[Word]:
-    """`names`: the number of each name in the array that the program gets its values from."""
+    """`names`: the index of each name in the array of values that the program reads."""
     if isinstance(expression, int):
         yield from _of_number(expression)
     elif isinstance(expression, str):
         yield from ("NAME", names[expression])
     else:
         operator, first, *others = expression
-        # Operators take two operands in C: min(a, b, c) is min(min(a, b), c).
+        # Operators are binary in C: min(a, b, c) is min(min(a, b), c).
         yield from [_OPERATORS[operator]] * len(others)
         yield from of_expression(first, names)
         for other in others:
@@ -33,7 +33,7 @@ def of_expression(expression: LaunchExpression, names: Mapping[str, int]) -> Ite
 
 
 def _of_number(value: int) -> Iterator[Word]:
-    """A number that 64 bits do not hold has no value in C, so that the launch is refused: a product that overflows."""
+    """A number beyond 64 bits has no value in C; it is encoded as a product that overflows, so that the launch is refused."""
     if -_WIDEST - 1 <= value <= _WIDEST:
         yield from ("NUMBER", value)
     else:

@@ -1,1 +1,1 @@
-"""The command line: its options, what it prints, and what each command does."""
+"""The command line: its options, output, and commands."""

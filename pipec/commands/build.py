@@ -13,7 +13,7 @@ _LARGEST = 2**31 - 1
 
 
 def build_bundle(options: argparse.Namespace) -> int:
-    """Raises Failure; what is written before a file that cannot be written stays, and without a manifest is no bundle."""
+    """Raises Failure. If a file cannot be written, the ones before it stay; without a manifest they are not a bundle."""
     source = read_input(options.file)
     request = Request(
         dict(options.constants),
@@ -46,7 +46,7 @@ def build_bundle(options: argparse.Namespace) -> int:
 
 
 def _sizes(name: str, text: str) -> Sizes:
-    """Of `--shape M=16,64`, each once."""
+    """The sizes of `--shape M=16,64`, without duplicates."""
     words = text.split(",")
     if not all(word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS and 0 < int(word) <= _LARGEST for word in words):
         raise Failure(BadSizes(name=name, value=text[:40]))

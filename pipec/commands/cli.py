@@ -1,4 +1,4 @@
-"""The command line: its commands by name. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
+"""The command line: its commands by name. Exit status 0: success, 1: diagnostics on stderr, 2: usage error."""
 
 import argparse
 import os
@@ -18,11 +18,11 @@ from pipec.diag.catalogue.commands import verification as verification_messages
 from pipec.diag.message import Diagnostic, Failure
 from pipec.record import fields_of
 
-# `pipec verify` must not need the compiler: what compiles is imported by the commands that do.
+# `pipec verify` must not depend on the compiler: the commands that compile import it themselves.
 if TYPE_CHECKING:
     from pipec.driver import Compilation
 
-# What `--emit` writes, and the stage after which it exists.
+# What `--emit` writes, and the stage that produces it.
 _EMITTED = {"ast": "parse", "kir": "build", "llvm": "prove", "ptx": "prove", "cubin": "prove"}
 
 
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_diagnostics([TooComplex(at=None).diagnostic()], options.message_format)
         return 1
     except BrokenPipeError:
-        # The reader of our output has gone (`pipec ... | head`): nothing is left to say.
+        # The reader of our output is gone (`pipec ... | head`).
         _silence()
         return 1
     except KeyboardInterrupt:
@@ -80,14 +80,14 @@ def _run_command(options: argparse.Namespace) -> int:
             sys.stdout.flush()
     except BrokenPipeError:
         raise
-    except OSError as error:  # files report their own troubles; what is left is printing
+    except OSError as error:  # file errors are reported elsewhere; this one is from printing
         _silence()
         raise cannot_write("standard output", error) from None
     return status
 
 
 def _silence() -> None:
-    """Nothing more goes to standard output, also not when the process ends."""
+    """Discards further output, including what is flushed at exit."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -130,7 +130,7 @@ def _compile(options: argparse.Namespace) -> int:
     data = _emitted(state, options.emit)
     write_output(options.output, data)
     _write_certificates(options, state)
-    if options.output not in (None, "-"):  # standard output holds what was asked for, and nothing else
+    if options.output not in (None, "-"):  # standard output has only the requested result
         kernels = [kernel.name.name for kernel in state.file.kernels] if state.file else []
         options.printer.row("output", file=options.output, form=options.emit, arch=state.arch, kernels=kernels)
     return 0
@@ -282,7 +282,7 @@ def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
     from pipec.diag.render import render_json, render_text
 
     text = render_json(diagnostics) if form == "json" else render_text(diagnostics)
-    # A file name need not be text.
+    # A file name need not be valid text.
     print(text.encode(errors="backslashreplace").decode(), end="", file=sys.stderr)
     if form == "text":
         count = len(diagnostics)

@@ -1,8 +1,8 @@
-"""Processor time and memory of a command, held to the last two rows of `pipec.budgets`: for whatever the other budgets miss.
+"""Limits processor time and memory of a command to the last two rows of `pipec.budgets`, for whatever the other budgets miss.
 
-A thread looks at both twenty times a second. When one has ended it signals the main thread, where the handler raises BudgetEnded; code
-that is not Python (LLVM, nvJitLink, NumPy) may never come back to it, and then the thread prints the diagnostic itself and ends the
-process. Programs that are run (ptxas) are killed by whoever waits for them as the exception passes.
+A thread checks both twenty times a second. If one is exceeded it signals the main thread, where the handler raises BudgetEnded. Native
+code (LLVM, nvJitLink, NumPy) may not return to the interpreter; then the thread prints the diagnostic itself and terminates the process.
+Subprocesses (ptxas) are killed by their caller as the exception propagates.
 """
 
 import os
@@ -18,15 +18,15 @@ from pipec.budgets import BUDGETS, Budget, BudgetEnded
 from pipec.record import replace
 
 _INTERVAL = 0.05  # seconds
-_GRACE = 2.0  # seconds for the main thread to end by itself
-_MOST_OVER = 1.25  # of the memory: then there is no time to be polite
+_GRACE = 2.0  # seconds for the main thread to stop by itself
+_MOST_OVER = 1.25  # factor on the memory limit: beyond it, terminate at once
 
 
 class Guard:
-    """A context in which a command runs. Off in a thread that is not the main one, since signals reach that one only, and on systems
-    other than Linux, which do not tell a process its size in /proc.
+    """A context in which a command runs. Inactive outside the main thread, the only one that receives signals, and on systems without
+    /proc, that is, other than Linux.
 
-    `refuse` prints the diagnostic where the main thread cannot. Times and sizes count from the start, for a process that runs several
+    `refuse` prints the diagnostic if the main thread cannot. Times and sizes are relative to the start, for a process that runs several
     commands.
     """
 
@@ -41,7 +41,7 @@ class Guard:
 
     def __enter__(self) -> Self:
         if sys.platform == "linux" and threading.current_thread() is threading.main_thread() and _resident() is not None:
-            # SIGXCPU means just this; SIGINT would look as if the user had stopped the command.
+            # SIGXCPU is meant for this; SIGINT would look as if the user had interrupted the command.
             self._before = signal.signal(signal.SIGXCPU, self._raise)
             self._thread = threading.Thread(target=self._watch, args=(_seconds(), _resident() or 0), daemon=True)
             self._thread.start()
@@ -51,18 +51,18 @@ class Guard:
         self.lift()
 
     def lift(self) -> None:
-        """From here on the command may take what it likes: it waits for a GPU, whose driver reserves memory and spins."""
+        """Removes the limits: the command waits for a GPU, whose driver reserves memory and spins."""
         if self._thread is None:
             return
         self._over.set()
-        # Joined, so that no signal can come after the handler is gone.
+        # Joined, so that no signal can arrive after the handler is removed.
         self._thread.join()
         self._thread = None
         if sys.platform == "linux":
             signal.signal(signal.SIGXCPU, self._before)  # type: ignore[arg-type]
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
-        # Without a word from the thread it is a limit of the system (`ulimit -t`) that ends.
+        # If the thread has not set an error, it is a system limit (`ulimit -t`).
         raise self._ended or BudgetEnded(self._time)
 
     def _watch(self, seconds: float, resident: int) -> None:
@@ -75,14 +75,14 @@ class Guard:
             if over is None:
                 continue
             self._ended = self._ended or BudgetEnded(over)
-            # Once: a second signal could arrive while the handler of the first is being left, and raise inside the report.
+            # Only once: a second signal could arrive while the first handler returns, and raise inside the report.
             if not told:
                 told = time.monotonic()
                 if sys.platform == "linux":
                     signal.pthread_kill(main, signal.SIGXCPU)
             elif time.monotonic() - told > _GRACE or taken > _MOST_OVER * self._memory.limit:
                 self._refuse(self._ended)
-                # No clean-up: the main thread is inside foreign code, and finalisers could wait for it for ever.
+                # No clean-up: the main thread is in native code, and finalisers could block for ever.
                 os._exit(1)
 
 
@@ -91,13 +91,13 @@ def _row(name: str, limit: int | None) -> Budget:
 
 
 def _seconds() -> float:
-    """Processor time of this process and of those that it has waited for."""
+    """Processor time of this process and of the children it has waited for."""
     children = os.times()
     return time.process_time() + children.children_user + children.children_system
 
 
 def _resident() -> int | None:
-    """Bytes of memory that the process has; None where the system does not tell."""
+    """Resident memory of the process in bytes; None if the system does not report it."""
     if sys.platform != "linux":
         return None
     try:

@@ -1,4 +1,4 @@
-"""`library:gemm` in place of a file: the kernels of pipec.library as one, chosen among by the sizes that are given."""
+"""`library:gemm` in place of a file: the kernels of pipec.library as one, chosen by the given sizes."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ _SETTING = "dtype"
 
 
 def kernel_of_library(options: argparse.Namespace) -> CompiledKernel:
-    """The one that FILE names, for `--arch`, or the target of `--device`. Raises Failure for what there is not."""
+    """The kernel named by FILE, for `--arch` or the target of `--device`. Raises Failure for unknown names."""
     name = options.file
     _check("FILE", " or ".join(_KERNELS), name, name in _KERNELS)
     _check("--kernel", f"left out with {name}", options.kernel or "", options.kernel is None)
@@ -41,7 +41,7 @@ def _check(parameter: str, expected: str, found: str, right: bool) -> None:
 
 
 def predict_chosen(options: argparse.Namespace) -> int:
-    """Of the kernel and tile that the model chooses for the sizes, and of those that run behind it. Raises Failure."""
+    """The prediction for the kernel and tile that the model chooses for the sizes, and for those that run after it. Raises Failure."""
     kernel = kernel_of_library(options)
     assert kernel.tuned is not None and isinstance(kernel.tuned.choices, Several)
     sizes = sizes_of(kernel.interface, dict(options.shapes))

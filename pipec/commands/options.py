@@ -1,4 +1,4 @@
-"""The command line's options: what each may be, so that the commands get values and never text."""
+"""The command line's options with their value types, so that commands get values and never text."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -10,12 +10,12 @@ from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
 
 Command = Callable[[argparse.Namespace], int]
 
-# Those that say how a kernel of another compiler is called, by the name of their value.
+# Options for calling a kernel of another compiler, by the name of their value.
 CALL_OPTIONS = {"arguments": "arg", **{name: name for name in ("save", "grid", "block", "cluster", "shared", "cooperative")}}
-# What `--watchdog` alone means. (An option whose value may be left out would take the file for it.)
+# The meaning of plain `--watchdog`. (argparse would take the file as an optional value.)
 WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
-LIBRARY = "library:"  # how a FILE begins that is a kernel of pipec.library
+LIBRARY = "library:"  # prefix of a FILE that is a kernel of pipec.library
 TIMINGS = ("order", "late", "random", "explore")
 # As pipec.sim has them:
 CHECKS = (
@@ -23,13 +23,13 @@ CHECKS = (
     "commit", "exit", "split", "layout", "linear", "steps", "lanes", "grid", "stale", "peer", "scope",
 )  # fmt: skip
 SEVERITIES = ("error", "warn", "off")
-MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
+MOST_DIGITS = 18  # of an integer; all of them fit 64 bits
 _FASTEST = 10  # GHz
 _LONGEST_NAME = 100
 
 
 def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """`commands`: what runs, by name; "" when none was given."""
+    """`commands`: the functions to run, by name; "" if none was given."""
     parser = argparse.ArgumentParser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
     parser.add_argument(
         "--version", action="store_const", dest="command", const=commands["version"], help="print versions and exit"
@@ -144,7 +144,7 @@ def _shared() -> argparse.ArgumentParser:
 
 
 def _source(targets: bool = False) -> argparse.ArgumentParser:
-    """`targets`: for several targets, else for one."""
+    """`targets`: accepts several targets."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("file", metavar="FILE", help="a .pipe source; `-`: standard input")
     default = f"(default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
@@ -224,7 +224,7 @@ def _add_bundle(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_launch(parser: argparse.ArgumentParser) -> None:
-    """How a kernel is called that does not say it itself."""
+    """Options for calling a kernel without call information."""
     group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
     group.add_argument("--launch", metavar="JSON", help="a file that says all of it, in place of the options that follow")
     group.add_argument(
@@ -285,7 +285,7 @@ def _add_simulation(parser: argparse.ArgumentParser, *, timeline: bool = True) -
 
 
 class _Once(argparse.Action):
-    """Collects NAME=VALUE; a name with two different values is a mistake that taking the last one would hide."""
+    """Collects NAME=VALUE; a name with two different values is an error that taking the last one would hide."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -299,7 +299,7 @@ class _Once(argparse.Action):
 
 
 def _short(text: str) -> str:
-    """For messages: what was given, not all of it where it is long."""
+    """The given text, truncated for messages."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -331,7 +331,7 @@ def _seconds(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    """ASCII digits only: int() would read those of any script, and underscores."""
+    """ASCII digits only: int() also accepts those of other scripts, and underscores."""
     if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
         raise argparse.ArgumentTypeError(f"{_short(text)} is not a whole number of at most {MOST_DIGITS} digits, 0 or more")
     return int(text)
@@ -358,7 +358,7 @@ def _extents(text: str) -> tuple[int, ...]:
     return tuple(_positive(part) for part in parts)
 
 
-# What a command does, the options that it shares with others, and its own; in the order of `pipec --help`.
+# The description of a command, the options that it shares with others, and its own; in the order of `pipec --help`.
 _COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...], Callable[[argparse.ArgumentParser], None]]] = {
     "compile": ("source to PTX (or another form)", (_source, _watched), _add_compile),
     "check": ("all checks, no output file; prints what was proved", (_source,), _add_certificate),

@@ -1,4 +1,4 @@
-"""`pipec predict`: how long a kernel takes for given sizes, and why; on a GPU that need not be here."""
+"""`pipec predict`: how long a kernel takes for given sizes, and why; no GPU is needed."""
 
 import argparse
 import json
@@ -85,11 +85,11 @@ def _device_of(text: str, name: str | None) -> Device:
     return fitting
 
 
-_BLOCKS = "blocks"  # the size that says how many a launch has
+_BLOCKS = "blocks"  # the size that gives the number of blocks of a launch
 
 
 def _given(network: Network, shapes: Mapping[str, str]) -> tuple[dict[str, int], tuple[int, int, int] | None]:
-    """Values of what decides how often loops run, and the number of blocks along each axis. Raises Unclear."""
+    """The values that determine trip counts, and the number of blocks along each axis. Raises Unclear."""
     names = names_of(network)
     given: dict[str, int] = {}
     blocks: tuple[int, int, int] | None = None
@@ -170,7 +170,7 @@ def _ptx_as_text(one: PtxPrediction) -> str:
 
 
 def as_data(state: Compilation, one: Prediction, others: tuple[Variation, ...]) -> dict[str, object]:
-    """What `--format json` prints of a kernel. Times in seconds, shares as parts of one."""
+    """The fields of a kernel for `--format json`. Times in seconds, shares as fractions."""
     return {
         "name": one.kernel,
         "device": one.device.name,
@@ -224,7 +224,7 @@ def as_data(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
 
 
 def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) -> str:
-    """A few lines for people."""
+    """A few lines of text."""
     sizes = " ".join(f"{name}={size}" for name, size in one.sizes.items())
     rate = (
         f", {one.flops / one.seconds / 1e12:,.0f} TFLOP/s, {one.tensor_share:.0%} of what the tensor cores can"
@@ -255,7 +255,7 @@ def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
 
 
 def _helping(others: tuple[Variation, ...]) -> list[str]:
-    """What was followed and came true, and what of the rest promises more, which the checks have not seen."""
+    """Changes whose gain was confirmed, and those that promise more but have not been checked."""
     sure = [one for one in others if one.followed and one.gain >= WORTH]
     most = max((one.gain for one in sure), default=WORTH)
     maybe = [one for one in others if not one.followed and one.gain > most]
@@ -267,4 +267,4 @@ def _helping(others: tuple[Variation, ...]) -> list[str]:
 
 
 _TOLD = 3
-_SMALL = 0.01  # shares below it are not told
+_SMALL = 0.01  # smaller shares are not shown

@@ -1,4 +1,4 @@
-"""What a command prints when it succeeds: lines for people, or one JSON object per line for machines (`--message-format json`)."""
+"""Success output of a command: text lines, or one JSON object per line (`--message-format json`)."""
 
 import json
 import math
@@ -11,7 +11,7 @@ Form = Literal["text", "json"]
 
 
 class Printer:
-    """Each thing that a command has to say is said twice, as text and as a row; the form decides which is printed."""
+    """Commands emit everything twice, as text and as a row; the format decides which is printed."""
 
     def __init__(self, form: Form) -> None:
         self.json = form == "json"
@@ -21,13 +21,13 @@ class Printer:
             print(line)
 
     def row(self, kind: str, **fields: object) -> None:
-        """`kind` says what the object is about. Numbers that JSON has not (infinity, NaN) are written as text."""
+        """`kind` is the type of the object. Numbers unknown to JSON (infinity, NaN) are written as text."""
         if self.json:
             print(json.dumps({"kind": kind, **{name: _plain(value) for name, value in fields.items()}}, ensure_ascii=True))
 
 
 def _plain(value: Any) -> Any:
-    """Built of what JSON knows."""
+    """Converts a value to JSON types."""
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):

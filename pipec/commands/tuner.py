@@ -1,4 +1,4 @@
-"""`pipec tune`: the candidates of a kernel measured, or ranked by the model, with what speaks against the others."""
+"""`pipec tune`: the candidates of a kernel measured, or ranked by the model, with the reasons against the others."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from pipec.tune.store import read_table
 from pipec.tune.table import merged, rendered
 
 _SHOWN = 8  # candidates that are listed
-_CHECKED = 64  # candidates of which it is told what the checks have against them
+_CHECKED = 64  # candidates for which the objections of the checks are listed
 
 
 def tune(given: Sequence[CompiledKernel], options: argparse.Namespace) -> int:
-    """Every kernel that has candidates. Raises Failure."""
+    """Tunes every kernel that has candidates. Raises Failure."""
     kernels = [kernel for kernel in given if kernel.tuned is not None]
     if not kernels:
         raise Failure(messages.NoTuning(kernel=", ".join(kernel.name for kernel in given)))
@@ -39,7 +39,7 @@ def tune(given: Sequence[CompiledKernel], options: argparse.Namespace) -> int:
 
 
 def _cannot_measure(arch: str) -> str | None:
-    """Why nothing can be measured here; None where it can."""
+    """Why nothing can be measured here; None if it can."""
     if gpu_for(arch, (), "cuda") is None:
         return f"no GPU here runs code for {arch}"
     try:
@@ -53,7 +53,7 @@ def _ranked(kernel: CompiledKernel, choices: Offer, sizes: Mapping[str, int], op
     printer = options.printer
     ranked = choices.ranked(sizes)
     chosen = choices.choose(sizes)
-    # Of many candidates only the best are checked, which are those that are shown.
+    # Of many candidates only the best are checked, which are the ones shown.
     looked_at = choices.candidates if len(choices.candidates) <= _CHECKED else [one.candidate for one in ranked[: 2 * _SHOWN]]
     refused = [(one, reasons) for one in looked_at if (reasons := choices.refusal(one))]
     gone = {one for one, _ in refused}
@@ -92,7 +92,7 @@ def _measured(kernel: CompiledKernel, sizes: Mapping[str, int], options: argpars
 
 
 def tell(kernel: CompiledKernel, outcome: Outcome, printer: Any) -> None:
-    """What was measured, as `pipec tune` prints it."""
+    """Prints measurements as `pipec tune` does."""
     every = len(outcome.ranking) + len(outcome.dropped)
     _head(kernel, outcome.sizes, printer, f"measured on {outcome.device}", every, len(outcome.dropped))
     for candidate, seconds in outcome.ranking[:_SHOWN]:
@@ -114,6 +114,6 @@ def tell(kernel: CompiledKernel, outcome: Outcome, printer: Any) -> None:
 
 def _head(kernel: CompiledKernel, sizes: Mapping[str, int], printer: Any, how: str, every: int, dropped: int) -> None:
     shown = " ".join(f"{name}={size}" for name, size in sizes.items())
-    # That of a choice among several is its own, and not its first kernel's.
+    # The label of a choice among several is its own, not that of its first kernel.
     name = kernel.name if kernel.tuned is None else kernel.tuned.label.partition("[")[0]
     printer.text(f"{name} for {shown}: {every} candidates, {dropped} dropped; {how}")

@@ -1,5 +1,5 @@
-"""`pipec verify`: certificates against a PTX file. Of the rest of pipec this uses messages, files and printing only, so that what it says
-does not rest on the compiler or on the search for proofs; a test holds it to that."""
+"""`pipec verify`: certificates against a PTX file. Of the rest of pipec it uses only messages, files and printing, so that its verdict
+does not depend on the compiler or the proof search; a test enforces this."""
 
 import argparse
 
@@ -17,7 +17,7 @@ from pipec.verify.reader.text.statements import entries_of
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Prints what holds of each kernel. Raises Failure with what does not."""
+    """Prints what holds for each kernel. Raises Failure with what does not."""
     source, document = read_input(options.file), _document(options.certificate)
     found = digest_of(source.text)
     if found != document.digest:

@@ -1,8 +1,9 @@
 """PTX to cubin: ptxas as a program, or nvJitLink inside this process; their errors become diagnostics.
 
 Neither needs a GPU or a driver. ptxas comes from PATH or PyPI's nvidia-cuda-nvcc, nvJitLink from PyPI's nvidia-nvjitlink (through
-cuda.bindings). Both print the same log, so one parser reads errors and statistics of either. ptxas comes first: it sees a whole program,
-where nvJitLink assembles a part to be linked, ignores `setmaxnreg` in it (C7504) and serialises wgmma beside divisions (C7509).
+cuda.bindings). Both print the same log format, so one parser reads errors and statistics of either. ptxas is preferred: it compiles a
+whole program, whereas nvJitLink compiles relocatable code, ignores `setmaxnreg` (C7504) and serialises wgmma in the presence of
+divisions (C7509).
 """
 
 import re
@@ -24,12 +25,12 @@ from pipec.isa.targets import TARGETS
 from pipec.ptx.process import run_within_budgets
 from pipec.source import Source, Span
 
-PTXAS_TIMEOUT = 120  # seconds on the clock; its processor time has a budget
+PTXAS_TIMEOUT = 120  # seconds of wall time; processor time has a budget
 
 
 @dataclass(frozen=True, slots=True)
 class KernelStatistics:
-    """What the assembler says of one kernel. Registers per thread; everything else in bytes, except the barriers."""
+    """The assembler's statistics of one kernel. Registers per thread; everything else in bytes, except the barriers."""
 
     name: str
     registers: int
@@ -46,22 +47,22 @@ class KernelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A cubin with what the assembler said; `assembler` names the tool and its version."""
+    """A cubin with the assembler's output; `assembler` names the tool and its version."""
 
     cubin: bytes
     assembler: str
     statistics: tuple[KernelStatistics, ...]
     warnings: tuple[str, ...]
-    losses: tuple[str, ...] = ()  # what it says costs speed: ignored register budgets, MMAs made to wait for each other
+    losses: tuple[str, ...] = ()  # reported performance losses: ignored register budgets, serialised MMAs
 
 
 class AssemblerUnavailable(Exception):
-    """This tool cannot be used here; the text says what is missing."""
+    """This tool is not available; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """One run of a tool: no cubin on failure."""
+    """One run of a tool; `cubin` is None on failure."""
 
     assembler: str
     cubin: bytes | None
@@ -79,12 +80,12 @@ def assemble(
 ) -> Assembled | None:
     """The cubin of `ptx` for `arch` ("sm_100a"), or None with the errors reported to `sink`.
 
-    `tool` is "ptxas", "nvjitlink" or "auto" (the first of them that is there and knows the target). `sources` maps the names in the PTX's
-    `.file` directives to source texts, so that an error points at the line that the PTX was generated from; `name` is
-    what messages call the PTX itself.
+    `tool` is "ptxas", "nvjitlink" or "auto" (the first that is available and supports the target). `sources` maps the names in the PTX's
+    `.file` directives to source texts, so that an error points at the line that the PTX was generated from; `name` is the name of the
+    PTX in messages.
     """
     if arch not in TARGETS:
-        # nvJitLink 13.5 ends the whole process on some unknown names (sm_1), so it must never see one.
+        # nvJitLink 13.5 terminates the process on some unknown names (sm_1), so it must never see one.
         sink.report(AssemblerFails(assembler="assembling", reason=f"unknown target `{arch}`, known are {', '.join(TARGETS)}"))
         return None
     chosen = tuple(_TOOLS) if tool == "auto" else (tool,)
@@ -113,7 +114,7 @@ def assemble(
 
 
 def available() -> dict[str, str]:
-    """Each tool found here with its version text, e.g. {"ptxas": "ptxas 13.5.37"}; for `pipec --version` and tests."""
+    """Each available tool with its version text, e.g. {"ptxas": "ptxas 13.5.37"}; for `pipec --version` and tests."""
     found = {}
     for name, version in (("ptxas", _ptxas_version), ("nvjitlink", _nvjitlink_version)):
         try:
@@ -286,13 +287,13 @@ _FUNCTION = re.compile(r"^\s*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b
 
 
 def source_position(ptx: str, line: int) -> tuple[str, int, int] | None:
-    """File, line and column (0 when not given) of the `.loc` in force at a PTX line (PTX ISA 11.5.2), if there is one."""
+    """File, line and column (0 if absent) of the `.loc` in effect at a PTX line (PTX ISA 11.5.2), if there is one."""
     lines = ptx.split("\n")
     for text in reversed(lines[: line - 1]):
         if match := _LOC.match(text):
             file, number, column = match.groups()
             names = dict(_FILE.findall(ptx))
-            # Line 0 is what LLVM writes for code that belongs to no source line.
+            # LLVM writes line 0 for code without a source line.
             return (names[file], int(number), int(column or 0)) if file in names and int(number) else None
         if _FUNCTION.match(text):
             return None
@@ -318,7 +319,7 @@ def source_span(ptx: str, line: int, sources: Mapping[str, Source]) -> Span | No
 
 
 def _source_named(sources: Mapping[str, Source], name: str) -> Source | None:
-    # LLVM may write the directory in front of the name.
+    # LLVM may prefix the name with a directory.
     if name in sources:
         return sources[name]
     return next((source for known, source in sources.items() if Path(known).name == Path(name).name), None)
@@ -333,7 +334,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 
 def statistics(log: str) -> tuple[KernelStatistics, ...]:
-    """The kernels that a `-v` log tells of, in its order."""
+    """The kernels that a `-v` log mentions, in its order."""
     found = []
     name, stack = "", (0, 0, 0)
     for line in log.splitlines():

@@ -9,12 +9,10 @@ from pipec.ptx import llvm
 from pipec.ptx.normalise import normalise
 from pipec.source import Source
 
-# Of the code generator. Its third level also searches for redundant loads and partly redundant values (GVN): a tenth of its time, and
-# in no example a shorter loop.
+# Level of the code generator. Level 3 adds redundant-load elimination and GVN: a tenth of the time, and no shorter loop in any example.
 _OPTIMISATION = 2
-# Passes that the code generator runs before it selects instructions. They look for what the lowering has not written in the first place,
-# and what is left to find, the selection of instructions and the assembler find as well. Like every option of LLVM, this one holds for the
-# whole process.
+# Passes of the code generator before instruction selection. They look for patterns that the lowering does not produce; instruction
+# selection and the assembler handle the rest. Like every LLVM option, this is process-wide.
 _UNUSED = (
     "early-cse", "slsr", "nary-reassociate", "separate-const-offset-from-gep", "speculative-execution",
     "consthoist", "partially-inline-libcalls", "replace-with-veclib",
@@ -29,13 +27,13 @@ def _machine(name: str, features: str) -> llvm.Machine:
 
 @cache
 def _set_options() -> None:
-    # 32-bit pointers to shared and tensor memory; the data layout of every machine made afterwards says so.
+    # 32-bit pointers to shared and tensor memory; reflected in the data layout of every machine created afterwards.
     llvm.set_option("--nvptx-short-ptr")
-    # Its rewriting of loop counters saves nothing in loops as small as these, costs time, and makes the PTX harder to read.
+    # Loop strength reduction gains nothing in loops this small, costs time, and makes the PTX harder to read.
     llvm.set_option("--disable-lsr")
     llvm.set_option(f"--opt-disable={','.join(_UNUSED)}")
-    # Parsing would verify the module for an upgrade of old debug information that it has none of, and end the process where it finds a
-    # fault; a machine verifies it before it makes code.
+    # Otherwise parsing would verify the module in order to upgrade old debug information, which it does not have, and abort the process on
+    # an error; a machine verifies it before code generation.
     llvm.set_option("--disable-auto-upgrade-debug-info")
 
 
@@ -45,5 +43,5 @@ def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) ->
 
 
 def assembly(llvm_ir: str, target: Target) -> str:
-    """PTX as LLVM prints it. IR that does not parse or verify is a bug of ours."""
+    """PTX as LLVM prints it. IR that does not parse or verify is an internal error."""
     return _machine(target.name, target.features).assembly(llvm_ir)

@@ -1,9 +1,9 @@
-"""The functions of LLVM that make assembly language of IR, in llvmlite's library.
+"""The LLVM functions that compile IR to assembly, called in llvmlite's library.
 
-llvmlite's own Python describes ten times as many, and with what it imports takes a seventh of the time of a command line. Its version is
-pinned, since PTX depends on the LLVM in it; tests/ptx/test_emit.py compares with what its Python makes of the same text.
+llvmlite's Python bindings declare ten times as many, and importing them takes a seventh of a command line's run time. Its version is
+pinned, since the PTX depends on its LLVM; tests/ptx/test_emit.py compares with the result of the bindings.
 
-Each text gets a context of its own, which ends with it, so what other threads do with LLVM, as in the simulator, is of other contexts.
+Each text is compiled in an LLVM context of its own, so it does not interfere with other threads that use LLVM, such as the simulator.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ from threading import Lock
 from typing import Any
 
 _ADDRESS, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-_LEFT = ctypes.POINTER(_ADDRESS)  # where the function leaves the address of a text that is ours from then on
+_LEFT = ctypes.POINTER(_ADDRESS)  # where a function stores the address of a string that the caller must free
 
-# What each gives and takes. The library has `LLVMPY_` in front of the names.
+# Return and argument types. The library's names have the prefix `LLVMPY_`.
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "InitializeAllTargetInfos": (None, ()),
     "InitializeAllTargets": (None, ()),
@@ -50,17 +50,17 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "DisposeMemoryBuffer": (None, (_ADDRESS,)),
     "DisposeString": (None, (_ADDRESS,)),
 }
-# A machine is asked by one thread at a time.
+# Only one thread uses a machine at a time.
 _lock = Lock()
 
 
 class LLVMError(RuntimeError):
-    """IR that does not parse or verify: a bug of ours."""
+    """IR that does not parse or verify: an internal error."""
 
 
 @cache
 def _library() -> Any:
-    """Its functions, by the names of the table; those that code is made with are ready."""
+    """The functions of the table by name; the targets are initialised."""
     import llvmlite
     from llvmlite.utils import get_library_name
 
@@ -77,7 +77,7 @@ def _library() -> Any:
 
 
 def set_option(option: str) -> None:
-    """As on the command line of one of LLVM's tools; it holds for the whole process."""
+    """As on the command line of LLVM's tools; process-wide."""
     _library().SetCommandLine(b"", option.encode())
 
 
@@ -90,7 +90,7 @@ def _owned(address: int, dispose: Callable[[int], None]) -> Iterator[int]:
 
 
 class Machine:
-    """Makes assembly language for a processor of the target that `triple` names; `level` is that of optimisation."""
+    """Generates assembly for a processor of the target `triple`; `level` is the optimisation level."""
 
     def __init__(self, triple: str, processor: str, features: str, level: int) -> None:
         self._library = _library()
@@ -127,8 +127,8 @@ class Machine:
             yield module
 
     def _run_passes(self, module: int) -> None:
-        """Few: there is no memory to turn into values (pipec.lower.emit.variables), and combining instructions takes a tenth of the time
-        for loops of the same length. None of these unrolls a loop or makes a table of a switch."""
+        """A short pipeline: there is no memory to promote to registers (pipec.lower.emit.variables), and instruction combining takes a
+        tenth of the time without shortening loops. None of these passes unrolls loops or converts switches to tables."""
         library = self._library
         with (
             _owned(library.CreatePipelineTuningOptions(), library.DisposePipelineTuningOptions) as tuning,
@@ -148,7 +148,7 @@ class Machine:
             return ctypes.string_at(self._library.GetBufferStart(buffer), self._library.GetBufferSize(buffer)).decode()
 
     def _text(self, left: ctypes.c_void_p) -> str:
-        """What a function left there, if anything."""
+        """The text that a function left there, if any; frees it."""
         if not left.value:
             return ""
         text = ctypes.string_at(left.value).decode()

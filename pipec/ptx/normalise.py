@@ -1,6 +1,6 @@
-"""PTX as LLVM prints it, made readable: names for parameters, source text beside `.loc`, the launch interface before each entry.
+"""Makes LLVM's PTX readable: names for parameters, source text beside `.loc`, the launch interface before each entry.
 
-What is left out says nothing to assembler or reader: LLVM's banner, inline-asm marks, labels of debug ranges, line 0.
+Removed, as of no use to assembler or reader: LLVM's banner, inline-asm marks, labels of debug ranges, line 0.
 """
 
 import re
@@ -24,7 +24,7 @@ def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -
     files: list[str] = []
     last: str | None = None
     for line in ptx.splitlines():
-        if "_param_" in line:  # in few lines: the pattern alone would be looked for at every word
+        if "_param_" in line:  # rare: a cheap test before the regular expression
             line = parameters.sub(lambda found: by_name[found[1]].parameters[int(found[2])].symbol, line)
         if line[:1] == "\t" and line[1:2].isalpha():
             lines.append(line)  # an instruction, as most lines are
@@ -46,14 +46,14 @@ def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -
 
 
 def with_interface(ptx: str, interface: KernelInterface) -> str:
-    """The text with another description of one kernel."""
+    """Replaces the interface description of one kernel."""
     begins = f'{INTERFACE_MARK}{{"kernel": "{interface.name}",'
     start = ptx.index(begins)
     return ptx[:start] + INTERFACE_MARK + to_json(interface) + ptx[ptx.index("\n", start) :]
 
 
 def _location(lines: list[str], location: re.Match[str], last: str | None, source: Source) -> str | None:
-    """Adds the directive unless it says nothing new; gives what the next one is compared with."""
+    """Adds the directive unless it repeats the last one; returns the directive to compare the next one with."""
     file, line, column = (int(number) for number in location.groups())
     if line == 0 or column == 0:
         return last
@@ -61,14 +61,14 @@ def _location(lines: list[str], location: re.Match[str], last: str | None, sourc
     if directive == last:
         return last
     if lines and lines[-1].startswith("\t.loc"):
-        lines.pop()  # nothing came from there
+        lines.pop()  # no code in between
     text = source.line(line - source.first_line + 1)[column - source.indent - 1 :].partition("#")[0].strip()
     lines.append(f"{directive}\t// {ascii_only(text)[:_LONGEST_COMMENT]}".rstrip())
     return directive
 
 
 def ascii_only(text: str) -> str:
-    """PTX is ASCII; other characters of a comment become question marks, control characters blanks."""
+    """PTX is ASCII; other characters in comments become question marks, control characters blanks."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if " " <= c <= "~" else " " if c < " " else "?" for c in text)

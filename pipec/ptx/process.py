@@ -1,4 +1,4 @@
-"""An assembler as a program of its own, held to the budgets of time and memory as far as the system can."""
+"""Runs the assembler as a subprocess, with limits on time and memory as far as the system supports them."""
 
 import signal
 import subprocess
@@ -8,7 +8,7 @@ from pipec.budgets import BUDGETS, BudgetEnded
 
 
 def run_within_budgets(command: list[str], timeout: int) -> subprocess.CompletedProcess[str]:
-    """Raises BudgetEnded, and TimeoutExpired after `timeout` seconds on the clock for a program that only waits."""
+    """Raises BudgetEnded, and TimeoutExpired after `timeout` seconds of wall time for a program that only waits."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as process:
         _limit(process.pid)
         try:
@@ -22,7 +22,7 @@ def run_within_budgets(command: list[str], timeout: int) -> subprocess.Completed
 
 
 def _limit(process: int) -> None:
-    """Linux alone limits a process that runs already; elsewhere the clock is the only limit."""
+    """Only Linux can limit a running process; elsewhere the timeout is the only limit."""
     if sys.platform == "linux":
         import resource
 

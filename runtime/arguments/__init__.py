@@ -1,1 +1,1 @@
-"""What a caller passes: arrays of several libraries, checked, and bound to a kernel's parameters."""
+"""Arguments of a call: arrays of several libraries, checked and bound to a kernel's parameters."""

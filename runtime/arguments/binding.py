@@ -1,6 +1,6 @@
-"""Binds what a caller passes to a kernel's parameters and refuses what the kernel cannot take, before anything runs.
+"""Binds call arguments to a kernel's parameters and rejects what the kernel cannot take, before anything runs.
 
-The rules are the same on the simulator and on a GPU.
+The rules are the same for the simulator and a GPU.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ from pipec.runtime.errors import ArgumentError
 class Bound:
     """A kernel's arguments after all checks.
 
-    `views`: each tensor, strides of dimensions of size 0 or 1 made regular. `scalars`: each scalar's bytes as the kernel
-    reads them. `integers`: what launch expressions may name, dimensions and integer scalars. `device`: "cpu" or "cuda:N".
+    `views`: each tensor, with the strides of dimensions of size 0 or 1 normalised. `scalars`: each scalar's bytes as the kernel reads
+    them. `integers`: the names available to launch expressions, dimensions and integer scalars. `device`: "cpu" or "cuda:N".
     """
 
     views: dict[str, View]
@@ -43,12 +43,12 @@ def bind(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, Any
         if isinstance(argument, ScalarArgument):
             scalars[argument.name] = scalar_bytes(interface.name, argument, value)
             if not DTYPES[argument.dtype].is_float:
-                # A float cannot decide how many blocks there are.
+                # A float cannot determine the number of blocks.
                 integers[argument.name] = int(value)
         else:
             views[argument.name] = checked_tensor(interface, argument, value)
     dimensions = _dimensions(interface, views)
-    # After the dimensions: where sizes disagree, that is the mistake, and what overlaps follows from it.
+    # After the dimensions: if sizes disagree, that is the error, and an overlap is its consequence.
     check_overlap(interface, views)
     return Bound(views, scalars, integers | dimensions, dimensions, _common_device(interface, views))
 
@@ -83,8 +83,7 @@ def _dimensions(interface: KernelInterface, views: Mapping[str, View]) -> dict[s
                     problem = f"dimension {axis} must be {declared}, got {size}: shape {views[argument.name].shape}"
                     raise ArgumentError(interface.name, argument.name, problem)
                 continue
-            # The first tensor that has the dimension decides, in the order of the
-            # parameters: a message then names the one that a reader meets first.
+            # The first tensor with the dimension determines it, in parameter order: messages then name the first mention.
             known, owner, at = found.setdefault(declared, (size, argument.name, axis))
             if known != size:
                 raise ArgumentError(

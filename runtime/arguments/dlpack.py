@@ -1,4 +1,4 @@
-"""Reads a DLPack capsule without importing who made it; NumPy's own reader knows neither bfloat16 nor float8.
+"""Reads a DLPack capsule without importing its producer; NumPy's own reader supports neither bfloat16 nor float8.
 
 Structures and codes: DLPack 1.1, dlpack.h. The capsule is kept, not consumed: its destructor frees the tensor.
 """
@@ -10,7 +10,7 @@ from typing import Any
 _HOST_KINDS = {1: "cpu", 3: "cuda_host"}
 _DEVICE_KINDS = {2: "cuda", 13: "cuda_managed"}
 _READ_ONLY = 1
-_LEGACY_STREAM = 1  # the consumer's stream, for the producer to order its writes before ours (array API, __dlpack__)
+_LEGACY_STREAM = 1  # the stream that the producer must order its writes before (array API, __dlpack__)
 
 # (type code, bits) -> NumPy or ml_dtypes name
 _TYPES = {
@@ -60,7 +60,7 @@ _capsule_is.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 @dataclass(frozen=True, slots=True)
 class ExportedTensor:
-    """A tensor as DLPack describes it. Strides in elements, or None for one without gaps."""
+    """A tensor as described by DLPack. Strides in elements, or None if contiguous."""
 
     address: int
     shape: tuple[int, ...]
@@ -74,7 +74,7 @@ class ExportedTensor:
 
 
 def read(array: Any) -> ExportedTensor:
-    """The exported tensor; raises ValueError for memory or types that a kernel cannot take, and what the producer raises."""
+    """The exported tensor; raises ValueError for memory or types that a kernel cannot take, and whatever the producer raises."""
     kind, _ = array.__dlpack_device__()
     if int(kind) not in _HOST_KINDS | _DEVICE_KINDS:
         raise ValueError(f"device kind {int(kind)} is neither host nor CUDA memory")
@@ -106,5 +106,5 @@ def read(array: Any) -> ExportedTensor:
 def _export(array: Any, options: dict[str, int]) -> Any:
     try:
         return array.__dlpack__(max_version=(1, 1), **options)
-    except TypeError:  # a producer from before DLPack 1.0
+    except TypeError:  # a producer older than DLPack 1.0
         return array.__dlpack__(**options)

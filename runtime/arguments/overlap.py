@@ -1,4 +1,4 @@
-"""Arrays that share memory: a kernel may write to none that it reads or writes under another name."""
+"""Arrays that share memory: a kernel must not write to an array that it also accesses under another name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def views_share_memory(one: View, two: View) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Where the elements of a tensor lie; strides in bytes."""
+    """The memory layout of a tensor; strides in bytes."""
 
     address: int
     shape: tuple[int, ...]
@@ -51,9 +51,9 @@ class Elements:
 
 
 def share_memory(one: Elements, two: Elements) -> bool:
-    """Whether an element of one lies where an element of the other does; True when that takes too long to tell."""
+    """Whether the two have an element in common; True if that takes too long to decide."""
     try:
-        # NumPy decides this from addresses and strides alone; the memory (perhaps a GPU's) is not touched.
+        # NumPy decides this from addresses and strides alone; the memory (possibly a GPU's) is not touched.
         return np.shares_memory(np.asarray(one), np.asarray(two), max_work=100_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True

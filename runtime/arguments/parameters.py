@@ -1,4 +1,4 @@
-"""From bound arguments to what a launch needs on any device: the grid and one value per kernel parameter."""
+"""Derives launch data from bound arguments, for any device: the grid and one value per kernel parameter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ from pipec.verify.conditions import GRID, met, names_in
 from pipec.verify.data import formula_of
 from pipec.vocabulary import Swizzle
 
-STAND_IN_BYTES = 256  # of memory that stands for a tensor without elements
+STAND_IN_BYTES = 256  # of memory that replaces a tensor without elements
 MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)  # CUDA programming guide, compute capabilities
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMapValue:
-    """The arguments of cuTensorMapEncodeTiled but for the address; innermost dimension first, strides in bytes.
+    """The arguments of cuTensorMapEncodeTiled except the address; innermost dimension first, strides in bytes.
 
-    `empty`: the tensor has no elements. Such a map covers one element of a dummy, since a map cannot have extent 0.
+    `empty`: the tensor has no elements. The map then covers one element of a dummy, since its extents cannot be 0.
     """
 
     tensor: str
@@ -59,7 +59,7 @@ Value = TensorMapValue | PointerValue | RecordsValue | bytes
 
 
 def grid_of(interface: KernelInterface, bound: Bound, multiprocessors: int) -> tuple[int, int, int]:
-    """The grid in CTAs, on a GPU with so many multiprocessors; a 0 in it means that there is nothing to launch."""
+    """The grid in CTAs, on a GPU with the given number of multiprocessors; a 0 in it means that there is nothing to launch."""
     extents = []
     values = {**bound.integers, MULTIPROCESSORS: multiprocessors}
     for axis, (expression, limit) in enumerate(zip(interface.grid, MAXIMUM_GRID, strict=True)):
@@ -80,7 +80,7 @@ def grid_of(interface: KernelInterface, bound: Bound, multiprocessors: int) -> t
 
 
 def _check_conditions(interface: KernelInterface, bound: Bound, extents: list[int]) -> None:
-    """Refuses a launch of which the proof that no role waits for ever does not speak."""
+    """Refuses a launch that the proof of deadlock freedom does not cover."""
     numbers = {**bound.integers, **dict(zip(GRID, extents, strict=True))}
     for condition in map(formula_of, interface.conditions):
         if not met(condition, numbers):
@@ -101,7 +101,7 @@ def _grid_error(interface: KernelInterface, bound: Bound, problem: str) -> Argum
 
 
 def values_of(interface: KernelInterface, bound: Bound) -> Iterator[Value]:
-    """The kernel's parameters in order: bytes for what is passed by value, else what the device must turn into an address."""
+    """The kernel's parameters in order: bytes for those passed by value, otherwise what the device must convert to an address."""
     for parameter in interface.parameters:
         match parameter:
             case TensorMapParameter():
@@ -120,7 +120,7 @@ def values_of(interface: KernelInterface, bound: Bound) -> Iterator[Value]:
 
 
 def tensor_map(parameter: TensorMapParameter, view: View) -> TensorMapValue:
-    """The map that `parameter` asks for over `view`; a tensor of fewer dimensions than the box is padded in front."""
+    """The map of `parameter` over `view`; a tensor with fewer dimensions than the box gets leading ones."""
     padding = len(parameter.box) - len(view.shape)
     box = parameter.box[::-1]
     if view.empty:

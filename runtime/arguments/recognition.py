@@ -1,8 +1,8 @@
-"""Whether tensors are like those of an earlier call, asked of torch at once: it compares in C what signatures.py reads one by one.
+"""Whether tensors are like those of an earlier call, in one call to torch: it compares in C what signatures.py reads one by one.
 
-torch keeps such comparisons for what torch.compile has compiled (torch._C._dynamo.guards.TensorGuards). They know types, element types,
-devices, sizes, strides, whether a gradient is required, and the state of dispatch (negative views, inference mode), but no addresses. The
-interface is not a public one: it is tried once, and where it is absent or does anything else, nothing is recognised and all is read.
+torch has such comparisons for the guards of torch.compile (torch._C._dynamo.guards.TensorGuards). They cover types, element types,
+devices, sizes, strides, requires_grad, and the dispatch state (negative views, inference mode), but not addresses. The interface is not
+public: it is tested once, and if it is absent or behaves differently, nothing is recognised and everything is read.
 """
 
 import sys
@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-# Tensors, in order, that are all like those that it was made of. False for everything else, also for one tensor that comes twice.
+# True if the tensors, in order, are all like those it was created from. False for anything else, including one tensor passed twice.
 Recognise = Callable[..., bool]
 
 
 def recogniser(tensors: Sequence[Any]) -> Recognise | None:
-    """Of tensors like these; keeps nothing of them. None where torch has none, and for classes that are not torch's own: a class of the
-    caller's may end, and another one begin at its address."""
+    """A recogniser for tensors like these, which keeps no references to them. None if torch has none, and for classes other than torch's
+    own: a user's class may be freed, and another one created at its address."""
     torch = sys.modules.get("torch")
     own = getattr(torch, "Tensor", None), getattr(getattr(torch, "nn", None), "Parameter", None)
     if any(type(one) not in own for one in tensors):
@@ -37,7 +37,7 @@ def _made(torch: Any, tensors: Sequence[Any]) -> Recognise | None:
 
 @cache
 def _works(torch: Any) -> bool:
-    """On tensors that differ in one thing each."""
+    """Tests it on tensors that differ in one property each."""
     try:
         with torch.no_grad(), torch.device("cpu"):
             one = torch.zeros(4, 6)

@@ -1,4 +1,4 @@
-"""Arguments made up for a kernel: what `pipec run` calls a kernel with when the user only gives the dimensions."""
+"""Generated arguments for a kernel: what `pipec run` passes if the user only gives the dimensions."""
 
 import math
 import numbers
@@ -17,15 +17,15 @@ from pipec.runtime.errors import ArgumentError
 # Bit patterns of scale factors: powers of two from 1/4 to 4, numbers from 1/4 to 3.75.
 _FACTORS = {"ue8m0": (125, 129), "ue4m3": (0x28, 0x47)}
 _ADDRESSABLE = 2**62  # bytes
-SMALL = 4  # integers lie between -4 and 4, so that sums of products stay far from overflow
+SMALL = 4  # integers are between -4 and 4, so that sums of products stay far from overflow
 
 
 def random_arguments(interface: KernelInterface, values: Mapping[str, float], seed: int = 0) -> dict[str, Any]:
-    """One argument per parameter, by name, in the kernel's order; the same for the same seed.
+    """One argument per parameter, by name, in the kernel's order; deterministic in the seed.
 
-    `values` gives each launch-bound dimension, and scalars that should not be random. Floats are drawn from the standard
-    normal distribution, integers between -4 and 4 (0 and 4 when unsigned); tensors that it overwrites are zero. Rows
-    that a tensor map reaches are padded to 16 bytes, so any extent can be asked for. Raises ArgumentError.
+    `values` gives each launch-bound dimension, and scalars that should not be random. Floats are drawn from the standard normal
+    distribution, integers between -4 and 4 (0 and 4 if unsigned); tensors that are overwritten are zero. Rows accessed through a tensor
+    map are padded to 16 bytes, so any extent is possible. Raises ArgumentError.
     """
     if not isinstance(seed, int) or seed < 0:
         raise ArgumentError(interface.name, "(seed)", f"the seed must be a whole number, 0 or more, not {shown(seed)}")
@@ -63,7 +63,7 @@ def _array(generator: np.random.Generator, argument: TensorArgument, dtype: DTyp
     if argument.through_tensor_map and len(shape) > 1:
         step = TENSOR_MAP_ALIGNMENT // stored.itemsize
         padded = (*shape[:-1], -(-shape[-1] // step) * step)
-    if math.prod(padded) * stored.itemsize >= _ADDRESSABLE:  # NumPy calls that a ValueError
+    if math.prod(padded) * stored.itemsize >= _ADDRESSABLE:  # otherwise NumPy raises a ValueError
         raise MemoryError
     memory = np.zeros(padded, stored)
     array = memory[..., : shape[-1]] if shape else memory
@@ -84,6 +84,6 @@ def _numbers(generator: np.random.Generator, dtype: DType, shape: tuple[int, ...
         return np.asarray(generator.integers(-SMALL if dtype.family == "signed" else 0, SMALL + 1, shape)).astype(stored)
     drawn = np.asarray(generator.standard_normal(shape, np.float32)).astype(stored)
     if dtype.name == "tf32":
-        # The MMA unit ignores the low 13 bits of what it reads; numbers without them have the same value for everybody.
+        # The MMA unit ignores the low 13 bits of its inputs; numbers without them have the same value everywhere.
         drawn = (drawn.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     return drawn

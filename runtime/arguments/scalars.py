@@ -1,4 +1,4 @@
-"""Numbers as the bytes that a kernel reads."""
+"""Scalars as the bytes that a kernel reads."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from pipec.runtime.errors import ArgumentError
 
 
 def scalar_bytes(kernel: str, argument: ScalarArgument, value: Any) -> bytes:
-    """What the kernel reads of a scalar; raises ArgumentError for a value that its type does not hold."""
+    """The bytes that the kernel reads for a scalar; raises ArgumentError for a value that its type cannot hold."""
     dtype = DTYPES[argument.dtype]
     if isinstance(value, type) or getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
         raise ArgumentError(kernel, argument.name, f"expected one {dtype} value, got {described(value)}")

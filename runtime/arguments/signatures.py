@@ -1,6 +1,6 @@
-"""What the arguments of a call have in common with those of an earlier call, and what not: their addresses and numbers.
+"""Splits the arguments of a call into the part that it shares with earlier calls, and the rest: addresses and scalars.
 
-Read on every launch, so written for speed: a torch tensor is asked for seven attributes, and nothing is made of them but one list.
+The hot path of every launch: reads seven attributes of a torch tensor, and creates nothing but one list.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,32 +11,32 @@ from pipec.interface import KernelInterface, TensorArgument
 from pipec.runtime.arguments.tensors import alignment
 from pipec.runtime.arguments.views import NotAnArray, View, is_torch, view_of
 
-_NO_MEMORY = -1  # in place of the low bits of a null address: an empty tensor, or one whose memory was taken away
+_NO_MEMORY = -1  # replaces the low bits of a null address: an empty tensor, or one whose memory was freed
 
-# What an argument that cannot be read raises. Where it is bound to its parameter it gets a message.
+# The exceptions of an unreadable argument. Binding it to its parameter gives it a message.
 UNREADABLE = (AttributeError, BufferError, IndexError, NotAnArray, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 Select = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-# A call's arguments taken apart: the key, all that a launch depends on but addresses and numbers; the tensors' addresses, in the
-# kernel's order; the scalars; and arrays of other libraries than torch by their place among the tensors, which keep what those libraries
-# exported alive until the launch. A plain tuple: making one with names takes as long as asking a tensor for four attributes.
+# The arguments of a call, split into: the key, everything that a launch depends on except addresses and scalars; the tensors' addresses,
+# in the kernel's order; the scalars; and the arrays of libraries other than torch by tensor index, which keep exported memory alive until
+# the launch. A plain tuple: creating a named one takes as long as reading four attributes.
 Reading = tuple[tuple[object, ...], list[int], Sequence[Any], dict[int, View] | None]
 
 
 class Reader:
-    """Reads arguments of one kernel, given in its order."""
+    """Reads the arguments of one kernel, in its order."""
 
     def __init__(self, interface: KernelInterface) -> None:
         is_tensor = [isinstance(argument, TensorArgument) for argument in interface.arguments]
         self.tensors = _selection([at for at, one in enumerate(is_tensor) if one])
         self.numbers = None if all(is_tensor) else _selection([at for at, one in enumerate(is_tensor) if not one])
         self.count = len(is_tensor)
-        self.low_bits = alignment(interface) - 1  # of an address; they belong to the signature
+        self.low_bits = alignment(interface) - 1  # of an address; they are part of the signature
 
     def __call__(self, arguments: Sequence[Any]) -> Reading | None:
-        """None for arguments whose launch must be prepared from nothing, as those in host memory."""
+        """None for arguments whose launch cannot use a plan, such as those in host memory."""
         if len(arguments) != self.count:
             return None
         key: list[Any] = []
@@ -46,8 +46,8 @@ class Reader:
             for tensor in self.tensors(arguments):
                 address = tensor.data_ptr()
                 addresses.append(address)
-                # CUDA tensors alone have plans, so that the number of the device tells it. A tuple in the key for each: to copy its
-                # elements takes longer than to compare what is nested.
+                # Only CUDA tensors have plans, so the device index identifies the device. One nested tuple per tensor: copying its
+                # elements takes longer than a nested comparison.
                 key.append(
                     (
                         tensor.shape,
@@ -68,7 +68,7 @@ class Reader:
         return tuple(key), addresses, numbers, None
 
     def _others(self, arguments: Sequence[Any]) -> Reading | None:
-        """The same through the protocols that arrays of all libraries have."""
+        """The same through the protocols common to all array libraries."""
         key: list[Any] = []
         addresses: list[int] = []
         views: dict[int, View] = {}

@@ -1,7 +1,7 @@
-"""What a kernel asks of an array: its rank, type, sizes and strides, and the rules of tensor maps.
+"""Requirements of a kernel on an array: rank, type, sizes and strides, and the rules of tensor maps.
 
-The rules of tensor maps: CUDA driver API, cuTensorMapEncodeTiled, and what was measured on hardware (stores clip the innermost
-dimension at 16 bytes, not at the element).
+The rules of tensor maps are from the CUDA driver API, cuTensorMapEncodeTiled, and from measurements (stores clip the innermost dimension
+at 16 bytes, not at the element).
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ def tensors(interface: KernelInterface) -> Iterator[TensorArgument]:
 
 
 def alignment(interface: KernelInterface) -> int:
-    """The largest that is asked of the address of any of the kernel's tensors, in bytes: a power of two."""
+    """The largest alignment required of any of the kernel's tensors, in bytes: a power of two."""
     if any(isinstance(parameter, TensorMapParameter) and parameter.dtype in UNPACKING_MAPS for parameter in interface.parameters):
         return UNPACKING_ALIGNMENT
     if any(argument.through_tensor_map for argument in tensors(interface)):
@@ -42,7 +42,7 @@ def numpy_dtype(dtype: DType) -> np.dtype:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A tensor under check: what the kernel declares, what was passed, and which axes have a stride parameter."""
+    """A tensor under check: its declaration, the argument, and the axes that have a stride parameter."""
 
     kernel: str
     declared: TensorArgument
@@ -73,10 +73,10 @@ def checked_tensor(interface: KernelInterface, declared: TensorArgument, value: 
             "it requires a gradient, and gradients are being recorded: what a kernel does is not, so they would be wrong without a word",
             f"pass `{declared.name}.detach()`, or call the kernel under `torch.no_grad()`",
         )
-    # Layout is asked about only when type, rank and sizes are right: strides of another type's elements mean nothing.
+    # The layout is checked only if type, rank and sizes are right: strides for another element type are meaningless.
     for check in TYPE_CHECKS:
         check(subject)
-    # Before the checks of strides: what NumPy leaves in a dimension of one element is never walked along.
+    # Before the stride checks: the stride of a one-element dimension is arbitrary in NumPy.
     subject = replace(subject, view=regular(subject))
     if not view.empty:
         for check in LAYOUT_CHECKS:
@@ -113,7 +113,7 @@ def _check_sizes(subject: Subject) -> None:
 
 
 def regular(subject: Subject) -> View:
-    """The view with the strides that a dimension of size 0 or 1 should have: NumPy and torch leave them arbitrary."""
+    """The view with normalised strides of dimensions of size 0 or 1: NumPy and torch leave them arbitrary."""
     view = subject.view
     if view.empty:
         return replace(view, strides=contiguous_strides(view.shape, view.itemsize))
@@ -124,13 +124,13 @@ def regular(subject: Subject) -> View:
             strides[axis] = wanted
         wanted = strides[axis] * view.shape[axis]
         if subject.declared.through_tensor_map:
-            # A tensor map asks for the stride even of a dimension of one element, so a valid one is made up.
+            # A tensor map requires a stride even for a one-element dimension, so a valid one is chosen.
             wanted = -(-wanted // TENSOR_MAP_ALIGNMENT) * TENSOR_MAP_ALIGNMENT
     return replace(view, strides=tuple(strides))
 
 
 def _check_whole_elements(subject: Subject) -> None:
-    """Packed rows hold whole elements; those that a map unpacks, whole pieces of 128."""
+    """Packed rows must have whole elements; those unpacked by a map, multiples of 128."""
     dtype, view = DTYPES[subject.declared.dtype], subject.view
     if not dtype.is_packed:
         return
@@ -193,7 +193,7 @@ def _check_outer_strides(subject: Subject) -> None:
             _check_map_stride(subject, axis, stride)
         if not declared.through_pointer:
             continue
-        # The kernel computes such a place from sizes alone.
+        # The kernel computes such an address from sizes alone.
         if axis not in subject.stride_axes and view.shape[axis] > 1 and stride != contiguous[axis]:
             raise subject.refuse(
                 f"the array must have no gaps: dimension {axis} has stride {stride} bytes, expected {contiguous[axis]}",
@@ -238,7 +238,7 @@ def _check_self_overlap(subject: Subject) -> None:
     if not subject.declared.written:
         return
     reach = view.itemsize
-    # From the smallest stride on: a dimension that steps over all that the smaller ones reach cannot fold back onto them.
+    # From the smallest stride on: a stride larger than the extent of all smaller dimensions cannot alias them.
     for stride, size in sorted((stride, size) for stride, size in zip(view.strides, view.shape, strict=True) if size > 1):
         if stride < reach:
             raise subject.refuse(

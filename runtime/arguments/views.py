@@ -1,4 +1,4 @@
-"""What the runtime knows of an array, whoever made it: NumPy, torch, DLPack or __cuda_array_interface__.
+"""The runtime's view of an array from any library: NumPy, torch, DLPack or __cuda_array_interface__.
 
 Nothing is copied and no other library is imported: a view holds the address, the extents and the owner of the memory.
 """
@@ -18,7 +18,7 @@ HOST = "cpu"
 
 
 class NotAnArray(Exception):
-    """The object is none of the kinds of array that the runtime takes; the text says why."""
+    """The object is not a supported kind of array; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class View:
 
     @property
     def extent(self) -> int:
-        """Bytes from the first to past the last element, for strides that are not negative; 0 when empty."""
+        """Bytes from the first to the end of the last element, for non-negative strides; 0 if empty."""
         if self.empty:
             return 0
         return sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)) + self.itemsize
@@ -61,8 +61,7 @@ class View:
 
 def view_of(array: object) -> View:
     """The view of any array that the runtime takes; raises NotAnArray."""
-    # Before the protocols, which NumPy and torch offer too: their own attributes know more
-    # (masks, gradients) and cost less to read.
+    # Before the protocols, which NumPy and torch support too: native attributes say more (masks, gradients) and are faster to read.
     if isinstance(array, np.ndarray):
         return _numpy(array)
     if is_torch(type(array)):
@@ -80,7 +79,7 @@ def view_of(array: object) -> View:
 
 
 def _by_protocol(array: Any) -> View | None:
-    # The CUDA interface first: it says outright that the memory is a GPU's, and needs no capsule that must be given back.
+    # The CUDA interface first: it states that the memory is on a GPU, and needs no capsule to be released.
     for attribute, read in _PROTOCOLS:
         if getattr(array, attribute, None) is not None:
             view = read(array)
@@ -90,35 +89,35 @@ def _by_protocol(array: Any) -> View | None:
 
 
 def _check_described(view: View) -> None:
-    """What a protocol says is not always what it may say."""
+    """A protocol may return invalid values."""
     whole = all(isinstance(number, int) for number in (view.address, *view.shape, *view.strides))
     if not whole or len(view.shape) != len(view.strides):
         raise NotAnArray(f"its address {view.address!r}, shape {view.shape!r} and strides {view.strides!r} are no array's")
-    # Python's numbers have no end; these go into ctypes, which would cut them off without a word.
+    # Python integers are unbounded; ctypes would silently truncate them.
     if min(view.shape, default=0) < 0 or not 0 <= view.address < 2**64 or max(map(abs, view.strides), default=0) >= 2**63:
         raise NotAnArray(f"address {view.address}, shape {view.shape} and strides {view.strides} lie outside of any memory")
 
 
 def is_torch(kind: type) -> bool:
-    """Whether values of this type are torch tensors; asked without importing torch."""
+    """Whether values of this type are torch tensors; decided without importing torch."""
     return hasattr(kind, "data_ptr") and any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
 
 
 def is_recorded(array: object) -> bool:
-    """Whether torch would record a gradient of what is done with the array."""
+    """Whether torch would record gradients for operations on the array."""
     if not (is_torch(type(array)) and getattr(array, "requires_grad", False)):
         return False
     return recording()
 
 
 def recording() -> bool:
-    """Whether torch records gradients in this thread now."""
+    """Whether torch currently records gradients in this thread."""
     torch = sys.modules.get("torch")
     return torch is not None and bool(torch.is_grad_enabled())
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """The strides in bytes of an array without gaps, last dimension fastest."""
+    """The strides in bytes of a contiguous array, last dimension fastest."""
     strides = [itemsize] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
@@ -146,7 +145,7 @@ def _torch(tensor: Any) -> View:
         raise NotAnArray(f"a torch tensor on device `{tensor.device}` is neither in host nor in CUDA memory")
     if str(tensor.layout) != "torch.strided":
         raise NotAnArray(f"a torch tensor of layout `{tensor.layout}` is not strided")
-    # The sign is a flag of the tensor that the bytes know nothing of.
+    # The sign is a flag of the tensor, not part of its bytes.
     if tensor.is_conj() or tensor.is_neg():
         raise NotAnArray("a torch tensor with a pending conjugation or negation; call `.resolve_neg()`")
     itemsize = tensor.element_size()
@@ -199,7 +198,7 @@ def _type_string(text: str, array: Any) -> tuple[str, int]:
 
 
 def _cuda_index(array: Any, address: int) -> int:
-    """The protocol does not tell the device: the array's own attribute does, else the driver knows whose memory it is."""
+    """The protocol does not include the device: the array's own attribute does, otherwise the driver knows the owner of the memory."""
     device = getattr(array, "device", None)
     index = getattr(device, "id", getattr(device, "index", None))
     if isinstance(index, int):

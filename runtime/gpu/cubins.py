@@ -1,6 +1,6 @@
-"""Machine code for the driver: a cubin from ptxas or nvJitLink where one is installed, kept on disk; else the PTX itself.
+"""Machine code for the driver: a cached cubin from ptxas or nvJitLink if one is installed; else the PTX itself.
 
-What is kept (see pipec.cache) is known by what it was made of: PTX, architecture, and the assembler's version.
+Cache entries (see pipec.cache) are keyed by PTX, architecture, and the assembler's version.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _ELF = b"\x7fELF"
 
 
 def machine_code(image: "Image", kernel: str) -> bytes:
-    """What cuLibraryLoadData takes: a cubin, or PTX ending in a zero byte for the driver to compile."""
+    """Input for cuLibraryLoadData: a cubin, or zero-terminated PTX for the driver to compile."""
     if image.cubin is not None:
         return image.cubin
     if image.ptx is None:

@@ -1,7 +1,7 @@
 """Launches on a GPU through the CUDA driver: code loading, tensor maps, copies of host arrays, the driver's call.
 
-Errors name the kernel and, where one is to blame, the parameter. What threads share is made once, under a lock, and never changed;
-what a launch writes to is in the hands of that launch alone (pipec.runtime.gpu.plans).
+Errors name the kernel and, where applicable, the parameter. State shared by threads is created once, under a lock, and never changed;
+state written by a launch is owned by that launch (pipec.runtime.gpu.plans).
 """
 
 import ctypes
@@ -37,7 +37,7 @@ LARGEST_CLUSTER = 16
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Host arrays on the device for one launch: what was allocated, and the outputs to fetch with their addresses there."""
+    """Host arrays copied to the device for one launch: the allocations, and the outputs to fetch with their device addresses."""
 
     views: Mapping[str, View]
     outputs: tuple[tuple[View, int], ...] = ()
@@ -61,17 +61,17 @@ class CudaKernel:
         self.layout = Layout.of(interface)
         self.function: Any = None  # once loaded
         self._frames = {programmatic: Frames() for programmatic in (False, True)}
-        # Reentrant, since making one shared thing asks for another: the clusters that fit ask for the loaded kernel.
-        self._lock = RLock()  # held while something is made that all launches share
-        self._clusters: int | None = None  # that fit the device at the same time
+        # Reentrant, since creating one shared object may require another: the cluster occupancy requires the loaded kernel.
+        self._lock = RLock()  # held while an object shared by all launches is created
+        self._clusters: int | None = None  # resident at the same time on the device
         self._dummy: int | None = None
         self._records = None if interface.watchdog is None else Records(self.driver, interface)
-        self._streams: set[int] = set(guards.DEFAULT_STREAMS)  # that belong to this device
+        self._streams: set[int] = set(guards.DEFAULT_STREAMS)  # known to belong to this device
 
     # --- limits --------------------------------
 
     def check_limits(self) -> None:
-        """Refuses what the device cannot hold, before anything is loaded."""
+        """Rejects what the device cannot hold, before anything is loaded."""
         interface, limits = self.interface, self.device
         x, y, z = interface.cluster
         for what, wanted, limit in (
@@ -85,7 +85,7 @@ class CudaKernel:
     # --- code --------------------------------
 
     def _loaded(self) -> Any:
-        """The kernel, with its shared memory and cluster size opted in to."""
+        """The loaded kernel, opted in to its shared memory and cluster size."""
         with self._lock:
             if self.function is None:
                 with self.driver.uncaptured(self.name):
@@ -94,7 +94,7 @@ class CudaKernel:
 
     def _load(self) -> Any:
         code = cubins.machine_code(self.image, self.name)
-        # The library is the driver's context-independent module; it lives as long as this process.
+        # A library is the driver's context-independent module; it lives as long as this process.
         library = self._call("cuLibraryLoadData", code, [], [], 0, [], [], 0, doing="loading the code", help=self._loading_help())
         function = self._call("cuLibraryGetKernel", library, self.name.encode(), doing=f"finding kernel `{self.name}`")
         attributes = self.driver.api.CUfunction_attribute
@@ -114,9 +114,10 @@ class CudaKernel:
     # --- clusters --------------------------------
 
     def resident(self) -> int:
-        """How many CTAs a kernel launches whose blocks follow the GPU: one to a multiprocessor, in clusters that fit at the same time.
+        """The number of CTAs for kernels whose grid follows the GPU: one per multiprocessor, in as many clusters as fit at the same
+        time.
 
-        The multiprocessors of a GPU stand in groups, and a cluster in one of them: of those that make no whole cluster, none is used.
+        A cluster must fit into one group of multiprocessors (GPC): those left over in a group are not used.
         """
         size = int(np.prod(self.interface.cluster))
         if size == 1:
@@ -126,23 +127,23 @@ class CudaKernel:
             return min(self.device.multiprocessors, self._clusters_that_fit() * size)
 
     def _clusters_that_fit(self) -> int:
-        """Asked once; raises LaunchError where none does. 0 for a kernel without clusters."""
+        """Queried once; raises LaunchError if not even one fits. 0 for a kernel without clusters."""
         if self.interface.cluster == (1, 1, 1):
             return 0
         with self._lock:
             if self._clusters is None:
                 config, _ = self.configured(False)
                 config.gridDimX, config.gridDimY, config.gridDimZ = self.interface.cluster
-                # The grid does not matter to the question, but a configuration without one is refused.
+                # The grid does not affect the result, but a configuration without one is rejected.
                 self._clusters = guards.active_clusters(self.driver, self.interface, self.device, self.function, config)
             return self._clusters
 
     # --- preparing --------------------------------
 
     def plan(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool, numbers: Sequence[Any] | None = None) -> Plan:
-        """A launch prepared for arrays in device memory that differ from these in their addresses alone.
+        """A prepared launch for arrays in device memory that differ from these only in their addresses.
 
-        `numbers`: the scalars, where others of the same types may follow. Without them they are those of `bound`.
+        `numbers`: the scalars, if others of the same types may follow. Without them, those of `bound` are fixed.
         """
         with self._context():
             self._loaded()
@@ -162,7 +163,7 @@ class CudaKernel:
             scalars=() if numbers is None else scalar_slots(self.interface, self.layout, numbers),
             places=places,
             apart=tuple(self._pairs(places)),
-            # Noted in the plan, not refused here: whether torch records gradients at all is asked at each launch.
+            # Recorded in the plan, not rejected here: whether torch records gradients is checked at each launch.
             differentiable=any(getattr(view.owner, "requires_grad", False) for view in bound.views.values()),
             current_stream=current_stream_of(bound.views, self.device.index),
         )
@@ -176,7 +177,7 @@ class CudaKernel:
     def _address_slots(
         self, values: Sequence[Value], places: Mapping[str, Place], views: Mapping[str, View]
     ) -> tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]:
-        """Where a frame takes addresses: those of tensor maps, and plain ones. Empty tensors keep their stand-in."""
+        """Where a frame stores addresses: in tensor maps, and plain pointers. Empty tensors keep their dummy."""
         maps, pointers = [], []
         for value, offset in zip(values, self.layout.offsets, strict=True):
             if isinstance(value, TensorMapValue | PointerValue) and value.tensor in places:
@@ -188,16 +189,16 @@ class CudaKernel:
         return tuple(maps), tuple(pointers)
 
     def _pairs(self, places: Collection[Place]) -> Iterator[tuple[int, int, int, int]]:
-        """Each written tensor with each other one, as `Plan.apart` has them; two written ones once."""
+        """Pairs of each written tensor with every other one, as in `Plan.apart`; two written ones appear once."""
         written = {argument.name for argument in tensors(self.interface) if argument.written}
         for one in places:
             for other in places:
-                # Two tensors that are only read may overlap as they like.
+                # Tensors that are only read may overlap.
                 if one.name in written and other is not one and (other.name not in written or other.tensor > one.tensor):
                     yield one.tensor, other.tensor, one.extent, other.extent
 
     def configured(self, programmatic: bool) -> tuple[Any, list[Any]]:
-        """A launch configuration without grid and stream, and what it refers to."""
+        """A launch configuration without grid and stream, and the objects it refers to."""
         api = self.driver.api
         config = api.CUlaunchConfig()
         config.blockDimX, config.blockDimY, config.blockDimZ = self.interface.threads, 1, 1
@@ -212,7 +213,7 @@ class CudaKernel:
         if programmatic:
             attribute = api.CUlaunchAttribute()
             attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-            # Only allows the overlap: the kernel's own griddepcontrol.wait says what has to be complete.
+            # Only allows the overlap: the kernel's own griddepcontrol.wait orders its accesses.
             attribute.value.programmaticStreamSerializationAllowed = 1
             attributes.append(attribute)
         config.attrs = attributes
@@ -249,13 +250,13 @@ class CudaKernel:
             doing=f"encoding the tensor map of parameter `{value.tensor}` (dims {value.dims}, strides {value.strides} bytes, "
             f"box {value.box}, swizzle {value.swizzle}, address {address:#x})",
         )
-        # Its bytes, not the object: the map stands in the frame's parameters, where the driver copies it from.
+        # The bytes, not the object: the map is embedded in the frame's parameters, from where the driver copies it.
         return ctypes.string_at(int(encoded.getPtr()), MAP_BYTES)
 
     # --- memory --------------------------------
 
     def _on_device(self, bound: Bound) -> Copies:
-        """Host arrays copied to device memory with their gaps, so that strides stay what they are."""
+        """Copies host arrays to device memory including gaps, so that strides are preserved."""
         views, outputs, allocations = {}, [], []
         written = {argument.name for argument in tensors(self.interface) if argument.written}
         try:
@@ -266,7 +267,7 @@ class CudaKernel:
                 doing = f"copying parameter `{name}` ({view.extent} bytes) to {self.device.name}"
                 address = int(self._call("cuMemAlloc", view.extent, doing=doing))
                 allocations.append(address)
-                # Outputs too: a kernel may leave elements as they are, and its padding is the caller's.
+                # Outputs as well: a kernel may leave elements unchanged, and the padding belongs to the caller.
                 self._call("cuMemcpyHtoD", address, view.address, view.extent, doing=doing)
                 views[name] = replace(view, address=address, device=f"cuda:{self.device.index}")
                 if name in written:
@@ -277,7 +278,7 @@ class CudaKernel:
         return Copies(views, tuple(outputs), tuple(allocations))
 
     def _fetch(self, view: View, address: int) -> None:
-        """Copies an output back, its elements only: the gaps of its memory may belong to another array."""
+        """Copies an output back, but only its elements: the gaps of its memory may belong to another array."""
         fetched = np.empty(view.extent, np.uint8)
         self._call("cuMemcpyDtoH", fetched.ctypes.data, address, view.extent, doing="copying an output back")
         element = np.dtype(f"V{view.itemsize}")
@@ -288,14 +289,13 @@ class CudaKernel:
 
     def _free(self, allocations: Sequence[int]) -> None:
         for address in allocations:
-            self.driver.api.cuMemFree(address)  # after a fault every call fails; the first error is the one to tell
+            self.driver.api.cuMemFree(address)  # after a fault every call fails; the first error is the relevant one
 
     def _dummy_address(self) -> int:
         with self._lock:
             if self._dummy is None:
                 with self.driver.uncaptured(self.name):
-                    # A tensor map takes no null address, not even of an array without
-                    # elements, and a box may still be fetched from it.
+                    # A tensor map rejects null addresses, even for an array without elements, and a box may still be fetched from it.
                     address = int(self._call("cuMemAlloc", STAND_IN_BYTES, doing="allocating a stand-in for an empty array"))
                     self._call("cuMemsetD8", address, 0, STAND_IN_BYTES, doing="clearing the stand-in for an empty array")
                 self._dummy = address
@@ -306,7 +306,7 @@ class CudaKernel:
     def launch(self, plan: Plan, addresses: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
         """Launches on `stream` (None: torch's current one for torch tensors, else the default stream).
 
-        `addresses`: of the kernel's tensors in device memory; `numbers`: its scalars.
+        `addresses`: those of the kernel's tensors in device memory; `numbers`: its scalars.
         """
         handle = plan.current_stream() if stream is None else self._accepted(stream)
         if self._records is not None:
@@ -323,7 +323,7 @@ class CudaKernel:
 
     def launch_copies(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool, stream: Any) -> None:
         """Launches on copies of host arrays, waits, and copies outputs back."""
-        # No stream of torch's: arrays in host memory belong to no stream, and the call waits for its end.
+        # Not torch's stream: host arrays belong to no stream, and the call synchronises.
         handle = DEFAULT_STREAM if stream is None else self._accepted(stream)
         with self._context():
             if handle not in guards.DEFAULT_STREAMS:
@@ -341,11 +341,11 @@ class CudaKernel:
                 for view, address in copies.outputs:
                     self._fetch(view, address)
             finally:
-                if self._records is None or not self._records.lost:  # else it would wait for the kernel
+                if self._records is None or not self._records.lost:  # otherwise it would wait for the kernel
                     self._free(copies.allocations)
 
     def _wait(self, plan: Plan, addresses: Sequence[int], handle: int) -> None:
-        """For the kernel's end; raises HangError if its watchdog found that there is none."""
+        """Waits for the kernel's end; raises HangError if its watchdog reported a hang."""
         located = ((place, addresses[place.tensor]) for place in plan.places)
         places = ", ".join(f"`{place.name}` {address:#x} to {address + place.extent:#x}" for place, address in located)
         doing = f"running it (with {places})"
@@ -355,11 +355,11 @@ class CudaKernel:
             self._records.wait(handle, doing)
 
     def _accepted(self, stream: Any) -> int:
-        """The handle of a stream that the caller names, which must be one of this device."""
+        """The handle of a stream given by the caller, which must belong to this device."""
         handle = stream_handle(stream)
         if handle not in self._streams and guards.check_stream(self.driver, self.name, self.device, handle):
             if len(self._streams) > KNOWN_STREAMS:
-                # Cut back whole: handles are reused by the driver, so none of them is worth keeping by age.
+                # Cleared completely: the driver reuses handles, so their age says nothing.
                 self._streams = set(guards.DEFAULT_STREAMS)
             self._streams.add(handle)
         return handle
@@ -373,11 +373,11 @@ class CudaKernel:
         frame.fill(plan, addresses, numbers)
         if handle != frame.stream:
             frame.config.hStream = frame.stream = handle
-        # Without the layers of `_call`, which cost as much as the driver itself.
+        # Bypasses `_call`, whose overhead is as large as that of the driver.
         (status,) = self.driver.api.cuLaunchKernelEx(frame.config, self.function, frame.pointers, 0)
         if status:
             self.driver.refuse(status, "cuLaunchKernelEx", self.name, "launching it")
-        # Not in a `finally`: a frame whose call was interrupted may be half filled, and a new one costs little.
+        # Not in a `finally`: a frame whose call was interrupted may be half filled, and a new one is cheap.
         free.append(frame)
 
     def _call(self, function: str, *arguments: Any, doing: str, help: str | None = None) -> Any:

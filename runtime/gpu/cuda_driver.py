@@ -1,6 +1,6 @@
-"""The CUDA driver API through cuda.bindings: loading it, its errors as exceptions, and the devices it knows.
+"""The CUDA driver API through cuda.bindings: loading it, its errors as exceptions, and its devices.
 
-Imports on a machine without GPU or driver; `load` then raises a DeviceError that says what is missing.
+Can be imported without a GPU or driver; `load` then raises a DeviceError that says what is missing.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from pipec.runtime.errors import DeviceError, LaunchError
 _USE_SIMULATOR = "use device='sim'"
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
-# Results that tell of a kernel that went wrong, whichever call reports them, and what went wrong.
+# Results of a faulting kernel, whichever call reports them, and their meaning.
 _FAULTS = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel touched memory outside of every allocation, or memory that was freed",
     "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel touched an address that is no multiple of what the access needs",
@@ -29,7 +29,7 @@ _FAULTS = {
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel's stack was corrupted",
     "CUDA_ERROR_ASSERT": "a kernel's assertion failed",
 }
-_WAITING = ("cuStreamSynchronize",)  # calls that report what the launch before them did
+_WAITING = ("cuStreamSynchronize",)  # calls that report the result of the launch before them
 _FIND = "go on in a fresh process; device='sim' with the same arguments, or compute-sanitizer, finds the access"
 _HELP = {
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the machine code is for another GPU: compile for the architecture of this one",
@@ -48,7 +48,7 @@ class Device:
     index: int
     name: str
     capability: tuple[int, int]
-    shared_bytes: int  # dynamic shared memory one CTA may opt in to
+    shared_bytes: int  # dynamic shared memory that one CTA may opt in to
     max_threads: int
     multiprocessors: int
 
@@ -57,10 +57,10 @@ class Device:
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
     def runs(self, arch: str) -> bool:
-        """Whether code for `arch` runs here: "sm_100a" on 10.0 alone, "sm_100f" on 10.x, "sm_90" on 9.0 and later."""
+        """Whether code for `arch` runs here: "sm_100a" on 10.0 only, "sm_100f" on 10.x, "sm_90" on 9.0 and later."""
         match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
         if match is None:
-            return True  # not known: the driver decides when it loads the code
+            return True  # unknown: the driver decides when it loads the code
         wanted = (int(match[1]), int(match[2]))
         if match[3] == "a":
             return self.capability == wanted
@@ -70,31 +70,31 @@ class Device:
 
 
 class Driver:
-    """Calls of the driver API that raise. `api` is the module cuda.bindings.driver, or a stand-in of the same shape.
+    """Calls of the driver API that raise on errors. `api` is the module cuda.bindings.driver, or a substitute with the same functions.
 
-    `library` is the driver itself, for what cuda.bindings has been seen to answer wrongly, and what it does only for structures that it
-    has allocated.
+    `library` is the driver itself, for functions that cuda.bindings was seen to implement wrongly, or supports only for structures that
+    it allocated.
     """
 
     def __init__(self, api: Any, library: ctypes.CDLL | None = None) -> None:
         self.api = api
         self._contexts: dict[int, int] = {}
         self._attribute = None if library is None else library.cuPointerGetAttribute
-        # Status of putting an address (second) into the tensor map that lies at another (first).
+        # Stores an address (second) in the tensor map at another address (first); returns the status.
         self.replace_address: Callable[[int, int], int] = partial(_replace_through, api)
         if library is not None:
             library.cuTensorMapReplaceAddress.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
             self.replace_address = library.cuTensorMapReplaceAddress
 
     def call(self, function: str, *arguments: Any, kernel: str, doing: str, help: str | None = None) -> Any:
-        """The value that a driver function returns; `doing` says for the message what it was for."""
+        """The result of a driver function; `doing` describes its purpose for messages."""
         status, *values = getattr(self.api, function)(*arguments)
         if status:
             self.refuse(status, function, kernel, doing, help)
         return values[0] if len(values) == 1 else (values or None)
 
     def refuse(self, status: Any, function: str, kernel: str, doing: str, help: str | None = None) -> NoReturn:
-        """Raises what a result other than success means."""
+        """Raises the error for a result other than success."""
         name, text = self.describe(status)
         problem = f"{doing} failed: {function} returned {name} ({text})"
         raise LaunchError(kernel, problem, help or self._help(function, name), function, name)
@@ -120,11 +120,11 @@ class Driver:
         status, current = self.api.cuCtxGetCurrent()
         if status:
             self.refuse(status, "cuCtxGetCurrent", kernel, "asking for the current context")
-        # Asked at each launch, when the context has long been retained.
+        # Called at each launch, when the context has long been retained.
         return int(current) == (self._contexts.get(index) or self.primary_context(index))
 
     def owner_of(self, address: int) -> int | None:
-        """The device whose memory an address lies in; None for memory that CUDA does not know."""
+        """The device that owns the memory at an address; None for memory unknown to CUDA."""
         attribute = self.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         if self._attribute is not None:
             found = ctypes.c_int(-1)
@@ -134,13 +134,13 @@ class Driver:
         return None if int(status) or not values else int(values[0])
 
     def refuse_address(self, status: int, kernel: str, address: int) -> NoReturn:
-        """Raises what a result of `replace_address` other than 0 means."""
+        """Raises the error for a result of `replace_address` other than 0."""
         doing = f"putting address {address:#x} into a tensor map"
         self.refuse(self.api.CUresult(status), "cuTensorMapReplaceAddress", kernel, doing)
 
     @contextmanager
     def uncaptured(self, kernel: str) -> Iterator[None]:
-        """Lets this thread load code and allocate while a stream is being captured into a graph."""
+        """Lets this thread load code and allocate during stream capture."""
         doing = "allowing calls during a capture"
         mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         before = self.call("cuThreadExchangeStreamCaptureMode", mode, kernel=kernel, doing=doing)
@@ -151,7 +151,7 @@ class Driver:
 
     @contextmanager
     def context(self, kernel: str, index: int) -> Iterator[None]:
-        """Makes the device's primary context current for a while."""
+        """Makes the device's primary context current temporarily."""
         if self.is_current(kernel, index):
             yield
             return
@@ -180,8 +180,7 @@ def _replace_through(api: Any, tensor_map: int, address: int) -> int:
 def load() -> Driver:
     """The driver, initialised; raises DeviceError."""
     try:
-        # A failing import of cuda.bindings costs far more than this. What is called through it returns at once: the lock of the
-        # interpreter is kept.
+        # A failing import of cuda.bindings costs far more than this. Calls through PyDLL return quickly and keep the GIL.
         library = ctypes.PyDLL(_LIBRARY)
     except OSError:
         raise DeviceError(f"there is no NVIDIA driver here ({_LIBRARY} cannot be loaded)", _USE_SIMULATOR) from None
@@ -198,7 +197,7 @@ def load() -> Driver:
 
 
 def devices() -> tuple[Device, ...]:
-    """The GPUs of this machine; raises DeviceError when there is no driver."""
+    """The GPUs of this machine; raises DeviceError if there is no driver."""
     return tuple(device(index) for index in range(_ask(load(), "cuDeviceGetCount")))
 
 

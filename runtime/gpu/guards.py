@@ -1,6 +1,6 @@
-"""What only the driver can tell before a launch: whose memory an address is, whose stream a handle is, whether a cluster fits.
+"""Facts known only to the driver before a launch: the owner of an address, the device of a stream, whether a cluster fits.
 
-Asked once for each signature and each stream; only arrays of libraries other than torch are asked for at each launch.
+Queried once per signature and stream; per launch only for arrays of libraries other than torch.
 """
 
 import warnings
@@ -12,24 +12,24 @@ from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError
 from pipec.runtime.gpu.cuda_driver import Device, Driver
 
-# The legacy and the per-thread default stream belong to whatever device is current.
+# The legacy and the per-thread default stream belong to the current device.
 DEFAULT_STREAMS = (0, 1, 2)
 
 
 def check_pointers(driver: Driver, kernel: str, views: Mapping[str, View]) -> None:
-    """Each array in device memory begins and ends in memory that CUDA knows; raises ArgumentError."""
+    """Checks that each array in device memory begins and ends in memory known to CUDA; raises ArgumentError."""
     for name, view in views.items():
         if not (view.on_host or view.empty):
             check_memory(driver, kernel, name, view.address, view.extent)
 
 
 def check_memory(driver: Driver, kernel: str, name: str, begin: int, extent: int) -> None:
-    """An array's first and last byte lie in memory that CUDA knows; raises ArgumentError.
+    """Checks that an array's first and last byte are in memory known to CUDA; raises ArgumentError.
 
-    Whose memory it is is not compared: on a machine with two GPUs cuda.bindings was seen to answer 0 for memory of the second.
+    The owner is not compared: on a machine with two GPUs cuda.bindings was seen to return 0 for memory of the second.
     """
     for address, end in ((begin, "begins"), (begin + extent - 1, "ends")):
-        # A kernel that faults takes the CUDA context with it, so a stale pointer is worth two questions before the launch.
+        # A faulting kernel destroys the CUDA context, so a stale pointer is worth two queries before the launch.
         if driver.owner_of(address) is None:
             raise ArgumentError(
                 kernel,
@@ -40,9 +40,9 @@ def check_memory(driver: Driver, kernel: str, name: str, begin: int, extent: int
 
 
 def check_stream(driver: Driver, kernel: str, device: Device, stream: int) -> bool:
-    """The stream is one of `device`: the driver would run the kernel wherever the stream is. Raises DeviceError.
+    """Checks that the stream belongs to `device`: the driver would run the kernel on the stream's device. Raises DeviceError.
 
-    False when that cannot be asked: a stream that is being captured tells nothing else (and the question would end the capture).
+    False if that cannot be queried: a stream being captured answers no other query (and the query would end the capture).
     """
     if stream in DEFAULT_STREAMS:
         return True
@@ -63,18 +63,17 @@ def _captured(driver: Driver, kernel: str, stream: int) -> bool:
 
 
 def refuse_capture(driver: Driver, kernel: str, stream: int, why: str) -> None:
-    """Raises LaunchError when a CUDA graph is being captured from `stream`."""
+    """Raises LaunchError if a CUDA graph is being captured from `stream`."""
     if _captured(driver, kernel, stream):
         raise LaunchError(kernel, f"the stream is being captured into a graph, and {why}", "launch it outside of the capture")
 
 
 def active_clusters(driver: Driver, interface: KernelInterface, device: Device, function: Any, config: Any) -> int:
-    """How many clusters fit the GPU at the same time; raises LaunchError with what one needs where there is no place for it."""
+    """The number of clusters that fit the GPU at the same time; raises LaunchError with the requirements of one if none fits."""
     function = driver.api.CUfunction(int(function))
     doing = "asking how many of its clusters fit"
     fitting = int(driver.call("cuOccupancyMaxActiveClusters", function, config, kernel=interface.name, doing=doing))
-    # The driver counts what shared memory, registers and the groups of multiprocessors leave room for; none of that can be computed
-    # here with certainty.
+    # The driver accounts for shared memory, registers and the groups of multiprocessors; this cannot be computed reliably here.
     if fitting > 0:
         return fitting
     x, y, z = interface.cluster
@@ -87,7 +86,7 @@ def active_clusters(driver: Driver, interface: KernelInterface, device: Device, 
 
 
 def tell_second_wave(interface: KernelInterface, device: Device, grid: tuple[int, int, int], clusters: int) -> None:
-    """Warns of blocks that are to stay until all work is done, but of which some wait until others have ended."""
+    """Warns about persistent blocks that cannot all be resident, so that some wait until others have ended."""
     x, y, z = interface.cluster
     asked = grid[0] * grid[1] * grid[2] // (x * y * z)
     if asked > clusters and any(map(_is_bounded, interface.grid)):
@@ -100,7 +99,7 @@ def tell_second_wave(interface: KernelInterface, device: Device, grid: tuple[int
 
 
 def _is_bounded(extent: LaunchExpression) -> bool:
-    """`min(tiles, 144)`, or a multiple of it: at most so many blocks, whatever the sizes are."""
+    """`min(tiles, 144)`, or a multiple of it: a bounded number of blocks, whatever the sizes are."""
     match extent:
         case ("min", *operands):
             return any(isinstance(operand, int) for operand in operands)

@@ -1,7 +1,7 @@
-"""A launch prepared once for each signature (pipec.runtime.arguments.signatures), and what one thread needs to start it.
+"""A launch prepared once per signature (pipec.runtime.arguments.signatures), and the per-call state to start it.
 
-A `Plan` is shared by all threads and never changes. A `Frame` is the memory that the driver reads a launch from, in the hands of one
-call at a time: taken from the thread's own store and put back after the driver's call, which copies all parameters.
+A `Plan` is immutable and shared by all threads. A `Frame` is the memory from which the driver reads a launch, owned by one call at a
+time: taken from the thread's own pool and returned after the driver's call, which copies all parameters.
 """
 
 import ctypes
@@ -18,16 +18,16 @@ from pipec.runtime.arguments.scalars import scalar_bytes
 from pipec.runtime.gpu.cuda_driver import Driver
 from pipec.runtime.gpu.streams import DEFAULT_STREAM
 
-_STEP = 64  # bytes: where each parameter begins; what a tensor map's address is a multiple of (CUDA driver API, CUtensorMap)
+_STEP = 64  # bytes: alignment of each parameter, which a tensor map requires (CUDA driver API, CUtensorMap)
 _WORD = 8
 MAP_BYTES = 128
 
-Pack = Callable[[Any, int, Any], None]  # into a buffer, at an offset, a scalar
+Pack = Callable[[Any, int, Any], None]  # stores a scalar into a buffer at an offset
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A tensor with elements: its name, which of the kernel's tensors it is, and where its elements lie (strides in bytes)."""
+    """A non-empty tensor: its name, its index among the kernel's tensors, and its layout (strides in bytes)."""
 
     name: str
     tensor: int
@@ -163,7 +163,7 @@ class Layout:
         return Layout(tuple(offsets), max(size, _STEP))
 
     def image(self, blocks: Sequence[bytes]) -> bytes:
-        """The parameters' bytes, each in its place."""
+        """Assembles the parameters' bytes, each at its offset."""
         whole = bytearray(self.size)
         for offset, block in zip(self.offsets, blocks, strict=True):
             whole[offset : offset + len(block)] = block
@@ -172,14 +172,14 @@ class Layout:
 
 # --- scalars --------------------------------
 
-# Element types that `struct` writes as NumPy does; it refuses what does not fit.
+# Element types that `struct` encodes like NumPy; it rejects values out of range.
 _FORMATS = {
     "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d",
 }  # fmt: skip
 
 
 def scalar_slots(interface: KernelInterface, layout: Layout, numbers: Sequence[Any]) -> tuple[tuple[int, int, Pack], ...]:
-    """Where each scalar goes and how, for scalars of these types."""
+    """The position and packing of each scalar, for scalars of these types."""
     found = []
     scalars = [argument for argument in interface.arguments if isinstance(argument, ScalarArgument)]
     names = [argument.name for argument in scalars]
@@ -192,7 +192,7 @@ def scalar_slots(interface: KernelInterface, layout: Layout, numbers: Sequence[A
 
 def _pack(kernel: str, argument: ScalarArgument, kind: type) -> Pack:
     dtype = DTYPES[argument.dtype]
-    # Types that others derive from (bool is an int, numpy.float64 a float) take the slower way, which knows what each means.
+    # Types with subtypes (bool is an int, numpy.float64 a float) take the slow path, which distinguishes them.
     if dtype.name in _FORMATS and (kind is int or (kind is float and dtype.is_float)):
         return struct.Struct("<" + _FORMATS[dtype.name]).pack_into
 

@@ -1,4 +1,4 @@
-"""Streams as their owners name them: torch, CuPy, cuda.core, or a bare handle of the driver."""
+"""Stream handles from torch, CuPy, cuda.core, or the driver."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -8,7 +8,7 @@ from pipec.runtime.arguments.views import View, is_torch
 from pipec.runtime.errors import DeviceError
 
 DEFAULT_STREAM = 0
-KNOWN_STREAMS = 256  # handles kept per kernel and device
+KNOWN_STREAMS = 256  # handles cached per kernel and device
 
 
 def stream_handle(stream: Any) -> int:
@@ -29,10 +29,10 @@ def _default_stream() -> int:
 
 
 def current_stream_of(views: Mapping[str, View], index: int) -> Callable[[], int]:
-    """What gives the stream that the arrays' library works on: torch's current one, else the default stream."""
+    """A function that returns the stream of the arrays' library: torch's current one, else the default stream."""
     if not any(is_torch(type(view.owner)) and getattr(view.owner, "is_cuda", False) for view in views.values()):
         return _default_stream
     import torch
 
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.compile and Triton use: no Stream object is made
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # as torch.compile and Triton do: creates no Stream object
     return (lambda: int(torch.cuda.current_stream(index).cuda_stream)) if raw is None else partial(raw, index)

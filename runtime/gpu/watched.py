@@ -1,4 +1,4 @@
-"""Launches of a kernel with a watchdog: the records that it writes before it traps, and the wait for its end or for them."""
+"""Launches of a kernel with a watchdog: the records that it writes before it traps, and waiting for its end or for the records."""
 
 import ctypes
 from threading import Lock
@@ -11,21 +11,21 @@ from pipec.runtime.gpu.cuda_driver import Driver
 from pipec.runtime.hangs import hang
 from pipec.watchdog import BYTES
 
-PATIENCE = 5.0  # seconds between a hang that is told and its being raised, if the driver does not end the stream
-_SHORTEST, _LONGEST = 2e-5, 1e-3  # seconds between two looks at the stream
+PATIENCE = 5.0  # seconds from a reported hang to the exception, if the driver does not end the stream
+_SHORTEST, _LONGEST = 2e-5, 1e-3  # seconds between two polls of the stream
 
 
 class Records:
-    """They stand in host memory that the device reaches, so that they can be read when the context is lost."""
+    """The records are in host memory mapped to the device, so that they can be read after the context is lost."""
 
     def __init__(self, driver: Driver, interface: KernelInterface) -> None:
         self._driver, self._interface = driver, interface
         self._lock = Lock()
         self._memory: int | None = None  # once allocated
-        self.lost = False  # the kernel hangs, and the driver has not said so
+        self.lost = False  # the kernel hangs, and the driver has not reported it
 
     def address(self) -> int:
-        """Where the device finds them."""
+        """The device address of the records."""
         flags = self._driver.api.CU_MEMHOSTALLOC_DEVICEMAP | self._driver.api.CU_MEMHOSTALLOC_PORTABLE
         doing = "allocating the watchdog's records in host memory"
         with self._lock:
@@ -37,15 +37,15 @@ class Records:
             return int(self._call("cuMemHostGetDevicePointer", self._memory, 0, doing=doing))
 
     def check(self) -> None:
-        """Refuses a launch behind a hang: it would wait for ever. Raises LaunchError."""
+        """Refuses a launch after a hang: it would wait for ever. Raises LaunchError."""
         if self.lost:
             raise LaunchError(self._interface.name, "it hangs since an earlier launch", LOST)
 
     def wait(self, stream: int, doing: str) -> None:
-        """Returns when the stream is done. Raises HangError with what the watchdog wrote, if it did, else LaunchError.
+        """Returns when the stream is done. Raises HangError with the records of the watchdog, if any, else LaunchError.
 
-        The trap that ends a kernel ends its stream with an error. Where several processes share a GPU it was seen not to, for a minute
-        and longer: then what stands in the records is raised without it.
+        The trap that ends a kernel ends its stream with an error. With several processes on a GPU this was seen to take a minute or
+        longer: then the records are raised without it.
         """
         pause, told = _SHORTEST, 0.0
         not_ready = self._driver.api.CUresult.CUDA_ERROR_NOT_READY

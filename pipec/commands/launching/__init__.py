@@ -1,1 +1,1 @@
-"""Commands that run a kernel: their arguments from the command line or a file, and what came of the run."""
+"""Commands that run a kernel: their arguments from the command line or a file, and their results."""

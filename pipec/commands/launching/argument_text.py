@@ -1,9 +1,9 @@
-"""The arguments of `pipec sim --arg`: from text to what the simulator's launcher takes.
+"""The arguments of `pipec sim --arg`: parsed from text for the simulator's launcher.
 
     i32:200                                    a scalar
     a=f16[128,64]:random                       a pointer to an array (random, zeros, ones, arange, or a number)
-    a=@a.npy      a=bf16@a.npy                 a pointer to an array in a file; of another type than the file says
-    a                                          a pointer to an array that was named before
+    a=@a.npy      a=bf16@a.npy                 a pointer to an array in a file, optionally with another type
+    a                                          a pointer to an array named before
     map(a=f16[128,64]:random; box=64,32; swizzle=128B; type=tf32; steps=1,2; interleave=none; fill=nan)
     raw(160; 0=a; 8=f32:0.5; 32=map(...); 16=hex:00ff)      a block of bytes with values at offsets
 
@@ -25,7 +25,7 @@ from pipec.sim import ArrayArgument, RawArgument, ScalarArgument, SimulationErro
 Argument = ScalarArgument | ArrayArgument | TensorMapArgument | RawArgument
 
 _TYPES = {name: np.dtype(getattr(ml_dtypes, row.numpy, None) or row.numpy) for name, row in DTYPES.items() if row.numpy}
-# PTX's own names of the signed integers.
+# PTX names of the signed integers.
 _TYPES |= {f"s{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ARRAY = re.compile(r"(\w+)\[([\d,\s]*)\]:(.+)")
@@ -37,11 +37,11 @@ _LONGEST_OFFSET = 9  # digits
 
 
 class BadText(Exception):
-    """An argument's text that means nothing; the message completes "`--arg TEXT` ..."."""
+    """Invalid argument text; the message completes "`--arg TEXT` ..."."""
 
 
 class ArgumentReader:
-    """Reads arguments one after another; `arrays` are those made so far, by name (unnamed ones by "#1", "#2", ...)."""
+    """Reads arguments in sequence; `arrays` are those created so far, by name (unnamed ones by "#1", "#2", ...)."""
 
     def __init__(self, seed: int, read_file: Callable[[str], np.ndarray]) -> None:
         self.generator = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ class ArgumentReader:
         steps = _sizes(options["steps"]) if "steps" in options else None
         modes: dict[str, Any] = {
             name: options[name] for name in ("swizzle", "interleave", "fill") if name in options
-        }  # checked there
+        }  # validated there
         try:
             made = TensorMapArgument.of(array, _sizes(options["box"]), dtype=options.get("type"), steps=steps, **modes)
         except SimulationError as error:
@@ -139,7 +139,7 @@ class ArgumentReader:
 
 
 def block(size: int, fields: Iterable[tuple[int, Argument]]) -> RawArgument:
-    """`size` bytes, zero but for the values at their offsets. Raises BadText."""
+    """`size` bytes, zero except for the values at their offsets. Raises BadText."""
     data, patches = bytearray(size), {}
     for at, value in fields:
         if not isinstance(value, RawArgument):
@@ -152,7 +152,7 @@ def block(size: int, fields: Iterable[tuple[int, Argument]]) -> RawArgument:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between semicolons outside of inner parentheses."""
+    """The parts between semicolons outside nested parentheses."""
     parts, depth, start = [], 0, 0
     for position, letter in enumerate(text):
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -182,7 +182,7 @@ def _dtype(name: str) -> np.dtype:
 
 def _sizes(text: str) -> tuple[int, ...]:
     try:
-        text.encode("ascii")  # Python takes digits of every script
+        text.encode("ascii")  # Python accepts digits of every script
         sizes = tuple(int(size) for size in text.split(","))
     except ValueError:
         raise BadText(f"has `{text}` where sizes such as 128,64 should stand") from None
@@ -192,9 +192,9 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _number(text: str, dtype: np.dtype) -> np.ndarray:
-    """One element of the type; integers that do not fit are refused."""
+    """One element of the type; integers out of range are rejected."""
     try:
-        text.encode("ascii")  # Python takes digits of every script
+        text.encode("ascii")  # Python accepts digits of every script
         if dtype.kind in "iu":
             value, limits = int(text, 0), np.iinfo(dtype)
             if not limits.min <= value <= limits.max:
@@ -213,10 +213,10 @@ def _hex(text: str) -> bytes:
 
 
 def _as_type(array: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """Bits of the same size are taken as they are when the file holds integers or bytes; other values are converted."""
+    """Integers or bytes of the same size are reinterpreted; other values are converted."""
     if dtype is not None and dtype != array.dtype:
         array = array.view(dtype) if array.dtype.itemsize == dtype.itemsize and array.dtype.kind in "iuV" else array.astype(dtype)
     if array.dtype.kind not in "iufbV" or array.dtype.hasobject or not array.size:
         raise BadText(f"is an array of {array.size} elements of type {array.dtype}")
-    # Rows are in order and the memory is the kernel's to change.
+    # In row-major order, in memory that the kernel may modify.
     return np.array(array, order="C")

@@ -1,4 +1,4 @@
-"""How a kernel of another compiler is called, as the command line or a file says it."""
+"""How to call a kernel of another compiler, from the command line or a file."""
 
 import argparse
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from pipec.diag.message import Failure
 
 @dataclass(frozen=True)
 class Call:
-    """How a kernel is called; None: as its directives say. `allocations` are arrays that it reaches only through memory."""
+    """How to call a kernel; None: as its directives say. `allocations` are arrays that it accesses only indirectly through memory."""
 
     kernel: str | None
     grid: tuple[int, ...] | None
@@ -29,7 +29,7 @@ class Call:
 
 
 def call_of(options: argparse.Namespace) -> Call:
-    """What the options of the command line say. Raises Failure."""
+    """The call given by command-line options. Raises Failure."""
     reader = ArgumentReader(options.seed, read_array)
     return Call(
         options.kernel,

@@ -1,4 +1,4 @@
-"""`pipec sim` for PTX that does not say how it is called: the command line or a file says it."""
+"""`pipec sim` for PTX without call information: the command line or a file provides it."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ from pipec.source import Source, Span
 
 
 def run_foreign(options: argparse.Namespace) -> int:
-    """Runs one kernel and says what changed; 0, or Failure."""
+    """Runs one kernel and reports what changed; 0, or Failure."""
     source = read_input(options.file)
     call = read_call(options.launch, options.seed) if options.launch else call_of(options)
     call = replace(call, kernel=options.kernel or call.kernel)
@@ -78,7 +78,7 @@ def _launched(source: Source, call: Call, options: argparse.Namespace) -> tuple[
 
 
 def message_of(error: SimulationError, source: Source, named: str | None, options: argparse.Namespace) -> Message:
-    """What a simulation of foreign PTX that failed is reported as."""
+    """The report for a failed simulation of foreign PTX."""
     at, kernel = _ptx_span(source, error.ptx_line), _kernel(source, named)
     name = kernel.name if kernel else named or "?"
     if error.kind == "argument":
@@ -114,7 +114,7 @@ def _ptx_span(source: Source, line: int) -> Span | None:
 
 
 def _kernel(source: Source, name: str | None) -> Function | None:
-    """The kernel that was to run, as far as the text tells."""
+    """The kernel to run, as far as the text determines it."""
     try:
         kernels = parse(source.text).kernels
     except SimulationError:
@@ -124,7 +124,7 @@ def _kernel(source: Source, name: str | None) -> Function | None:
 
 
 def _parameters(kernel: Function) -> str:
-    """The parameters of the kernel, for whoever gave the wrong arguments."""
+    """The parameters of the kernel, for a message about wrong arguments."""
     listed = [f"{parameter.size} bytes" for parameter in kernel.parameters]
     return f"`{kernel.name}` takes " + (", ".join(listed) if listed else "no arguments")
 

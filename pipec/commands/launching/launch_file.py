@@ -1,12 +1,12 @@
-"""`pipec sim --launch FILE.json`: how a kernel is called, in a file that a program can write.
+"""`pipec sim --launch FILE.json`: how to call a kernel, in a file that a program can write.
 
     {"kernel": "gemm", "grid": [8, 4], "block": [128], "cluster": [2], "shared": 49152, "cooperative": false,
      "arguments": ["a=@a.npy", "i32:64", {"bytes": 160, "at": {"0": "a", "32": "map(a; box=64,64)"}},
                    {"addresses": ["b=f32[64]:zeros", "c=f32[64]:ones"]}],
      "save": {"b": "b.npy"}}
 
-Only `arguments` has to be there. An argument is text as for `--arg`; an object with `bytes` and `at` is a struct by value; one with
-`addresses` is a pointer to a table of pointers (u64) to those arrays. Files are looked for beside the JSON file.
+Only `arguments` is required. An argument is text as for `--arg`; an object with `bytes` and `at` is a struct by value; one with
+`addresses` is a pointer to a table of pointers (u64) to those arrays. File names are relative to the JSON file.
 """
 
 import json
@@ -23,12 +23,12 @@ from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.message import Failure
 from pipec.sim import ArrayArgument
 
-_MOST = 1 << 31  # of CTAs, threads and bytes: no device takes as many, and the simulator says what it takes
-_DEEPEST = 8  # structs inside structs
+_MOST = 1 << 31  # CTAs, threads or bytes: above any device limit; the simulator reports the actual ones
+_DEEPEST = 8  # nesting of structs
 
 
 def read_call(file: str, seed: int) -> Call:
-    """Raises Failure: the file cannot be read, is no JSON, or says what no launch has."""
+    """Raises Failure if the file cannot be read, is not JSON, or does not describe a launch."""
     try:
         stated = json.loads(read_source(file).text)
     except (ValueError, RecursionError) as error:
@@ -100,7 +100,7 @@ def _table_of_pointers(reader: ArgumentReader, stated: Mapping[str, Any], tables
 
 
 def _object(value: object, keys: set[str] | None, what: str) -> Mapping[str, Any]:
-    """A table with no other keys (None: any)."""
+    """A table with only these keys (None: any)."""
     if not isinstance(value, dict):
         raise BadText(f"{what}, and a JSON object should stand there")
     unknown = sorted(value.keys() - keys) if keys is not None else []

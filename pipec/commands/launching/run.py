@@ -1,4 +1,4 @@
-"""`pipec run` and `pipec sim`: make arguments up, run the kernels, compare with the reference, show what happened."""
+"""`pipec run` and `pipec sim`: generate arguments, run the kernels, compare with the reference, show the results."""
 
 import argparse
 import gc
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pipec.runtime import LaunchResult
 
 _INTERFACE_MARK = "// pipec.kernel "
-_ANSWER_AFTER = 1.0  # seconds after which a simulation says how far it is
+_ANSWER_AFTER = 1.0  # seconds after which a simulation shows its progress
 
 
 def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
-    """Every kernel of the source with every set of shapes; 0, or Failure at the first that fails."""
+    """Runs every kernel of the source with every set of shapes; 0, or Failure at the first that fails."""
     assert state.plans is not None and state.ptx is not None
     printer: Printer = options.printer
     check_names(options.shapes, [plan.interface for plan in state.plans])
@@ -67,7 +67,7 @@ def _gpu_fits(arch: str) -> bool:
 
 
 def run_ptx(options: argparse.Namespace) -> int:
-    """A PTX file that says how its kernels are called."""
+    """Runs a PTX file that includes its kernels' interfaces."""
     from pipec.runtime import random_arguments
 
     source = read_input(options.file)
@@ -98,7 +98,7 @@ def _interfaces(source: Source) -> Iterator[KernelInterface]:
             try:
                 yield from_json(line.removeprefix(_INTERFACE_MARK))
             except (ValueError, LookupError, TypeError, AttributeError):
-                continue  # a line cut off or edited by hand describes nothing
+                continue  # a truncated or edited line describes nothing
 
 
 def _trial(plan: Plan, values: Mapping[str, float], seed: int) -> Trial:
@@ -113,7 +113,7 @@ def _trial(plan: Plan, values: Mapping[str, float], seed: int) -> Trial:
 
 @contextmanager
 def _refusals(values: Mapping[str, float]) -> Iterator[None]:
-    """What refuses a launch, as a message."""
+    """Converts what refuses a launch to a message."""
     try:
         yield
     except MemoryError:
@@ -121,7 +121,7 @@ def _refusals(values: Mapping[str, float]) -> Iterator[None]:
             messages.LaunchRefused(message=f"the arrays of {_shown(values)} do not fit this machine's memory", hint=None)
         ) from None
     except HangError:
-        raise  # a kernel that was launched, and says itself what it waits for
+        raise  # from a launched kernel; it describes the blocked waits itself
     except (ArgumentError, RuntimeFault) as error:
         raise Failure(messages.LaunchRefused(message=str(error), hint=None)) from None
 
@@ -134,11 +134,11 @@ def _run_one(
     options: argparse.Namespace,
     source: Source | None,
 ) -> None:
-    """Runs a kernel and shows what happened; its outputs are written into the arguments."""
+    """Runs a kernel and shows the results; its outputs are written into the arguments."""
     from pipec.runtime import Launcher, LaunchOptions
     from pipec.sim import Options, SimulationError
 
-    gc.enable()  # the command line starts without it
+    gc.enable()  # the command line starts with it off
     progress = Progress()
     simulation = Options(options.timing, options.seed, options.steps, progress, checks=dict(options.checks), rules=options.rules)
     try:
@@ -163,7 +163,7 @@ _STAMPED_BLOCKS = 8
 
 
 def _stamp_words(interface: KernelInterface) -> list[tuple[str, str]]:
-    """The size of the tensor in which the clock is noted, for the first blocks."""
+    """The size of the tensor for clock stamps, for the first blocks."""
     table = interface.timestamps
     if table is None:
         return []
@@ -178,7 +178,7 @@ def _write_stamps(interface: KernelInterface, arguments: Mapping[str, Any], path
 
     assert interface.timestamps is not None
     found = timestamps.stamped(interface, arguments[interface.timestamps.argument].tolist())
-    # A microsecond of the format is a cycle: how fast the clock ran is not noted.
+    # A microsecond of the format stands for a cycle: the clock rate is not recorded.
     stretches = [Stretch(one.block, one.role, one.what, one.start, one.end) for one in found]
     write_timeline(path, trace([(interface.name, 1e6, stretches)], "cycles"))
 
@@ -188,7 +188,7 @@ def _shown(values: Mapping[str, float]) -> str:
 
 
 def _run_fields(result: "LaunchResult") -> dict[str, object]:
-    """What is known of a launch, for machines."""
+    """What is known about a launch, as machine-readable fields."""
     found: dict[str, object] = {"device": result.device, "grid": result.grid, "launched": result.launched}
     if result.simulation is not None:
         found["thread_instructions"] = result.simulation.statistics.thread_instructions
@@ -197,7 +197,7 @@ def _run_fields(result: "LaunchResult") -> dict[str, object]:
 
 
 class Progress:
-    """A line while a simulation takes longer than a second, on a terminal only: a log would keep every one of them."""
+    """A progress line for simulations of more than a second, on a terminal only: a log would keep every update."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
@@ -307,7 +307,7 @@ def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:
 
 
 def _assembled(state: Compilation) -> dict[str, str]:
-    """What the assembler says of each kernel, by name; under "" for a kernel it says nothing of. Raises Failure when it refuses."""
+    """The assembler's statistics of each kernel, by name; under "" if there are none for a kernel. Raises Failure if it rejects the PTX."""
     from pipec.ptx.assemble import assemble, available
 
     assert state.ptx is not None

@@ -1,4 +1,4 @@
-"""The sizes and scalars that a kernel is run with: words of the command line, or of the kernel's docstring."""
+"""The sizes and scalars to run a kernel with: from the command line, or from its docstring."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,11 +7,11 @@ from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.reference import shape_sets
 
-_LONGEST_NUMBER = 40  # characters that are read as a whole number, and that messages repeat
+_LONGEST_NUMBER = 40  # characters of a number that are parsed, and repeated in messages
 
 
 def check_names(shapes: list[tuple[str, str]], interfaces: list[KernelInterface]) -> None:
-    """Raises Failure where a name is of no size or scalar of any of the kernels."""
+    """Raises Failure for a name that is no size or scalar of any kernel."""
     known = {name for interface in interfaces for name in _names(interface)}
     for name, value in shapes:
         if name not in known:
@@ -28,7 +28,7 @@ def _names(interface: KernelInterface) -> Iterator[str]:
 
 
 def sizes_to_run(interface: KernelInterface, document: str, given: list[tuple[str, str]]) -> list[dict[str, float]]:
-    """The sizes to run with: those given, completed by the docstring's first set; or all sets of the docstring."""
+    """The sizes to run with: the given ones, completed by the docstring's first set; otherwise all sets of the docstring."""
     sets: list[dict[str, str]] = shape_sets(document) or [{}]
     if given:
         sets = [{**sets[0], **dict(given)}]
@@ -63,7 +63,7 @@ def _number(name: str, text: str, dimension: bool) -> float:
     short = text if len(text) <= _LONGEST_NUMBER else f"{text[:_LONGEST_NUMBER]}..."
     value: float
     try:
-        if not text.isascii() or "_" in text:  # Python reads more as a number than the language does
+        if not text.isascii() or "_" in text:  # Python accepts more number syntax than the language
             raise ValueError
         value = int(text) if len(text) <= _LONGEST_NUMBER and text.lstrip("+-").isdecimal() else float(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The simulator's trace seen through the pipelines: when each stage was being filled and when it was full.
+"""The simulator's trace in terms of pipelines: when each stage was being filled and when it was full.
 
-`occupancy` turns barrier phases into intervals; `chart` draws them as text, `chrome_trace` as JSON for chrome://tracing or Perfetto.
+`occupancy` converts barrier phases to intervals; `chart` draws them as text, `chrome_trace` as JSON for chrome://tracing or Perfetto.
 """
 
 import json
@@ -13,7 +13,7 @@ from pipec.interface import BarrierRange, KernelInterface
 if TYPE_CHECKING:
     from pipec.sim import Result, TraceEvent
 
-# Where dynamic shared memory starts in a CTA's window: the first KiB belongs to the system (measured, CUDA 13).
+# Offset of dynamic shared memory in a CTA's window: the first KiB is reserved by the system (measured, CUDA 13).
 DYNAMIC_BASE = 0x400
 BARRIER_BYTES = 8
 _COLUMNS = 72
@@ -47,7 +47,7 @@ def occupancy(interface: KernelInterface, trace: Iterable["TraceEvent"], cta: tu
         state, start = since.get(key, ("filling", 0))
         found.append(Interval(*key, state, start, event.time))
         since[key] = ("full" if barriers.side == "full" else "filling", event.time)
-    # What comes after the last hand-over is waiting for the end, not filling.
+    # The time after the last hand-over is idle, not filling.
     found.extend(Interval(*key, "full", start, end) for key, (state, start) in since.items() if state == "full")
     return found
 
@@ -80,7 +80,7 @@ def _draw(line: list[str], interval: Interval, end: int) -> None:
     first = interval.start * _COLUMNS // end
     last = max(first, (interval.end * _COLUMNS - 1) // end)
     for column in range(first, min(last, _COLUMNS - 1) + 1):
-        # A column that two states share shows the later one.
+        # Of two states in one column the later one is shown.
         line[column] = _FULL if interval.state == "full" else _FILLING
 
 
@@ -94,7 +94,7 @@ def chrome_trace(interface: KernelInterface, result: "Result") -> str:
         for address, stage in _addresses(barriers)
     }
     timeline = sim.chrome_trace(result.trace, names) | {"otherData": {"unit": "steps"}}
-    # The simulator numbers its processes in the order in which blocks first appear.
+    # The simulator numbers its processes by the first appearance of blocks.
     for process, cta in enumerate(dict.fromkeys(event.cta for event in result.trace)):
         end = max(event.time for event in result.trace if event.cta == cta)
         timeline["traceEvents"] += [

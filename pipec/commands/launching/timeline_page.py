@@ -1,4 +1,4 @@
-"""A timeline as one HTML file that needs nothing else: tracks by block and role, zoom and pan, what is under the pointer in words."""
+"""A timeline as one self-contained HTML file: tracks by block and role, zoom and pan, a description of the item under the pointer."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -119,19 +119,18 @@ draw();
 
 
 def write_timeline(output: str, trace_events: str) -> None:
-    """As a page where the name ends in `.html`, else as JSON."""
+    """As a page if the name ends in `.html`, else as JSON."""
     write_output(output, page(trace_events) if output.lower().endswith(".html") else trace_events)
 
 
 def page(trace_events: str, title: str = "pipec timeline") -> str:
-    """`trace_events`: JSON as Chrome's and Perfetto's, with its complete events (`ph` "X"); in microseconds unless `otherData` names
-    another unit."""
+    """`trace_events`: Chrome and Perfetto JSON with complete events (`ph` "X"); in microseconds unless `otherData` specifies a unit."""
     # Inside a script element only "</" and "<!--" could end the text early.
     return _PAGE % {"title": escape(title), "events": trace_events.replace("<", "\\u003c")}
 
 
 def trace(kernels: Iterable[tuple[str, float, Sequence[Stretch]]], unit: str = "us") -> str:
-    """The same JSON of predictions: (kernel, cycles a second, what it does when), roles before the engines."""
+    """The same JSON for predictions: (kernel, cycles per second, stretches), roles before the engines."""
     events = [
         {
             "ph": "X",

@@ -1,4 +1,4 @@
-"""`pipec triton FILE.py`: a program with Triton kernels, whose launches run in the simulator."""
+"""`pipec triton FILE.py`: runs a program with Triton kernels, whose launches run in the simulator."""
 
 import argparse
 import os
@@ -18,9 +18,9 @@ from pipec.source import Source, Span
 
 
 def run_program(options: argparse.Namespace) -> int:
-    """Runs the program as Python would, with its arguments; 0, or Failure where a launch went wrong."""
-    read_input(options.file)  # a file that cannot be read is told like every other
-    options.guard.lift()  # the program is the caller's own, and may take what it likes; a launch still has its steps
+    """Runs the program as Python would, with its arguments; 0, or Failure if a launch failed."""
+    read_input(options.file)  # an unreadable file is reported like any other
+    options.guard.lift()  # the program is the user's own and has no limits; launches still have step limits
     simulation = Options(
         options.timing, options.seed, options.steps, checks=dict(options.checks), rules=options.rules, trace=False
     )
@@ -62,7 +62,8 @@ def _message(error: SimulationError) -> messages.SimulationFailed:
 
 
 def _failed(error: Exception, file: str) -> messages.ProgramFailed:
-    """What the program itself raised, at its own line; who called whom below it, without the frames that started the program."""
+    """An exception raised by the program itself, at its own line; with the call stack below it, without the frames that started the
+    program."""
     frames = traceback.extract_tb(error.__traceback__)
     first = next((index for index, frame in enumerate(frames) if frame.filename == file), len(frames))
     own = [frame for frame in frames[first:] if frame.filename == file]
