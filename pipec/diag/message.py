@@ -137,14 +137,17 @@ class Message:
     # Filled by __init_subclass__: code -> class. A code is used once, for ever.
     by_code: ClassVar[dict[str, type["Message"]]] = {}
     _fields: ClassVar[frozenset[str]]
+    _defaults: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls) -> None:
         cls._fields = frozenset(cls.__annotations__)
+        cls._defaults = {name: cls.__dict__[name] for name in cls._fields & cls.__dict__.keys()}
         if cls.code in Message.by_code:
             raise TypeError(f"{cls.__name__} uses code {cls.code} of {Message.by_code[cls.code].__name__}")
         Message.by_code[cls.code] = cls
 
     def __init__(self, **fields: Any) -> None:
+        fields = self._defaults | fields
         if fields.keys() != self._fields:
             wrong = sorted(fields.keys() ^ self._fields)
             raise TypeError(f"{type(self).__name__}: fields missing or unknown: {', '.join(wrong)}")

@@ -30,6 +30,15 @@ def _both_scales(
     context.fail(messages.WrongArguments(callee="mma", problem=problem, signature=operation.signature, at=node.span))
 
 
+def _instead_of(operand: Meaning) -> str | None:
+    """What to write where a value that threads hold is no operand."""
+    if isinstance(operand, tree.Columns) and isinstance(operand.operand, tree.ReadBuffer):
+        return "pass the whole tile; to use a part of it at a time, give the payload a tile for each part"
+    if isinstance(operand, EXPRESSIONS) and isinstance(operand.type, TileType):
+        return "`write(stage.tile, value)` in a role that produces a pipeline puts it into a tile, which another role can use"
+    return None
+
+
 def _mma(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     names, optional = ("accumulator", "a", "b"), ("sfa", "sfb", "accumulate", "sfb_row")
     bound = bind_arguments(context, node, operation.name, names, optional, signature=operation.signature)
@@ -45,7 +54,7 @@ def _mma(context: Context, operation: Operation, receiver: Meaning | None, node:
             in_registers = _operand_in_registers(context, meaning, bound[name])
             if in_registers is not None:
                 continue
-        operand = as_buffer_ref(context, meaning, bound[name].span, f"operand `{name}`")
+        operand = as_buffer_ref(context, meaning, bound[name].span, f"operand `{name}`", _instead_of(meaning))
         in_tensor = operand.buffer.space == "tensor"
         # tcgen05.mma takes only operand A from tensor memory, and requires it there row by row, K innermost (hardware.md 3.5).
         shared = name != "a" or "sfa" in bound

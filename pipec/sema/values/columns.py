@@ -29,7 +29,10 @@ def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast
     if isinstance(meaning, tree.BufferRef) and meaning.cta is not None:
         source = meaning  # reading values is allowed for another CTA's tile
     else:
-        source = as_buffer_ref(context, meaning, bound["tile"].span, "the tile of columns that move with a loop")
+        what = "the tile of columns that move with a loop"
+        source = as_buffer_ref(
+            context, meaning, bound["tile"].span, what, "compute with the columns: `columns(stage.tile, ...) * x`"
+        )
     if source.transposed:
         found = "a transposed view, which only `mma` takes"
         context.fail(names.WrongType(what="the tile", expected="in its stored order", found=found, at=bound["tile"].span))

@@ -115,11 +115,14 @@ def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.Buffer
     return as_buffer_ref(context, context.elaborate(node), node.span, what)
 
 
-def as_buffer_ref(context: Context, meaning: Meaning, span: Span, what: str) -> tree.BufferRef:
+def as_buffer_ref(context: Context, meaning: Meaning, span: Span, what: str, hint: str | None = None) -> tree.BufferRef:
+    """The same of a meaning; `hint` says what to write instead of what is no tile of a stage."""
     if isinstance(meaning, tree.Handle):
         meaning = reference(context, meaning, span)
     if not isinstance(meaning, tree.BufferRef):
-        context.fail(types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(meaning), at=span))
+        context.fail(
+            types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(meaning), at=span, hint=hint)
+        )
     # The address of another CTA's tile is of no use to a copy or an MMA of this CTA; threads read it as values.
     if meaning.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what=what, at=span))

@@ -15,10 +15,12 @@ class WrongType(Message):
     title = "{what} must be {expected}"
     subject = "an operand of the wrong kind"
     labels = (primary("at", "this is {found}"),)
+    help = "{hint}"
     what: str
     expected: str
     found: str
     at: Span
+    hint: str | None = None
 
 
 class MixedTypes(Message):
