@@ -1,8 +1,7 @@
-"""Typed tree to kernel IR: control flow becomes blocks that know which threads run them.
+"""Typed tree to kernel IR: control flow becomes blocks annotated with the threads that run them.
 
-The source language is structured (no break, no early return), so the graphs are reducible by construction, every block is
-reachable, and a block's number is larger than that of its immediate dominator. A branch on a compile-time constant leaves
-only the side that is taken.
+The source language is structured (no break, no early return), so the graphs are reducible by construction, every block is reachable, and
+a block's number is larger than that of its immediate dominator. A branch on a compile-time constant keeps only the side that is taken.
 """
 
 from typing import assert_never
@@ -149,8 +148,8 @@ class _Builder:
 
     def _if(self, statement: tree.If) -> None:
         if isinstance(statement.condition, tree.Constant):
-            # Compile-time parameters choose between whole ways to do something. What is not
-            # chosen need not be right: it may not even have stages to hold.
+            # Compile-time parameters select whole variants of a kernel. A variant that is not selected need not be valid: it may not even
+            # have stages to hold.
             self.statements(statement.then if statement.condition.value else statement.otherwise)
             return
         outer = self._participation
@@ -169,7 +168,7 @@ class _Builder:
 
     def _elect(self, statement: tree.Elect) -> None:
         outer = self._participation
-        # Told by pipec.checks.stages.participation; the graph is built all the same, so that other mistakes are found as well.
+        # Reported by pipec.checks.stages.participation; the graph is built anyway, so that other errors are found as well.
         one = outer if outer.threads == "one" else ir.Participation("one", None, statement.span)
         head = self._blocks[self._current]
         body, end = self._branch(one, statement.body)
@@ -179,7 +178,7 @@ class _Builder:
         self._current = join
 
     def _branch(self, participation: ir.Participation, body: tuple[tree.Statement, ...]) -> tuple[int, int]:
-        """First and last block of a branch; the last one is still open."""
+        """The first and last block of a branch; the last one is still open."""
         first = self._current = self._open(participation)
         self.statements(body)
         return first, self._current
@@ -189,14 +188,14 @@ class _Builder:
         stop = statement.stop
         self._append(tree.Assign(variable, statement.start, span))
         if not isinstance(stop, tree.Constant):
-            # Python evaluates the bounds once; the body may change what they were computed from.
+            # Python evaluates the bounds once; the body may change their operands.
             hidden = tree.Variable(f"{variable.name}.stop", stop.type, stop.span)
             self._append(tree.Assign(hidden, stop, stop.span))
             stop = tree.ReadVariable(hidden, stop.span)
         read = tree.ReadVariable(variable, span)
         condition = tree.Binary("<" if statement.step > 0 else ">", read, stop, _BOOL, span)
         step = tree.Constant(statement.step, dtype_of(variable.type), span)
-        # The variable is written like any other, so that analysis and lowering need not know of loops' variables.
+        # The variable is assigned like any other, so that analysis and lowering need no special case for loop variables.
         advance = tree.Assign(variable, tree.Binary("+", read, step, variable.type, span), span)
         loop = _OpenLoop(statement, self._loop, span, variable, statement.start, statement.stop, statement.step)
         self._loop_blocks(loop, condition, statement.body, advance)
@@ -208,7 +207,7 @@ class _Builder:
         self, loop: _OpenLoop, condition: tree.Expression, body: tuple[tree.Statement, ...], advance: tree.Assign | None
     ) -> None:
         outer = self._participation
-        # Threads that leave the loop at different times are no whole role inside of it.
+        # If threads leave the loop at different times, its body does not run in all threads of the role.
         inside, _ = restrict(outer, condition, differs=self._threads.repeats_differ(loop.statement))
         header = loop.header = self._open(inside)
         self.finish(ir.Jump(header))

@@ -1,9 +1,9 @@
 """Which CTAs of a cluster a pipeline's signals reach.
 
-Three things spread a pipeline over CTAs. With `cta_group` 2 the two CTAs of a pair share it: a role on the leader alone keeps the
-barriers of its side for both. A load by multicast along an axis writes into every CTA of that line, so a stage is free when all of
-them have given it back. With scope "cluster" every CTA hears from every other. A tile scheduler's answers are asked for by the first
-CTA and come to all of them: each answer is awaited in its own CTA and given back to the first.
+Three things spread a pipeline over CTAs. With `cta_group` 2 the two CTAs of a pair share it: a role that runs only on the leader keeps
+the barriers of its side for both. A multicast load along an axis writes into every CTA of that line, so a stage is free once all of them
+have released it. With scope "cluster" every CTA receives the signals of all. A tile scheduler's responses are requested by the first CTA
+and sent to all: each CTA waits for its own copy and releases it to the first.
 """
 
 from collections.abc import Iterable
@@ -27,8 +27,8 @@ FIRST: Final = "first"
 
 @record
 class Line:
-    """The CTAs that differ along one axis only: of the CTA of rank r with coordinate c on the line, the ranks whose bits are set in
-    `base << (r - c * stride)`; `count` of them. With pairs along x the line joins CTAs of one parity."""
+    """The CTAs that differ along one axis only. For the CTA of rank r with coordinate c on the line, these are the `count` ranks whose
+    bits are set in `base << (r - c * stride)`. With pairs along x, a line joins CTAs of the same parity."""
 
     axis: Axis
     stride: int
@@ -41,26 +41,26 @@ class Line:
 
 
 def line(cluster: Cluster, axis: Axis, group: int) -> Line | None:
-    """The lines along an axis; None where each is one CTA."""
+    """The lines along an axis; None if each consists of one CTA."""
     x, y, z = cluster.shape
     stride, count = {"x": (1, x), "y": (x, y), "z": (x * y, z)}[axis]
     if axis == "x" and group == 2:
-        # The two CTAs of a pair load different halves of a tile, so those that share a half are every other one.
+        # The two CTAs of a pair load different halves of a tile, so every other CTA shares a half.
         stride, count = 2, x // 2
     return Line(axis, stride, count, sum(1 << index * stride for index in range(count))) if count > 1 else None
 
 
 def mask(line_: Line, cluster: Cluster, rank: int) -> int:
-    """The line through the CTA of that rank, one bit for each rank."""
+    """The line through the CTA of that rank, as a mask with one bit per rank."""
     return line_.base << rank - line_.coordinate(cluster.places()[rank]) * line_.stride
 
 
 @record
 class Reach:
-    """Where the signals of a side go, of one pipeline.
+    """The destinations of the signals of one side of a pipeline.
 
-    `to`: "own" CTA, the "leader" of the pair, both of the "pair", "every" CTA of the cluster or its "first"; `lines`: and in the same
-    way along these. `senders`: how many CTAs' signals one barrier hears, that many times the arrivals of one CTA's roles.
+    `to`: the "own" CTA, the "leader" of the pair, both of the "pair", "every" CTA of the cluster or its "first"; `lines`: likewise in
+    each CTA along these. `senders`: the number of CTAs that signal one barrier, a factor on the arrivals of one CTA's roles.
     """
 
     to: Destination
@@ -77,7 +77,7 @@ LOCAL = Reach(OWN, (), 1)
 
 @record
 class Sharing:
-    """How the CTAs of a cluster share one pipeline: the reach of either side's signals."""
+    """How the CTAs of a cluster share one pipeline: the reach of the signals of both sides."""
 
     producer: Reach
     consumer: Reach
@@ -93,7 +93,7 @@ class Sharing:
 def sharing(
     cluster: Cluster, pipelines: Iterable[Pipeline], roles: Iterable[ir.Role | tree.Role], loads: Iterable[tree.TmaLoad]
 ) -> dict[Pipeline, Sharing]:
-    """Of every pipeline; `loads` are all loads of the kernel."""
+    """The sharing of every pipeline; `loads` are all loads of the kernel."""
     roles = tuple(roles)
     axes: dict[Pipeline, dict[Axis, None]] = {}
     for load in loads:
@@ -117,7 +117,7 @@ def _sharing(cluster: Cluster, pipeline: Pipeline, roles: tuple[ir.Role | tree.R
     lines = tuple(one for axis in axes if (one := line(cluster, axis, pipeline.cta_group)) is not None)
     # The lines cross in this CTA, which counts once.
     together = 1 + sum(one.count - 1 for one in lines)
-    # One request hands out a tile to a cluster as a whole (hardware.md 6), so only one CTA may make it.
+    # One request obtains a tile for a whole cluster (hardware.md 6), so only one CTA may issue it.
     if pipeline.kind == SCHEDULER and cluster.size > 1:
         return Sharing(LOCAL, Reach(FIRST, (), cluster.size))
     if pipeline.scope == "cluster":
@@ -134,7 +134,7 @@ def _sharing(cluster: Cluster, pipeline: Pipeline, roles: tuple[ir.Role | tree.R
 
 
 def _in_pair(from_leader: bool, to_leader: bool) -> tuple[Destination, int]:
-    """Where a signal goes, and how many CTAs of the pair send it."""
+    """The destination of a signal, and the number of CTAs of the pair that send it."""
     if to_leader:
         return (OWN, 1) if from_leader else (LEADER, 2)
     return (PAIR, 1) if from_leader else (OWN, 1)

@@ -1,7 +1,7 @@
 """Kernel IR: one typed control-flow graph per role, one node per pipeline operation.
 
-The nodes inside a block are the operations of `pipec.sema.tree`; expressions stay trees. A block knows which threads of the
-role run it (its `Participation`), a loop keeps its bounds, so that later passes need not rediscover either.
+The nodes inside a block are the operations of `pipec.sema.tree`; expressions stay trees. A block records which threads of the role run
+it (its `Participation`), and a loop its bounds, so that later passes need not rediscover either.
 """
 
 from collections.abc import Iterator
@@ -37,9 +37,9 @@ from pipec.vocabulary import Threads
 class Participation:
     """Which threads of the role run a block.
 
-    `threads`: "all" (every thread of the role, converged), "one" (one elected thread of the role), "lanes" (the first `lanes`
-    lanes of each warp, from a guard `lane_id() < constant`), "unknown" (a guard whose outcome differs between threads).
-    `guard` is the span of what narrowed it.
+    `threads`: "all" (every thread of the role, converged), "one" (one elected thread of the role), "lanes" (the first `lanes` lanes of
+    each warp, from a guard `lane_id() < constant`), "unknown" (a guard whose value differs between threads). `guard` is the span of the
+    guard.
     """
 
     threads: Threads
@@ -84,7 +84,7 @@ Terminator = Jump | Branch | ElectBranch | Exit
 
 @record
 class Block:
-    """Blocks are numbered by their place in Role.blocks; block 0 is the entry and has no predecessor."""
+    """Blocks are numbered by their index in Role.blocks; block 0 is the entry and has no predecessor."""
 
     operations: tuple[Operation, ...]
     terminator: Terminator
@@ -95,8 +95,8 @@ class Block:
 class Loop:
     """A natural loop: `header` tests the condition; `blocks` holds header, body and latch.
 
-    For `for`: variable, start, stop (evaluated once, before the loop) and step; for `while` they are None.
-    `parent` is the index of the enclosing loop in Role.loops, `statement` where the loop comes from.
+    For `for`: variable, start, stop (evaluated once, before the loop) and step; for `while` they are None. `parent` is the index of the
+    enclosing loop in Role.loops, `statement` is its source.
     """
 
     header: int
@@ -122,7 +122,7 @@ class Role:
     span: Span
     end: Span
     values: Values
-    leader: bool = False  # it runs in the leader of each pair of CTAs only
+    leader: bool = False  # runs only in the leader of each CTA pair
 
 
 @record
@@ -162,7 +162,7 @@ _Kind = TypeVar("_Kind", bound=Operation)
 
 
 def run_once(role: Role, kind: type[_Kind], *, elected: bool = False) -> Iterator[_Kind]:
-    """The operations of a kind that every thread which comes to the role's end has done once: no branch leads around them, no loop
+    """The operations of a kind that every thread which reaches the role's end has executed exactly once: no path bypasses them, no loop
     repeats them. `elected`: or the elected thread has."""
     ways = [_elected(block.terminator) if elected else successors(block.terminator) for block in role.blocks]
     exits = {number for number, targets in enumerate(ways) if not targets}
@@ -173,14 +173,14 @@ def run_once(role: Role, kind: type[_Kind], *, elected: bool = False) -> Iterato
 
 
 def joins(role: Role, number: int) -> tuple[int, frozenset[int]] | None:
-    """Where the ways that part at the end of a block meet again, and the blocks in between; None where they end the role."""
+    """The join (immediate postdominator) of the paths from the end of a block, and the blocks in between; None if they end the role."""
     ways = [successors(block.terminator) for block in role.blocks]
     exits = {one for one, targets in enumerate(ways) if not targets}
     here = number
     seen: set[int] = set()
     while ways[here] and here not in seen:
         seen.add(here)
-        # Any way to the end passes the place where they meet.
+        # Every path to the end passes the join.
         here = next((one for one in ways[here] if one not in seen and _reached(ways, one) & exits), here)
         between = set().union(*(_reached(ways, one, without=here) for one in ways[number]))
         if here != number and not exits & between - {here}:
@@ -197,7 +197,7 @@ def _behind(ways: list[tuple[int, ...]], number: int) -> set[int]:
 
 
 def _reached(ways: list[tuple[int, ...]], start: int, without: int | None = None) -> set[int]:
-    """The blocks that can be come to from one, itself included, not through `without`."""
+    """The blocks reachable from one, itself included, without passing `without`."""
     seen, stack = set[int](), [start]
     while stack:
         number = stack.pop()

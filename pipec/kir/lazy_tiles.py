@@ -1,4 +1,4 @@
-"""Tile variables that hold their expression, which is evaluated where they are used."""
+"""Tile variables that stand for an expression, which is evaluated at each use."""
 
 from pipec.kir.ir import Role
 from pipec.kir.walk import subexpressions
@@ -8,7 +8,7 @@ TileNames = dict[tree.Variable, tree.Expression]
 
 
 def lazy_tiles(role: Role) -> TileNames:
-    """What the names of tiles that are evaluated where they are used stand for."""
+    """The expressions of lazy tile variables."""
     return {
         operation.variable: operation.value
         for block in role.blocks
@@ -18,5 +18,5 @@ def lazy_tiles(role: Role) -> TileNames:
 
 
 def reads_accumulator(value: tree.Expression, names: TileNames) -> bool:
-    """Whether an expression has elements of an accumulator in registers in it."""
+    """Whether an expression contains elements of an accumulator in registers."""
     return any(isinstance(node, tree.ReadAccumulator) for node in subexpressions(value, names))

@@ -1,4 +1,4 @@
-"""Which threads of a role run a block: what a guard leaves that comes out differently in different threads."""
+"""Which threads of a role run a block: the effect of guards that differ between threads."""
 
 from pipec.isa.targets import WARP
 from pipec.kir.ir import Participation
@@ -6,7 +6,8 @@ from pipec.sema import tree
 
 
 def restrict(outer: Participation, condition: tree.Expression, *, differs: bool) -> tuple[Participation, Participation]:
-    """Who runs the true and the false side of a branch on `condition` inside a block of `outer`; `differs` between threads."""
+    """The participation on the true and the false side of a branch on `condition` in a block with participation `outer`; `differs`:
+    between threads."""
     lanes = _lane_bound(condition)
     if outer.threads in ("one", "unknown") or (lanes is None and not differs):
         return outer, outer
@@ -21,7 +22,7 @@ def restrict(outer: Participation, condition: tree.Expression, *, differs: bool)
 
 
 def _lane_bound(condition: tree.Expression) -> int | None:
-    """c when the condition says `lane_id() < c` in one of its spellings."""
+    """c if the condition is a spelling of `lane_id() < c`."""
     match condition:
         case tree.Binary("<", tree.Special("lane_id"), tree.Constant(bound)):
             return int(bound)

@@ -1,8 +1,8 @@
-"""Which thread of a role has which element of a register tile.
+"""The mapping of register-tile elements to the threads of a role.
 
-Every element of what is stored, written or kept belongs to exactly one thread and one of its values. The arithmetic stands here once, for
-any kind of number: the lowering does it with the values of a running thread (`Builder`), a test with those of all threads, which
-it counts.
+Every element that is stored, written or kept belongs to exactly one thread and one of its values. The arithmetic is written once,
+generic over the kind of number: the lowering instantiates it with the values of a running thread (`Builder`), a test with those of all
+threads, to count the elements.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from pipec.kir.plan.types import RowMap
 from pipec.record import record, replace
 from pipec.sema.types import TileType
 
-GROUP_COLUMNS = 8  # of which a thread has two, in an accumulator in registers
+GROUP_COLUMNS = 8  # columns of a group, of which a thread has two in an accumulator in registers
 BLOCK_ROWS = 64  # M of one wgmma
-MOST_COLUMNS = 32  # elements of a row a thread holds at once, at most
+MOST_COLUMNS = 32  # elements of a row that a thread holds at once, at most
 _VECTOR_BYTES = 16
 
 N = TypeVar("N")
 
 
 class Arithmetic(Protocol[N]):
-    """What the maps are computed with: 32-bit numbers of a thread."""
+    """The operations that the maps are computed with: 32-bit numbers of a thread."""
 
     def constant(self, value: int) -> N: ...
 
@@ -41,7 +41,7 @@ class Arithmetic(Protocol[N]):
 
 @record
 class Threads(Generic[N]):
-    """A thread of a role of `warps` warps: its number in the role, its warp's, and its lane."""
+    """A thread of a role of `warps` warps: its index in the role, that of its warp, and its lane."""
 
     thread: N
     warp: N
@@ -55,10 +55,10 @@ class Threads(Generic[N]):
 
 @record
 class Place(Generic[N]):
-    """The row of the tile that a thread works on, and which part of the row's columns is its share.
+    """The row of the tile that a thread works on, and its part of the row's columns.
 
-    `uniform_part` is the part without the half of the warp it stands for; `working` is false in threads that have no row (None: all
-    have one); `half` is, of a folded tile's columns, the one that this thread has.
+    `uniform_part` is the part without the half-warp component; `working` is false in threads without a row (None: all have one); `half`
+    is, for a folded tile, the half of the columns that this thread has.
     """
 
     index: N
@@ -70,10 +70,11 @@ class Place(Generic[N]):
 
 @record
 class Share:
-    """How a row is cut: `panels` of `columns` columns, of each `parts` threads have `chunks` chunks of `count` elements.
+    """How a row is divided: `panels` of `columns` columns; in each, `parts` threads have `chunks` chunks of `count` elements.
 
-    The chunks of a thread start `step` columns apart, those of the parts `part_step`. `tail`: one column more behind the panels, which the
-    first thread of the row has (both halves of a warp compute it). `end`: the columns of a tile that some threads have a chunk less of.
+    The chunks of a thread start `step` columns apart, those of the parts `part_step`. `tail`: one more column after the panels, which
+    the first thread of the row has (both halves of a warp compute it). `end`: the number of columns of a tile in which some threads have
+    a chunk less.
     """
 
     columns: int
@@ -83,7 +84,7 @@ class Share:
     count: int
     step: int
     part_step: int
-    half_columns: int = 0  # of a folded tile: a panel lies in one half
+    half_columns: int = 0  # of a folded tile: a panel is in one half
     tail: bool = False
     end: int | None = None
 
@@ -97,15 +98,15 @@ def chunk_columns(columns: int) -> int:
 
 
 def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
-    """A tile in panels of so many columns, which divide it but for one column of an odd number that half warps share.
+    """A tile in panels of this many columns, which divide it except for one odd column shared by half-warps.
 
-    As many threads share a row as have at least one 16-byte vector of a panel each (two halves of a warp always).
+    A row is shared by as many threads as have at least one 16-byte vector of a panel each (two halves of a warp always).
     """
     tail = tile.columns % columns != 0
     panels = tile.columns // columns
     assert not tail or (row_map.half_warps and not row_map.in_registers and panels * columns == tile.columns - 1)
-    # Kept tiles do without chunks: a thread has the same columns whatever the operation, or
-    # values would have to move between lanes.
+    # Register-resident tiles have no chunks: a thread has the same columns for every operation; otherwise values would have to move
+    # between lanes.
     if row_map.in_registers and row_map.half_warps:
         run = row_map.half_run(tile.columns)
         return Share(columns, panels, 2, columns // (2 * run), run, 2 * run, run)
@@ -114,7 +115,7 @@ def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
         return Share(columns, panels, 1, columns // count, count, count, columns, tile.columns // 2)
     least = 2 if row_map.half_warps else 1
     parts = row_map.split
-    # Fewer threads to a row rather than vectors shorter than 16 bytes, which is what a thread stores at a time.
+    # Prefer fewer threads per row over vectors shorter than 16 bytes, the size of a thread's store.
     while parts > least and (columns % parts or columns // parts * tile.dtype.bytes < _VECTOR_BYTES):
         parts //= 2
     count = chunk_columns(columns // parts)
@@ -126,7 +127,7 @@ def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
 
 
 def direct_share(row_map: RowMap, tile: TileType) -> Share:
-    """A tile of several columns that the threads store themselves: they take a chunk each in one step, if that divides the tile."""
+    """A tile with several columns that the threads store directly: they process one chunk each per step, if that divides the tile."""
     width = MOST_COLUMNS * row_map.split
     columns = tile.columns // 2 if row_map.folded else tile.columns
     if row_map.half_warps:
@@ -137,12 +138,12 @@ def direct_share(row_map: RowMap, tile: TileType) -> Share:
 
 
 def with_parts(row_map: RowMap, share: Share) -> RowMap:
-    """The map of an operation in which so many threads share a row."""
+    """The map of an operation with this many threads per row."""
     return row_map if share.parts == row_map.split else replace(row_map, split=share.parts, idle=True)
 
 
 def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) -> Place[N]:
-    """The thread's place in a block of rows."""
+    """The thread's position in a block of rows."""
     zero = ops.constant(0)
     if row_map.half_warps:
         return _half_warp_place(ops, row_map, threads)
@@ -159,7 +160,7 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
     working = None
     if row_map.idle:
         working = ops.compare("ult", part, ops.constant(row_map.split))
-        # Idle threads compute what the first part does, so that no address is out of bounds; only their stores are left out.
+        # Idle threads compute the same as the first part, so that no address is out of bounds; only their stores are omitted.
         part = ops.select(working, part, zero)
     index = ops.add(inside, ops.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
     return Place(index, part, part, working)
@@ -167,8 +168,8 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
 
 def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Place[N]:
     quarter = threads.warp if threads.warps <= WARPGROUP_WARPS else ops.bits("and", threads.warp, 3)
-    # Layout F (hardware.md 3.6) fills 16 of the 32 lanes of a quarter. The other half of
-    # the warp takes half of the columns, and gets them by shuffles.
+    # Layout F (hardware.md 3.6) fills 16 of the 32 lanes of a quarter. The other half of the warp takes half of the columns, which it
+    # receives by shuffles.
     index = ops.add(ops.multiply(quarter, 16), ops.bits("and", threads.lane, 15))
     half = ops.bits("lshr", threads.lane, 4)
     if threads.warps <= WARPGROUP_WARPS:
@@ -182,7 +183,7 @@ def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -
 
 
 def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Place[N]:
-    """Rows of whole warps are counted by warps, so that all lanes are seen to have the same one."""
+    """Rows of whole warps are indexed by warp, so that the index is visibly uniform over the lanes."""
     zero = ops.constant(0)
     if row_map.split < WARP:
         index = ops.bits("lshr", threads.thread, row_map.split.bit_length() - 1)
@@ -201,24 +202,24 @@ def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> 
 
 
 def half_working(ops: Arithmetic[N], share: Share, half: N, panel: N) -> N:
-    """Whether a panel of a folded tile lies in the half of the columns that a thread has."""
+    """Whether a panel of a folded tile is in the thread's half of the columns."""
     return ops.compare("eq", ops.bits("udiv", ops.multiply(panel, share.columns), share.half_columns), half)
 
 
 def inside_panel(ops: Arithmetic[N], share: Share, part: N, step: N) -> N:
-    """Where a chunk of a part starts in its panel; `step` is the number of the chunk times `share.step`."""
+    """The start of a part's chunk in its panel; `step` is the number of the chunk times `share.step`."""
     return ops.add(ops.multiply(part, share.part_step), step)
 
 
 def both(ops: Arithmetic[N], one: N | None, other: N | None) -> N | None:
-    """The conjunction of conditions, of which None is always true."""
+    """The conjunction of conditions; None means always true."""
     if one is None or other is None:
         return other if one is None else one
     return ops.binary("and", one, other)
 
 
 def first_part(ops: Arithmetic[N], row_map: RowMap, part: N, working: N | None) -> N | None:
-    """Of the threads that share a row, the first: for a value that all of them have. None where no thread shares one."""
+    """The condition for the first of the threads that share a row, for a value that all of them have. None if no threads share one."""
     if row_map.split == 1 and working is None:
         return None
     return both(ops, ops.compare("eq", part, ops.constant(0)), working)
@@ -228,7 +229,7 @@ def first_part(ops: Arithmetic[N], row_map: RowMap, part: N, working: N | None) 
 
 
 def stripe(row_map: RowMap) -> int:
-    """The columns of a striped row that its threads have with one vector each."""
+    """The number of columns of a striped row covered by one vector of each of its threads."""
     return row_map.vector * row_map.split
 
 
@@ -239,7 +240,7 @@ def striped_share(row_map: RowMap, columns: int) -> Share:
 
 
 def has_vector(ops: Arithmetic[N], share: Share, column: N, step: int) -> N | None:
-    """Whether a thread has a vector of the stripe `step`, which would start at `column`; None where all threads have one."""
+    """Whether a thread has a vector of the stripe `step`, which would start at `column`; None if all threads have one."""
     if share.end is None or (step + 1) * share.step <= share.end:
         return None
     return ops.compare("ult", column, ops.constant(share.end))
@@ -249,11 +250,11 @@ def has_vector(ops: Arithmetic[N], share: Share, column: N, step: int) -> N | No
 
 
 def fragment_rows(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> list[N]:
-    """The thread's rows where they are spread as wgmma spreads them: two, 8 apart, in each 64 of its warpgroup's share."""
+    """The thread's rows in wgmma's distribution: two, 8 apart, in every 64 of its warpgroup's share."""
     groups = threads.warpgroups
     warp = ops.bits("and", threads.warp, 3) if groups > 1 else threads.warp
     first = ops.add(ops.multiply(warp, 16), ops.bits("lshr", threads.lane, 2))
-    # Rows of a warpgroup follow each other, as the blocks of 64 rows of its MMAs do (hardware.md 8).
+    # The rows of a warpgroup are contiguous, like the 64-row blocks of its MMAs (hardware.md 8).
     share = row_map.block_rows // groups
     if groups > 1:
         first = ops.add(first, ops.multiply(ops.bits("lshr", threads.warp, 2), share))
@@ -261,24 +262,24 @@ def fragment_rows(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> l
 
 
 def fragment_groups(first: int, columns: int) -> range:
-    """The groups of eight that `columns` columns from `first` on have a part in."""
+    """The groups of eight columns that overlap the `columns` columns from `first` on."""
     return range(first // GROUP_COLUMNS, -(-(first + columns) // GROUP_COLUMNS))
 
 
 def fragment_column(ops: Arithmetic[N], lane: N, group: int) -> N:
-    """The first of the two columns that a lane has of a group; the second is the next."""
+    """The first of the two adjacent columns of a group that a lane has."""
     return ops.add(ops.bits("shl", ops.bits("and", lane, 3), 1), group * GROUP_COLUMNS)
 
 
 def fragment_inside(ops: Arithmetic[N], column: N, group: int, columns: int) -> N | None:
-    """Whether a tile of so many columns has a column of a group; None where it does for every lane."""
+    """Whether the column of a group is inside a tile of this many columns; None if it is for every lane."""
     if (group + 1) * GROUP_COLUMNS <= columns:
         return None
     return ops.compare("ult", column, ops.constant(columns))
 
 
 def fragment_offset(element: int) -> int:
-    """How far an element of a thread's groups stands behind the first one."""
+    """The offset of an element of a thread's groups from its first one."""
     return element // 2 * GROUP_COLUMNS + element % 2
 
 
@@ -287,7 +288,7 @@ def fragment_offset(element: int) -> int:
 
 @record
 class Element(Generic[N]):
-    """An element that a thread stores, where `stored` is true (None: always)."""
+    """An element that a thread stores if `stored` is true (None: always)."""
 
     row: N
     column: N
@@ -297,7 +298,7 @@ class Element(Generic[N]):
 def elements(
     ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], tile: TileType, share: Share | None
 ) -> Iterator[Element[N]]:
-    """What a thread stores of a tile. `share` is None for fragments, and for one column that threads store directly."""
+    """The elements of a tile that a thread stores. `share` is None for fragments, and for one column that threads store directly."""
     if row_map.fragment:
         return _of_fragment(ops, row_map, threads, tile.columns)
     if share is None:

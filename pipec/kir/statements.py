@@ -1,4 +1,4 @@
-"""Going through the statements of a role."""
+"""Traversal of the statements of a role."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ from pipec.sema import tree
 
 
 def statements(body: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
-    """All statements, however deep, those around others first."""
+    """All statements at any depth, in preorder."""
     for statement in body:
         yield statement
         yield from statements(inside(statement))

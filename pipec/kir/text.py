@@ -1,4 +1,4 @@
-"""Kernel IR as text, for `--emit kir`, messages of the verifier and tests. Read by people only; there is no parser for it."""
+"""Kernel IR as text, for `--emit kir`, messages of the verifier and tests. For human readers only; nothing parses it."""
 
 from collections.abc import Iterator
 from typing import assert_never

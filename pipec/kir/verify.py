@@ -1,4 +1,5 @@
-"""The kernel IR's own verifier: what every pass may rely on. A violation is a fault of pipec, never of the user's kernel."""
+"""The verifier of the kernel IR: the invariants that every pass may rely on. A violation is an error of pipec, never of the user's
+kernel."""
 
 from collections.abc import Callable
 
@@ -12,11 +13,11 @@ _THREADS = frozenset(("all", "one", "lanes", "unknown"))
 
 
 class MalformedKernel(Exception):
-    """The IR breaks one of its own rules."""
+    """The IR violates one of its invariants."""
 
 
 def verify(kernel: ir.Kernel) -> None:
-    """Raises MalformedKernel at the first rule that does not hold."""
+    """Raises MalformedKernel at the first violated invariant."""
     buffers, pipelines = set(kernel.buffers), set(kernel.pipelines)
     for buffer in kernel.buffers:
         _require(buffer.owner is None or buffer.owner in pipelines, kernel.name, f"buffer {buffer.label} has a foreign owner")

@@ -1,4 +1,4 @@
-"""Walks over the typed tree's expressions and operations: what they read, which stages they touch."""
+"""Walks over the typed tree's expressions and operations: what they read, and which stages they touch."""
 
 from collections.abc import Iterator, Mapping
 from typing import assert_never
@@ -6,7 +6,7 @@ from typing import assert_never
 from pipec.record import fields_of, replace
 from pipec.sema import tree
 
-# Half of all expressions. `match` asks a class at a time, and the walks below are a fifth of the time of checks and plan.
+# Half of all expressions. `match` tests one class at a time, and the walks below are a fifth of the time of checks and plan.
 _LEAVES = frozenset(
     (
         tree.Constant, tree.ReadVariable, tree.ReadDimension, tree.ReadParameter, tree.Special,
@@ -39,7 +39,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
 
 
 def with_children(expression: tree.Expression, made: Mapping[tree.Expression, tree.Expression]) -> tree.Expression:
-    """The same operation on other operands: each child stands in `made` with what takes its place."""
+    """The same operation on other operands: `made` maps each child to its replacement."""
     changes: dict[str, object] = {}
     for name, value in fields_of(expression).items():
         changes[name] = tuple(made.get(one, one) for one in value) if isinstance(value, tuple) else made.get(value, value)
@@ -49,9 +49,9 @@ def with_children(expression: tree.Expression, made: Mapping[tree.Expression, tr
 def subexpressions(
     expression: tree.Expression, names: Mapping[tree.Variable, tree.Expression] | None = None
 ) -> Iterator[tree.Expression]:
-    """The expression and everything below it, outermost first; behind a variable of `names`, what it stands for.
+    """The expression and everything below it, outermost first; variables in `names` are expanded.
 
-    Each node once: expressions share parts (`t = t + t` many times over), so there may be exponentially more paths than nodes.
+    Each node once: expressions share subexpressions (`t = t + t` many times over), so there may be exponentially more paths than nodes.
     """
     seen: set[tree.Expression] = set()
     through: set[tree.Variable] = set()
@@ -77,10 +77,10 @@ def evaluated_tile(operation: tree.Operation) -> tree.Expression | None:
 
 
 def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
-    """The expressions an operation evaluates (buffer references are not expressions: see `references`)."""
+    """The expressions that an operation evaluates (buffer references are not expressions: see `references`)."""
     return operation.effects.evaluates
 
 
 def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
-    """The stage tiles an operation names itself, outside its expressions."""
+    """The stage tiles that are direct operands, outside expressions."""
     return tuple(use.tile for use in operation.effects.uses)

@@ -31,7 +31,7 @@ class Place:
 
     name: str
     tensor: int
-    extent: int  # bytes from the first to past the last element
+    extent: int  # bytes from the first to the end of the last element
     itemsize: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -39,11 +39,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All of a launch but addresses, numbers and the stream.
+    """Everything of a launch except addresses, scalars and the stream.
 
-    `image`: the parameters' bytes. `maps`: tensor of each tensor map, its offset in bytes, and the address it was encoded with.
-    `pointers`: tensor and offset in 8-byte words. `scalars`: place among the numbers, offset in bytes, and what writes it there, which
-    raises struct.error or OverflowError for what it does not take.
+    `image`: the parameters' bytes. `maps`: for each tensor map the tensor, its offset in bytes, and the address it was encoded with.
+    `pointers`: tensor and offset in 8-byte words. `scalars`: index among the scalars, offset in bytes, and a packing function, which
+    raises struct.error or OverflowError for values out of range.
     """
 
     grid: tuple[int, int, int]
@@ -53,14 +53,14 @@ class Plan:
     pointers: tuple[tuple[int, int], ...]
     scalars: tuple[tuple[int, int, Pack], ...]
     places: tuple[Place, ...]
-    apart: tuple[tuple[int, int, int, int], ...]  # places of a written tensor and of another one, and their extents
-    differentiable: bool  # a tensor requires its gradient
+    apart: tuple[tuple[int, int, int, int], ...]  # indices of a written tensor and of another one, and their extents
+    differentiable: bool  # a tensor requires a gradient
     current_stream: Callable[[], int]
 
     def separate(self, addresses: Sequence[int]) -> bool:
-        """No written tensor shares memory with another one."""
+        """Whether no written tensor shares memory with another one."""
         for one, other, extent, reach in self.apart:
-            # Extents first: nearly all tensors lie apart as a whole, and comparing strided elements is slow.
+            # Extents first: almost all tensors are disjoint as a whole, and comparing strided elements is slow.
             begin, start = addresses[one], addresses[other]
             if (
                 begin < start + reach
@@ -84,9 +84,9 @@ class Frame:
     )  # fmt: skip
 
     def __init__(self, driver: Driver, interface: KernelInterface, layout: "Layout", config: Any, attributes: list[Any]) -> None:
-        """`config`: a CUlaunchConfig without grid and stream; `attributes` is what it refers to."""
+        """`config`: a CUlaunchConfig without grid and stream; `attributes` keeps the objects it refers to alive."""
         size = layout.size
-        # ctypes promises no alignment, so a step more is allocated than is used.
+        # ctypes guarantees no alignment, so one step more is allocated than used.
         self._memory = ctypes.create_string_buffer(size + _STEP)
         begin = -(-ctypes.addressof(self._memory) // _STEP) * _STEP
         self.buffer = (ctypes.c_char * size).from_address(begin)
@@ -98,10 +98,10 @@ class Frame:
         self.config = config
         self._attributes = attributes
         self._driver, self._interface = driver, interface
-        self.stream = DEFAULT_STREAM  # what `config` holds
+        self.stream = DEFAULT_STREAM  # the one in `config`
         self.plan: Plan | None = None
         self._replace_address = driver.replace_address
-        # The tensor maps of the plan: tensor, the address that it holds now, where it lies.
+        # The tensor maps of the plan: tensor, current address, location.
         self.maps: list[list[int]] = []
 
     def load(self, plan: Plan) -> None:
@@ -112,15 +112,15 @@ class Frame:
         self.plan = plan
 
     def fill(self, plan: Plan, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
-        """Makes the parameters those of one call."""
-        # The frame used last is taken first, so a loop over one launch finds its own plan loaded.
+        """Stores the parameters of one call."""
+        # The frame used last is taken first, so a loop over one launch finds its plan loaded.
         if self.plan is not plan:
             self.load(plan)
         words = self.words
         for tensor, word in plan.pointers:
             words[word] = addresses[tensor]
         for slot in self.maps:
-            # The same tensors come again and again: what the map holds already costs a comparison in place of a driver call.
+            # Calls usually repeat the same tensors: comparing with the map's current address saves a driver call.
             if (address := addresses[slot[0]]) != slot[1]:
                 if status := self._replace_address(slot[2], address):
                     self._driver.refuse_address(status, self._interface.name, address)
@@ -134,14 +134,14 @@ class Frame:
                 pack(self.buffer, offset, numbers[at])
             except (struct.error, OverflowError):
                 scalars = [argument for argument in self._interface.arguments if isinstance(argument, ScalarArgument)]
-                # `struct` knows that a number does not fit, but not the argument's name. This raises with it, or converts what `struct`
-                # does not take.
-                block = scalar_bytes(self._interface.name, scalars[at], numbers[at])  # says why it does not fit
+                # `struct` detects a value out of range, but without the argument's name. This raises with it, or converts what `struct`
+                # does not accept.
+                block = scalar_bytes(self._interface.name, scalars[at], numbers[at])  # the error says why it does not fit
                 ctypes.memmove(self._begin + offset, block, len(block))
 
 
 class Frames(threading.local):
-    """The frames of one thread that no call uses; more than one only when a launch is interrupted by another."""
+    """The idle frames of one thread; more than one only if a launch interrupts another."""
 
     def __init__(self) -> None:
         self.free: list[Frame] = []
@@ -149,7 +149,7 @@ class Frames(threading.local):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each parameter lies in a frame, in bytes."""
+    """The offset of each parameter in a frame, in bytes."""
 
     offsets: tuple[int, ...]
     size: int

@@ -1,1 +1,1 @@
-"""Accesses to global memory that the kernel writes: where they go, and what orders them."""
+"""Accesses to global memory that the kernel writes: their addresses, and what orders them."""

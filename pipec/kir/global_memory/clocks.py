@@ -1,4 +1,4 @@
-"""What the roles of a block know of each other when they use global memory, in one run of all of them (vector clocks)."""
+"""Happens-before among the roles of a block for accesses to global memory, in one execution of all roles (vector clocks)."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,17 +15,18 @@ _Use = tuple[tree.Pipeline, Side, int]
 
 @record(eq=False)
 class Stamped:
-    """`clock`: by role the last step that is known to be done."""
+    """`clock`: per role, the last step that is known to have completed."""
 
     touch: Touch
     clock: tuple[int, ...]
 
 
 class Clocks:
-    """Every signal, or those of the sides that `speak`, passes on all that its role knows: two uses without an order have none.
+    """Every signal, or those of the sides for which `speak` holds, transfers the clock of its role: two uses without an order are
+    concurrent.
 
-    `ended`: every role has come to its end, in one order of their steps. `taken`: turns that a role waited for, and at which step;
-    `passed`: turns that were passed on, and what was known by then.
+    `ended`: every role has reached its end, in some interleaving of their steps. `taken`: the turns that a role waited for, and at which
+    step; `passed`: the turns that were passed on, with the clock at that time.
     """
 
     def __init__(self, events: list[list[Event]], speak: Callable[[tree.Pipeline, Side], bool] = lambda *_: True) -> None:
@@ -48,7 +49,7 @@ class Clocks:
         self.ended = all(place == len(role) for place, role in zip(self._next, events, strict=True))
 
     def _goes_on(self, number: int) -> bool:
-        """Whether a role does anything before it waits in vain."""
+        """Advances a role until it blocks; returns whether it made progress."""
         start, known = self._next[number], self._known[number]
         for event in self._events[number][start:]:
             known[number] = event.step
@@ -70,7 +71,7 @@ class Clocks:
             if self._speak(event.pipeline, event.side):
                 self._told[use] = list(map(max, known, self._told.get(use, known)))
             return True
-        # The producer's first uses of the stages wait for nobody.
+        # The producer's first uses of the stages do not wait.
         awaited = event.use - (event.pipeline.stages if event.side == "producer" else 0)
         use = event.pipeline, OTHER_SIDE[event.side], awaited
         if awaited >= 0 and self._missing.get(use, 1):
@@ -80,7 +81,7 @@ class Clocks:
 
 
 class _Marks(Run):
-    """Notes that a tensor is used, wherever that is."""
+    """Records only that a tensor is used, not where."""
 
     def _touches(self, accesses: tuple[Access, ...]) -> Iterator[Touch]:
         for access in accesses:
@@ -88,7 +89,7 @@ class _Marks(Run):
 
 
 def _signalled_once(events: Iterator[Event]) -> Iterator[Event]:
-    """A stage that was signalled before its release is signalled by that."""
+    """Drops the signal of a release if the stage has been signalled before."""
     told: set[_Use] = set()
     for one in events:
         if isinstance(one, HandOver) and not one.waits:
@@ -101,14 +102,14 @@ def _signalled_once(events: Iterator[Event]) -> Iterator[Event]:
 def only_order(
     kernel: Kernel, rows: tuple[RoleAccesses, ...], speak: Callable[[tree.Pipeline, Side], bool]
 ) -> Callable[[Access, Access], bool]:
-    """Whether two uses have one order in every launch, where no role asks for a size: there is one run of them then."""
+    """Whether two uses have the same order in every launch, if no role depends on sizes: there is only one execution then."""
     touching = {row.role.name: row for row in rows}
     runs = [_Marks(Course(touching.get(role.name, RoleAccesses(role, ()))), {}) for role in kernel.roles]
     clocks = Clocks([list(_signalled_once(run.events())) for run in runs], speak)
     whole = kernel.cluster.size == 1 and clocks.ended and all(run.ended for run in runs)
 
     def ordered(one: Access, other: Access) -> bool:
-        # A copy into shared memory is done later than its step.
+        # A copy into shared memory completes later than its step.
         if not whole or one.handle is not None or other.handle is not None:
             return False
         first, second = ([use for use in clocks.touches if use[1].touch.access is access] for access in (one, other))

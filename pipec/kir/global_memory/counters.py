@@ -1,7 +1,7 @@
-"""Where the counters of semaphores are, beside how large their tensors are.
+"""The index ranges of semaphore counters, and the sizes of their tensors.
 
-A counter is read and written by address, without the bounds that loads and stores of tiles have: one that lies behind its tensor is
-some other memory, whose value no block may ever change to the turn that is waited for.
+A counter is accessed by address, without the bounds checks of tile loads and stores: outside its tensor it is unrelated memory, whose
+value no block may ever set to the awaited turn.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, deci
 
 @record
 class Place:
-    """One coordinate of a counter: from `first` to `last` in the blocks of a grid, in a dimension of `size` elements."""
+    """One coordinate of a counter: from `first` to `last` over the blocks of a grid, in a dimension of `size` elements."""
 
     operation: tree.AwaitTurn
     axis: int
@@ -24,18 +24,18 @@ class Place:
     size: Linear
 
     def within(self) -> tuple[Linear, Linear]:
-        """Two numbers, neither of them negative where all blocks have their counter inside the tensor."""
+        """Two numbers that are both non-negative if and only if the counters of all blocks are inside the tensor."""
         return self.first, add(add(self.size, self.last, -1), number(-1))
 
 
 def counters_in_range(kernel: Kernel) -> tuple[Formula, ...]:
-    """What a launch must keep to: conditions on sizes, integer parameters and the grid."""
+    """Conditions on sizes, integer parameters and the grid that a launch must satisfy."""
     forms = (form for place in places(kernel) for form in place.within())
     return tuple(dict.fromkeys(decided(Compare("ge", form)) for form in forms if form.terms))
 
 
 def places(kernel: Kernel) -> Iterator[Place]:
-    """Of the counters that all blocks come to, and whose place is a sum of sizes, parameters and the block's own place."""
+    """Those of counters that all blocks reach, with coordinates that are sums of sizes, parameters and the block's index."""
     for role in kernel.roles:
         for operation in run_once(role, tree.AwaitTurn):
             counter = operation.counter
@@ -47,7 +47,7 @@ def places(kernel: Kernel) -> Iterator[Place]:
 
 
 def unplaced(kernel: Kernel) -> Iterator[tree.AwaitTurn]:
-    """The other ones, of which it is not checked that they lie in their tensor."""
+    """The other ones, which are not checked to be inside their tensor."""
     known = [(place.operation, place.axis) for place in places(kernel)]
     for role in kernel.roles:
         for operation in (one for block in role.blocks for one in block.operations if isinstance(one, tree.AwaitTurn)):

@@ -1,6 +1,7 @@
-"""What all runs of a role have in common, found once: where its accesses are, where ways meet again, and which loops a run may pass over.
+"""What all runs of a role have in common, computed once: the sites of its accesses, the joins of its branches, and the loops that a run
+may skip.
 
-A loop over a dimension of K has thousands of steps, and none of them says which elements a tile has.
+A loop over dimension K has thousands of iterations, none of which affects which elements a tile has.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ class Stop:
 
 @record
 class Idle:
-    """A loop in which nothing happens that a run is asked for: it counts as `condition` says, and the role goes on `behind`."""
+    """A loop without anything that a run records: it counts as in `condition`, and the role continues at block `behind`."""
 
     condition: tree.Binary
     step: int
@@ -43,7 +44,7 @@ class Idle:
 
 
 class Course:
-    """`idle`: the loops that runs pass over, by header; with them, nothing is asked of what the role hands over."""
+    """`idle`: the loops that runs skip, by header; with them, hand-overs are not recorded."""
 
     def __init__(self, row: RoleAccesses, idle: dict[int, Idle] | None = None) -> None:
         self.role = row.role
@@ -57,7 +58,7 @@ class Course:
             self._at.setdefault(access.block, {}).setdefault(access.site, []).append(access)
 
     def stops(self, number: int) -> tuple[Stop, ...]:
-        """The sites of a block at which a run has anything to do."""
+        """The sites of a block at which a run records something."""
         if number not in self._stops:
             at, operations = self._at.get(number, {}), self.role.blocks[number].operations
             sites = sorted({*at, *(site for site, one in enumerate(operations) if self._is_followed(one))})
@@ -70,7 +71,7 @@ class Course:
         return isinstance(operation, self._followed) or any(map(is_scalar, _set_by(operation)))
 
     def joins(self, number: int) -> tuple[int, tuple[tree.Operation, ...]] | None:
-        """Where the ways from the end of a block meet again, and what stands in between."""
+        """The join of the paths from the end of a block, and the operations in between."""
         if number not in self._joins:
             found = ir.joins(self.role, number)
             between = (operation for block in found[1] for operation in self.role.blocks[block].operations) if found else ()
@@ -79,7 +80,7 @@ class Course:
 
 
 def short_course(kernel: ir.Kernel, row: RoleAccesses) -> Course:
-    """For runs that are asked for accesses and turns, and not for what is handed over."""
+    """For runs that record accesses and turns, but no hand-overs."""
     return Course(row, dict(_idle_loops(kernel, row)))
 
 
@@ -111,8 +112,8 @@ def _idle_loops(kernel: ir.Kernel, row: RoleAccesses) -> Iterator[tuple[int, Idl
 
 
 def _regular(kernel: ir.Kernel, role: ir.Role, loop: ir.Loop) -> bool:
-    """Whether a loop over a range is left by its header alone, and where CTAs may wait for each other, whether all of its iterations are
-    of one length: what CTAs of a cluster do at the same point they do after equally many steps."""
+    """Whether a counted loop is left only at its header, and, if CTAs may wait for each other, whether all its iterations have the same
+    length: then the CTAs of a cluster are at the same point after the same number of steps."""
     if not isinstance(loop.statement, tree.For):
         return False
     inside = [role.blocks[number] for number in loop.blocks - {loop.header}]
@@ -133,7 +134,7 @@ def _set_by(operation: tree.Operation) -> tuple[tree.Variable, ...]:
 
 
 def _readers(role: ir.Role) -> dict[tree.Variable, set[int]]:
-    """By variable the blocks that ask for it."""
+    """The blocks that read each variable."""
     found: dict[tree.Variable, set[int]] = {}
     for number, block in enumerate(role.blocks):
         asked = [one for operation in block.operations for one in operands(operation)]

@@ -1,4 +1,4 @@
-"""What a coordinate is at least and at most in the blocks of a grid, as a sum of sizes and integer parameters that a launch can check."""
+"""The minimum and maximum of a coordinate over the blocks of a grid, as sums of sizes and integer parameters that a launch can check."""
 
 from pipec.sema import tree
 from pipec.terms.term import Atom, Operator, Term
@@ -9,7 +9,7 @@ _BLOCKS = dict(zip(("block.x", "block.y", "block.z"), GRID, strict=True))
 
 
 def ends(place: Term) -> tuple[Linear, Linear] | None:
-    """None: it is more than a sum of sizes, parameters and the block's own place."""
+    """None if it is not a sum of sizes, parameters and the block's index."""
     first = last = number(place.constant)
     for part, factor in place.parts:
         found = _range(part)

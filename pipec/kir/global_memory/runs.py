@@ -1,7 +1,7 @@
-"""What a role does at chosen sizes, in one block: its scalars are computed, and each use of global memory is noted as a box of elements.
+"""Executes a role at given sizes in one block: computes its scalars, and records each use of global memory as a box of elements.
 
-A run shows what happens, not what may happen: two boxes that overlap are a fault of some launch. Values that only a launch has (what
-memory holds) are not known: what a branch that asks for one decides is left out, and what comes behind it happens all the same.
+A run shows what does happen, not what may happen: two overlapping boxes are an error of some launch. Values known only at launch
+(contents of memory) are unknown: code that depends on a branch on one is skipped, and execution continues at the join.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,20 +21,20 @@ MOST_STEPS = 4_000  # operations of one run
 _MOST_TOUCHES = 96  # of one run
 _MOST_WORK = 40_000  # expressions of one run
 _DEEPEST = 150
-_NO_TILE = -1  # the answer of a scheduler that has no tile left
+_NO_TILE = -1  # the response of a scheduler without further tiles
 
-Box = tuple[tuple[int, int], ...]  # by axis the first element, and the one after the last
-Turn = tuple[tuple[int, ...], int]  # the counter's place, the turn
+Box = tuple[tuple[int, int], ...]  # per axis the first element, and the one after the last
+Turn = tuple[tuple[int, ...], int]  # the counter's index, the turn
 
 
 class Unknown(Exception):
-    """A value that a run does not know."""
+    """A value that is unknown to a run."""
 
 
 @record(eq=False)
 class Touch:
-    """`step`: how many operations the role had done. `held`: the turns that the role had waited for by then. `before`: the axis along
-    which it begins in front of the tensor."""
+    """`step`: the number of operations that the role has executed. `held`: the turns that the role has waited for so far. `before`: the
+    axis along which the tile starts at a negative coordinate."""
 
     access: Access
     box: Box
@@ -45,7 +45,7 @@ class Touch:
 
 @record(eq=False)
 class HandOver:
-    """The role waits for (`waits`) or signals its stage `use` of a side; a drain waits for all uses below."""
+    """The role waits for (`waits`) or signals use number `use` of a side; a drain waits for all uses below it."""
 
     pipeline: tree.Pipeline
     side: Side
@@ -70,8 +70,8 @@ Event = Touch | HandOver | Taken | Passed
 
 
 class Scalars:
-    """The whole numbers of a role, as far as a launch decides them. `launch`: sizes, scalar parameters and hardware values by name.
-    `bounds`: the least and the largest value of each expression's type, as far as they were asked for."""
+    """The integers of a role, as far as a launch determines them. `launch`: sizes, scalar parameters and hardware values by name.
+    `bounds`: a cache of the range of each expression's type."""
 
     def __init__(self, launch: Mapping[str, int], bounds: Bounds | None = None) -> None:
         self._launch = launch
@@ -84,7 +84,7 @@ class Scalars:
 
     def value(self, expression: tree.Expression) -> int:
         bounds = self._bounds.get(expression) or self._bounds_of(expression)
-        # Helpers that use their argument twice make a tree of expressions that is exponentially larger than the text.
+        # Helpers that use their argument twice create expression trees exponentially larger than the source.
         self.work += 1
         if self.work >= _MOST_WORK or self._depth >= _DEEPEST:
             raise Unknown
@@ -94,12 +94,12 @@ class Scalars:
         finally:
             self._depth -= 1
         if not bounds[0] <= value <= bounds[1]:
-            raise Unknown  # what wraps around is another value on the machine; no run is about that
+            raise Unknown  # a value that wraps around differs on the machine; such runs are of no interest
         return value
 
     def _bounds_of(self, expression: tree.Expression) -> tuple[int, int]:
         if not isinstance(expression.type, DType) or expression.type.is_float:
-            raise Unknown  # no coordinate comes from one
+            raise Unknown  # no coordinate depends on one
         return self._bounds.setdefault(expression, machine.range_of(expression.type))
 
     def _computed(self, expression: tree.Expression) -> int:
@@ -152,7 +152,7 @@ class Run(Scalars):
         self._held: frozenset[Turn] = frozenset()
         self._turn: Turn | None = None
         self._step = 0
-        self.ended = False  # the role came to its end, and nothing was left out
+        self.ended = False  # the role reached its end, and nothing was skipped
         self._left_out = False
 
     def events(self) -> Iterator[Event]:
@@ -173,7 +173,7 @@ class Run(Scalars):
             number = following
 
     def _passed_over(self, number: int) -> int:
-        """Behind the idle loops that begin at a block, which take a step an iteration."""
+        """The block after the idle loops that start here, counted with one step per iteration."""
         while (idle := self._course.idle.get(number)) is not None:
             try:
                 first, last = self.value(idle.condition.left), self.value(idle.condition.right)
@@ -190,7 +190,7 @@ class Run(Scalars):
             case ir.Jump(target):
                 return target
             case ir.ElectBranch(then):
-                return then  # the elected thread does what there is to do
+                return then  # the elected thread executes the branch
             case ir.Branch(condition, then, otherwise):
                 try:
                     return then if self.value(condition) else otherwise
@@ -200,7 +200,7 @@ class Run(Scalars):
                 return None
 
     def _behind(self, number: int) -> int | None:
-        """Where the role goes on, whichever way it takes from here; what it does until then is not known."""
+        """Where the role continues, whichever branch it takes; its actions until then are unknown."""
         found = self._course.joins(number)
         if found is None:
             return None
@@ -233,7 +233,7 @@ class Run(Scalars):
             case tree.Skip(pipeline=pipeline):
                 self._uses[pipeline, "consumer"] = self._uses.get((pipeline, "consumer"), 0) + 1
             case tree.Drain(pipeline=pipeline):
-                # As much as the use after the last stage that was filled would wait for.
+                # Equivalent to waiting for the use after the last stage that was filled.
                 last = self._uses.get((pipeline, "producer"), 0) - 1
                 yield HandOver(pipeline, "producer", True, last + pipeline.stages, self._step)
             case tree.AwaitTurn():
@@ -269,7 +269,7 @@ class Run(Scalars):
                 yield Touch(access, box, self._step, self._held, before)
 
     def _box(self, access: Access, corner: list[int]) -> Box:
-        """What lies in the tensor: copies and stores leave out the rest."""
+        """The part inside the tensor: copies and stores clip the rest."""
         sizes = [self.named(size) if isinstance(size, str) else size for size in access.where.tensor.shape]
         return tuple(
             (max(0, first), min(first + extent, size))

@@ -1,4 +1,4 @@
-"""Where the stores of TMA begin: loads may begin in front of their tensor and read zeros there, stores may not (hardware.md 2.4)."""
+"""The start coordinates of TMA stores: loads may start at negative coordinates and read zeros there, stores may not (hardware.md 2.4)."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _LARGEST = (1 << 31) - 1  # a coordinate is an i32
 
 
 def may_be_in_front(rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[Role, Access, int]]:
-    """The stores that may begin at a negative coordinate, with the axis."""
+    """The stores that may start at a negative coordinate, with the axis."""
     for row in rows:
         for access in row.accesses:
             if access.writes and access.engine == BULK:
@@ -20,18 +20,18 @@ def may_be_in_front(rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[Role, Acce
 
 
 def starts_in_range(rows: tuple[RoleAccesses, ...]) -> tuple[Formula, ...]:
-    """What a launch must keep to, of the stores that all blocks come to."""
+    """Conditions that a launch must satisfy, for the stores that all blocks reach."""
     found = (form for role, access, axis in may_be_in_front(rows) for form in _within(role, access, axis) or ())
     return tuple(dict.fromkeys(decided(Compare("ge", form)) for form in found if form.terms))
 
 
 def unstarted(rows: tuple[RoleAccesses, ...]) -> Iterator[Access]:
-    """The stores of which no launch checks that they begin inside their tensor."""
+    """The stores whose start no launch checks."""
     yield from dict.fromkeys(access for role, access, axis in may_be_in_front(rows) if _within(role, access, axis) is None)
 
 
 def _within(role: Role, access: Access, axis: int) -> tuple[Linear, ...] | None:
-    """Numbers that are not negative where no block's coordinate is, if every launch comes to the store."""
+    """Numbers that are non-negative if no block has a negative coordinate; None unless every launch reaches the store."""
     corner = access.place.corner[axis]
     found = ends(corner)
     if found is None or access.operation not in tuple(run_once(role, tree.Operation, elected=True)):

@@ -1,1 +1,1 @@
-"""What is derived from a kernel before code is made of it: memory, warps, signals, waits, the interface."""
+"""What is derived from a kernel before code generation: memory, warps, signals, waits, the interface."""

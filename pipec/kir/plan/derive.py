@@ -1,7 +1,7 @@
 """Everything the compiler derives from a kernel: warp numbers, barrier counts, bytes, memory layout, tensor maps.
 
-`plan(kernel, target)` is pure and never fails: a plan that exceeds a limit is still a plan, and `pipec.checks.memory.resources`
-says what is wrong with it. Lowering follows the plan and derives nothing again.
+`plan(kernel, target)` is pure and never fails: a plan that exceeds a limit is still a plan, and `pipec.checks.memory.resources` reports
+it. The lowering follows the plan and derives nothing itself.
 """
 
 from pipec.isa.targets import Target
@@ -63,7 +63,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
             in_step=plan_in_step(row.role),
             whole_warp=row.single_thread
             and row.role.name not in orders
-            # What fills a ring of which consumers skip each other's stages: the proof has as many situations as it takes with one thread.
+            # If consumers skip each other's stages, the proof has as many situations for the producer as with one thread.
             and not any(signals[pipeline, "consumer"].in_turn for pipeline in row.role.produces)
             and stays_together(row.role, written),
         )

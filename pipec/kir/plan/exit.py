@@ -1,10 +1,10 @@
-"""What a role waits for before the block may end.
+"""What a role waits for before the block may exit.
 
-The commit of an MMA arrives on its barrier some time later; on the barrier of a block that has ended it is undefined (PTX ISA
-9.7.16.12). A commit completes after everything committed before it by the same role, so one waiter for a role's last commit is enough.
-Mostly that is the epilogue, which waits for the accumulator. Where the last commit gives an input stage back, nobody waits for it
-any more: the producer of that pipeline then waits until all its stages were given back. It does so too where the MMAs of other CTAs
-give its stages back. All other signals to another CTA are given by threads, before they meet the CTAs of the cluster at the end.
+The commit of an MMA arrives on its barrier asynchronously; an arrival on a barrier of a block that has exited is undefined behaviour
+(PTX ISA 9.7.16.12). A commit completes after everything committed earlier by the same role, so it suffices that someone waits for a
+role's last commit. Usually that is the epilogue, which waits for the accumulator. If the last commit releases an input stage, nobody
+waits for it: the producer of that pipeline then waits until all its stages have been released. It also does so if MMAs of other CTAs
+release its stages. All other signals to another CTA are given by threads, before they synchronise with the cluster at the end.
 """
 
 from pipec.kir.clusters import Sharing
@@ -18,7 +18,7 @@ from pipec.vocabulary import Side
 def plan_drains(
     kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
 ) -> dict[str, tuple[tree.Pipeline, ...]]:
-    """Role name -> the pipelines it drains when it ends."""
+    """Role name -> the pipelines that it drains at its end."""
     found: dict[str, tuple[tree.Pipeline, ...]] = {}
     last_given = [last for role in kernel.roles if (last := _given_back_last(role, signals)) is not None]
     for pipeline in dict.fromkeys([*last_given, *_committed_by_others(kernel, signals, sharing)]):
@@ -31,7 +31,7 @@ def plan_drains(
 def _committed_by_others(
     kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
 ) -> list[tree.Pipeline]:
-    """Pipelines whose stages the MMAs of other CTAs give back: when the roles of this CTA are done, theirs may not be."""
+    """Pipelines whose stages are released by MMAs of other CTAs, which may still run when the roles of this CTA have ended."""
     return [
         pipeline
         for pipeline in kernel.pipelines
@@ -40,7 +40,7 @@ def _committed_by_others(
 
 
 def _given_back_last(role: Role, signals: dict[tuple[tree.Pipeline, Side], SideSignals]) -> tree.Pipeline | None:
-    """The pipeline whose stage the role's last commit gives back; None when the last commit hands an accumulator on."""
+    """The pipeline whose stage the role's last commit releases; None if the last commit hands over an accumulator."""
     last: tree.Handle | None = None
     for operation in operations(role):
         match operation:

@@ -1,4 +1,4 @@
-"""The meetings and fences that order a kernel's accesses to global memory, by role."""
+"""The barriers and fences that order a kernel's accesses to global memory, by role."""
 
 from pipec.kir.global_memory.accesses import collect
 from pipec.kir.global_memory.order import hands_over, order
@@ -8,7 +8,7 @@ from pipec.kir.plan.types import GlobalOrder
 
 
 def plan_global(kernel: Kernel) -> dict[str, GlobalOrder]:
-    """Only of roles that touch what the kernel writes, and touches in another place as well."""
+    """Only for roles that touch what the kernel writes, and touches elsewhere as well."""
     rows = collect(kernel)
     again = stores_again(kernel, rows)
     handed = hands_over(rows, again.shared)

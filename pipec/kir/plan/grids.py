@@ -1,8 +1,8 @@
 """Where a kernel waits for preceding grids, and where it lets dependent grids start (PTX ISA 9.7.13.13, griddepcontrol).
 
-A role that touches a tensor which a preceding grid may write waits at its start, unless its author placed the wait. Dependent grids
-may start when the blocks have loaded what they need: at the end of the roles that only load. Whenever that is, they wait themselves for
-this grid to end before they read what it wrote.
+A role that accesses a tensor which a preceding grid may write waits at its start, unless the author placed the wait. Dependent grids may
+start once the blocks have loaded their inputs: at the end of the roles that only load. This is always safe, since dependent grids wait
+for this grid to end before they read its results.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def plan_grids(kernel: Kernel, roles: tuple[RolePlan, ...]) -> tuple[RolePlan, .
 
 
 def waits(role: Role) -> bool:
-    """The role's author placed the wait."""
+    """Whether the author placed the wait."""
     return any(isinstance(operation, tree.AwaitGrids) for operation in operations(role))
 
 
@@ -42,7 +42,7 @@ def needs_wait(kernel: Kernel, role: Role) -> bool:
 
 
 def early(kernel: Kernel, operation: tree.Operation, names: TileNames) -> tree.TensorParameter | None:
-    """The first tensor that an operation touches and that may not be touched before the preceding grids have ended."""
+    """The first tensor of an operation that must not be accessed before the preceding grids have ended."""
     ready = kernel.programmatic.ready if kernel.programmatic is not None else ()
     for tensor, written in touched(operation, names):
         if written or tensor not in ready:
@@ -51,12 +51,12 @@ def early(kernel: Kernel, operation: tree.Operation, names: TileNames) -> tree.T
 
 
 def touched(operation: tree.Operation, names: TileNames) -> Iterator[tuple[tree.TensorParameter, bool]]:
-    """The tensors that an operation reads or writes in global memory, and whether it writes; tiles are read where they are evaluated."""
+    """The tensors in global memory that an operation reads or writes, and whether it writes; lazy tiles are read at their uses."""
     if isinstance(operation, tree.Assign) and operation.variable in names:
         return
     memory = operation.effects.memory
     if memory is not None:
-        # To wait for a counter is to rely on what this grid's blocks write there: it must be no grid's in front.
+        # Waiting for a counter relies on the writes of this grid's blocks, so no preceding grid may write it.
         yield memory.place.tensor, memory.writes or memory.engine == "semaphore"
     for value in operands(operation):
         yield from ((tensor, False) for tensor in tensors_read(value, names))

@@ -1,6 +1,6 @@
-"""Rings that a role walks in step: their stages and phases are the same numbers, and take the registers and instructions of one.
+"""Rings that a role advances in lockstep: their stages and phases are equal, and need the registers and instructions of one.
 
-The code generator keeps a number for each, since it compares no loop variables with each other.
+LLVM would keep separate numbers, since it does not compare loop variables with each other.
 """
 
 from pipec.kir import ir
@@ -10,7 +10,8 @@ from pipec.vocabulary import SIDES, Side
 
 
 def plan_in_step(role: ir.Role) -> tuple[tuple[tuple[Pipeline, Side], ...], ...]:
-    """Groups of two or more, of rings with as many stages on the same side, of which every block acquires and skips the same number."""
+    """Groups of two or more rings with the same number of stages on the same side, of which every block acquires and skips the same
+    number."""
     counts: dict[tuple[Pipeline, Side], dict[int, int]] = {}
     for number, block in enumerate(role.blocks):
         for operation in block.operations:

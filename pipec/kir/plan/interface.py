@@ -1,4 +1,4 @@
-"""The kernel's parameters and how it is launched, derived from what its code touches."""
+"""The kernel's parameters and launch configuration, derived from what its code accesses."""
 
 from collections.abc import Iterator, Mapping
 
@@ -35,7 +35,7 @@ Symbols = dict[tuple[str, str, int], str]
 
 
 class _Parameters:
-    """Collects what the code needs; each parameter once, maps first."""
+    """Collects the parameters that the code needs; each once, tensor maps first."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -44,19 +44,19 @@ class _Parameters:
 
     def tensor_map(self, tensor: TensorParameter, box: tuple[int, ...], swizzle: Swizzle, element: str) -> str:
         key = (tensor.name, box, swizzle, element)
-        # A tensor has one map for each box and swizzle it is copied with: both stand in the map, not in the instruction.
+        # A tensor has one map for each box and swizzle it is copied with: both are properties of the map, not of the instruction.
         if key not in self.maps:
             same = sum(1 for row in self.maps.values() if row.tensor == tensor.name)
-            # The number stands in front: a name with one at its end may be another tensor's.
+            # The number precedes the name: a name that ends in a number may belong to another tensor.
             symbol = f"{self.kernel.name}_map{same + 1 if same else ''}_{tensor.name}"
             self.maps[key] = TensorMapParameter(symbol, tensor.name, element, box, swizzle)
         return self.maps[key].symbol
 
     def address(self, tensor: TensorParameter) -> None:
-        """Pointer, strides and sizes of a tensor that threads reach by address."""
+        """Pointer, strides and sizes of a tensor that threads access by address."""
         name = self.kernel.name
         self.plain["pointer", tensor.name, 0] = PointerParameter(f"{name}_ptr_{tensor.name}", tensor.name)
-        # The innermost dimension is contiguous, which the launcher asks of every array.
+        # The innermost dimension is contiguous, which the launcher requires of every array.
         for axis in range(len(tensor.shape) - 1):
             self.plain["stride", tensor.name, axis] = StrideParameter(f"{name}_stride_{tensor.name}_{axis}", tensor.name, axis)
         for size in tensor.shape:
@@ -72,7 +72,7 @@ class _Parameters:
 
     def ordered(self) -> tuple[Parameter, ...]:
         kinds = ("pointer", "stride", "dimension", "scalar")
-        plain = sorted(self.plain, key=lambda key: kinds.index(key[0]))  # stable: in the order of their first use
+        plain = sorted(self.plain, key=lambda key: kinds.index(key[0]))  # stable: in order of first use
         return (*self.maps.values(), *(self.plain[key] for key in plain))
 
 
@@ -92,7 +92,7 @@ def plan_parameters(
                     tma[operation] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
                     tma[operation] = _tma(wanted, operation.destination.tensor, staging[operation].layout)
-                    # Of a tile that is cut off, the threads store the rows themselves.
+                    # Threads store the rows of a partial tile.
                     if operation.rows is not None:
                         wanted.address(operation.destination.tensor)
                 case _ if operation.effects.memory is not None:
@@ -131,7 +131,7 @@ def _tile_copy(
 def _tma(
     wanted: _Parameters, tensor: TensorParameter, layout: TileLayout, bits: int | None = None, shared: Line | None = None
 ) -> TmaPlan:
-    """`bits` are those of a stored element, where they are not the tensor's. The CTAs of `shared` copy a part each."""
+    """`bits` is the size of a stored element, if different from the tensor's. The CTAs of `shared` copy a part each."""
     part = layout.rows // shared.count if shared else layout.rows
     rows = box_rows(part, layout.span_bytes)
     assert rows is not None, "pipec.checks.tiles.shapes lets no such tile pass"
@@ -143,7 +143,8 @@ def _tma(
 
 
 def box_rows(rows: int, span_bytes: int) -> int | None:
-    """The most rows one box may have such that equal boxes fill the tile and each starts where TMA can write; None: no such."""
+    """The largest number of rows per box such that equal boxes cover the tile and each starts at an address TMA can write; None if there
+    is none."""
     if rows <= MOST_BOX_ELEMENTS:
         return rows
     fitting = (part for part in range(1, MOST_BOX_ELEMENTS + 1) if rows % part == 0 and part * span_bytes % PANEL_ALIGNMENT == 0)
@@ -222,7 +223,7 @@ def _accesses(kernel: Kernel) -> Iterator[tree.GlobalAccess]:
 
 
 def _read(kernel: Kernel) -> set[str]:
-    """The tensors of which the kernel loads elements."""
+    """The tensors from which the kernel loads elements."""
     names = {access.place.tensor.name for access in _accesses(kernel) if not access.writes and access.engine != "semaphore"}
     for role in kernel.roles:
         for node in expressions(role):
@@ -232,7 +233,7 @@ def _read(kernel: Kernel) -> set[str]:
 
 
 def launch_expression(expression: tree.Expression) -> LaunchExpression:
-    """A grid expression as data. The frontend lets only these forms into `grid(...)`."""
+    """A grid expression as data. The front end allows only these forms in `grid(...)`."""
     match expression:
         case tree.Constant(value):
             return int(value)

@@ -1,7 +1,7 @@
-"""Loop-invariant code motion: what a loop computes anew in each iteration, though nothing in the loop changes it.
+"""Loop-invariant code motion of scalar expressions.
 
-The code generator does not move it: a place in the grid is read, and a tile's number divided, once for every K block. Here such
-expressions are listed by the block in front of the loop, outermost loops first; the lowering computes them there.
+LLVM does not hoist them: it would read the block index, and divide a tile's number, in every K iteration. This lists such expressions by
+the preheader of the loop, outermost loops first; the lowering computes them there.
 """
 
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ _DIVIDING_CALLS = frozenset({"ceildiv"})
 
 
 def plan_invariants(role: ir.Role) -> tuple[Invariants, ...]:
-    """What is computed in front of each loop that has any; an expression that an outer loop leaves alone stands at that one."""
-    # Registers are short where threads hold tiles: there only divisions are worth one.
+    """The invariants of each loop that has any; an expression is hoisted out of the outermost loop in which it is invariant."""
+    # Registers are scarce where threads hold tiles: there only divisions are worth one.
     cheap_ones_too = all(evaluated_tile(operation) is None for operation in operations(role))
-    moved: dict[int | None, frozenset[tree.Expression]] = {None: frozenset()}  # by loop, with those of the loops around it
+    moved: dict[int | None, frozenset[tree.Expression]] = {None: frozenset()}  # by loop, including those of enclosing loops
     found = []
-    for number, loop in enumerate(role.loops):  # an outer loop stands before those inside it
+    for number, loop in enumerate(role.loops):  # outer loops precede those inside them
         changed, before = _changed(role, loop), moved[loop.parent]
         nodes = (node for root in _evaluated(role, loop) for node in _largest(root, changed, before))
         chosen = tuple(dict.fromkeys(node for node in nodes if cheap_ones_too or _divides(node)))
@@ -66,7 +66,7 @@ def _evaluated(role: ir.Role, loop: ir.Loop) -> Iterator[tree.Expression]:
 def _largest(
     root: tree.Expression, changed: frozenset[tree.Variable], moved: frozenset[tree.Expression]
 ) -> Iterator[tree.Expression]:
-    """The scalar expressions below `root`, and itself, that stay the same and are not part of a larger one that does."""
+    """The maximal invariant scalar expressions below `root`, possibly itself."""
     stack, seen = [root], set[tree.Expression]()
     while stack:
         node = stack.pop()
@@ -80,7 +80,7 @@ def _largest(
 
 
 def _stays(node: tree.Expression, changed: frozenset[tree.Variable]) -> bool:
-    """Whether the expression can be computed early: nothing that it reads changes in the loop, and computing it does nothing else."""
+    """Whether the expression can be hoisted: none of its operands change in the loop, and it has no side effects."""
     for part in subexpressions(node):
         match part:
             case tree.ReadVariable(variable):
@@ -91,7 +91,7 @@ def _stays(node: tree.Expression, changed: frozenset[tree.Variable]) -> bool:
                 | tree.Unary() | tree.Binary() | tree.Convert() | tree.Bitcast() | tree.Select() | tree.Call()
             ):  # fmt: skip
                 pass
-            case _:  # memory, an answer of the hardware, a stage's number
+            case _:  # memory, a response of the hardware, a stage's number
                 return False
     return True
 

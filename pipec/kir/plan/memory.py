@@ -1,4 +1,4 @@
-"""Where everything lies: tiles in shared memory and their swizzle, staging buffers, barriers, tensor-memory columns."""
+"""Memory layout: tiles in shared memory and their swizzle, staging buffers, barriers, tensor-memory columns."""
 
 from collections.abc import Mapping
 from operator import mul
@@ -27,29 +27,29 @@ from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
 # Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (hardware.md 2.3).
 _SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"), (16, "none"))
-# Bytes of a row that is alone in its tile and lies as it is: there are no other rows that it could share banks with, and one box holds it
-# where panels would be a copy each. Powers of two up to the alignment of a tile, since places in a row are found by XOR.
+# Row sizes in bytes at which the only row of a tile is stored unswizzled: there are no other rows to cause bank conflicts, and one box can
+# hold it, where panels would need a copy each. Powers of two up to the alignment of a tile, since offsets in a row are computed by XOR.
 _SINGLE_ROWS = tuple(16 << shift for shift in range(7))
 MOST_BOX_ELEMENTS = 256  # along one dimension: boxDim of a tensor map (hardware.md 2.1)
 BARRIER_BYTES = 8
-_EXCHANGE_ALIGNMENT = 16  # of what a thread reads at once, where it reads what the warps of a row have reduced
+_EXCHANGE_ALIGNMENT = 16  # of what a thread reads at once when it reads the partial reductions of a row's warps
 _SMALLEST_ALLOCATION = 32  # tensor-memory columns
 
 
 def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False, bits: int | None = None) -> TileLayout:
-    """The widest span that divides a row. `atom_32b`: the swizzle that 32-bit MN-major operands ask for (hardware.md 3.4).
+    """The widest span that divides a row. `atom_32b`: the swizzle required by 32-bit MN-major operands (hardware.md 3.4).
 
-    `bits` are those of a stored element, where they are not the type's.
+    `bits` is the size of a stored element, if different from the type's.
     """
     row_bytes = columns * (bits or dtype.bits) // 8
     if rows == 1 and row_bytes in _SINGLE_ROWS and columns <= MOST_BOX_ELEMENTS:
         return TileLayout("none", row_bytes, 1, 1)
     for span, swizzle in _SPANS:
-        # The widest first: more rows of a box then lie in different banks, and a panel is as few boxes as can be.
+        # The widest first: it spreads the most rows of a box over different banks, and needs the fewest boxes per panel.
         if row_bytes % span == 0:
             mode = "128B_ATOM_32B" if atom_32b and span == 128 else swizzle
             return TileLayout(mode, span, row_bytes // span, rows)
-    # Not a multiple of 16 bytes: TMA cannot move it; the resource check says so.
+    # Not a multiple of 16 bytes: TMA cannot copy it; the resource check reports that.
     return TileLayout("none", max(row_bytes, 1), 1, rows)
 
 
@@ -84,14 +84,14 @@ def packed_buffers(kernel: Kernel) -> frozenset[Buffer]:
 
 
 def tensor_width(buffer: Buffer, packed: frozenset[Buffer]) -> int:
-    """Columns of tensor memory that one tile takes."""
+    """The number of tensor-memory columns that one tile occupies."""
     return -(-buffer.columns * buffer.dtype.bits // 32) if buffer in packed else buffer.width
 
 
 def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
-    """First column of each tile and scale tile, stage stride of tiles, and the columns to allocate.
+    """The first column of each tile and scale tile, the stage stride of tiles, and the number of columns to allocate.
 
-    Unless packed, an element takes a 32-bit column.
+    Unless packed, an element occupies a 32-bit column.
     """
     first: dict[Buffer, int] = {}
     stride: dict[Buffer, int] = {}
@@ -103,14 +103,14 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
             columns = tensor_width(buffer, packed)
             first[buffer], stride[buffer] = column, buffer.stride or columns
             column += stride[buffer] * (buffer.count - 1) + columns
-    # A stated allocation may be larger than what is used (pipec.checks.stages.stated_counts), not smaller.
+    # A declared allocation may be larger than required (pipec.checks.stages.stated_counts), not smaller.
     stated = max((allocation.columns for allocation in kernel.allocations), default=0)
     scales, taken = scale_columns(kernel, column)
     first |= scales
     column += taken
     allocated = 0
     if column:
-        # tcgen05.alloc takes powers of two from 32 to 512.
+        # tcgen05.alloc accepts powers of two from 32 to 512.
         allocated = max(_SMALLEST_ALLOCATION, stated)
         while allocated < column:
             allocated *= 2
@@ -132,7 +132,7 @@ class SharedPlan:
 
 
 class _Shared:
-    """Hands out shared memory in order."""
+    """Allocates shared memory sequentially."""
 
     def __init__(self) -> None:
         self.items: list[SharedItem] = []
@@ -154,9 +154,9 @@ def plan_shared(
     unwritten: Mapping[Buffer, tuple[Pipeline, Expression | None]],
     has_tensor: bool,
 ) -> SharedPlan:
-    """Tiles first, each on a 1024-byte boundary, then staging, then the small things."""
+    """Tiles first, each on a 1024-byte boundary, then staging, then small items."""
     shared = _Shared()
-    # Each stage on the boundary, not only the first: a descriptor's base offset is then 0 for all of them (hardware.md 3.3).
+    # Each stage is on the boundary, not only the first: a descriptor's base offset is then 0 for all of them (hardware.md 3.3).
     strides = {buffer: round_up(layout.bytes, TILE_ALIGNMENT) for buffer, layout in layouts.items()}
     offsets = {buffer: shared.take(buffer.label, strides[buffer] * buffer.count, TILE_ALIGNMENT) for buffer in layouts}
     small = sum(
@@ -167,7 +167,7 @@ def plan_shared(
     responses = kernel.schedule.responses if kernel.schedule is not None else None
     response_bytes = RESPONSE_BYTES * responses.stages if responses is not None else 0
     exchanges = {row.role.name: size for row in roles if (size := exchange_bytes(row, row_maps)) > 0}
-    # And the address of tensor memory, and what aligning barriers and answers may cost.
+    # Plus the address of tensor memory, and padding for barriers and responses.
     small = round_up(small + 4 + 8, 16) + response_bytes + sum(round_up(size, _EXCHANGE_ALIGNMENT) for size in exchanges.values())
     staging = _plan_staging(shared, target, roles, row_maps, small)
     exchange_offsets = {
@@ -179,7 +179,7 @@ def plan_shared(
         for side, name in BARRIER_SIDE.items():
             size = pipeline.stages * pipeline.sub_stages(side) * BARRIER_BYTES
             barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
-    # tcgen05.alloc writes the address it hands out into shared memory, from where all warps read it.
+    # tcgen05.alloc writes the allocated address to shared memory, from where all warps read it.
     address = shared.take("tensor memory address", 4, 4) if has_tensor else None
     zero_fills = {}
     for buffer, (pipeline, condition) in unwritten.items():
@@ -192,7 +192,7 @@ def plan_shared(
 
 
 def _panels(row: RolePlan, layouts: Mapping[tree.Store, TileLayout]) -> int:
-    """The most panels of one tile that a role which adds up in registers stores, if four buffers hold them."""
+    """The largest number of panels of a tile stored by a role with accumulators in registers, if four buffers can hold them."""
     if row.mma_waits is None:
         return 0
     counts = [
@@ -210,8 +210,8 @@ def _plan_staging(
     row_maps: Mapping[tree.Operation, RowMap],
     small: int,
 ) -> dict[tree.Store, Staging]:
-    """Buffers per role, as large as its largest panel: two where they fit, so that storing overlaps converting. A role that adds up in
-    registers gets four for a tile of three or four panels, if they fit: it then meets once for the whole tile."""
+    """Buffers per role, each as large as its largest panel: two if they fit, so that storing overlaps with converting. A role with
+    accumulators in registers gets four for a tile of three or four panels, if they fit: it then synchronises once per tile."""
     staging: dict[tree.Store, Staging] = {}
     wanted: list[tuple[RolePlan, dict[tree.Store, TileLayout]]] = []
     for row in roles:
@@ -220,15 +220,15 @@ def _plan_staging(
             if isinstance(operation, tree.Store) and operation.path == "tma":
                 tile, row_map = operation.placed, row_maps[operation]
                 rows = tile.rows if operation.transposed else row_map.block_rows
-                # A panel lies in one half of a folded tile.
+                # A panel must be in one half of a folded tile.
                 layout = tile_layout(rows, tile.columns // (2 if row_map.folded else 1), tile.dtype)
                 panels[operation] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
         if panels:
             wanted.append((row, panels))
     strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]
-    # What comes behind staging is counted before it is laid out, since staging takes what is left.
+    # Items placed after staging are counted first, since staging takes the rest.
     free = target.shared_bytes - small - round_up(shared.offset, TILE_ALIGNMENT)
-    # All roles alike, since which of them stores longest is not known here.
+    # The same for all roles, since it is unknown here which of them stores longest.
     counts = [2 if 2 * sum(strides) <= free else 1] * len(wanted)
     for index, ((row, panels), stride) in enumerate(zip(wanted, strides, strict=True)):
         extra = 2 * stride

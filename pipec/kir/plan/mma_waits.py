@@ -1,9 +1,9 @@
-"""Where a role waits for its MMAs in registers (wgmma), which run on while its threads go further.
+"""Where a role waits for its asynchronous register MMAs (wgmma).
 
-Each MMA is a group of its own, groups complete in order, and a wait says how many of the latest may stay in flight. Three rules make
-every wait that is needed, and no program can leave one out: a stage is given back only after the MMAs that read it, an accumulator is
-read or written by threads only after the MMAs that add to it, and the registers of an operand are written only after the MMAs that
-read them (PTX ISA 9.7.15: all else is undefined).
+Each MMA is a group of its own, groups complete in order, and a wait specifies how many of the latest may stay in flight. Three rules
+determine all required waits, so that no program can omit one: a stage is released only after the MMAs that read it, an accumulator is
+accessed by threads only after the MMAs that write it, and the registers of an operand are written only after the MMAs that read them
+(PTX ISA 9.7.15: anything else is undefined).
 """
 
 from pipec.kir.ir import Kernel, Role, successors
@@ -13,11 +13,11 @@ from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.tree import Pipeline
 
-_MOST_PENDING = 7  # groups that are told apart; a wait for older ones waits for these too
-_LATE = "late"  # the stage that was released and is still to be given back
+_MOST_PENDING = 7  # groups that are distinguished; a wait for older ones waits for these too
+_LATE = "late"  # the stage that was released in the source, but not signalled yet
 
-# What is in flight (an accumulator, a stage, the registers of an operand: its variable or the id of its MMA), and how many MMAs at
-# least were issued after the last that works on it.
+# What is in flight (an accumulator, a stage, the registers of an operand: its variable or the id of its MMA), and a lower bound on the
+# number of MMAs issued after the last one that uses it.
 _State = dict[object, int]
 
 
@@ -31,7 +31,7 @@ def plan_mma_waits(kernel: Kernel, role: Role) -> MmaWaits | None:
 
 
 def _operand_tiles(role: Role, mmas: list[tree.RegisterMma]) -> frozenset[tree.Variable]:
-    """The register-resident tiles that are read as operand `a` and nowhere else."""
+    """The register-resident tiles that are read only as operand `a`."""
     read = {
         node.variable
         for block in role.blocks
@@ -45,12 +45,12 @@ def _operand_tiles(role: Role, mmas: list[tree.RegisterMma]) -> frozenset[tree.V
 
 
 def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeline | None:
-    """The pipeline whose stages may be given back one release late.
+    """The pipeline whose stages may be released one release late.
 
-    The late stage is one more that the role holds while it waits for the next, so one more must exist; whoever waits for it must
-    not be waited for by this role in between. Hence: only one pipeline, without sub-stages, feeds the MMAs, nobody drains it inside a
-    loop, nobody holds two of its stages at a time (a producer that needs two before it fills one would wait for the late one), and
-    the stage is given back before the role waits for anything else (see `_Analysis`).
+    The role then holds one more stage while it waits for the next, so one more must exist, and no role that waits for the late stage may
+    be one that this role waits for in between. Hence: only one pipeline, without sub-stages, feeds the MMAs, nobody drains it inside a
+    loop, nobody holds two of its stages at a time (a producer that needs two before it fills one would wait for the late one), and the
+    stage is released before the role waits for anything else (see `_Analysis`).
     """
     pipelines = {tile.handle.pipeline for mma in mmas for tile in mma.tiles}
     # With two pipelines the role waits for the other one in between, whose producer may be waiting for the late stage.
@@ -72,12 +72,12 @@ def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeli
 def _holds_two(role: Role, pipeline: Pipeline) -> bool:
     """Whether the role ever obtains a stage while it holds another one."""
     entries: list[set[tree.Handle]] = [set() for _ in role.blocks]
-    for block, entry in zip(role.blocks, entries, strict=True):  # only loops jump backwards, with what they entered with
+    for block, entry in zip(role.blocks, entries, strict=True):  # only loops jump backwards, and they preserve the held stages
         held = set(entry)
         for operation in block.operations:
             match operation:
                 case tree.Acquire(handle) if handle.pipeline is pipeline:
-                    # The next use of the same handle is the next iteration, which obtains the stage anew.
+                    # The next use of the same handle is in the next iteration, which obtains the stage again.
                     if held - {handle}:
                         return True
                     held.add(handle)
@@ -100,7 +100,7 @@ def _drained_in_loop(kernel: Kernel, pipeline: Pipeline) -> bool:
 
 
 class _Analysis:
-    """Follows what is in flight along every path of a role."""
+    """Tracks what is in flight along every path of a role."""
 
     def __init__(self, role: Role, lagging: Pipeline | None, operand_tiles: frozenset[tree.Variable]) -> None:
         self._role = role
@@ -125,7 +125,7 @@ class _Analysis:
         return MmaWaits(waits, at_end, self._lagging, frozenset(late), self._operands)
 
     def _entries(self) -> list[_State]:
-        """The state at the start of each block: all that is in flight on some path, at the least age that any path gives it."""
+        """The state at the start of each block: everything in flight on some path, with the minimum age over all paths."""
         entries: list[_State] = [{} for _ in self._role.blocks]
         open_blocks = set(range(len(entries)))
         while open_blocks:
@@ -135,7 +135,7 @@ class _Analysis:
             for operation in self._role.blocks[number].operations:
                 self._step(operation, state)
             for after in successors(self._role.blocks[number].terminator):
-                # The least age asks for the longest wait, which is long enough on every path.
+                # The minimum age requires the longest wait, which suffices on every path.
                 joined = {key: min(entries[after].get(key, age), age) for key, age in state.items()}
                 if not joined.items() <= entries[after].items():
                     entries[after] |= joined
@@ -143,13 +143,13 @@ class _Analysis:
         return entries
 
     def _step(self, operation: tree.Operation, state: _State) -> MmaWait | None:
-        """The wait before the operation; `state` becomes what holds after it."""
+        """The wait required before the operation; updates `state` to the one after it."""
         wait = None
         needed = [state[key] for key in self._needs(operation, state) if key in state]
         if needed:
             pending = min(needed)
             wait = MmaWait(pending, gives_back=state.get(_LATE, -1) >= pending)
-            # Groups complete in order (PTX ISA, wgmma.wait_group): with the one that is awaited, all older ones are complete.
+            # Groups complete in order (PTX ISA, wgmma.wait_group): once one is complete, all older ones are.
             for key in [key for key, age in state.items() if age >= pending]:
                 del state[key]
         if isinstance(operation, tree.RegisterMma):
@@ -161,7 +161,7 @@ class _Analysis:
         return wait
 
     def _late_stage(self, operation: tree.Operation, state: _State) -> tree.Handle | None:
-        """The stage that the operation signals, where it is given back at the next release instead."""
+        """The stage that the operation signals, if the signal is deferred to the next release."""
         match operation:
             case tree.Signal(handle) | tree.Release(handle, True) if handle.pipeline is self._lagging and handle in state:
                 return handle
@@ -175,16 +175,16 @@ class _Analysis:
         )
 
     def _registers(self, mma: tree.RegisterMma) -> object:
-        """Those of operand `a`: the tile's own, or where it has other readers, a copy for this MMA."""
+        """The registers of operand `a`: the tile's own, or a copy for this MMA if it has other readers."""
         assert isinstance(mma.a, tree.ReadVariable)
         return mma.a.variable if mma.a.variable in self._operands else mma
 
     def _needs(self, operation: tree.Operation, state: _State) -> list[object]:
-        """What must not be in flight before the operation."""
+        """What must not be in flight at the operation."""
         match operation:
             case tree.RegisterMma(a=tree.ReadVariable(variable)) if variable not in self._operands:
                 return [operation]
-            # MMAs that add up in one accumulator are in order by themselves (PTX ISA, wgmma.fence).
+            # MMAs into the same accumulator are ordered by themselves (PTX ISA, wgmma.fence).
             case tree.RegisterMma() | tree.Peek() | tree.ExpectBytes():
                 return []
             case tree.Release() | tree.Signal():
@@ -194,7 +194,7 @@ class _Analysis:
             case tree.Acquire(handle) if handle.pipeline is self._lagging and handle.side == "consumer":
                 return []
             case tree.Acquire() | tree.Drain():
-                return [_LATE]  # whoever is waited for may wait for that stage
+                return [_LATE]  # the awaited role may be waiting for that stage
             case tree.ClearAccumulator():
                 return [operation.accumulator]
             case _:
@@ -210,5 +210,5 @@ class _Analysis:
                 return []
 
     def _read(self, value: tree.Expression) -> list[tree.Accumulator]:
-        """The accumulators whose elements the expression has in it."""
+        """The accumulators whose elements occur in the expression."""
         return [node.accumulator for node in subexpressions(value, self._names) if isinstance(node, tree.ReadAccumulator)]

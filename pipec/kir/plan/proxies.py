@@ -1,8 +1,8 @@
-"""Which stages in shared memory threads and the async proxy meet in, and which stages hand over tensor memory: what one has done is
-ordered by a fence before the other goes on.
+"""Stages in shared memory shared by threads and the async proxy, and stages that hand over tensor memory: a fence orders the accesses of
+both sides.
 
-A tile that TMA or an MMA touches in no role, such as a factor for each row that one role's threads write and another's read, needs none:
-the fence waits for all memory accesses of a warp.
+A tile that no role accesses by TMA or MMA, such as per-row factors that one role's threads write and another's read, needs none: the
+fence waits for all memory accesses of a warp.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _BY_ASYNC_PROXY: frozenset[UseKind] = frozenset({"load", "operand", "store"})
 
 
 def plan_proxies(kernel: Kernel) -> dict[str, frozenset[tree.Pipeline]]:
-    """By role: the pipelines in whose tiles its threads meet the async proxy."""
+    """By role: the pipelines whose tiles its threads share with the async proxy."""
     met = {
         use.tile.buffer
         for role in kernel.roles
@@ -31,8 +31,8 @@ def plan_proxies(kernel: Kernel) -> dict[str, frozenset[tree.Pipeline]]:
 
 
 def plan_tensor_stages(kernel: Kernel) -> frozenset[tree.Pipeline]:
-    """The pipelines in whose stages tiles of tensor memory are handed over. A tile belongs to one pipeline, so who waits for another
-    learns nothing of it."""
+    """The pipelines whose stages hand over tiles in tensor memory. A tile belongs to one pipeline, so waiting for another one says
+    nothing about it."""
     return frozenset(
         tile.handle.pipeline
         for role in kernel.roles
@@ -42,8 +42,8 @@ def plan_tensor_stages(kernel: Kernel) -> frozenset[tree.Pipeline]:
 
 
 def plan_tensor_only(kernel: Kernel, orders: Mapping[str, GlobalOrder]) -> frozenset[tree.Pipeline]:
-    """Those whose signals say nothing of memory that threads access as such, shared or global. Tensor memory is ordered by tcgen05 fences
-    around a signal, for both CTAs of a pair and however far the signal itself orders memory (hardware.md 3.8)."""
+    """The pipelines whose signals order no ordinary memory accesses of threads, shared or global. Tensor memory is ordered by tcgen05
+    fences around a signal, for both CTAs of a pair and independently of the signal's own memory semantics (hardware.md 3.8)."""
     if any(row.hand_over for row in orders.values()):
         return frozenset()
     shared = (tile.handle.pipeline for role in kernel.roles for tile in _of_threads(role) if tile.buffer.space == "shared")
@@ -51,6 +51,6 @@ def plan_tensor_only(kernel: Kernel, orders: Mapping[str, GlobalOrder]) -> froze
 
 
 def _of_threads(role: Role) -> list[tree.BufferRef]:
-    """What the role's threads write and read themselves; `cp.async` works for them."""
+    """The tiles accessed by the role's threads themselves; `cp.async` counts as such."""
     written = [use.tile for operation in operations(role) for use in operation.effects.uses if use.kind in ("write", "copy")]
     return written + [node.source for node in expressions(role) if isinstance(node, tree.ReadBuffer)]

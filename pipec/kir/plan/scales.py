@@ -1,7 +1,7 @@
-"""Block scales and narrow operands: how tiles of them are stored, and where scale factors stand in tensor memory.
+"""Block scales and narrow operands: how tiles of them are stored, and where scale factors are placed in tensor memory.
 
-Tiles of 4- and 6-bit elements are stored packed for the MMAs that read two e2m1 operands with block scales; all other MMAs read one
-element per byte (16 elements in 16 bytes, data first), which is what TMA unpacks them to (hardware.md 2.1 and 3.4).
+Tiles of 4- and 6-bit elements are stored packed for MMAs that read two e2m1 operands with block scales; all other MMAs read one element
+per byte (16 elements in 16 bytes, data first), to which TMA unpacks them (hardware.md 2.1 and 3.4).
 """
 
 from pipec.isa.dtypes import DType
@@ -23,7 +23,7 @@ def mmas(kernel: Kernel) -> list[tree.Mma]:
 
 
 def block_length(mma: tree.Mma) -> int | None:
-    """Elements of K under one scale factor; None when the tiles do not divide so."""
+    """Elements of K per scale factor; None if the tiles do not divide evenly."""
     assert mma.scale_a is not None
     depth = mma.a.buffer.rows if mma.a.transposed else mma.a.buffer.columns
     scales = mma.scale_a.buffer.columns
@@ -31,7 +31,7 @@ def block_length(mma: tree.Mma) -> int | None:
 
 
 def kind_of(mma: tree.Mma) -> ScaledKind | None:
-    """The kind of a block-scaled MMA; None for one without scales, or where the tiles fit none."""
+    """The kind of a block-scaled MMA; None for one without scales, or if the tiles match no kind."""
     if mma.scale_a is None:
         return None
     block = block_length(mma)
@@ -43,7 +43,7 @@ def reads_packed(mma: tree.Mma) -> bool:
 
 
 def unpacked_tiles(kernel: Kernel) -> set[Buffer]:
-    """Tiles of narrow elements that an MMA reads one element per byte; 6-bit ones are stored in no other way."""
+    """Tiles of narrow elements that an MMA reads with one element per byte; 6-bit ones are always stored this way."""
     found = {buffer for buffer in kernel.buffers if buffer.dtype.bits in _UNPACKING and buffer.dtype.bits != 4}
     for mma in mmas(kernel):
         if not reads_packed(mma):
@@ -52,12 +52,12 @@ def unpacked_tiles(kernel: Kernel) -> set[Buffer]:
 
 
 def stored_bits(buffer: Buffer, unpacked: set[Buffer]) -> int:
-    """Of one element in shared memory."""
+    """The size of an element in shared memory."""
     return 8 if buffer in unpacked else buffer.dtype.bits
 
 
 def element_type(dtype: DType, unpacked: bool) -> str:
-    """What the tensor map calls the elements."""
+    """The element type of the tensor map."""
     if dtype.is_scale:
         return _CHUNK_WORD
     return _UNPACKING[dtype.bits] if unpacked else dtype.tensor_map or dtype.name
@@ -67,12 +67,12 @@ def element_type(dtype: DType, unpacked: bool) -> str:
 
 
 def chunks(buffer: Buffer) -> tuple[int, int]:
-    """How many chunks a scale tile has: along its rows, and along K."""
+    """The number of chunks of a scale tile: along its rows, and along K."""
     return buffer.rows // CHUNK_ROWS, buffer.columns // CHUNK_SCALES
 
 
 def scale_layout(buffer: Buffer) -> TileLayout:
-    """Chunk after chunk, those along K next to each other."""
+    """A sequence of chunks, with those along K adjacent."""
     along_rows, along_k = chunks(buffer)
     return TileLayout("none", CHUNK_BYTES, 1, along_rows * along_k)
 
@@ -83,10 +83,10 @@ def scale_box(buffer: Buffer, rank: int) -> tuple[int, ...]:
 
 
 def scale_columns(kernel: Kernel, first: int) -> tuple[dict[Buffer, int], int]:
-    """The first column of each scale tile in tensor memory, from column `first` on, and the columns they take together.
+    """The first column of each scale tile in tensor memory, from column `first` on, and the end of the columns that they occupy.
 
-    The stages of a pipeline and the members of a group share them: copies and MMAs of one thread run in the order of their issue
-    (hardware.md 3.8), so that a copy overwrites what the MMAs before it have read.
+    The stages of a pipeline and the members of a group share them: copies and MMAs of one thread execute in issue order (hardware.md
+    3.8), so that a copy overwrites only what earlier MMAs have read.
     """
     found: dict[Buffer, int] = {}
     shared: dict[object, int] = {}

@@ -12,7 +12,7 @@ from pipec.sema import tree
 from pipec.sema.tree import Buffer, Handle, Pipeline
 from pipec.vocabulary import FILLING, SIDES, Completion, Side, SignalKind
 
-# In which a release completes them, where there are several.
+# The order in which a release completes them, if there are several.
 _ORDER: tuple[Completion, ...] = ("tma", "copies", "commit", "warps", "read", "threads", "met")
 
 
@@ -21,13 +21,13 @@ _Stage = tuple[Pipeline, Side]
 
 @mutable
 class _Uses:
-    """What a role does with its stages, by pipeline. Gathered in one walk: to search the role for each of its pipelines would take time
-    that grows with the square of their number."""
+    """A role's uses of its stages, by pipeline. Collected in one pass: searching the role for each of its pipelines would take quadratic
+    time."""
 
     fills: dict[Pipeline, set[Completion]] = field(default_factory=dict)
     drains: dict[Pipeline, set[Completion]] = field(default_factory=dict)
     skips: set[Pipeline] = field(default_factory=set)
-    # In the order of the text, with who runs them.
+    # In source order, with their participation.
     signals: dict[_Stage, list[tuple[tree.Signal | tree.Release, Participation]]] = field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ def _uses_of(role: Role) -> _Uses:
                 found.signals.setdefault(stage, []).append((operation, block.participation))
             elif isinstance(operation, tree.Skip):
                 found.skips.add(operation.pipeline)
-    # Reads inside of tile expressions are no operations of their own, so no effect lists them.
+    # Reads inside tile expressions are not operations, so no effect lists them.
     for node in expressions(role):
         if isinstance(node, tree.ReadBuffer):
             found.drains.setdefault(node.source.handle.pipeline, set()).add("threads")
@@ -63,8 +63,8 @@ def plan_signals(
 ) -> dict[_Stage, SideSignals]:
     signals: dict[_Stage, SideSignals] = {}
     uses = {row.role.name: _uses_of(row.role) for row in roles}
-    # Only the MMA role knows whether an MMA ran, where launch values do not tell: its note needs an arrival, since a commit
-    # publishes no store of its thread.
+    # If launch values do not determine whether an MMA ran, only the MMA role knows: its flag needs an arrival, since a commit does not
+    # publish stores of its thread.
     noting = {pipeline for pipeline, condition in unwritten.values() if condition is None}
     announced: dict[Pipeline, int] = {}
     for handle, count in expected.items():
@@ -83,11 +83,11 @@ def plan_signals(
                     _count(row, used, (pipeline, side), kind) * _senders(row.role, kind, reach) for kind in kinds
                 )
                 if side == "producer" and pipeline in noting:
-                    counts[row.role.name] += 1  # the note that tells whether an MMA ran
-            # Handles of one pipeline may expect different numbers; a barrier's description has room for one, and the largest
-            # decides whether tx can hold it.
+                    counts[row.role.name] += 1  # for the flag that records whether an MMA ran
+            # Handles of one pipeline may expect different numbers of bytes; a barrier's description has only one, and the largest decides
+            # whether the tx-count can hold it.
             transaction = announced.get(pipeline, 0) if side == "producer" else 0
-            # Consumers in turn: one of them has the stage, and a check refuses those whose signals differ.
+            # With alternating consumers, one of them has the stage, and a check rejects those whose signals differ.
             in_turn = side == "consumer" and any(pipeline in used.skips for used in uses.values())
             count = max(counts.values(), default=0) if in_turn else sum(counts.values())
             signals[pipeline, side] = SideSignals(how, count, transaction, counts, in_turn)
@@ -95,13 +95,13 @@ def plan_signals(
 
 
 _COMPLETED_BY: dict[SignalKind, Completion] = {"arrive": "threads", "commit": "commit"}
-_BY_ONE_THREAD: frozenset[Completion] = frozenset(("tma", "commit", "read"))  # "met" meets by itself
+_BY_ONE_THREAD: frozenset[Completion] = frozenset(("tma", "commit", "read"))  # "met" implies a synchronisation
 
 
 def plan_meetings(roles: tuple[RolePlan, ...], signals: Mapping[_Stage, SideSignals]) -> dict[str, frozenset[_Stage]]:
-    """Role name -> the pipelines and sides in which its warps wait together but one thread signals.
+    """Role name -> the pipelines and sides for which its warps wait together but one thread signals.
 
-    Where all signals stand in blocks of one thread, the role meets before those blocks.
+    If all signals are in one-thread blocks, the role synchronises before those blocks.
     """
     found: dict[str, frozenset[_Stage]] = {}
     for row in roles:
@@ -131,20 +131,20 @@ def _speaks_alone(signals: list[tuple[tree.Signal | tree.Release, Participation]
 
 
 def _kinds(uses: _Uses, pipeline: Pipeline, side: Side, reach: Reach) -> list[Completion]:
-    """What a role does with a stage decides how it signals; an explicit signal in the source comes first.
+    """The use of a stage determines how a role signals it; an explicit signal in the source takes precedence.
 
-    What threads of a pair write for the leader, or have read of what it multiplied, is told to another CTA: the threads meet, and one
-    arrival speaks for all. Each of theirs would be a message between CTAs, 256 for an accumulator, and a release at the scope of the
-    cluster where they wrote.
+    For writes of a pair's threads for the leader, and reads of its products, the signal goes to another CTA: the threads synchronise,
+    and one arrives for all. Otherwise each arrival would be a message between CTAs, 256 for an accumulator, with release semantics at
+    cluster scope after writes.
     """
-    # A set: the check of signals has refused roles that signal stages of one pipeline in two ways.
+    # A set: the check of signals has rejected roles that signal stages of one pipeline in two ways.
     explicit: set[SignalKind] = {
         operation.how
         for operation, _ in uses.signals.get((pipeline, side), ())
         if isinstance(operation, tree.Signal) and operation.how != "own"
     }
     found = sorted((uses.fills if side == "producer" else uses.drains).get(pipeline, ()), key=_ORDER.index)
-    # The loads keep their arrival that announces the bytes; the threads' arrivals come on top.
+    # The loads keep the arrival that announces their bytes; the threads' arrivals are added.
     if "tma" in found and "arrive" in explicit:
         return ["tma", "threads"]
     if explicit:
@@ -160,7 +160,7 @@ def _count(row: RolePlan, uses: _Uses, stage: _Stage, kind: Completion) -> int:
         return row.role.warps
     if kind == "copies":
         return row.threads
-    # Bytes, a commit, a finished store and a role that has met speak once, whoever did the work.
+    # Bytes, a commit, a completed store and a synchronised role signal once, whichever thread did the work.
     if kind != "threads":
         return 1
     if row.single_thread:
@@ -169,7 +169,7 @@ def _count(row: RolePlan, uses: _Uses, stage: _Stage, kind: Completion) -> int:
 
 
 def _senders(role: Role, kind: Completion, reach: Reach) -> int:
-    """Of how many CTAs a barrier counts the signal. The bytes of both CTAs of a pair are announced by the leader alone."""
+    """The number of CTAs whose signals a barrier counts. The leader alone announces the bytes of both CTAs of a pair."""
     if reach.to == FIRST and role.leader:
         return reach.senders // 2
     return 1 if kind == "tma" else reach.senders
@@ -186,7 +186,7 @@ def _arriving(participation: Participation, warps: int) -> int:
 
 
 def _participation(uses: _Uses, stage: _Stage) -> Participation:
-    """Who runs the signal: the block of an explicit arrive, else that of the first release."""
+    """The participation of the signal: that of an explicit arrive, else that of the first release."""
     signals = uses.signals.get(stage, ())
     arrives = (who for operation, who in signals if isinstance(operation, tree.Signal) and operation.how in ("arrive", "own"))
     releases = (who for operation, who in signals if isinstance(operation, tree.Release))
@@ -196,13 +196,13 @@ def _participation(uses: _Uses, stage: _Stage) -> Participation:
 def expected_bytes(
     kernel: Kernel, layouts: Mapping[Buffer, TileLayout], sharing: Mapping[Pipeline, Sharing]
 ) -> dict[Handle, int]:
-    """Per producer's handle, the bytes of the loads between its acquire and its release: the most that any path issues.
+    """Per producer handle, the bytes of the loads between acquire and release: the maximum over all paths.
 
-    Where the barrier is the leader's, those of both CTAs of the pair. A multicast brings every CTA the whole tile.
+    If the barrier is the leader's, it counts the bytes of both CTAs of the pair. A multicast delivers the whole tile to every CTA.
     """
     expected: dict[Handle, int] = {}
     for role in kernel.roles:
-        # Dictionaries for their order: the plan must not depend on hashes of objects.
+        # Dictionaries preserve order: the plan must not depend on hashes of objects.
         loaded: dict[Handle, dict[int, int]] = {}  # bytes by block
         acquired: dict[Handle, int] = {}
         for number, block in enumerate(role.blocks):
@@ -223,11 +223,11 @@ def expected_bytes(
 
 
 def _most_bytes(role: Role, loaded: Mapping[int, int], acquired: int) -> int:
-    """The heaviest path from the acquire on, back edges left out; a load in an inner loop counts once per (constant) trip."""
+    """The heaviest path from the acquire on, without back edges; a load in an inner loop counts once per (constant) iteration."""
     heaviest: dict[int, int] = {}
-    # The barrier expects one number for every path; a check refuses kernels in which a path brings fewer bytes.
+    # The barrier expects the same number on every path; a check rejects kernels in which a path delivers fewer bytes.
     for number in range(max(loaded), acquired - 1, -1):
-        # Blocks are numbered so that a forward edge goes up; see pipec.kir.build.
+        # Blocks are numbered so that forward edges go up; see pipec.kir.build.
         after = [heaviest.get(next_, 0) for next_ in successors(role.blocks[number].terminator) if next_ > number]
         own = loaded[number] * _trips(role, number, acquired) if number in loaded else 0
         heaviest[number] = own + max(after, default=0)
@@ -235,7 +235,7 @@ def _most_bytes(role: Role, loaded: Mapping[int, int], acquired: int) -> int:
 
 
 def tile_bytes(buffer: Buffer) -> int:
-    """What loading the whole tile completes on its barrier: the box bytes, without padding (hardware.md 2.4)."""
+    """The bytes that loading the whole tile completes on its barrier: the box bytes, without padding (hardware.md 2.4)."""
     return buffer.rows * buffer.columns * buffer.dtype.bits // 8
 
 

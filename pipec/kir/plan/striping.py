@@ -1,8 +1,8 @@
-"""Which tiles of a role are spread with several threads to a row, and in vectors of how many elements.
+"""Which tiles of a role are distributed with several threads per row, and the vector length in elements.
 
-A role with at least twice as many threads as a tile has rows gives each row to neighbouring lanes, or to whole warps: what it
-loads and stores is then coalesced, and a row of thousands of elements stands in the registers of its threads. Rows that tensor memory or
-`wgmma` hands out stay as those have them.
+A role with at least twice as many threads as a tile has rows assigns each row to neighbouring lanes, or to whole warps: loads and stores
+are then coalesced, and a row of thousands of elements fits into the registers of its threads. Rows distributed by tensor memory or
+`wgmma` keep that distribution.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,14 +17,14 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 
 _VECTOR_BYTES = 16  # of one access to memory by a thread, at most
-_EXCHANGED = 2  # turns of the shared memory in which the warps of a row tell each other their parts of a reduction
+_EXCHANGED = 2  # rounds of the shared memory through which the warps of a row exchange partial reductions
 
 Values = Mapping[tree.Operation, tree.Expression]
 Lets = dict[tree.Variable, tree.Expression]
 
 
 def threads_of_row(rows: int, threads: int) -> int:
-    """A power of two within a warp, or whole warps; 1 where a thread has a row of its own."""
+    """The number of threads per row: a power of two within a warp, or whole warps; 1 if each thread has its own row."""
     if rows * WARP <= threads:
         return threads // (rows * WARP) * WARP
     return 1 << (max(1, threads // rows).bit_length() - 1)
@@ -36,9 +36,10 @@ def striped_map(rows: int, threads: int, vector: int, *, in_registers: bool) -> 
 
 
 def rows_together(values: Values, lets: Lets) -> dict[tree.Operation, int]:
-    """By operation, the rows of the tiles that it is spread alike with: its own, but for register-resident tiles of one row beside others.
+    """By operation, the number of rows that determines its distribution: its own, except for one-row register-resident tiles combined
+    with others.
 
-    The threads of each row of those then have the one row in their registers, too.
+    The threads of each row of those then hold that one row, too.
     """
     rows = {operation: _rows(value) for operation, value in values.items()}
     beside = {other for value in values.values() for other in _broadcast(value, lets)}
@@ -49,10 +50,10 @@ def rows_together(values: Values, lets: Lets) -> dict[tree.Operation, int]:
 
 
 def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[tree.Operation, int], rows: int) -> int:
-    """The elements of a vector of the role's tiles that are spread as those of so many rows; 0 where they are not striped.
+    """The vector length in elements for the role's tiles that are distributed like those with this many rows; 0 if they are not striped.
 
-    The same for all of these tiles, so that each thread keeps to its columns: 16 bytes of the widest type that goes from or to memory, or
-    fewer where some tile has an odd number of columns.
+    The same for all of these tiles, so that each thread keeps its columns: 16 bytes of the widest type that is transferred from or to
+    memory, or fewer if some tile has an odd number of columns.
     """
     sharing = threads_of_row(rows, row.threads)
     if sharing < 2 or row.uses_tensor or row.mma_waits is not None:
@@ -68,7 +69,7 @@ def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[
             if isinstance(node, tree.Columns):
                 vector = gcd(vector, node.first or vector)
     moved = (node for value in mine.values() for node in subexpressions(value, lets) if isinstance(node, tree.Columns))
-    # Registers cannot be indexed by the lane: columns of a register-resident tile begin with a stripe, or a thread has whole rows.
+    # Registers cannot be indexed by lane: columns of a register-resident tile must start at a stripe, or threads must have whole rows.
     return 0 if any(node.first % (vector * sharing) and _reads_registers(node, lets) for node in moved) else vector
 
 
@@ -78,7 +79,7 @@ def _rows(value: tree.Expression) -> int:
 
 
 def _broadcast(value: tree.Expression, lets: Lets) -> Iterator[int]:
-    """The rows of a tile that is computed with a register-resident tile of one row."""
+    """The number of rows of a tile that is combined with a one-row register-resident tile."""
     for node in subexpressions(value, lets):
         if not (isinstance(node, tree.ReadVariable) and node.variable.in_registers and isinstance(node.type, TileType)):
             continue
@@ -87,7 +88,7 @@ def _broadcast(value: tree.Expression, lets: Lets) -> Iterator[int]:
 
 
 def _in_memory(operation: tree.Operation, value: tree.Expression, lets: Lets) -> Iterator[DType]:
-    """The types of tiles that the operation reads from memory or brings there. Vectors along a row are few, and stay in caches."""
+    """The types of tiles that the operation transfers from or to memory. Row vectors are few, and stay in caches."""
     for node in subexpressions(value, lets):
         read = isinstance(node, tree.ReadBuffer) or (isinstance(node, tree.ReadTensor) and node.axis is None)
         if read and isinstance(node.type, TileType) and node.type.columns > 1:
@@ -101,7 +102,7 @@ def _reads_registers(node: tree.Columns, lets: Lets) -> bool:
 
 
 def exchange_bytes(row: RolePlan, maps: Mapping[tree.Operation, RowMap]) -> int:
-    """Shared memory through which the warps that share a row combine what each has reduced; 0 where none has to."""
+    """The size of shared memory in which the warps of a row combine their partial reductions; 0 if there are none."""
     lets = lazy_tiles(row.role)
     largest = 0
     for block in row.role.blocks:

@@ -1,4 +1,4 @@
-"""The plan of a kernel that notes the clock: the same, with a tensor to note it in."""
+"""The plan of a kernel with time stamps: the same, with an additional tensor to record the clock."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ from pipec.record import replace
 from pipec.sema import tree
 from pipec.timestamps import ARGUMENT, DIMENSION
 
-# What all threads of a role do together, so that noting the clock beside it tears nothing apart that one thread does.
+# Operations executed by all threads of a role, so that recording the clock beside them splits no one-thread section.
 _MARKED = (tree.Acquire, tree.AwaitTurn, tree.Store, tree.Write, tree.WriteAccumulator)
 
 
 def marked(plan: Plan) -> Iterator[tuple[str, tree.Operation]]:
-    """Roles with what is marked in them, in the order of the marks' numbers."""
+    """Roles with their marked operations, in the order of the marks' numbers."""
     for row in plan.roles:
         for operation in operations(row.role):
             if isinstance(operation, _MARKED):
@@ -37,7 +37,7 @@ def with_timestamps(plan: Plan) -> Plan:
         parameters=(*interface.parameters, *parameters),
         timestamps=Timestamps(name, roles, marks),
     )
-    return replace(plan, interface=changed, twins={})  # marks are those of one role
+    return replace(plan, interface=changed, twins={})  # marks belong to one role
 
 
 def _said(operation: tree.Operation) -> str:

@@ -1,9 +1,9 @@
-"""Roles that do the same to other stages and tiles: their code is written once, and each comes to it with numbers of its own.
+"""Roles that perform the same operations on other stages and tiles: their code is emitted once, and parametrised by numbers.
 
-Two query tiles in flight have a softmax each, the largest part of an attention kernel. Written once, it takes half of the time to compile
-and to assemble, and half of the instruction cache. What may differ is where barriers and tiles lie, the barrier at
-which the threads meet, and numbers that are known when the role begins. All else that the lowering asks of a role is compared here: the
-operations with the places in the source that they are reported by, the values, and what was derived for them.
+Two query tiles in flight have one softmax role each, the largest part of an attention kernel. Sharing the code halves the time to
+compile and assemble it, and its footprint in the instruction cache. The roles may differ in the addresses of barriers and tiles, the
+named barrier of their threads, and numbers known when the role starts. Everything else that the lowering queries about a role is
+compared here: the operations with the source locations by which they are reported, the values, and what was derived for them.
 """
 
 from collections.abc import Container, Mapping
@@ -19,18 +19,18 @@ from pipec.sema.types import TileType
 from pipec.source import Span
 from pipec.vocabulary import SIDES
 
-# What threads do; copies and MMAs are issued by roles of one warp, whose code is short.
+# Operations of threads; copies and MMAs are issued by one-warp roles, whose code is short.
 _COMPARED = (tree.Acquire, tree.Signal, tree.Release, tree.Assign, tree.Write, tree.Vote)
 Symbol = TypeVar("Symbol", tree.Pipeline, tree.Buffer, tree.Handle)
 _SYMBOLS = (tree.Pipeline, tree.Buffer, tree.Handle, tree.Variable)
-_PLAIN = frozenset((int, float, bool, str, type(None), Span, TileType, DType))  # equal or not, with no symbol in them
-_UNSAID = frozenset(("name", "span"))  # of a symbol: how the source calls it, and where
+_PLAIN = frozenset((int, float, bool, str, type(None), Span, TileType, DType))  # compared by equality; they contain no symbols
+_UNSAID = frozenset(("name", "span"))  # of a symbol: its name and location in the source
 _NUMBERS = (tree.Constant, tree.ReadDimension, tree.ReadParameter, tree.Special, tree.Unary, tree.Binary, tree.Convert)
-_OWN_NUMBERS = frozenset(("lane_id", "role_thread", "role_warp"))  # of a thread: not numbers of the role
+_OWN_NUMBERS = frozenset(("lane_id", "role_thread", "role_warp"))  # of a thread: these are not numbers of the role
 
 
 def plan_twins(plan: Plan) -> dict[str, tuple[Twin, ...]]:
-    """By the name of the first of them, the roles that share its code."""
+    """The roles that share code, by the name of the first of them."""
     found: dict[str, list[Twin]] = {}
     taken: set[str] = set()
     rows = [row for row in plan.roles if _may_share(plan, row)]
@@ -43,7 +43,7 @@ def plan_twins(plan: Plan) -> dict[str, tuple[Twin, ...]]:
 
 
 def _may_share(plan: Plan, row: RolePlan) -> bool:
-    """Whether all that the lowering asks of the role is among what is compared."""
+    """Whether everything that the lowering queries about the role is compared."""
     return (
         row.role.warps > 1
         and not row.single_thread
@@ -77,12 +77,12 @@ def _twin(plan: Plan, first: RolePlan, other: RolePlan) -> Twin | None:
 
 
 def _budget(plan: Plan, row: RolePlan) -> int | None:
-    """Registers that its warpgroup takes: the assembler gives the code as many as the threads have that come to it."""
+    """The register budget of its warpgroup: the assembler compiles the code for the budget of the threads that reach it."""
     return next((group.registers for group in plan.register_groups if 0 <= row.first_warp - group.first_warp < group.warps), None)
 
 
 def _signalled_alike(plan: Plan, *sides: tuple[tree.Pipeline, RolePlan]) -> bool:
-    """Barriers that count alike and reach as far, and to which the two roles' part is the same; no accumulators that a role clears."""
+    """Barriers with equal counts and reach, to which the two roles contribute equally; no accumulators that a role clears."""
     (one, _), (other, _) = sides
     if one is not other and any(fill.pipeline in (one, other) for fill in plan.zero_fills.values()):
         return False
@@ -91,7 +91,7 @@ def _signalled_alike(plan: Plan, *sides: tuple[tree.Pipeline, RolePlan]) -> bool
 
 
 def _signals(plan: Plan, pipeline: tree.Pipeline, row: RolePlan) -> tuple[object, ...]:
-    """All that the lowering of a role asks about the signals of a pipeline."""
+    """Everything that the lowering of a role queries about the signals of a pipeline."""
     rows = [plan.signals[pipeline, side] for side in SIDES]
     return (
         plan.sharing[pipeline],
@@ -113,13 +113,15 @@ def _laid_out_alike(plan: Plan, one: tree.Buffer, other: tree.Buffer) -> bool:
 
 
 class _Comparison:
-    """What stands in the place of what: symbols in `pairs`, and in `numbers` values that differ."""
+    """A correspondence: symbols in `pairs`, and differing values in `numbers`."""
 
     def __init__(self) -> None:
         self.pairs: dict[object, object] = {}
         self.numbers: dict[tree.Expression, tree.Expression] = {}
-        self._taken: dict[object, object] = {}  # the other way round
-        self._alike: dict[tuple[tree.Expression, object], bool] = {}  # expressions share parts: each is compared once
+        self._taken: dict[object, object] = {}  # the inverse
+        self._alike: dict[
+            tuple[tree.Expression, object], bool
+        ] = {}  # expressions share subexpressions: each pair is compared once
 
     def roles(self, first: RolePlan, other: RolePlan) -> bool:
         one, same = first.role, other.role
@@ -154,7 +156,7 @@ class _Comparison:
         return known
 
     def _records(self, one: object, other: object) -> bool:
-        # What waits, signals or branches is reported by its place in the source.
+        # Operations that wait, signal or branch are reported by their source location.
         told = isinstance(one, tree.Operation | ir.Branch | ir.ElectBranch) and not isinstance(one, tree.Assign)
         unsaid = () if told else ("span",)
         return self._fields(one, other, unsaid) or self._numbers(one, other)
@@ -166,19 +168,19 @@ class _Comparison:
         return self._fields(one, other, _UNSAID)
 
     def _fields(self, one: object, other: object, unsaid: Container[str]) -> bool:
-        """Of two records of a class."""
+        """Compares two records of a class."""
         for name in one.__match_args__:  # type: ignore[attr-defined]  # a record
             if name not in unsaid and not self._same(getattr(one, name), getattr(other, name)):
                 return False
         return True
 
     def _numbers(self, one: object, other: object) -> bool:
-        """Whether the two are numbers of the same type that are known when a role begins."""
+        """Whether the two are numbers of the same type that are known when a role starts."""
         if not (_is_number(one) and _is_number(other)):
             return False
         assert isinstance(one, tree.Expression) and isinstance(other, tree.Expression)
         if isinstance(one, tree.Constant) or isinstance(other, tree.Constant) or one.type != other.type:
-            return False  # a constant decides what code there is
+            return False  # constants affect code generation
         return self.numbers.setdefault(one, other) is other
 
 

@@ -1,4 +1,4 @@
-"""The plan of a kernel whose waits are bounded: the same, with a parameter for the records and what reports need to know."""
+"""The plan of a kernel with bounded waits: the same, with a parameter for the records and the data for reports."""
 
 from pipec.interface import Watchdog, WatchdogParameter
 from pipec.kir.plan.types import Plan
@@ -6,7 +6,7 @@ from pipec.record import replace
 
 
 def watched(plan: Plan, nanoseconds: int) -> Plan:
-    """`plan`, each barrier wait of which may take `nanoseconds`."""
+    """`plan` with a limit of `nanoseconds` for each barrier wait."""
     sides = tuple(
         (
             pipeline.name,
@@ -21,4 +21,4 @@ def watched(plan: Plan, nanoseconds: int) -> Plan:
         parameters=(*plan.interface.parameters, WatchdogParameter(f"{plan.kernel.name}_watchdog")),
         watchdog=Watchdog(nanoseconds, name, sides),
     )
-    return replace(plan, interface=interface, twins={})  # waits tell whose they are
+    return replace(plan, interface=interface, twins={})  # waits identify their role

@@ -1,12 +1,11 @@
-"""Accumulators that no MMA wrote must read as zero (K = 0): when can that be, and what tells it?
+"""Accumulators that no MMA wrote must read as zero (K = 0): whether that can happen, and how to detect it.
 
-For each accumulator that may reach its consumer unwritten, this gives a condition over launch values that is true
-exactly when no MMA ran, or None where no such condition exists and the MMA role has to take note at run time. It is the
-consumer that evaluates the condition. Where a pair of CTAs shares the accumulator, the MMAs run in the leader alone: then
-the condition has to be the same in both.
+For each accumulator that may reach its consumer unwritten, this gives a condition over launch values that is true exactly if no MMA ran,
+or None if no such condition exists and the MMA role has to record it at run time. The consumer evaluates the condition. If a pair of
+CTAs shares the accumulator, the MMAs run only in the leader: then the condition must be the same in both.
 
-That it is made of launch values alone the analysis of values says. The condition itself is put together from the source's own expressions,
-since the lowering emits expressions: a term has no types, no place in the source for debug information, and no one way back to a tree.
+The value analysis decides whether the condition depends only on launch values. The condition itself is built from the expressions of the
+source, since the lowering emits expressions: a term has no types, no source location for debug information, and no unique expression.
 """
 
 from functools import cached_property
@@ -23,11 +22,11 @@ from pipec.terms.walk import leaves
 from pipec.vocabulary import BinaryOperator
 
 _LAUNCH_SPECIALS = ("block.x", "block.y", "block.z", "grid.x", "grid.y", "grid.z")
-_DEEPEST = 8  # variables that stand for each other
+_DEEPEST = 8  # length of a chain of variables
 
 
 def plan_zero(kernel: Kernel) -> dict[Buffer, tuple[Pipeline, Expression | None]]:
-    """Accumulators that may need a zero fill, with the pipeline that hands each over; the others are left out."""
+    """Accumulators that may need a zero fill, with the pipeline that hands each over; the others are omitted."""
     found: dict[Buffer, tuple[Pipeline, Expression | None]] = {}
     for role in kernel.roles:
         analysis = _Analysis(role)
@@ -40,7 +39,7 @@ def plan_zero(kernel: Kernel) -> dict[Buffer, tuple[Pipeline, Expression | None]
             ]
             unsure = [handle for handle in held if not analysis.always_written(handle, buffer)]
             if unsure:
-                # With several acquires that may answer differently only a note at run time fits all.
+                # With several acquires, whose conditions may differ, only a run-time flag covers all.
                 condition = analysis.unwritten_condition(held[0], buffer) if len(held) == 1 else None
                 found[buffer] = pipeline, condition
     return found
@@ -84,7 +83,7 @@ class _Analysis:
         ]
 
     def reaches(self, start: int, goal: int, without: int) -> bool:
-        """Whether control can go from the end of block `start` to `goal` without passing through `without`."""
+        """Whether control can flow from the end of block `start` to `goal` without passing through `without`."""
         seen = {without}
         stack = list(self.edges[start])
         while stack:
@@ -101,9 +100,9 @@ class _Analysis:
         return any(self.on_all_paths(handle, number) for number in self.blocks_writing(handle, buffer))
 
     def on_all_paths(self, handle: Handle, block: int) -> bool:
-        """Every path from the handle's acquire to its release runs the block.
+        """Whether every path from the handle's acquire to its release runs the block.
 
-        In the block of the acquire or of the release the operation stands between them, as the linear check demands.
+        In the block of the acquire or of the release the operation is between them, as the linearity check ensures.
         """
         for start in self.blocks_with(tree.Acquire, handle):
             for end in self.blocks_with(tree.Release, handle):
@@ -114,7 +113,7 @@ class _Analysis:
         return True
 
     def unwritten_condition(self, handle: Handle, buffer: Buffer) -> Expression | None:
-        """True iff none of the MMAs into the buffer runs; None when launch values alone do not tell."""
+        """True iff no MMA into the buffer runs; None if launch values alone do not determine it."""
         acquired = self.blocks_with(tree.Acquire, handle)[0]
         parts: list[Expression] = []
         for block in self.blocks_writing(handle, buffer):
@@ -125,7 +124,7 @@ class _Analysis:
         return _combine("and", parts) if parts else None
 
     def skipped_condition(self, handle: Handle, block: int, acquired: int) -> Expression | None:
-        """True iff the loops around the block, inside the handle's life, run no iteration that reaches it."""
+        """True iff the loops around the block, within the handle's lifetime, run no iteration that reaches it."""
         loops = [loop for loop in self.role.loops if block in loop.blocks and acquired not in loop.blocks]
         loops.sort(key=lambda loop: len(loop.blocks), reverse=True)
         if not loops or not self.on_all_paths(handle, loops[0].header):
@@ -165,7 +164,7 @@ class _Analysis:
         return tree.Binary(">=" if loop.step > 0 else "<=", start, stop, BOOL, loop.span)
 
     def differs_in_pairs(self, expression: Expression) -> bool:
-        """Whether a CTA may find another value than the one with which it makes a pair."""
+        """Whether the value may differ between the CTAs of a pair."""
         return any(self.ctas.differs(expression, (rank, rank + 1)) for rank in range(0, self.role.values.launch.cluster.size, 2))
 
     @cached_property
@@ -173,7 +172,7 @@ class _Analysis:
         return of_ctas(self.role.values)
 
     def resolved(self, expression: Expression) -> Expression | None:
-        """The expression over launch values only: a variable assigned once stands for its value."""
+        """The expression over launch values only: variables assigned once are replaced by their values."""
         known = all(_is_launch_value(atom) for atom in leaves(self.role.values.of(expression)))
         return self.written_out(expression, _DEEPEST) if known else None
 

@@ -1,1 +1,1 @@
-"""What the scalars of a role are, and where they are the same."""
+"""The scalar values of a role, and where they are uniform."""

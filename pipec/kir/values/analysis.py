@@ -1,9 +1,9 @@
-"""What the scalars of a role are: the one analysis of values.
+"""The value analysis: symbolic values of the scalars of a role.
 
-A walk over the statements of a role gives every scalar expression its term, at the place where it is evaluated. Behind a branch a
-variable is a choice between what both sides gave it; what a loop carries from one iteration to the next is a leaf of its own, with what
-it is in the first iteration and after one (`Recurrence`). From the terms follow equality (one term is one value), ranges, residues
-(`multiple_of`), and which threads, CTAs or iterations see the same value (pipec.kir.values.sameness).
+A walk over the statements of a role assigns every scalar expression a term, at the point where it is evaluated. After a branch, a
+variable is a select between the values of both sides; a loop-carried variable is a leaf, with its values in the first and in the next
+iteration (`Recurrence`). The terms determine equality (one term is one value), ranges, residues (`multiple_of`), and which threads, CTAs
+or iterations see the same value (pipec.kir.values.sameness).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -23,12 +23,12 @@ from pipec.terms.residues import ANY, Residue, Residues, either, reduced
 from pipec.terms.term import LEAVES, Atom, Operator, Term, atom_of, leaf, number
 from pipec.terms.walk import Substitution, is_launch_value
 
-_MOST_ROUNDS = 50  # of a search for what loops keep up; what takes more is not followed
+_MOST_ROUNDS = 50  # rounds of the search for loop invariants; values that need more are not tracked
 
 
 @record
 class Count:
-    """Of a counted loop. `wraps`: how many numbers its variable's type has, if the variable may pass its end; else 0."""
+    """A counted loop. `wraps`: the number of values of its variable's type, if the variable may pass its end; else 0."""
 
     start: Term
     stop: Term
@@ -40,7 +40,7 @@ class Count:
 
 @record(eq=False)
 class Recurrence:
-    """What a variable holds when an iteration of `loop` begins: `initial` in the first, `following` in the one after that."""
+    """The value of a variable at the start of an iteration of `loop`: `initial` in the first, `following` in the one after the current."""
 
     loop: Loop
     initial: Term
@@ -48,7 +48,7 @@ class Recurrence:
 
 
 class _Overlay(MutableMapping[Key, Term]):
-    """What a branch changes of the values around it."""
+    """The changes of a branch to the environment around it."""
 
     def __init__(self, around: Mapping[Key, Term]) -> None:
         self._around = around
@@ -74,35 +74,35 @@ class _Overlay(MutableMapping[Key, Term]):
 
 
 class Values:
-    """Of one role: `of(expression)` is the term of an expression of its statements, where it is evaluated."""
+    """The values of one role: `of(expression)` is the term of an expression of its statements at its point of evaluation."""
 
     def __init__(self, role: tree.Role, launch: Launch) -> None:
         self.role, self.launch = role, launch
         self._threads = role.warps * WARP
-        # By the unit asked for: launch values count as multiples of it, so each unit has residues of its own.
+        # By unit: launch values are assumed to be multiples of it, so each unit has residues of its own.
         self._multiples: dict[int, Residues] = {}
         self._assigned: dict[Loop, dict[Key, None]] = {}
         self._collect(role.body, ())
         self._ranges: dict[tuple[Loop, Key], tuple[int, int]] = {}
         self._walk()
-        # What a loop carries may take every value of its type until the loop has been walked once.
+        # A loop-carried variable may have any value of its type until the loop has been walked once.
         self._ranges = {
             (row.loop, key): (min(row.initial.least, row.following.least), max(row.initial.largest, row.following.largest))
             for atom, row in self.recurrences.items()
             for key in (atom.operands[1],)
             if isinstance(key, tree.Variable | tree.Handle)
         }
-        # Once more with the ranges found in the first walk. A third walk could narrow them further; no check has needed it.
+        # A second walk with the ranges found in the first. A third could narrow them further; no check has needed it.
         if any((term.least, term.largest) != self._ranges[key] for key, term in self._loop_carried.items()):
             self._walk()
 
     def of(self, expression: tree.Expression) -> Term:
-        """An expression that stands in no statement of the role is read where the role starts."""
+        """An expression outside the role's statements is evaluated where the role starts."""
         return self._terms.get(expression) or Reader(self.launch, {}, self._threads)(expression)
 
     @cached_property
     def numbered(self) -> dict[Atom, tuple[int, int]]:
-        """The counters of loops whose bounds are numbers, with the ends of their ranges."""
+        """The counters of loops with constant bounds, and the ends of their ranges."""
         return {
             atom: (count.least, count.largest)
             for atom, count in self.counts.items()
@@ -110,18 +110,18 @@ class Values:
         }
 
     def blocks(self, atom: Atom) -> Term | None:
-        """How many blocks the grid has along the axis along which an atom is a block's place."""
+        """The number of blocks along the axis of which an atom is the block index."""
         return self.launch.blocks(str(atom.operands[0])) if atom.operator is Operator.SPECIAL else None
 
     def is_multiple(self, expression: tree.Expression, unit: int) -> bool:
-        """Whether the value is always a multiple, given that launch values are: only the launch can tell of those."""
+        """Whether the value is always a multiple, assuming that launch values are: those are checked at launch."""
         if unit not in self._multiples:
             self._multiples[unit] = self._residues(unit)
         residue = self._multiples[unit](self.of(expression))
         return residue is None or (residue[0] % unit == 0 and residue[1] % unit == 0)
 
     def in_first_iteration(self, loops: Iterable[Loop]) -> Substitution:
-        """Puts what variables hold in the first iteration of loops in place of what they hold in any."""
+        """Substitutes the values of variables in the first iteration of the loops for those in any iteration."""
         chosen = frozenset(loops)
         first: dict[Atom, Term] = {}
 
@@ -145,7 +145,7 @@ class Values:
     # ---------------------------------------------------------------------------------------------------------- residues
 
     def _residues(self, unit: int) -> Residues:
-        """What loops carry has no value at first; each round lets in what an iteration makes of it, until nothing is new."""
+        """Loop-carried values start undefined; each round joins the value after an iteration, up to a fixed point."""
         carried: dict[Atom, Residue | None] = {}
 
         def known(atom: Atom) -> Residue | None:
@@ -170,17 +170,17 @@ class Values:
                 atom: either(carried.get(atom), either(residues(row.initial), residues(row.following)))
                 for atom, row in self.recurrences.items()
             }
-            if joined == carried:  # steps only ever shrink to a divisor
+            if joined == carried:  # steps can only shrink to a divisor
                 return residues
             carried = joined
-        # The search was cut off: taking what it had found by then would claim multiples that later rounds may break.
+        # The search was cut off: its intermediate result would claim multiples that later rounds may refute.
         carried = dict.fromkeys(self.recurrences, ANY)
         return (residues := Residues(known))
 
     # -------------------------------------------------------------------------------------------------------------- walk
 
     def _collect(self, body: Iterable[tree.Statement], around: tuple[Loop, ...]) -> None:
-        """Which variables each loop assigns, and which stages it obtains."""
+        """Collects the variables that each loop assigns, and the stages that it obtains."""
         for statement in body:
             key: Key | None = None
             match statement:
@@ -207,8 +207,8 @@ class Values:
         self.counts: dict[Atom, Count] = {}
         self.counters: dict[Loop, Term] = {}
         self.recurrences: dict[Atom, Recurrence] = {}
-        self.left: dict[Atom, Term] = {}  # what it was carried as
-        self.controls: dict[Loop, tuple[Term, ...]] = {}  # what decides how often it runs
+        self.left: dict[Atom, Term] = {}  # the loop-carried leaves
+        self.controls: dict[Loop, tuple[Term, ...]] = {}  # what determines the trip count
         self._body(self.role.body, {})
 
     def _read(self, environment: Environment, *expressions: tree.Expression) -> tuple[Term, ...]:
@@ -217,7 +217,7 @@ class Values:
             reader.scalars(expression)
         for expression, term in reader.terms.items():
             known = self._terms.setdefault(expression, term)
-            if known is not term:  # a node that is evaluated at two places, with different values
+            if known is not term:  # a node that is evaluated at two points, with different values
                 self._terms[expression] = unknown(expression, dtype_of(expression.type))
         return tuple(reader.terms.get(expression, number(0)) for expression in expressions)
 
@@ -264,7 +264,7 @@ class Values:
         self._body(then, one)
         self._body(otherwise, other)
         for key in {**one.changed, **other.changed}:
-            if key in one and key in other:  # a variable of one side alone is not known behind it
+            if key in one and key in other:  # a variable of only one side is undefined after the branch
                 environment[key] = bounded(select(condition, one[key], other[key]))
 
     def _for(self, loop: tree.For, environment: Environment) -> None:
@@ -272,9 +272,9 @@ class Values:
         variable = loop.variable
         count = _count(start, stop, loop.step, dtype_of(variable.type))
         self.controls[loop] = start, stop
-        # What the loop counts with has this value also where the body assigns it, and it is carried like any other variable.
+        # The loop variable has this value even if the body assigns it, and is then carried like any other variable.
         environment[variable] = start
-        if variable in self._assigned[loop]:  # the body changes what the loop counts with
+        if variable in self._assigned[loop]:  # the body modifies the loop variable
             self._loop(loop, environment)
             return
         term = environment[variable] = leaf(Operator.COUNTER, loop, least=count.least, largest=count.largest)
@@ -292,7 +292,7 @@ class Values:
             self.left[atom] = carried
 
     def _loop(self, loop: Loop, environment: Environment) -> None:
-        # What is first assigned inside of the loop comes from no earlier iteration.
+        # A variable first assigned inside the loop is not carried from earlier iterations.
         carried = {key: self._carry(loop, key) for key in self._assigned[loop] if key in environment}
         initial = {key: environment[key] for key in carried}
         body = _Overlay(environment)
@@ -316,7 +316,7 @@ class Values:
 
 
 def _count(start: Term, stop: Term, step: int, dtype: DType) -> Count:
-    """The counter is compared before each iteration, so inside of the loop it has not reached the end."""
+    """The counter is compared before each iteration, so inside the loop it has not reached the end."""
     lowest, highest = machine.range_of(dtype)
     if start.number is not None and stop.number is not None and (values := range(start.number, stop.number, step)):
         exact = lowest <= values[-1] + step <= highest
@@ -327,7 +327,7 @@ def _count(start: Term, stop: Term, step: int, dtype: DType) -> Count:
     else:
         exact = stop.least + 1 + step >= lowest
         ends = stop.least + 1, start.largest
-    if ends[0] > ends[1]:  # it never runs
+    if ends[0] > ends[1]:  # the loop never runs
         return Count(start, stop, step, 0, start.least, start.largest)
     least, largest = ends if exact else (lowest, ends[1]) if step > 0 else (ends[0], highest)
     return Count(start, stop, step, 0 if exact else 1 << dtype.bits, least, largest)

@@ -1,4 +1,4 @@
-"""The terms of expressions at one moment, given what variables hold then, and what the whole launch sees alike."""
+"""The terms of expressions at one point, given an environment of variables and the launch values."""
 
 from collections.abc import Iterable, Mapping, MutableMapping
 
@@ -16,7 +16,7 @@ from pipec.terms.walk import as_function_of_leaves
 
 Loop = tree.For | tree.While
 
-# A stage is carried through loops like a variable: as the answer that it holds.
+# A stage is carried through loops like a variable: as the response that it holds.
 Key = tree.Variable | tree.Handle
 Environment = MutableMapping[Key, Term]
 LARGEST = (1 << 31) - 1  # of a dimension, and of a grid along x
@@ -24,7 +24,7 @@ _MOST_BLOCKS = {"x": LARGEST, "y": 65_535, "z": 65_535}  # CUDA C++ Programming 
 
 
 class Launch:
-    """What all roles of a kernel see alike: sizes, the grid and the cluster, and the tensors that do not change."""
+    """What all roles of a kernel share: sizes, the grid and the cluster, and the tensors that do not change."""
 
     def __init__(self, kernel: tree.Kernel) -> None:
         self.written = written_tensors(kernel.roles)
@@ -33,11 +33,11 @@ class Launch:
         self._grid = {axis: self.term(blocks) for axis, blocks in zip(AXES, kernel.grid, strict=True)}
 
     def term(self, expression: tree.Expression) -> Term:
-        """Of an expression that the host evaluates."""
+        """The term of an expression that the host evaluates."""
         return Reader(self, {}, WARP)(expression)
 
     def blocks(self, name: str) -> Term | None:
-        """How many blocks the grid has along the axis of `block.x` and the like; None of other values of the hardware."""
+        """The number of blocks along the axis of `block.x` and the like; None for other hardware values."""
         family, _, axis = name.partition(".")
         return self._grid.get(axis) if family == "block" else None
 
@@ -66,7 +66,7 @@ class Launch:
 
 
 def written_tensors(roles: Iterable[tree.Role]) -> frozenset[str]:
-    """The tensors whose elements may change while the kernel runs: a CTA may load from them before another one's store, or after it."""
+    """The tensors whose elements may change while the kernel runs: a CTA may load them before or after another one's store."""
     return frozenset(
         statement.effects.memory.place.tensor.name
         for role in roles
@@ -76,7 +76,7 @@ def written_tensors(roles: Iterable[tree.Role]) -> frozenset[str]:
 
 
 class Reader:
-    """The terms of expressions, all evaluated at one moment."""
+    """The terms of expressions, all evaluated at one point."""
 
     def __init__(self, launch: Launch, environment: Mapping[Key, Term], threads: int) -> None:
         self._launch, self._environment, self._threads = launch, environment, threads
@@ -132,11 +132,11 @@ class Reader:
             case tree.ReadElement(source=source, type=dtype):
                 least, largest = machine.range_of(dtype)
                 place = tuple(self(coordinate) for coordinate in source.coordinates)
-                # Read again, an element of a tensor that the kernel writes may have another value, and only that one.
+                # Each load of an element that the kernel writes is a leaf of its own: a later load may return another value.
                 if source.tensor.name in self._launch.written:
                     return leaf(Operator.WRITTEN_ELEMENT, expression, *place, least=least, largest=largest)
                 return leaf(Operator.ELEMENT, source.tensor, *place, least=least, largest=largest)
-            # No integer: as a leaf, the same number at two places is still the same value.
+            # Not an integer: as a leaf, equal numbers are still equal values.
             case tree.Constant(value=value, type=dtype):
                 least, largest = machine.range_of(dtype)
                 return leaf(Operator.PARAMETER, value, least=least, largest=largest)
@@ -145,8 +145,8 @@ class Reader:
 
 
 def bounded(term: Term) -> Term:
-    """A term whose size the program cannot drive up. Beyond the limits it keeps what it depends on: whether all threads compute the same
-    does not end with a limit of ours."""
+    """Bounds the size of a term, which the program could otherwise blow up. Beyond the limits it keeps its dependencies: uniformity over
+    threads must not depend on our limits."""
     return term if term.depth <= DEEPEST and len(term.parts) <= MOST_PARTS else as_function_of_leaves(term)
 
 

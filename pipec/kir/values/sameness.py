@@ -1,8 +1,9 @@
-"""Who sees the same value: threads of a role, CTAs of a cluster.
+"""Which observers see the same value: threads of a role, CTAs of a cluster.
 
-Each observer has a term for what it sees: leaves that are its own, like the number of a thread, stand for themselves or for a number.
-Observers whose terms are one object see the same value, in the same iteration of the loops around it. What a loop carries is the same
-until a start or an iteration is found that makes it differ; behind a loop, until one observer may leave it earlier than another.
+Each observer has its own view of a term: leaves that differ between observers, such as a thread's index, are replaced by the observer's
+own leaf or by a number. Observers whose views are one object see the same value, in the same iteration of the enclosing loops. A
+loop-carried value is uniform until an initial value or an iteration is found that makes it differ; after a loop, unless one observer may
+leave it earlier than another.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,12 +14,12 @@ from pipec.sema import tree
 from pipec.terms.term import Atom, Operator, Term, leaf, number
 from pipec.terms.walk import Substitution
 
-_MOST_ROUNDS = 50  # of the search for what loops carry; then all of it is taken to differ
+_MOST_ROUNDS = 50  # rounds of the search for loop-carried values; then all of them are taken to differ
 _OF_THREADS = ("lane_id", "role_thread", "role_warp")
 
 
 class Sameness:
-    """`see` says what a leaf is to an observer; None where all see the same."""
+    """`see` maps a leaf to an observer's view; None if all see the same."""
 
     def __init__(self, values: Values, observers: int, see: Callable[[Atom, int], Term | None]) -> None:
         self._values, self._see = values, see
@@ -34,12 +35,12 @@ class Sameness:
             self._views = [self._view(observer) for observer in range(observers)]
 
     def seen(self, expression: tree.Expression) -> tuple[Term, ...]:
-        """By observer."""
+        """The term as seen by each observer."""
         term = self._values.of(expression)
         return tuple(view(term) for view in self._views)
 
     def differs(self, expression: tree.Expression, among: Iterable[int] | None = None) -> bool:
-        """Whether it may differ between any of the observers, or of some."""
+        """Whether it may differ between any two observers, or between those in `among`."""
         return self._term_differs(self._values.of(expression), among)
 
     def repeats_differ(self, loop: tree.For | tree.While) -> bool:
@@ -75,12 +76,13 @@ def own(atom: Atom, observer: int) -> Term:
 
 
 def of_threads(values: Values) -> Sameness:
-    """Two threads of the role stand for all. A load is the same for all that ask for the same place; each looks for itself at a stage."""
+    """Two threads of the role represent all. A load is the same for all threads that use the same address; each thread peeks at a stage
+    on its own."""
     return Sameness(values, 2, _thread_sees)
 
 
 def of_elected(values: Values) -> Sameness:
-    """What one elected thread computes, whichever it is: every election of the role is won by the same thread."""
+    """What one elected thread computes, whichever it is: all elections of the role are won by the same thread."""
     return Sameness(values, 2, lambda atom, thread: None if atom.operator is Operator.ELECTED else _thread_sees(atom, thread))
 
 
@@ -97,8 +99,8 @@ def _thread_sees(atom: Atom, thread: int) -> Term | None:
 
 
 def of_ctas(values: Values) -> Sameness:
-    """The CTAs of a cluster by rank, thread by thread. What is loaded from a tensor that the kernel writes differs, and what a CTA finds
-    out for itself; the answers of a tile scheduler are sent to all."""
+    """The CTAs of a cluster by rank, compared thread by thread. Loads from a tensor that the kernel writes differ, as do a CTA's own
+    observations; the responses of a tile scheduler are sent to all."""
     cluster = values.launch.cluster
     places = cluster.places()
 
