@@ -1,8 +1,8 @@
-"""Addresses and constants of a role that a whole warp walks: computed once, in front of its loops.
+"""Addresses and constants of a role that runs in a whole warp: computed once, before its loops.
 
-The assembler takes what it can compute from constants for free, and computes it again in every iteration: the upper half of each
-descriptor, the offset of each tile. Here such values are made from one that it does not know: the upper bits of the warp's number, which
-lane 0 told the others, are zero. What a loop then does is one addition for each address.
+ptxas treats whatever it can derive from constants as free, and recomputes it in every iteration: the upper half of each descriptor, the
+offset of each tile. Here such values are derived from one that it does not know: the upper bits of the warp's number, broadcast from
+lane 0, which are zero. Each address in a loop is then one addition.
 """
 
 from pipec.lower.context import RoleContext
@@ -10,7 +10,7 @@ from pipec.lower.emit.value import SHARED, Value, integer
 
 _WARP_BITS = 5  # of a warp's number: a CTA has at most 32
 _ZEROS = 32 - _WARP_BITS
-_MOST = 22  # registers for constants: the assembler has 80 that are the same in a warp, and copies what is more for each use
+_MOST = 22  # registers for constants: ptxas has 80 uniform registers per warp, and copies any further ones at each use
 
 
 def hides(role: RoleContext) -> bool:
@@ -18,13 +18,13 @@ def hides(role: RoleContext) -> bool:
 
 
 def keeps_barriers(role: RoleContext) -> bool:
-    """Whether the address of a pipeline's barriers stays in a register: what multiplies from registers waits for it in every turn, and
-    the assembler would make it from the CTA's number in the cluster each time."""
+    """Whether the address of a pipeline's barriers stays in a register: a role with register MMAs waits on it in every iteration, and
+    ptxas would otherwise recompute it from the CTA's rank in the cluster each time."""
     return hides(role) or role.plan.mma_waits is not None
 
 
 def constant(role: RoleContext, value: int) -> Value:
-    """A constant (i32) that stays in a register of its own."""
+    """A constant (i32) kept in a register of its own."""
     if not hides(role) or role.zeros >= _MOST:
         return integer(value)
     with role.builder.early():
@@ -32,14 +32,14 @@ def constant(role: RoleContext, value: int) -> Value:
 
 
 def in_turn(role: RoleContext, value: int, registers: int) -> Value:
-    """Likewise, in one of so many registers, where more would be needed: the assembler moves it from there to its place."""
+    """Likewise, in one of at most `registers` registers, used round-robin: ptxas copies from there."""
     found = role.constants.setdefault(value, [])
     found.append(constant(role, value) if len(found) < registers else found[len(found) % registers])
     return found[-1]
 
 
 def own(role: RoleContext, value: Value) -> Value:
-    """A value, which may have been computed late, in a register of its own."""
+    """A value, possibly computed late, in a register of its own."""
     if not hides(role) or role.zeros >= _MOST:
         return value
     with role.builder.early():
@@ -48,12 +48,12 @@ def own(role: RoleContext, value: Value) -> Value:
 
 
 def shared(role: RoleContext, offset: int) -> Value:
-    """The address (i32) of a byte of shared memory, in a register of its own."""
+    """The address (i32) of a byte of shared memory, kept in a register."""
     return _kept(role, offset) if hides(role) else role.kernel.shared_address(offset)
 
 
 def barriers(role: RoleContext, offset: int) -> Value:
-    """The address of the barriers at a place, as a pointer."""
+    """The address of the barriers at an offset, as a pointer."""
     if not keeps_barriers(role):
         return role.kernel.shared_pointer(offset)
     address = _kept(role, offset)
@@ -69,8 +69,8 @@ def _kept(role: RoleContext, offset: int) -> Value:
 
 
 def tensor(role: RoleContext, column: int) -> Value:
-    """The address (i32) of a column of tensor memory, in lane 0. Where one thread or warp issues, it is computed in front of the loops: the
-    assembler has more registers than it takes, but adds a constant anew at each use."""
+    """The address (i32) of a column of tensor memory, in lane 0. If one thread or warp issues, it is computed before the loops: ptxas
+    has registers to spare, but would add the constant again at each use."""
     base = role.kernel.tensor_base
     assert base is not None
     if not hides(role) and not role.plan.single_thread:
@@ -83,7 +83,7 @@ def tensor(role: RoleContext, column: int) -> Value:
 
 
 def tensor_map(role: RoleContext, symbol: str) -> Value:
-    """The address of a parameter."""
+    """The address of a tensor-map parameter."""
     parameter = Value("ptr", f"%{symbol}")
     if not hides(role):
         return parameter
@@ -95,7 +95,7 @@ def tensor_map(role: RoleContext, symbol: str) -> Value:
 
 
 def _another_zero(role: RoleContext) -> Value:
-    """From another bit than others, so that two are not found to be the same, or one to lie at a known distance from the other."""
+    """Derived from a different bit each time, so that ptxas cannot find two of them equal, or at a known distance."""
     role.zeros += 1
     return _zero(role, role.zeros % _ZEROS)
 

@@ -1,4 +1,4 @@
-"""What lowering functions share: the kernel being written and, inside it, the role."""
+"""The state of the lowering: the kernel being emitted and, inside it, the role."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,14 +17,14 @@ from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import CachePolicy, Side
 
-# The dollar keeps it apart from every kernel: no name of the language has one.
+# No name of the language contains a dollar, so this cannot clash with a kernel.
 SHARED_SYMBOL = "@$shared"
 FULL_WARP = integer(-1)
 
 
 @mutable
 class Alarm:
-    """What the block that reports an expired wait is told by it (pipec.lower.synchronisation.watchdog)."""
+    """The values passed to the block that reports an expired wait (pipec.lower.synchronisation.watchdog)."""
 
     label: str
     started: Slot
@@ -34,12 +34,12 @@ class Alarm:
     line: Slot
     column: Slot
     used: bool = False
-    polls: bool = False  # a wait for an element of global memory uses it: no barrier is told of
+    polls: bool = False  # used by a wait for an element of global memory, which has no barrier to report
 
 
 @mutable
 class KernelContext:
-    """`warp` is the same in all lanes; `tensor_base` is the address that tcgen05.alloc gave; `alarm` is there with a watchdog."""
+    """`warp` is uniform over the lanes; `tensor_base` is the address from tcgen05.alloc; `alarm` exists with a watchdog."""
 
     plan: Plan
     builder: Builder
@@ -49,14 +49,14 @@ class KernelContext:
     warp: Value
     tensor_base: Value | None = None
     copied_warp: Value | None = None  # see pipec.lower.bases
-    accumulators: int = 0  # in registers, named so far
+    accumulators: int = 0  # register accumulators numbered so far
     operands: int = 0  # likewise
     alarm: Alarm | None = None
-    marks: dict[tree.Operation, int] | None = None  # with time stamps: beside which operations the clock is noted
+    marks: dict[tree.Operation, int] | None = None  # with time stamps: the operations at which the clock is recorded
     place: Span | None = None
 
     def at(self, span: Span) -> None:
-        """The instructions that follow come from here."""
+        """Sets the source location of the following instructions."""
         self.place = span
         self.builder.location = self.metadata.location(span, self.function)
 
@@ -74,7 +74,7 @@ class KernelContext:
         return f"%{self.plan.symbols[kind, name, axis]}"
 
 
-# A tile in registers: the slots of each row that a thread has, by row block.
+# A register-resident tile: the slots of each row that a thread has, by row block.
 RegisterTile = list[list[Slot]]
 
 
@@ -88,52 +88,53 @@ class RoleContext:
     lane: Value = field(default_factory=lambda: integer(0))
     role_thread: Value = field(default_factory=lambda: integer(0))
     role_warp: Value = field(default_factory=lambda: integer(0))
-    named_barrier: Value = field(default_factory=lambda: integer(0))  # at which its threads meet, where they are several warps
+    named_barrier: Value = field(default_factory=lambda: integer(0))  # synchronises its threads, if it has several warps
     twins: tuple[Twin, ...] = ()  # the roles that share its code: see pipec.lower.twins
-    numbers: dict[tree.Expression, Value] = field(default_factory=dict)  # likewise, in which they differ
+    numbers: dict[tree.Expression, Value] = field(default_factory=dict)  # likewise, the numbers in which they differ
     participation: Participation = ALL_THREADS
-    signalled: frozenset[tree.Handle] = frozenset()  # handles whose signal was given on the way to the operation at hand
+    signalled: frozenset[tree.Handle] = frozenset()  # handles that have been signalled on the way to the current operation
     variables: dict[tree.Variable, Slot] = field(default_factory=dict)
     lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
     register_tiles: dict[tree.Variable, RegisterTile] = field(default_factory=dict)
-    invariants: dict[tree.Expression, Value] = field(
-        default_factory=dict
-    )  # computed in front of the loops that are being written
-    captured: dict[tree.Expression, list[Slot]] = field(default_factory=dict)  # a node's scalars as they were at the `let`
+    invariants: dict[tree.Expression, Value] = field(default_factory=dict)  # computed before the loops being emitted
+    captured: dict[tree.Expression, list[Slot]] = field(default_factory=dict)  # a node's scalars at its `let`
     captured_tiles: dict[tree.Expression, RegisterTile] = field(
         default_factory=dict
-    )  # likewise of nodes that read a tile in registers
+    )  # likewise for nodes that read a register-resident tile
     cursors: dict[tuple[tree.Pipeline, Side], Cursor] = field(default_factory=dict)
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
-    parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # where more waits for the same stage may follow
-    peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # what each peek found
+    parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # if more waits for the same stage may follow
+    peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # the result of each peek
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
-    # Where it lies, computed at the acquire: in front of the loop that multiplies into it.
+    # Its address, computed at the acquire, before the loop that multiplies into it.
     targets: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
-    # Where the factors of B begin in tensor memory, by word: see pipec.lower.tensor_cores.scaled_mma.
+    # The first columns of B's scale factors in tensor memory, by word: see pipec.lower.tensor_cores.scaled_mma.
     scale_columns: dict[tree.Mma, tuple[Value, ...]] = field(default_factory=dict)
-    masks: dict[tuple[tree.Pipeline, Side], Value] = field(default_factory=dict)  # the CTAs that hear a side's signals
+    masks: dict[tuple[tree.Pipeline, Side], Value] = field(default_factory=dict)  # the CTAs that receive a side's signals
     policies: dict[CachePolicy, Value] = field(default_factory=dict)
     staging_turn: Slot | None = None
-    exchange_turn: Slot | None = None  # which of two places the warps of a row use next (pipec.lower.tiles.reductions)
+    exchange_turn: Slot | None = None  # which of two buffers the warps of the row use next (pipec.lower.tiles.reductions)
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
     operands: dict[tree.Variable | tree.RegisterMma, Registers] = field(default_factory=dict)  # by tile, or by the MMA of a copy
-    turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far
-    stamps: Slot | None = None  # how many times the role has noted the clock
-    late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see MmaWaits.lagging
+    turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(
+        default_factory=dict
+    )  # with a watchdog: number of waits so far
+    stamps: Slot | None = None  # the number of time stamps that the role has recorded
+    late: Slot | None = None  # the barrier of the stage to be released at the next release, or 0: see MmaWaits.lagging
     bases: dict[int, Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
-    # Coordinates of copies, by copy, axis and what is added for a box: see pipec.lower.tiles.tma.
+    # Coordinates of copies, by copy, axis and the offset of the box: see pipec.lower.tiles.tma.
     coordinates: dict[tuple[tree.TmaLoad, int, int], Value] = field(default_factory=dict)
     constants: dict[int, list[Value]] = field(
         default_factory=dict
-    )  # the registers that uses of a constant took in turn, likewise
+    )  # likewise, the registers for the uses of a constant, taken in turn
     maps: dict[str, Value] = field(default_factory=dict)  # addresses of tensor maps, likewise
     columns: dict[int, Value] = field(default_factory=dict)  # of tensor memory, likewise
-    zeros: int = 0  # that were made for it
-    waits_next: bool = False  # the operation behind the one at hand waits
-    met: int = -1  # the builder's effects when the lanes came together last
-    # In a role that a whole warp walks: what the elected thread has to do before the lanes go on together, and whether more is being added.
+    zeros: int = 0  # the number created
+    waits_next: bool = False  # the next operation is a wait
+    met: int = -1  # the builder's effect count at the last reconvergence
+    # In a role that runs in a whole warp: the pending instructions of the elected thread, to be emitted before the lanes continue
+    # together, and whether more are being added.
     actions: Actions = field(default_factory=Actions)
     acting: bool = False
 
@@ -147,38 +148,38 @@ class RoleContext:
 
     @property
     def alone(self) -> bool:
-        """Only one thread runs what is being written."""
+        """Whether only one thread runs the code being emitted."""
         if self.plan.whole_warp:
             return self.acting
         return self.plan.single_thread or self.participation.threads == "one"
 
     @property
     def whole(self) -> bool:
-        """All threads of the role run the current block."""
+        """Whether all threads of the role run the current block."""
         return not self.plan.single_thread and self.participation.threads == "all"
 
     @property
     def threads(self) -> Threads[Value]:
-        """The running thread, to find its elements of a tile with."""
+        """The running thread, to compute its elements of a tile."""
         return Threads(self.role_thread, self.role_warp, self.lane, self.plan.role.warps)
 
     def cache_policy(self, cache: CachePolicy | None) -> tuple[Value, Value]:
-        """The operands of a copy that tell the L2 how long to keep the lines: a policy, and whether there is one."""
+        """The L2 cache-policy operands of a copy: a policy, and whether there is one."""
         return (integer(0, "i64"), FALSE) if cache is None else (self.policies[cache], TRUE)
 
     def stage(self, handle: tree.Handle, *, by_threads: bool = False) -> Value:
         return self.cursors[handle.pipeline, handle.side].kept(self.stages[handle], by_threads=by_threads)
 
     def reconverge(self) -> None:
-        """After code that lanes of a warp left at different times, before anything that wants them together."""
+        """Reconverges a warp whose lanes may have diverged, before anything that requires convergence."""
         self.rejoin()
         if (self.whole or self.plan.whole_warp) and self.met != self.builder.effects:
             self.builder.call("barrier.warp", FULL_WARP)
             self.met = self.builder.effects
 
     def rejoin(self) -> None:
-        """Writes the section of the elected thread, if there is something for it to do. The lanes need not meet behind it: the next wait
-        brings them together."""
+        """Emits the section of the elected thread, if it has anything to do. No reconvergence is needed after it: the next wait
+        reconverges the lanes."""
         lines, told = self.actions.taken()
         if not lines:
             return
@@ -192,7 +193,7 @@ class RoleContext:
         builder.place(after)
 
     def synchronise(self) -> None:
-        """All threads of the role meet."""
+        """Synchronises all threads of the role."""
         if self.plan.named_barrier is None:
             self.reconverge()
             return
@@ -200,13 +201,14 @@ class RoleContext:
 
     @contextmanager
     def one_thread(self, hint: str, *, rejoin: bool = True) -> Iterator[None]:
-        """The code inside runs in the role's elected thread."""
+        """Emits code that runs in the role's elected thread."""
         if self.alone:
             yield
             return
         builder = self.builder
         if self.plan.whole_warp:
-            # Only what acts stands in the section, and short ones become predicates: addresses are the same in all lanes.
+            # Only instructions with effects are in the section, and short sections become predicated: addresses are uniform over the
+            # lanes.
             self.acting = True
             with builder.deferring(self.actions):
                 yield
@@ -223,7 +225,7 @@ class RoleContext:
 
     @contextmanager
     def only_if(self, condition: Value | None, hint: str) -> Iterator[None]:
-        """The code inside runs where the condition holds, which is the same for all threads that are here; always if it is None."""
+        """Emits code that runs if the condition holds, which is uniform over the threads here; None means always."""
         if condition is None:
             yield
             return
@@ -239,7 +241,7 @@ class RoleContext:
         builder.place(after)
 
     def _act_if(self, condition: Value) -> Iterator[None]:
-        """A section of its own: the condition is the same in all lanes."""
+        """A section of its own: the condition is uniform over the lanes."""
         self.rejoin()
         yield
         leader, self.leader = self.leader, self.builder.binary("and", self.leader, condition)
@@ -248,7 +250,7 @@ class RoleContext:
 
 
 def repeated(kernel: KernelContext, count: int, hint: str, *, written_out: bool) -> Iterator[tuple[Value, int | None]]:
-    """The index 0 .. count - 1 for the code in the loop's body, and the number it is where the loop is unrolled."""
+    """The index 0 .. count - 1 for the code in the loop's body, and its value as a number if the loop is unrolled."""
     if written_out:
         yield from ((integer(index), index) for index in range(count))
         return
@@ -258,7 +260,7 @@ def repeated(kernel: KernelContext, count: int, hint: str, *, written_out: bool)
 
 @contextmanager
 def counted_loop(kernel: KernelContext, count: int, hint: str) -> Iterator[Value]:
-    """Runs the code inside `count` times with the index 0 .. count - 1; a loop at run time unless it runs once."""
+    """Runs the code inside `count` times with the index 0 .. count - 1; a run-time loop unless it runs once."""
     assert count >= 1, "a loop over nothing: what it was to store would be lost"
     builder = kernel.builder
     if count == 1:

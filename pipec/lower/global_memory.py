@@ -1,4 +1,4 @@
-"""Global memory by address, element by element under bounds, as the direct store and per-row or per-column vectors need it."""
+"""Global memory accessed by address, element by element with bounds checks, for direct stores and for per-row or per-column vectors."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from pipec.vocabulary import Reduction
 
 @record
 class GlobalRow:
-    """A run along the last axis of a tensor, or along the only one: element i is inside iff `inside` and 0 <= first + i < size.
+    """A run along the last axis of a tensor: element i is inside iff `inside` and 0 <= first + i < size.
 
     `start` is the address of the element `first`, as i64.
     """
@@ -24,7 +24,7 @@ class GlobalRow:
 
 
 def global_row(role: RoleContext, tensor: TensorParameter, origin: Sequence[Value], row: Value | None) -> GlobalRow:
-    """The run that starts at `origin`, `row` steps further along the axis before the last (None for a 1-D tensor)."""
+    """The run that starts at `origin`, offset by `row` along the second to last axis (None for a 1-D tensor)."""
     builder = role.builder
     coordinates = list(origin)
     if row is not None and len(coordinates) > 1:
@@ -32,7 +32,7 @@ def global_row(role: RoleContext, tensor: TensorParameter, origin: Sequence[Valu
     address = builder.cast("ptrtoint", Value(GLOBAL, role.kernel.parameter("pointer", tensor.name)), "i64")
     inside = TRUE
     for axis, coordinate in enumerate(coordinates[:-1]):
-        # Unsigned, so that a negative coordinate is outside as well.
+        # Unsigned, so that a negative coordinate is out of bounds as well.
         fits = builder.compare("ult", coordinate, dimension(role, tensor.shape[axis]))
         inside = fits if inside is TRUE else builder.binary("and", inside, fits)
         stride = Value("i64", role.kernel.parameter("stride", tensor.name, axis))
@@ -58,7 +58,7 @@ def dimension(role: RoleContext, size: str | int) -> Value:
 
 
 def element_pointer(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) -> Value:
-    """Of elements a constant number apart, the addresses are a constant apart: no column of a row reaches 2 ** 31."""
+    """Elements at a constant distance have addresses at a constant distance: no column of a row reaches 2 ** 31."""
     builder = role.builder
     column, further = builder.parts(index)
     start = builder.binary("add", row.start, builder.multiply(builder.cast("sext", column, "i64"), dtype.bytes))
@@ -73,7 +73,7 @@ def element_inside(role: RoleContext, row: GlobalRow, index: Value) -> Value:
 
 
 def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType, allowed: Value | None = None) -> Value:
-    """Zero outside the tensor, and where it is not `allowed`."""
+    """Loads an element; zero outside the tensor, and where not `allowed`."""
     builder = role.builder
     pointer, inside = element_pointer(role, row, index, dtype), element_inside(role, row, index)
     if allowed is not None:
@@ -93,7 +93,7 @@ def store_element(
     allowed: Value | None,
     reduce: Reduction | None = None,
 ) -> None:
-    """Where the element is inside the tensor and `allowed`."""
+    """Stores an element if it is inside the tensor and `allowed`."""
     builder = role.builder
     inside = element_inside(role, row, index)
     if allowed is not None:

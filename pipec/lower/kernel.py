@@ -32,7 +32,7 @@ def lower(plans: Sequence[Plan], source: Source) -> str:
     metadata = Metadata(source)
     lines = [
         f'target triple = "{_TRIPLE}"',
-        # Tiles begin at multiples of 1,024 bytes of it, where the pattern of every swizzle starts anew: hardware.md 2.3 and 5.2.
+        # Tiles start at multiples of 1,024 bytes, the period of every swizzle: hardware.md 2.3 and 5.2.
         f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 1024",
     ]
     if any(plan.interface.watchdog for plan in plans):
@@ -48,11 +48,11 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter, structures: dict[str, 
     function = metadata.function(plan.kernel.name, plan.kernel.span)
     builder.location = metadata.location(plan.kernel.span, function)
     thread = builder.call("thread.x")
-    # Lane 0 tells the others, so that ptxas knows the number to be the same in a warp: the dispatch is then a uniform branch.
+    # Broadcast from lane 0, so that ptxas knows the number to be warp-uniform: the dispatch is then a uniform branch.
     warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
     kernel = KernelContext(plan, builder, metadata, function, thread, warp)
     if any(row.whole_warp or row.mma_waits is not None for row in plan.roles):
-        # Behind the dispatch the number itself is known.
+        # After the dispatch the number itself is known.
         kernel.copied_warp = builder.call("copy", warp)
     watchdog.start(kernel)
     timestamps.start(kernel)
@@ -71,7 +71,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter, structures: dict[str, 
     _teardown(kernel)
     watchdog.finish(kernel)
     parameters = ", ".join(_parameter(parameter) for parameter in plan.interface.parameters)
-    # (An indirect branch is slower than a few comparisons, and the proof does not follow it.)
+    # (An indirect branch is slower than a few comparisons, and the proof does not support it.)
     attributes = [f'"nvvm.reqntid"="{plan.threads}"', '"no-jump-tables"="true"']
     if plan.kernel.cluster.span is not None:
         attributes.append(f'"nvvm.cluster_dim"="{",".join(map(str, plan.kernel.cluster.shape))}"')
@@ -103,13 +103,13 @@ def _prologue(kernel: KernelContext) -> None:
     builder, plan = kernel.builder, kernel.plan
     maps = any(isinstance(parameter, TensorMapParameter) for parameter in plan.interface.parameters)
     if not (maps or plan.kernel.pipelines or plan.allocated_columns or plan.crosses_ctas):
-        return  # nothing is made ready that all would have to see
+        return  # nothing is initialised that all threads have to see
     first, rest = builder.label("setup"), builder.label("setup.done")
     builder.branch(builder.compare("eq", kernel.thread, integer(0)), first, rest)
     builder.place(first)
     for parameter in plan.interface.parameters:
         if isinstance(parameter, TensorMapParameter):
-            # A descriptor is fetched like data. The first copy of each role would otherwise wait for it.
+            # A descriptor is fetched like data. Otherwise the first copy of each role would wait for it.
             builder.call("prefetch.tensormap", Value("ptr", f"%{parameter.symbol}"))
     for pipeline in plan.kernel.pipelines:
         kernel.at(pipeline.span)
@@ -118,18 +118,19 @@ def _prologue(kernel: KernelContext) -> None:
             for number in range(pipeline.stages * pipeline.sub_stages(side)):
                 builder.call("mbarrier.init", kernel.shared_pointer(plan.barrier_offsets[pipeline, side] + 8 * number), count)
     kernel.at(plan.kernel.span)
-    # Copies reach the barriers through the async proxy, and other CTAs may signal them: both see them initialised from here on.
+    # Copies access the barriers through the async proxy, and other CTAs may signal them: the fence makes the initialisation visible to
+    # both.
     builder.call("fence.mbarrier_init")
     builder.jump(rest)
     builder.place(rest)
-    # Thread 0 had left its warp, which the aligned instructions below want whole.
+    # Thread 0 diverged from its warp, but the aligned instructions below require convergence.
     builder.call("barrier.warp", FULL_WARP)
     if plan.crosses_ctas:
-        # Before the allocation: a pair's needs the peer CTA, which may not have been launched yet.
+        # Before the allocation: that of a pair requires the peer CTA, which may not have been launched yet.
         _meet_cluster(kernel)
     if plan.allocated_columns:
         _allocate(kernel)
-        # One warp allocates and all use the memory: a hand-over of tensor memory like any other (hardware.md 3.8).
+        # One warp allocates and all use the memory: this is a hand-over of tensor memory like any other (hardware.md 3.8).
         builder.call("tcgen05.fence.before")
         builder.call("barrier.cta", integer(0))
         builder.call("tcgen05.fence.after")
@@ -140,15 +141,15 @@ def _prologue(kernel: KernelContext) -> None:
 
 
 def _meet_cluster(kernel: KernelContext) -> None:
-    """All threads of the cluster meet, and nothing more: what crosses CTAs is published otherwise, the initialised barriers by
-    their own fence and data by the arrivals that hand it over."""
+    """Only synchronises all threads of the cluster; what crosses CTAs is published otherwise: the initialised barriers by their own
+    fence, and data by the arrivals that hand it over."""
     kernel.builder.call("barrier.cluster.arrive.relaxed")
     kernel.builder.call("barrier.cluster.wait")
 
 
 def _leave_cluster(kernel: KernelContext) -> None:
-    """All threads of the cluster meet, and what they have signalled to other CTAs has arrived there: a relaxed arrival may overtake
-    such a signal, which then faults in a CTA that has ended."""
+    """Synchronises all threads of the cluster, after their signals to other CTAs have arrived: a relaxed arrival could overtake such a
+    signal, which would then fault in a CTA that has exited."""
     kernel.builder.call("barrier.cluster.arrive")
     kernel.builder.call("barrier.cluster.wait")
 
@@ -162,7 +163,7 @@ def _allocate(kernel: KernelContext) -> None:
     builder.call(
         f"tcgen05.alloc.cg{plan.cta_group}", kernel.shared_pointer(plan.tensor_address_offset), integer(plan.allocated_columns)
     )
-    # No further allocation follows: another CTA of the multiprocessor need not wait for this one to end.
+    # No further allocation follows: another CTA of the multiprocessor need not wait for this one to exit.
     builder.call(f"tcgen05.relinquish.cg{plan.cta_group}")
     builder.jump(after)
     builder.place(after)
@@ -172,7 +173,7 @@ def _allocate(kernel: KernelContext) -> None:
 
 
 def _dispatch(kernel: KernelContext, join: str) -> None:
-    """By warp number; with register budgets by warpgroup first, which sets its budget as a whole."""
+    """Dispatches by warp number; with register budgets first by warpgroup, which sets its budget as a whole."""
     builder, plan = kernel.builder, kernel.plan
     sharing = {twin.row.role.name: name for name, others in plan.twins.items() for twin in others}
     own = [row for row in plan.roles if row.role.name not in sharing]
@@ -187,8 +188,8 @@ def _dispatch(kernel: KernelContext, join: str) -> None:
             builder.branch(builder.compare("ult", kernel.warp, integer(last)), inside, after)
             builder.place(inside)
         _set_registers(kernel, group)
-        # The budget is set before a warpgroup's warps part for their roles: all of them
-        # execute setmaxnreg with one value (hardware.md 7).
+        # The budget is set before a warpgroup's warps branch to their roles: all of them must execute setmaxnreg with the same value
+        # (hardware.md 7).
         roles = tuple(row for row in plan.roles if group.first_warp <= row.first_warp < last)
         _dispatch_roles(kernel, roles, entries, join, group.first_warp)
         if index + 1 < len(plan.register_groups):
@@ -202,8 +203,7 @@ def _set_registers(kernel: KernelContext, group: RegisterGroup) -> None:
     launch = kernel.plan.launch_registers
     if group.registers is None or launch is None or group.registers == launch:
         return
-    # The instruction says which way it goes, since only one of them waits: for the
-    # registers that others give back (hardware.md 7).
+    # The instruction specifies the direction, since only an increase waits for registers that others release (hardware.md 7).
     direction = "inc" if group.registers > launch else "dec"
     kernel.builder.call(f"setmaxnreg.{direction}", integer(group.registers))
 
@@ -211,7 +211,7 @@ def _set_registers(kernel: KernelContext, group: RegisterGroup) -> None:
 def _dispatch_roles(
     kernel: KernelContext, roles: Sequence[RolePlan], entries: dict[str, str], join: str, first_warp: int
 ) -> None:
-    """A chain of comparisons in order of warps; warps between or after the roles go straight to the join."""
+    """A chain of comparisons in warp order; warps between or after the roles go to the join."""
     builder = kernel.builder
     warp = first_warp
     last_warp = kernel.plan.threads // 32
@@ -237,18 +237,17 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
     alone = row.single_thread and not row.whole_warp
     if row.role.leader and not alone:
         _only_in_leader(role, end)
-    # Asked before the role runs: `elect` needs all lanes, and the same one has to speak every time.
+    # Elected before the role runs: `elect` needs all lanes, and must choose the same one throughout.
     elected = builder.extract(builder.call("elect", FULL_WARP), 1, "i1")
     if row.whole_warp:
         role.leader = elected
     elif alone:
         body = builder.label(f"{row.role.name}.elected")
-        # A role whose operations all take one thread is run by that thread alone: the
-        # others would wait at every barrier for nothing.
+        # A role with only one-thread operations is run by a single thread: the others would only wait at every barrier.
         builder.branch(elected, body, end)
         builder.place(body)
-        # In this order: the assembler knows that one thread runs what follows an election, and keeps addresses in registers of the warp.
-        # Where a branch on the rank comes first it does not (attention in pairs: 305 instructions in place of 170).
+        # In this order: ptxas knows that one thread runs what follows an election, and keeps addresses in uniform registers. If a branch
+        # on the rank comes first, it does not (attention in pairs: 305 instructions instead of 170).
         if row.role.leader:
             _only_in_leader(role, end)
     else:
@@ -260,14 +259,14 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
     twins.keep_numbers(role)
     lower_role(role, end)
     builder.end_prelude()
-    # The lanes that did not run the role wait here: the barriers of the teardown want whole warps.
+    # The lanes that did not run the role wait here: the barriers of the teardown require whole warps.
     builder.place(end)
     builder.call("barrier.warp", FULL_WARP)
     builder.jump(join)
 
 
 def _number_threads(role: RoleContext) -> None:
-    """The threads and warps of a role, and where they meet; of roles that share code, those of the one that runs."""
+    """The threads and warps of a role, and its named barrier; for roles that share code, those of the running one."""
     builder, kernel, rows = role.builder, role.kernel, [role.plan, *(twin.row for twin in role.twins)]
     if not role.twins:
         role.role_thread = builder.add(kernel.thread, -role.plan.first_warp * 32)
@@ -287,8 +286,8 @@ def _only_in_leader(role: RoleContext, end: str) -> None:
 
 
 def _teardown(kernel: KernelContext) -> None:
-    """Tensor memory must be given back after its last use and before the CTA ends, and no CTA ends while another of the cluster may
-    still reach into its memory. Where neither matters, roles end on their own."""
+    """Tensor memory must be freed after its last use and before the CTA exits, and no CTA may exit while another of the cluster may
+    still access its memory. If neither applies, roles exit independently."""
     builder, plan = kernel.builder, kernel.plan
     if plan.allocated_columns:
         builder.call("tcgen05.fence.before")

@@ -1,4 +1,4 @@
-"""A role's control-flow graph, block by block."""
+"""Lowers a role's control-flow graph, block by block."""
 
 from typing import assert_never
 
@@ -33,17 +33,16 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.vocabulary import Threads
 
-# Handles whose signal was given on the way to a point.
+# Handles that have been signalled on the path to a point.
 Signalled = frozenset[tree.Handle]
 
 
 def lower_role(role: RoleContext, end: str) -> None:
-    """Writes the role's blocks; the last jumps to `end`."""
+    """Emits the role's blocks; the last jumps to `end`."""
     plan = role.plan
     labels = [role.builder.label(f"{role.prefix}.{number}") for number in range(len(plan.role.blocks))]
     _declare(role)
-    # Whether a release still owes its signal is settled here, at compile time: a flag at
-    # run time would cost a register for each handle.
+    # Whether a release still has to signal is decided here, at compile time: a run-time flag would cost a register per handle.
     signalled = _signalled_at_entry(plan.role)
     rejoining = rejoins(plan.role)
     heads = {
@@ -57,8 +56,7 @@ def lower_role(role: RoleContext, end: str) -> None:
         role.builder.place(labels[number], head=number in heads)
         role.signalled = signalled[number]
         pipelines.join_cursors(role)
-        # Lanes that took different ways do not come together by themselves before an
-        # instruction that is .aligned; without this the behaviour is undefined.
+        # Diverged lanes do not reconverge by themselves before an .aligned instruction; without this the behaviour is undefined.
         if number in rejoining:
             role.reconverge()
         _leave_loops(role, number)
@@ -73,7 +71,7 @@ def lower_role(role: RoleContext, end: str) -> None:
 
 
 def _enter_loop(role: RoleContext, number: int) -> None:
-    """Computes what stays the same in the loop that begins behind this block."""
+    """Computes the invariants of the loop that starts after this block."""
     for invariants in role.plan.invariants:
         if invariants.before == number:
             for expression in invariants.expressions:
@@ -87,7 +85,7 @@ def _enter_loop(role: RoleContext, number: int) -> None:
 
 
 def _leave_loops(role: RoleContext, number: int) -> None:
-    """Behind its loop a variable may hold something else."""
+    """After its loop an invariant may have another value."""
     for invariants in role.plan.invariants:
         if invariants.before < number and number not in invariants.blocks:
             for expression in invariants.expressions:
@@ -95,11 +93,11 @@ def _leave_loops(role: RoleContext, number: int) -> None:
 
 
 def _declare(role: RoleContext) -> None:
-    """Variables, and a note per accumulator whether an MMA wrote it."""
+    """Creates variables, and a flag per accumulator whether an MMA wrote it."""
     for operation in operations(role.plan.role):
         match operation:
             case tree.Assign(variable) if variable.in_registers:
-                # The same registers for all assignments of a variable: control flow may join behind any of them.
+                # All assignments of a variable use the same registers: control flow may join after any of them.
                 if variable not in role.register_tiles and not fragments.is_operand(role, variable):
                     role.register_tiles[variable] = stores.new_tile(role, operation)
             case tree.Assign(variable) if not isinstance(variable.type, TileType):
@@ -112,7 +110,7 @@ def _declare(role: RoleContext) -> None:
                 role.variables[result] = role.builder.variable("i1", f"{role.prefix}.{result.name}")
             case tree.TmaLoad() | tree.TmaStore() | tree.Store() if operation.cache is not None:
                 if operation.cache not in role.policies:
-                    # Once for each role, not at each copy: a policy is a 64-bit word that an instruction has to make.
+                    # Once per role, not per copy: a policy is a 64-bit word that an instruction has to create.
                     role.policies[operation.cache] = role.builder.call(f"cache.{operation.cache}")
             case tree.Mma(accumulator):
                 key = accumulator.handle, accumulator.buffer
@@ -135,7 +133,7 @@ def _declare(role: RoleContext) -> None:
         role.exchange_turn = role.builder.variable("i32", f"{role.prefix}.exchange")
         role.exchange_turn.write(integer(0))
     if role.plan.stores_bulk:
-        # Counts over all stores of the role, since what they use in turn is one set of staging buffers.
+        # Counts over all stores of the role, since they share one set of staging buffers.
         role.staging_turn = role.builder.variable("i32", f"{role.prefix}.staging")
         role.staging_turn.write(integer(0))
 
@@ -151,10 +149,10 @@ def _after(given: Signalled, operation: tree.Operation) -> Signalled:
 
 
 def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
-    """Per block. Paths to a block agree on the handles still held there, or only some threads took the one that signals.
+    """Per block. Paths to a block agree on the handles still held there, or only some threads took the signalling path.
 
-    The linear check saw to it: a signal given on any path was given. Blocks are numbered so that only loops jump backwards, and
-    what an iteration signalled it has given up.
+    The linearity check ensures this: a signal on any path is a signal on all. Blocks are numbered so that only loops jump backwards, and
+    an iteration has released what it signalled.
     """
     entries: list[Signalled] = [frozenset()] * len(role.blocks)
     for number, block in enumerate(role.blocks):
@@ -166,7 +164,7 @@ def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
     return entries
 
 
-# What one thread does; a role that is walked by a whole warp does it in sections of the elected one.
+# Operations of one thread; a role that runs in a whole warp executes them in sections of the elected one.
 _ACTIONS = (tree.Mma, tree.TmaLoad, tree.TmaStore, tree.Signal, tree.Release, tree.RequestTile)
 
 
@@ -184,7 +182,7 @@ def _operation(role: RoleContext, operation: tree.Operation) -> None:
 
 @lowers(tree.ExpectBytes)
 def _expect_bytes(role: RoleContext, operation: tree.ExpectBytes) -> None:
-    """Nothing: the acquire expected the derived bytes, which a check found to be these."""
+    """Emits nothing: the acquire expects the derived bytes, which a check found to be equal."""
 
 
 @lowers(tree.RequestTile)
@@ -205,7 +203,7 @@ def _launch_dependents(role: RoleContext, operation: tree.LaunchDependents) -> N
 
 @lowers(tree.Assign)
 def _assign(role: RoleContext, operation: tree.Assign) -> None:
-    """A lazy tile keeps its expression; the scalars and the tiles in registers in it keep the values they have now."""
+    """A lazy tile keeps its expression; the scalars and register-resident tiles in it are captured with their current values."""
     if fragments.is_operand(role, operation.variable):
         fragments.write_operand(role, operation, role.operands[operation.variable])
         return
@@ -237,7 +235,7 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
 
 
 def _capture_tile(role: RoleContext, node: tree.ReadVariable) -> None:
-    """A copy costs registers while both are needed, so a tile that never changes is read where it stands."""
+    """A copy costs registers while both are live, so a tile that never changes is read in place."""
     assignments = [operation for operation in operations(role.plan.role) if isinstance(operation, tree.Assign)]
     if sum(operation.variable is node.variable for operation in assignments) == 1:
         return
@@ -255,8 +253,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
     match block.terminator:
         case ir.Jump(target):
             if target <= number:
-                # LLVM would unroll the loop: the code grows, the goldens with it, and waits
-                # that stand once in the source would stand several times.
+                # LLVM would unroll the loop: the code would grow, and a wait that occurs once in the source would occur several times.
                 builder.jump(labels[target], role.kernel.metadata.rolled_loop())
             else:
                 builder.jump(labels[target])
@@ -283,7 +280,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
 
 
 def _narrows_to(role: RoleContext, block: int, threads: Threads) -> bool:
-    """Fewer threads run the block, and signal for the others: those must be done with the stage first."""
+    """Whether a block runs with fewer threads that signal for the others, which must have finished with the stage first."""
     speaking = (tree.Signal, tree.Release, tree.TmaStore)
     return role.plan.role.blocks[block].participation.threads == threads and any(
         isinstance(operation, speaking)
@@ -296,21 +293,21 @@ def _narrows_to(role: RoleContext, block: int, threads: Threads) -> bool:
 def _finish(role: RoleContext) -> None:
     role.kernel.at(role.plan.role.end)
     for pipeline in role.plan.drains:
-        # A CTA that ends while a copy or a commit may still reach its barriers writes into memory that the next CTA has by then.
+        # If a CTA exits while a copy or a commit may still arrive on its barriers, the arrival writes into memory of the next CTA.
         pipelines.drain(role, tree.Drain(pipeline, role.plan.role.end))
     if role.plan.mma_waits is not None and role.plan.mma_waits.at_end:
         mma_waits.settle(role)
     if role.plan.launches_dependents:
         role.builder.call("griddepcontrol.launch_dependents")
     if role.plan.stores_bulk:
-        with role.one_thread("stores", rejoin=False):  # the warp comes together right after
-            # The stores read from shared memory, which goes with the CTA.
+        with role.one_thread("stores", rejoin=False):  # the warp reconverges right after
+            # The stores read from shared memory, which is freed with the CTA.
             role.builder.call("bulk.wait_group", integer(0))
         role.rejoin()
 
 
 def rejoins(role: ir.Role) -> set[int]:
-    """Blocks that all threads run, entered from blocks that only some run: the warp has to come together first."""
+    """Blocks that all threads run, entered from blocks that only some run: the warp has to reconverge first."""
     found = set()
     for block in role.blocks:
         for target in ir.successors(block.terminator):

@@ -1,4 +1,4 @@
-"""What each operation becomes: functions say so above themselves, with `@lowers(tree.TmaLoad)`; `pipec.lower.role` asks the table."""
+"""The lowering of each operation: functions register themselves with `@lowers(tree.TmaLoad)`; `pipec.lower.role` uses the table."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ def lowers(kind: type[Kind]) -> Callable[[Lowering[Kind]], Lowering[Kind]]:
 
 
 def check_complete() -> None:
-    """Once all parts of the lowering are imported: an operation that nothing lowers is found here, not in the kernel that uses it."""
+    """Called once all parts of the lowering are imported: a missing operation is reported here, not in the kernel that uses it."""
     missing = [name for name, kind in tree.OPERATIONS.items() if kind not in LOWERINGS]
     if missing:
         raise ImportError(f"pipec.lower has no function for {', '.join(missing)}: see `lowers` in pipec.lower.table")

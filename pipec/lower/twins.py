@@ -1,7 +1,7 @@
-"""Where roles that share code differ: numbers that each has from the beginning (pipec.kir.plan.twins).
+"""Differences between roles that share code: numbers known at their start (pipec.kir.plan.twins).
 
-They are chosen by the number of the warp, in front of everything else that the roles do. An access to memory adds a constant to what was
-chosen, so the code has no instruction more than that of one role.
+They are selected by warp number, before everything else in the roles. A memory access adds a constant to the selected base, so the
+shared code has no more instructions than that of one role.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pipec.vocabulary import Side
 
 
 def chosen(role: RoleContext, values: Sequence[Value]) -> Value:
-    """The role's own value is the first, then come those of its twins, whose warps come behind its own."""
+    """The first value is the role's own, then those of its twins, in warp order."""
     builder, found = role.builder, values[0]
     for twin, value in zip(role.twins, values[1:], strict=True):
         if value != found:
@@ -28,7 +28,7 @@ def number(role: RoleContext, *values: int) -> Value:
 
 
 def keep_numbers(role: RoleContext) -> None:
-    """What the source computes differently for each of the roles, at their beginning."""
+    """Computes the expressions in which the roles differ, at their start."""
     asked = dict.fromkeys(one for twin in role.twins for one in twin.numbers)
     role.numbers = {
         one: chosen(role, [scalar(role, one), *(scalar(role, twin.numbers.get(one, one)) for twin in role.twins)])
@@ -37,7 +37,7 @@ def keep_numbers(role: RoleContext) -> None:
 
 
 def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, offset: int) -> Value:
-    """The barrier so many bytes behind the first that the side completes, as a pointer."""
+    """The barrier at this byte offset from the first one that the side completes, as a pointer."""
     builder, offsets = role.builder, role.kernel.plan.barrier_offsets
     own = offsets[pipeline, side]
     moved = _distance(role, own, [offsets[twin.pipelines.get(pipeline, pipeline), side] for twin in role.twins])
@@ -59,7 +59,7 @@ def shared(role: RoleContext, buffer: tree.Buffer) -> Value:
 
 
 def tensor_base(role: RoleContext, buffer: tree.Buffer) -> Value:
-    """The address (i32) of tensor memory that a buffer's column is counted from."""
+    """The address (i32) of tensor memory from which a buffer's column is counted."""
     base, columns = role.kernel.tensor_base, role.kernel.plan.columns
     assert base is not None
     moved = _distance(role, columns[buffer], [columns[twin.buffers.get(buffer, buffer)] for twin in role.twins])
@@ -70,7 +70,7 @@ def tensor_base(role: RoleContext, buffer: tree.Buffer) -> Value:
 
 
 def _distance(role: RoleContext, own: int, others: Sequence[int]) -> Value | None:
-    """From what the role has to what the running one has; None where all have the same."""
+    """The offset from the role's own value to that of the running role; None if all are equal."""
     if all(other == own for other in others):
         return None
     with role.builder.early():
@@ -78,6 +78,6 @@ def _distance(role: RoleContext, own: int, others: Sequence[int]) -> Value | Non
 
 
 def _moved(role: RoleContext, distance: Value) -> Value:
-    """The beginning of shared memory, as it would have to be for the role's own offsets to be right."""
+    """The base of shared memory, shifted such that the role's own offsets are right for the running role."""
     with role.builder.early():
         return role.builder.offset_pointer(role.kernel.shared_pointer(0), distance)

@@ -1,7 +1,7 @@
 """Operators and conversions on single values, the same for scalars and for the elements of register tiles.
 
-A value of an element type is held in DType.llvm. Arithmetic on 16- and 8-bit floats goes through f32 and rounds after each
-operation, which for + - * / gives the correctly rounded result (24 bits are more than twice 11, plus 2).
+A value of an element type has the LLVM type DType.llvm. Arithmetic on 16- and 8-bit floats is done in f32 and rounded after each
+operation, which is correctly rounded for + - * / (24 bits are more than twice 11, plus 2).
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def is_narrow_float(dtype: DType) -> bool:
 
 
 def binary(builder: Builder, operator: BinaryOperator, dtype: DType, left: Value, right: Value) -> Value:
-    """`dtype` is that of the operands."""
+    """`dtype` is the type of the operands."""
     if is_narrow_float(dtype):
         wide = [convert(builder, [operand], dtype, F32)[0] for operand in (left, right)]
         result = binary(builder, operator, F32, *wide)
@@ -73,7 +73,7 @@ def _suffix(value: Value) -> str:
 
 
 def _shift(builder: Builder, operator: BinaryOperator, dtype: DType, left: Value, right: Value) -> Value:
-    """A shift by the width or more gives zero (or the sign), as in Python and PTX; LLVM leaves it undefined."""
+    """A shift by the width or more gives zero (or the sign), as in Python and PTX; in LLVM the result is poison."""
     operation = "shl" if operator == "<<" else "ashr" if dtype.family == "signed" else "lshr"
     if right.name.isdigit() and int(right.name) < dtype.bits:
         return builder.binary(operation, left, right)
@@ -85,14 +85,14 @@ def _shift(builder: Builder, operator: BinaryOperator, dtype: DType, left: Value
 
 
 def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, remainder: bool) -> Value:
-    """Quotient and remainder as Python has them. A zero divisor, which LLVM may not see, counts as one."""
+    """Quotient and remainder as in Python. A zero divisor, undefined in LLVM, counts as one."""
     known, right = _divisor(builder, right)
     if dtype.family == "unsigned":
         return builder.binary("urem" if remainder else "udiv", left, right)
     if known > 0 and known & (known - 1) == 0:
         return builder.bits("and", left, known - 1) if remainder else builder.bits("ashr", left, known.bit_length() - 1)
     rest = builder.binary("srem", left, right)
-    # (Asked of the sign of the remainder alone, LLVM would make masks of it, which the reader of proofs cannot divide into cases.)
+    # (With a test of only the remainder's sign, LLVM would create masks, which the proof reader cannot split into cases.)
     below = _inexact(builder, rest, left, integer(0, left.type) if known > 0 else right, "slt")
     if remainder:
         return builder.select(below, builder.add(rest, right), rest)
@@ -100,7 +100,7 @@ def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, r
 
 
 def ceil_divide(builder: Builder, dtype: DType, left: Value, right: Value) -> Value:
-    """-(-left // right), without a step that can overflow."""
+    """-(-left // right), without an intermediate overflow."""
     known, right = _divisor(builder, right)
     zero = integer(0, left.type)
     if dtype.family == "unsigned" or (known > 0 and known & (known - 1) == 0):
@@ -113,14 +113,14 @@ def ceil_divide(builder: Builder, dtype: DType, left: Value, right: Value) -> Va
 
 
 def _divisor(builder: Builder, value: Value) -> tuple[int, Value]:
-    """The number that it is known to be, or 0; and what to divide by."""
+    """The divisor as a number if it is known, else 0; and the value to divide by."""
     if value.name.lstrip("-").isdigit():
         return int(value.name), value
     return 0, builder.emit(value.type, f"call {value.type} @llvm.umax.{value.type}({value}, {value.type} 1)")
 
 
 def _inexact(builder: Builder, rest: Value, left: Value, right: Value, sign: str) -> Value:
-    """Whether something is left of a division, and the exact quotient is negative ("slt"), or is not ("sge")."""
+    """Whether a division has a remainder, and the exact quotient is negative ("slt"), or is not ("sge")."""
     zero = integer(0, left.type)
     return builder.binary(
         "and", builder.compare("ne", rest, zero), builder.compare(sign, builder.binary("xor", left, right), zero)
@@ -139,7 +139,7 @@ def negate(builder: Builder, dtype: DType, value: Value) -> Value:
 
 
 def convert(builder: Builder, values: Sequence[Value], source: DType, target: DType) -> list[Value]:
-    """Each value in the other type. Takes lists because the 8-bit float conversions work on pairs."""
+    """Converts each value. Takes lists because the 8-bit float conversions work on pairs."""
     if source.name == target.name or source.llvm == target.llvm == "float":
         return list(values)
     if is_narrow_float(source):
@@ -166,7 +166,7 @@ def _convert_one(builder: Builder, value: Value, source: DType, target: DType) -
 
 
 def _to_integer(builder: Builder, value: Value, source: DType, target: DType) -> Value:
-    """Toward zero, clamped to the target's range (NaN gives 0), as cvt.rzi has it."""
+    """Rounds toward zero, clamped to the target's range (NaN gives 0), like cvt.rzi."""
     if source.bits == 64:
         kind = "fptosi" if target.family == "signed" else "fptoui"
         return builder.emit(target.llvm, f"call {target.llvm} @llvm.{kind}.sat.{target.llvm}.f64({value})")

@@ -1,4 +1,4 @@
-"""Debug metadata: which source line every instruction comes from. LLVM prints it as `.file` and `.loc`, with no debug sections."""
+"""Debug metadata: the source line of every instruction. LLVM prints it as `.file` and `.loc`, with no debug sections."""
 
 from pipec.source import Source, Span
 
@@ -36,7 +36,7 @@ class Metadata:
         )
 
     def location(self, span: Span, function: int) -> str:
-        """The suffix of an instruction that stands for this place of the source."""
+        """The suffix of an instruction with this source location."""
         key = (span.shown_line, span.shown_column, function)
         number = self._locations.get(key)
         if number is None:
@@ -45,7 +45,7 @@ class Metadata:
         return f", !dbg !{number}"
 
     def rolled_loop(self) -> str:
-        """The suffix of a loop's back edge that keeps LLVM from unrolling it."""
+        """The suffix of a loop's back edge that prevents unrolling by LLVM."""
         number = len(self.nodes)
         self.node(f"distinct !{{!{number}, !{self._no_unroll}}}")
         return f", !llvm.loop !{number}"
@@ -55,5 +55,5 @@ class Metadata:
 
 
 def file_name(name: str) -> str:
-    """What `.file` can carry: ptxas knows no escapes in it."""
+    """Restricts a name to what `.file` can contain: ptxas has no escapes for it."""
     return "".join(c if " " <= c <= "~" and c != '"' else "?" for c in name.replace("\\", "/"))

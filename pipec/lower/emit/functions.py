@@ -1,8 +1,8 @@
 """The elementwise functions, in single precision; other float types are computed in f32 and rounded once.
 
-Largest errors seen against float64 (relative unless said otherwise): exp 3e-6 (from the rounded product with log2 e), exp2 2 ulp,
-log and log2 2^-22 (absolute near 1), rsqrt 2^-22.9, sqrt and rcp correctly rounded, sigmoid 3e-6, tanh 2e-6, tanh_approx 2^-11
-(as the PTX ISA allows), erf and gelu 4e-7 absolute (Abramowitz and Stegun 7.1.26).
+Largest observed errors against float64 (relative unless stated otherwise): exp 3e-6 (from the rounded product with log2 e), exp2 2 ulp,
+log and log2 2^-22 (absolute near 1), rsqrt 2^-22.9, sqrt and rcp correctly rounded, sigmoid 3e-6, tanh 2e-6, tanh_approx 2^-11 (as the
+PTX ISA allows), erf and gelu 4e-7 absolute (Abramowitz and Stegun 7.1.26).
 """
 
 import math
@@ -18,7 +18,7 @@ F32 = DTYPES["f32"]
 _LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
 _ERF_P = 0.3275911
 _ERF_COEFFICIENTS = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-_TANH_SMALL = 0.25  # below this the odd series is used; 1 - 2 / (exp(2x) + 1) would cancel
+_TANH_SMALL = 0.25  # below this the odd series is used, since 1 - 2 / (exp(2x) + 1) would cancel
 _TANH_SERIES = (-17 / 315, 2 / 15, -1 / 3)
 
 
@@ -54,12 +54,12 @@ def _log(builder: Builder, x: Value) -> Value:
     return _multiply(builder, builder.call("lg2.approx", x), _LN_2)
 
 
-# Without `.ftz`, an approximation takes three to six instructions more for numbers below 2 ** -126. Where the result is added to 1, or is
-# the inverse of what is at least 1, they would change nothing.
+# Without `.ftz`, an approximation takes three to six more instructions to handle numbers below 2 ** -126. If the result is added to 1, or
+# is the reciprocal of at least 1, they make no difference.
 
 
 def _sigmoid(builder: Builder, x: Value) -> Value:
-    """A quarter of 1 / ((1 + 2 ** -y) / 4): so the inverse is a normal number also where the result is not."""
+    """A quarter of 1 / ((1 + 2 ** -y) / 4): the reciprocal is then a normal number even if the result is not."""
     decayed = builder.call("ex2.approx.ftz", _multiply(builder, x, -_LOG2_E))
     inverse = builder.call("rcp.approx.ftz", _fma(builder, decayed, _number(0.25), 0.25))
     return _multiply(builder, inverse, 0.25)
@@ -100,7 +100,7 @@ def _table_call(name: str) -> Callable[[Builder, Value], Value]:
 
 
 def _folded(intrinsic: str) -> Callable[..., Value]:
-    """LLVM's intrinsic for two operands, taken over all of them."""
+    """Folds all operands with a binary LLVM intrinsic."""
 
     def fold(builder: Builder, *operands: Value) -> Value:
         result = operands[0]
@@ -115,7 +115,7 @@ def _relu(builder: Builder, x: Value) -> Value:
     return _folded("maximum")(builder, x, floating(0.0, x.type))
 
 
-# LLVM's minimum and maximum propagate NaN (`max.NaN.f32`), its minnum and maxnum drop it (`max.f32`).
+# LLVM's minimum and maximum propagate NaN (`max.NaN.f32`), its minnum and maxnum ignore it (`max.f32`).
 _FLOAT: dict[str, Callable[..., Value]] = {
     "min": _folded("minimum"),
     "max": _folded("maximum"),
@@ -138,11 +138,11 @@ _FLOAT: dict[str, Callable[..., Value]] = {
     "erf": _erf,
     "gelu": _gelu,
 }
-_IN_DOUBLE = ("min", "max", "fmin", "fmax", "relu", "fma", "abs")  # without approximations, so f64 stays f64
+_IN_DOUBLE = ("min", "max", "fmin", "fmax", "relu", "fma", "abs")  # need no approximations, so f64 stays f64
 
 
 def _extreme(which: str) -> Callable[..., Value]:
-    """The smaller or larger of integers."""
+    """The minimum or maximum of integers."""
 
     def pick(builder: Builder, dtype: DType, x: Value, y: Value) -> Value:
         return builder.emit(x.type, f"call {x.type} @llvm.{'s' if _signed(dtype) else 'u'}{which}.{x.type}({x}, {y})")
@@ -168,7 +168,7 @@ _INTEGER: dict[str, Callable[..., Value]] = {
 
 
 def call_function(builder: Builder, function: str, dtype: DType, arguments: Sequence[Value]) -> Value:
-    """`dtype` is that of the arguments and the result."""
+    """`dtype` is the type of the arguments and the result."""
     if not dtype.is_float:
         return _INTEGER[function](builder, dtype, *arguments)
     if is_narrow_float(dtype) or (dtype.bits == 64 and function not in _IN_DOUBLE):
@@ -178,7 +178,7 @@ def call_function(builder: Builder, function: str, dtype: DType, arguments: Sequ
 
 
 def _compare_tables() -> None:
-    """A row of pipec.sema.language.functions that nothing lowers is found at import, not in the kernel that calls it."""
+    """A row of pipec.sema.language.functions without a lowering is reported at import, not in the kernel that calls it."""
     wanted = {"float": (_FLOAT,), "number": (_FLOAT, _INTEGER), "integer": (_INTEGER,)}
     missing = [row.name for row in FUNCTIONS.values() if any(row.name not in table for table in wanted[row.domain])]
     if missing:

@@ -1,4 +1,4 @@
-"""A small writer of LLVM IR text: typed values, blocks, the current source line. It checks nothing: LLVM's verifier does."""
+"""A small writer of LLVM IR text: typed values, blocks, the current source line. It checks nothing; LLVM's verifier does."""
 
 import operator
 import re
@@ -11,31 +11,31 @@ from pipec.isa.instructions import INSTRUCTIONS
 from pipec.lower.emit.value import CLUSTER, FALSE, GLOBAL, SHARED, TENSOR, TRUE, Value, integer, negated
 from pipec.lower.emit.variables import Block, Slot, Variables
 
-# The constraint of inline PTX that takes an operand of the type; pointers to shared and tensor memory have 32 bits.
+# The inline-PTX constraint for an operand of the type; pointers to shared and tensor memory have 32 bits.
 _REGISTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", SHARED: "r", TENSOR: "r", CLUSTER: "r", GLOBAL: "l", "ptr": "l"}
 
 
-# Names of what instructions give, and of what variables hold.
+# Names of instruction results, and of variables' values.
 _COMPUTED = re.compile(r"%(?:v?\d|p\d+\.)")
 _NAMED = re.compile(r"%p\d+\.[\w.$-]+")
 
 
 class Actions:
-    """Instructions that are written later, and the values that they take."""
+    """Deferred instructions, and the values that they use."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.told: list[Value] = []
 
     def taken(self) -> tuple[list[str], list[Value]]:
-        """What was collected so far, which is then left out."""
+        """Returns and clears what has been collected."""
         found = self.lines, self.told
         self.lines, self.told = [], []
         return found
 
 
 class Builder:
-    """Appends the instructions of one function; `location` (a metadata number) goes on each, and `meter` counts them."""
+    """Appends the instructions of one function; `location` (a metadata number) is attached to each, and `meter` counts them."""
 
     def __init__(self, meter: Meter) -> None:
         self._spend = meter.spend
@@ -46,24 +46,26 @@ class Builder:
         self._names = {"entry"}
         self._counts: dict[str, int] = {}
         self._variables = Variables(self._fresh)
-        self._computed: dict[str, tuple[Value, Block]] = {}  # what was computed last, by text, and in which block
-        self.pairs: dict[tuple[str, str], Value] = {}  # two values, as this block has them in one (pipec.lower.emit.packed)
-        self.structures: dict[str, str] = {}  # types that the module has to define, by name
-        self.words: dict[str, tuple[Value, int]] = {}  # numbers in the highest bits of a word: see `top`
-        self._parts: dict[str, tuple[Value, int]] = {}  # a value and a constant, of which one is the sum
-        self._flips: dict[str, tuple[Value, int]] = {}  # a value and bits of it, of which one is the exclusive or
-        self._scaled: dict[str, tuple[Value, Value]] = {}  # products with a literal, and of what they are
-        self._negated: dict[str, Value] = {}  # a float, and that of which it is the negative
-        self._prelude: list[str] = []  # what `early` has collected
-        self._start: int | None = None  # where it goes
+        self._computed: dict[
+            str, tuple[Value, Block]
+        ] = {}  # common subexpressions: the last computation of each text, and its block
+        self.pairs: dict[tuple[str, str], Value] = {}  # pairs of values packed in this block (pipec.lower.emit.packed)
+        self.structures: dict[str, str] = {}  # named types that the module must define
+        self.words: dict[str, tuple[Value, int]] = {}  # numbers in the top bits of a word: see `top`
+        self._parts: dict[str, tuple[Value, int]] = {}  # sums: a value and a constant
+        self._flips: dict[str, tuple[Value, int]] = {}  # exclusive ors: a value and a constant
+        self._scaled: dict[str, tuple[Value, Value]] = {}  # products with a literal, and their factors
+        self._negated: dict[str, Value] = {}  # negated floats, and their operands
+        self._prelude: list[str] = []  # instructions collected by `early`
+        self._start: int | None = None  # where they are inserted
         self._computed_early: dict[str, tuple[Value, Block]] = {}
         self._deferred: Actions | None = None
-        self.effects = 0  # instructions so far that do more than compute a value of others, and blocks
+        self.effects = 0  # the number of instructions with effects, and of blocks, so far
 
     # ---------------------------------------------------------------------------------------------------- structure
 
     def label(self, hint: str) -> str:
-        """A fresh name for a label or a slot: the hint, with a number where it is taken."""
+        """A unique name for a label or a slot: the hint, with a number if it is taken."""
         name = hint
         while name in self._names:
             self._counts[hint] = self._counts.get(hint, 1) + 1
@@ -77,7 +79,7 @@ class Builder:
         return self.label(f"p{self._values}.{hint}")
 
     def place(self, label: str, *, head: bool = False) -> None:
-        """A block begins: the `head` of a loop, or one that all jumps to it come before."""
+        """Begins a block: the `head` of a loop, or one that all its predecessors precede."""
         self._variables.begin(label, head=head)
         self.effects += 1
         self.lines.append(f"{label}:")
@@ -88,13 +90,13 @@ class Builder:
         self.lines.append(f"  br label %{label}{suffix or self.location}")
 
     def branch(self, condition: Value, then: str, otherwise: str, suffix: str = "") -> None:
-        """`suffix` says something of a loop, in place of where it comes from."""
+        """`suffix` replaces the location, for loop metadata."""
         self._variables.jump(then)
         self._variables.jump(otherwise)
         self.lines.append(f"  br {condition}, label %{then}, label %{otherwise}{suffix or self.location}")
 
     def begin_prelude(self) -> None:
-        """What is computed `early` from here on stands here, where it comes before everything that follows."""
+        """Sets the insertion point of instructions emitted by `early`, which dominates everything that follows."""
         self._start, self._computed_early = len(self.lines), {}
 
     def end_prelude(self) -> None:
@@ -104,7 +106,7 @@ class Builder:
 
     @contextmanager
     def early(self) -> Iterator[None]:
-        """What is written inside stands in the prelude: it uses nothing that was computed since."""
+        """Emits into the prelude, using only values that are available there."""
         before = self.lines, self._computed, self.pairs
         self.lines, self._computed, self.pairs = self._prelude, self._computed_early, {}
         yield
@@ -112,13 +114,13 @@ class Builder:
 
     @contextmanager
     def deferring(self, actions: "Actions") -> Iterator[None]:
-        """Instructions that act are collected, while what they are told is computed here."""
+        """Defers instructions with effects, while their operands are computed here."""
         before, self._deferred = self._deferred, actions
         yield
         self._deferred = before
 
     def use(self, values: Sequence[Value]) -> None:
-        """The values are there at this point, and not computed later where a branch needs them. No instruction comes of it."""
+        """Forces the values to be computed here, rather than sunk into a branch that uses them. Emits no instruction."""
         different = tuple(dict.fromkeys(values))
         if different:
             constraints = ",".join(_REGISTERS[value.type] for value in different)
@@ -131,11 +133,11 @@ class Builder:
         return Slot(self._variables, type_, hint)
 
     def declare(self, row: Instruction) -> None:
-        """A directive at the head of the function, where no pass of LLVM makes a second copy of it."""
+        """A directive at the head of the function, where no LLVM pass duplicates it."""
         self._entry.append(f"  call void {_callee(row)}()")
 
     def body(self) -> str:
-        """All instructions, once everything is written."""
+        """The text of all instructions, once everything is emitted."""
         begins, replaced = self._variables.finish()
         lines = [*self._entry]
         for line in self.lines:
@@ -147,7 +149,7 @@ class Builder:
     # ------------------------------------------------------------------------------------------------- instructions
 
     def emit(self, type_: str, text: str) -> Value:
-        """What depends on its operands alone: not computed again where it is known."""
+        """Emits a pure computation; reuses the result of an identical one that dominates this point."""
         found = self._computed.get(text)
         if found is not None and self._variables.passed(found[1]):
             return found[0]
@@ -156,14 +158,14 @@ class Builder:
         return value
 
     def result(self, type_: str, text: str) -> Value:
-        """Of an instruction that may give another one each time."""
+        """The result of an instruction that may return a different value each time."""
         self.effects += 1
         return self._result(type_, text)
 
     def _result(self, type_: str, text: str) -> Value:
         self._spend()
         self._values += 1
-        # LLVM keeps no names for what has a number alone; numbers have to grow from line to line, and the prelude comes before the rest.
+        # LLVM keeps no names for numbered values; numbers must increase in text order, and the prelude comes first.
         name = f"%{self._values}" if self.lines is not self._prelude else f"%v{self._values}"
         self.lines.append(f"  {name} = {text}{self.location}")
         return Value(type_, name)
@@ -174,11 +176,11 @@ class Builder:
         self.lines.append(f"  {text}{self.location}")
 
     def call(self, name: str, *arguments: Value) -> Value:
-        """An instruction of the table."""
+        """Emits an instruction of the table."""
         return self.issue(INSTRUCTIONS[name], *arguments)
 
     def issue(self, row: Instruction, *arguments: Value) -> Value:
-        """An instruction whose row was made for the occasion (pipec.isa.wgmma)."""
+        """Emits an instruction whose row was created on demand (pipec.isa.wgmma)."""
         result = row.result if row.constraints is None else self._named(row.result)
         text = f"call {result} {_callee(row)}({', '.join(map(str, arguments))}){_attributes(row)}"
         if len(arguments) != len(row.operands):
@@ -186,7 +188,7 @@ class Builder:
         if self._deferred is not None and row.acts:
             if row.result != "void":
                 self._values += 1
-                text = f"%v{self._values} = {text}"  # LLVM would number it, and it is written behind others
+                text = f"%v{self._values} = {text}"  # LLVM would number it, but it is emitted out of order
             self._defer(self._deferred, text, arguments)
             return Value("void", "")
         if row.result == "void":
@@ -195,7 +197,7 @@ class Builder:
         return self.emit(result, text) if row.pure else self.result(result, text)
 
     def _named(self, type_: str) -> str:
-        """A structure of many equal members by a name: each member that is taken would otherwise list them all."""
+        """Names a struct type with many equal members: otherwise each extraction would list them all."""
         if not type_.startswith("{"):
             return type_
         first, *others = type_.strip("{} ").split(", ")
@@ -221,7 +223,7 @@ class Builder:
         return result
 
     def negate(self, value: Value) -> Value:
-        """Of a float. Beside a factor that is known it is no instruction."""
+        """Negates a float. A product with a known factor absorbs it without an instruction."""
         if value.name in self._scaled:
             factor, constant = self._scaled[value.name]
             return self._scale(factor, negated(constant))
@@ -256,13 +258,13 @@ class Builder:
         return self.binary("add", left, right)
 
     def parts(self, value: Value) -> tuple[Value, int]:
-        """What a value was made of by adding a constant, and the constant; all of a literal is constant."""
+        """Decomposes a value into a base and an added constant; a literal has base 0."""
         if value.type == "i32" and value.name.isdigit():
             return integer(0), int(value.name)
         return self._parts.get(value.name, (value, 0))
 
     def sum(self, left: Value, right: Value) -> Value:
-        """As many sums with one value share what they have in common and differ by constants, which memory accesses take as they are."""
+        """Factors out constants, so that sums with a common base share it, and memory accesses take the constants as offsets."""
         right, constant = self.parts(right)
         return self.add(self.binary("add", left, right), constant)
 
@@ -278,7 +280,7 @@ class Builder:
         return self.binary("mul", left, right)
 
     def top(self, word: Value, shift: int) -> Value:
-        """The number in the bits of a word from `shift` on, whose other bits are 0: a multiple of it may then be one shift as well."""
+        """The number in the bits of a word from `shift` on, whose lower bits are 0: a multiple of it may then be a single shift as well."""
         number = self.bits("lshr", word, shift)
         if not number.name.isdigit():
             self.words[number.name] = word, shift
@@ -293,7 +295,7 @@ class Builder:
         return self.binary(operation, left, integer(right, left.type))
 
     def _flipped(self, value: Value, bits: int) -> Value:
-        """What turns to and fro is itself again: as often as a role is written out with the other of two places."""
+        """Toggling twice gives the original value: a role unrolled over two buffers toggles between them."""
         first, before = self._flips.get(value.name, (value, 0))
         if first is not value and bits == before:
             return first
@@ -323,7 +325,7 @@ class Builder:
         return self.emit(SHARED, f"inttoptr {address} to {SHARED}")
 
     def cluster_pointer(self, address: Value) -> Value:
-        """Of shared memory anywhere in the cluster; an address of this CTA's is one."""
+        """A pointer into the shared memory of the cluster; addresses of this CTA are valid, too."""
         return self.emit(CLUSTER, f"inttoptr {address} to {CLUSTER}")
 
     def tensor_pointer(self, address: Value) -> Value:
@@ -348,7 +350,7 @@ class Builder:
         actions.told += [value for value in told if _COMPUTED.match(value.name)]
 
 
-# What is known of operands that are not negative, for which signed and unsigned operators agree.
+# Constant folding of non-negative operands, for which signed and unsigned operators agree.
 _FOLDED: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "mul": operator.mul,
@@ -373,7 +375,7 @@ _ZERO_CHANGES_NOTHING = ("add", "sub", "or", "xor", "shl", "lshr", "ashr")
 
 
 def _folded(operation: str, left: Value, right: Value) -> Value | None:
-    """The result where it is known without an instruction: LLVM would find it too, but has to read the text first."""
+    """The result if it is known without an instruction: LLVM would find it too, but has to parse the text first."""
     if right.name == "0" and operation in _ZERO_CHANGES_NOTHING:
         return left
     if left.name == "0" and operation == "add":
@@ -388,7 +390,7 @@ def _folded(operation: str, left: Value, right: Value) -> Value | None:
 
 
 def _known(left: Value, right: Value) -> tuple[int, int] | None:
-    """The numbers, where both operands are literals that are not negative."""
+    """The numbers, if both operands are non-negative literals."""
     if left.type == "i32" and left.name.isdigit() and right.name.isdigit():
         return int(left.name), int(right.name)
     return None
@@ -402,7 +404,7 @@ def _callee(row: Instruction) -> str:
 
 
 def _attributes(row: Instruction) -> str:
-    """What LLVM knows of an intrinsic but has to be told of a template."""
+    """Attributes that LLVM knows for intrinsics but not for inline PTX."""
     if row.constraints is None:
         return ""
     if row.pure:

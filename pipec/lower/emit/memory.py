@@ -1,4 +1,4 @@
-"""Reading and writing runs of elements: swizzled shared memory, tensor memory, and the packing of elements into 32-bit words."""
+"""Loads and stores of runs of elements: swizzled shared memory, tensor memory, and packing into 32-bit words."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from pipec.lower.emit.arithmetic import convert, is_narrow_float, pack_pair
 from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.value import Value, integer
 
-MakePointer = Callable[[Value], Value]  # of an address
+MakePointer = Callable[[Value], Value]  # from an address
 
 _F32 = DTYPES["f32"]
 _VECTOR_BYTES = 16
@@ -18,9 +18,10 @@ _SWIZZLES = {"none": (0, 0), "32B": (3, 0x10), "64B": (3, 0x30), "128B": (3, 0x7
 
 
 def row_address(builder: Builder, layout: TileLayout, tile: Value, panel: Value | int, row: Value) -> Value:
-    """Where a row of a panel starts, with the row's part of the swizzle: XOR a byte offset inside the span to get an element.
+    """The start of a panel's row, including the row's part of the swizzle: XOR a byte offset within the span to get an element's
+    address.
 
-    The offset has only bits below the span, which the start of a row has not, so the XOR both adds and swizzles.
+    The offset only has bits below the span, where the start of a row has none, so the XOR both adds and swizzles.
     """
     offset = builder.multiply(panel, layout.panel_bytes) if isinstance(panel, Value) else integer(panel * layout.panel_bytes)
     address = builder.binary("add", builder.binary("add", tile, offset), builder.multiply(row, layout.span_bytes))
@@ -31,7 +32,7 @@ def row_address(builder: Builder, layout: TileLayout, tile: Value, panel: Value 
 
 
 def store_words(builder: Builder, start: Value, offset: Value, words: Sequence[Value]) -> None:
-    """Words at consecutive bytes of one swizzled row, 16 at a time; `offset` is a multiple of their total size or of 16."""
+    """Stores words at consecutive bytes of one swizzled row, 16 bytes at a time; `offset` is a multiple of their total size or of 16."""
     base = builder.binary("xor", start, offset)
     for first in range(0, len(words), 4):
         part = words[first : first + 4]
@@ -66,7 +67,7 @@ def load_shared(
 ) -> list[Value]:
     """`count` elements of a row from `column` on, which is a multiple of `count` (a power of two).
 
-    `make_pointer` says whose shared memory `tile` is an address of.
+    `make_pointer` selects the shared memory (this CTA's or another's) that contains `tile`.
     """
     span = layout.span_bytes
     run = min(count * dtype.bytes, span)
@@ -78,7 +79,7 @@ def load_shared(
         if layout.panels == 1:
             panel, inside = integer(0), position
         else:
-            # Spans are powers of two: LLVM makes a shift and a mask of these.
+            # Spans are powers of two: LLVM converts these to a shift and a mask.
             panel = builder.bits("udiv", position, span)
             inside = builder.bits("urem", position, span)
         address = row_address(builder, layout, tile, panel, row)
@@ -92,7 +93,7 @@ def load_shared(
 
 
 def unpack(builder: Builder, words: Sequence[Value], dtype: DType) -> list[Value]:
-    """The elements in words, lowest bits first."""
+    """Unpacks elements from words, lowest bits first."""
     if dtype.bits == 64:
         pairs = [builder.vector(words[index : index + 2]) for index in range(0, len(words), 2)]
         return [builder.cast("bitcast", pair, dtype.llvm) for pair in pairs]
@@ -107,7 +108,7 @@ def unpack(builder: Builder, words: Sequence[Value], dtype: DType) -> list[Value
 
 
 def pack(builder: Builder, values: Sequence[Value], dtype: DType) -> list[Value]:
-    """Elements to words; a last word that is not full has zeros on top."""
+    """Packs elements into words; a partial last word is zero-padded."""
     if dtype.bits == 64:
         words = []
         for value in values:
@@ -122,7 +123,7 @@ def pack(builder: Builder, values: Sequence[Value], dtype: DType) -> list[Value]
 
 
 def pack_converted(builder: Builder, values: Sequence[Value], source: DType, target: DType) -> list[Value]:
-    """Elements rounded to a narrow float type and packed, two to a conversion."""
+    """Elements rounded to a narrow float type and packed, two per conversion."""
     if not is_narrow_float(target) or len(values) % 2:
         return pack(builder, convert(builder, values, source, target), target)
     singles = convert(builder, values, source, _F32)
@@ -143,7 +144,7 @@ def _join(builder: Builder, parts: Sequence[Value], bits: int, per_word: int) ->
 
 
 def load_accumulator(builder: Builder, address: Value, dtype: DType, count: int, split: int | None) -> list[Value]:
-    """`count` columns from a tensor-memory address; with a `split` lanes 16-31 take row lane - 16, `split` columns further."""
+    """`count` columns from a tensor-memory address; with a `split`, lanes 16-31 read row lane - 16, `split` columns further."""
     pointer = builder.tensor_pointer(address)
     type_ = dtype.llvm if dtype.bits == 32 else "i32"
     if split is not None:
@@ -153,17 +154,17 @@ def load_accumulator(builder: Builder, address: Value, dtype: DType, count: int,
     words = builder.elements(loaded, count, type_)
     if dtype.bits == 32:
         return words
-    # A 16-bit accumulator stands in the low half of its column (hardware.md 3.6).
+    # A 16-bit accumulator is in the low half of its column (hardware.md 3.6).
     return [builder.cast("bitcast", builder.cast("trunc", word, "i16"), dtype.llvm) for word in words]
 
 
 def load_packed(builder: Builder, address: Value, dtype: DType, count: int) -> list[Value]:
-    """`count` elements that fill the columns from an address on."""
+    """`count` packed elements from an address on."""
     width = -(-count * dtype.bits // 32)
     loaded = builder.call(f"tcgen05.ld.32x32b.x{width}.i32", builder.tensor_pointer(address))
     return unpack(builder, builder.elements(loaded, width), dtype)[:count]
 
 
 def store_tensor(builder: Builder, address: Value, words: Sequence[Value]) -> None:
-    """A word per column."""
+    """Stores a word per column."""
     builder.call(f"tcgen05.st.32x32b.x{len(words)}", builder.tensor_pointer(address), *words)

@@ -1,8 +1,7 @@
-"""Two f32 operations in one instruction (sm_100): each half is rounded as the operation on its own would be.
+"""Two f32 operations per instruction (sm_100): each half is rounded like the scalar operation.
 
-A softmax or an epilogue runs out of issue slots first, of which a pair takes one. The assembler puts the halves into neighbouring
-registers, where loads from tensor memory leave them anyway, so that making and taking apart a pair costs nothing; a half that occurs
-twice needs one register only.
+A softmax or an epilogue is limited by issue slots, and a pair takes only one. ptxas allocates the halves to adjacent registers, where
+loads from tensor memory leave them anyway, so packing and unpacking cost nothing; a half that occurs twice needs only one register.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ _PAIR = "<2 x float>"
 
 
 def applies(target: Target, dtype: DType, columns: Sequence[Sequence[Value]]) -> bool:
-    """Whether the elements of these operands are computed by pairs: f32, an even number, and not all of them one and the same."""
+    """Whether the elements of these operands are computed in pairs: f32, an even number, and not all of them the same."""
     count = len(columns[0])
     repeats = all(column[index] is column[0] for column in columns for index in range(count))
     return target.capability >= _FIRST_CAPABILITY and dtype.name == "f32" and count % 2 == 0 and not repeats
@@ -49,7 +48,7 @@ def total(builder: Builder, values: Sequence[Value]) -> Value:
 
 
 def _join(builder: Builder, low: Value, high: Value) -> Value:
-    """One register pair for each pair of values in a block: LLVM would find that they are the same, but reads each one first."""
+    """One register pair for each pair of values in a block: LLVM would merge duplicates, but has to parse each one first."""
     found = builder.pairs.get((low.name, high.name))
     if found is None:
         found = builder.pairs[low.name, high.name] = builder.vector([low, high])

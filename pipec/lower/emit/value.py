@@ -40,7 +40,7 @@ def floating(value: float, type_: str = "float") -> Value:
 
 
 def negated(literal: Value) -> Value:
-    """Of a literal of a floating type, by its sign."""
+    """Negates a floating-point literal by its sign bit."""
     prefix = literal.name.rstrip("0123456789ABCDEF")
     digits = literal.name.removeprefix(prefix)
     return Value(literal.type, f"{prefix}{int(digits, 16) ^ 8 << 4 * (len(digits) - 1):0{len(digits)}X}")

@@ -1,9 +1,9 @@
-"""What variables hold, as values: LLVM gets no memory that it would have to turn into registers first.
+"""SSA construction of variables: LLVM gets no stack memory that it would have to promote to registers.
 
-Blocks are written in an order in which all jumps to a block come before it, except those back to the head of a loop. So where a variable
-is read, the values that it may have are known but for such jumps: at the head of a loop a value of its own stands for them (a phi), and
-once everything is written, those that stand for one value only are replaced by it (Braun et al., Simple and Efficient Construction of
-Static Single Assignment Form, CC 2013).
+Blocks are emitted in an order in which all predecessors of a block precede it, except for back edges to loop headers. Where a variable
+is read, its possible values are thus known except for those back edges: at a loop header a phi stands for them, and once everything is
+emitted, trivial phis are replaced by their only value (Braun et al., Simple and Efficient Construction of Static Single Assignment Form,
+CC 2013).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from functools import reduce
 from pipec.lower.emit.value import Value
 from pipec.record import field, mutable, record
 
-_FAR = 64  # blocks: what was computed longer ago is computed again
+_FAR = 64  # blocks: values computed further away are recomputed
 
 
 @record(eq=False)
@@ -33,13 +33,13 @@ class Slot:
 @mutable
 class Block:
     label: str
-    before: "list[Block]" = field(default_factory=list)  # one for each jump
-    ways: "list[Block]" = field(default_factory=list)  # of those, what was there when it began: not what jumps back
+    before: "list[Block]" = field(default_factory=list)  # predecessors, one per jump
+    ways: "list[Block]" = field(default_factory=list)  # predecessors emitted before it, that is, without back edges
     placed: bool = False
     head: bool = False  # of a loop
-    dominator: "Block | None" = None  # the nearest block that every way here passes
-    depth: int = 0  # how many there are
-    holds: dict[Slot, Value] = field(default_factory=dict)  # at its end, of what it wrote or was asked for
+    dominator: "Block | None" = None  # the immediate dominator
+    depth: int = 0  # in the dominator tree
+    holds: dict[Slot, Value] = field(default_factory=dict)  # values at its end, of variables that it wrote or that were read
 
 
 @mutable
@@ -47,11 +47,11 @@ class _Phi:
     block: Block
     slot: Slot
     value: Value
-    values: list[str] = field(default_factory=list)  # their names, by jump to the block
+    values: list[str] = field(default_factory=list)  # incoming values, by predecessor
 
 
 class Variables:
-    """The blocks of one function, and who follows whom."""
+    """The blocks of one function, and their edges."""
 
     def __init__(self, fresh: Callable[[str], str]) -> None:
         self._fresh = fresh
@@ -66,12 +66,12 @@ class Variables:
         self.here.holds[slot] = value
 
     def jump(self, label: str) -> None:
-        """From the block at hand, which ends."""
+        """Ends the current block with a jump."""
         target = self._block(label)
         assert target.head or not target.placed, f"a jump back to {label}, which is not said to be the head of a loop"
         target.before.append(self.here)
         if target is self.here and not target.holds:
-            target.head = False  # a loop that waits: what was held before it is held behind it
+            target.head = False  # a polling loop: variables have the same values before and after it
 
     def begin(self, label: str, *, head: bool) -> None:
         self.here = block = self._block(label)
@@ -81,7 +81,7 @@ class Variables:
             block.depth = block.dominator.depth + 1
 
     def passed(self, block: Block) -> bool:
-        """Whether every way to the block at hand passes another one, as far as a short look tells."""
+        """Whether a block dominates the current one, as far as a bounded search determines."""
         one: Block | None = self.here
         for _ in range(_FAR):
             if one is None or one.depth <= block.depth:
@@ -95,7 +95,7 @@ class Variables:
         return self._blocks[label]
 
     def _at_end(self, block: Block, slot: Slot) -> Value:
-        """Without recursion: a chain of blocks is as long as the kernel."""
+        """Iterative: a chain of blocks may be as long as the kernel."""
         asked = [block]
         while True:
             one = asked[-1]
@@ -113,10 +113,10 @@ class Variables:
                 return value
 
     def _joined(self, block: Block, slot: Slot, asked: list[Block]) -> Value | None:
-        """Where several blocks come together; None if one of them has to be asked first."""
+        """The value at a join; None if one of the predecessors must be resolved first."""
         if not block.head:
             if not block.ways:
-                return Value(slot.type, "poison")  # nothing was written on any way here
+                return Value(slot.type, "poison")  # no path here writes it
             first = block.ways[0].holds.get(slot)
             for one in block.ways:
                 if slot not in one.holds:
@@ -131,8 +131,8 @@ class Variables:
         return phi.value
 
     def finish(self) -> tuple[dict[str, list[str]], dict[str, str]]:
-        """The instructions at the beginning of each block, and names to be replaced by others."""
-        for phi in self._phis:  # more are added on the way
+        """The phis at the start of each block, and names to be replaced by others."""
+        for phi in self._phis:  # more are added during the loop
             phi.values = [self._at_end(one, phi.slot).name for one in phi.block.before]
         replaced = _single(self._phis)
         written: dict[str, list[str]] = {}
@@ -145,7 +145,7 @@ class Variables:
 
 
 def _common(one: Block, other: Block) -> Block:
-    """The nearest block that dominates both."""
+    """The nearest common dominator."""
     while one is not other:
         if one.depth < other.depth:
             one, other = other, one
@@ -155,7 +155,7 @@ def _common(one: Block, other: Block) -> Block:
 
 
 def _single(phis: Sequence[_Phi]) -> dict[str, str]:
-    """Names that stand for one value, and that value's."""
+    """Trivial phis, and the names that replace them."""
     replaced: dict[str, str] = {}
     users: dict[str, list[_Phi]] = {phi.value.name: [] for phi in phis}
     for phi in phis:

@@ -1,1 +1,1 @@
-"""What makes roles, CTAs, blocks and grids wait for one another."""
+"""Synchronisation of roles, CTAs, blocks and grids."""

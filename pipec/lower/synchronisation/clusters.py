@@ -1,4 +1,4 @@
-"""Signals that leave the CTA: which CTAs they go to, at run time, and the arrivals there (see pipec.kir.clusters)."""
+"""Signals to other CTAs: computes the destinations at run time, and arrives there (see pipec.kir.clusters)."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from pipec.vocabulary import SIDES, Side
 
 _WRITTEN_BY_THREADS = frozenset(("threads", "met"))
 _OWN_BARRIER_OF_LEADER = (
-    0xFEFFFFFF  # without the last bit of the CTA's rank in an address of the cluster's window (hardware.md 5.1)
+    0xFEFFFFFF  # clears the lowest bit of the CTA's rank in an address of the cluster window (hardware.md 5.1)
 )
 
 
 def start(role: RoleContext) -> None:
-    """Computes the masks of CTAs that the role's commits and arrivals go to, once."""
+    """Computes the CTA masks of the role's commits and arrivals, once."""
     for side, pipelines in zip(SIDES, (role.plan.role.produces, role.plan.role.consumes), strict=True):
         for pipeline in pipelines:
             reach = reach_of(role, pipeline, side)
@@ -28,14 +28,14 @@ def reach_of(role: RoleContext, pipeline: tree.Pipeline, side: Side) -> Reach:
 
 
 def try_wait(role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity: Value, limit: Value | None = None) -> Value:
-    """One look at a barrier, for at most `limit` nanoseconds."""
+    """One try_wait on a barrier, for at most `limit` nanoseconds."""
     name = "mbarrier.try_wait.parity" if limit is None else "mbarrier.try_wait.parity.limit"
     return role.builder.call(f"{name}{_scope(role, pipeline)}", pointer, parity, *([] if limit is None else [limit]))
 
 
 def _scope(role: RoleContext, pipeline: tree.Pipeline) -> str:
-    """Whether somebody reads what threads of other CTAs wrote: then signals order memory across the cluster, at the cost of a fence of all
-    memory. Tiles that TMA brings and MMAs read are ordered by the barrier itself, in every CTA, and tensor memory by tcgen05 fences."""
+    """Whether data written by threads of other CTAs is read: then signals need cluster scope, at the cost of a fence of all memory. For
+    tiles filled by TMA and read by MMAs the barrier itself orders memory, in every CTA, and tcgen05 fences order tensor memory."""
     plan = role.kernel.plan
     told = any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in plan.zero_fills.values())
     sharing = plan.sharing[pipeline]
@@ -47,12 +47,12 @@ def _scope(role: RoleContext, pipeline: tree.Pipeline) -> str:
 
 
 def rank(role: RoleContext) -> Value:
-    """Of this CTA in its cluster."""
+    """The rank of this CTA in its cluster."""
     return role.builder.call("cta.rank")
 
 
 def leader_rank(role: RoleContext) -> Value:
-    """Of the leader of this CTA's pair: the even one of the ranks 2i and 2i + 1."""
+    """The rank of the leader of this CTA's pair: the even one of the ranks 2i and 2i + 1."""
     return role.builder.bits("and", rank(role), -2)
 
 
@@ -62,23 +62,23 @@ def leads(role: RoleContext) -> Value:
 
 
 def others_ask(role: RoleContext, pipeline: tree.Pipeline) -> Value | None:
-    """Whether a CTA of the cluster other than this one asks for the answers of a tile scheduler; None where each asks for itself."""
+    """Whether another CTA of the cluster requests the responses of a tile scheduler; None if each requests its own."""
     if reach_of(role, pipeline, "consumer").to != FIRST:
         return None
     return role.builder.compare("ne", rank(role), integer(0))
 
 
 def in_leader(role: RoleContext, pointer: Value) -> Value:
-    """The same place in the leader of this CTA's pair."""
+    """The same address in the leader of this CTA's pair."""
     address = role.builder.cast("ptrtoint", pointer, "i32")
     return role.builder.shared_pointer(role.builder.bits("and", address, _OWN_BARRIER_OF_LEADER - (1 << 32)))
 
 
 def line_mask(role: RoleContext, line: Line, members: int) -> Value:
-    """The line through this CTA, `members` bits wide at each place (i32)."""
+    """The mask of the line through this CTA, `members` bits at each position (i32)."""
     builder = role.builder
     place = line_coordinate(role, line)
-    # The first CTA of the line through this one: its rank less the steps to it. The line's own bits then follow from there.
+    # The first CTA of the line through this one: its rank minus the steps to it. The line's bits follow from there.
     first = builder.binary("sub", rank(role), builder.multiply(place, line.stride))
     base = line.base if members == 1 else line.base | line.base << 1
     return builder.binary("shl", integer(base), first)
@@ -91,7 +91,7 @@ def line_coordinate(role: RoleContext, line: Line) -> Value:
 
 
 def _mask(role: RoleContext, reach: Reach) -> Value:
-    """One bit for each CTA that the signals go to (i32)."""
+    """The mask of the CTAs that receive the signals, one bit each (i32)."""
     builder = role.builder
     size, members = role.kernel.plan.kernel.cluster.size, 2 if reach.to == PAIR else 1
     if reach.to == EVERY or size == members:
@@ -106,26 +106,26 @@ def _mask(role: RoleContext, reach: Reach) -> Value:
 
 
 def commit(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
-    """Signals when the MMAs before are complete."""
+    """Signals when the preceding MMAs are complete."""
     builder, group = role.builder, role.kernel.plan.cta_group
     mask = role.masks.get((handle.pipeline, handle.side))
     if mask is None:
         builder.call(f"tcgen05.commit.cg{group}", pointer)
     else:
-        # One instruction arrives in all CTAs of the mask, at the same place in each, which
-        # is why barriers lie alike in every CTA.
+        # One instruction arrives in all CTAs of the mask, at the same offset in each, which is why barriers have the same layout in every
+        # CTA.
         builder.call(f"tcgen05.commit.multicast.cg{group}", pointer, builder.cast("trunc", mask, "i16"))
 
 
 def arrive(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
-    """The calling thread arrives wherever the handle's signal goes."""
+    """The calling thread arrives at each destination of the handle's signal."""
     builder, reach = role.builder, reach_of(role, handle.pipeline, handle.side)
     if reach.local:
         builder.call("mbarrier.arrive", pointer, integer(1))
         return
     scope, targets = _scope(role, handle.pipeline), list(_targets(role, handle, reach))
     if scope and len(targets) > 1:
-        # A release to the cluster is a fence of all memory, and so many one after the other in each thread.
+        # A release at cluster scope is a fence of all memory, which each arrival of each thread would repeat.
         builder.call("fence.cluster")
         scope = ".relaxed"
     for target, reached in targets:
@@ -133,7 +133,7 @@ def arrive(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
 
 
 def tell(role: RoleContext, handle: tree.Handle, pointer: Value, word: Value) -> None:
-    """Writes a word of shared memory wherever the handle's signal goes; an arrival there publishes it."""
+    """Writes a word of shared memory at each destination of the handle's signal; an arrival there publishes it."""
     reach = reach_of(role, handle.pipeline, handle.side)
     if reach.local:
         role.builder.store(word, pointer, 4)
@@ -143,11 +143,11 @@ def tell(role: RoleContext, handle: tree.Handle, pointer: Value, word: Value) ->
 
 
 def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: Side, pointer: Value, when: Value | None = None) -> None:
-    """One lane of each warp arrives, at each place the side's signal goes to; without a branch, so that the warp stays together."""
+    """One lane of each warp arrives at each destination of the side's signal; branch-free, so that the warp does not diverge."""
     builder, reach = role.builder, reach_of(role, pipeline, side)
     mask = role.masks.get((pipeline, side))
     if mask is None:
-        # A predicate in place of a branch: lanes that part would have to be brought together before the next wgmma.
+        # A predicate instead of a branch: diverged lanes would have to reconverge before the next wgmma.
         chosen = builder.compare("eq", role.lane, integer(0))
         chosen = chosen if when is None else builder.binary("and", when, chosen)
         if reach.to == LEADER:
@@ -155,7 +155,7 @@ def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: Side, poin
         else:
             builder.call("mbarrier.arrive.if", pointer, chosen)
         return
-    # The lane with a CTA's rank arrives there.
+    # The lane whose number is a CTA's rank arrives there.
     chosen = builder.compare("ne", builder.bits("and", builder.binary("lshr", mask, role.lane), 1), integer(0))
     chosen = builder.binary("and", chosen, builder.compare("ult", role.lane, integer(role.kernel.plan.kernel.cluster.size)))
     chosen = chosen if when is None else builder.binary("and", when, chosen)
@@ -163,7 +163,7 @@ def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: Side, poin
 
 
 def _targets(role: RoleContext, handle: tree.Handle, reach: Reach) -> Iterator[tuple[Value, Value]]:
-    """Rank of each CTA the signal may go to, and whether it does."""
+    """The rank of each CTA to which the signal may go, and whether it does."""
     builder = role.builder
     if reach.to == LEADER:
         yield leader_rank(role), TRUE
@@ -172,7 +172,7 @@ def _targets(role: RoleContext, handle: tree.Handle, reach: Reach) -> Iterator[t
         yield integer(0), TRUE
         return
     mask = role.masks[handle.pipeline, handle.side]
-    # Written out, not looped over: at most eight CTAs, and predicated arrivals keep the warp together.
+    # Unrolled: at most eight CTAs, and predicated arrivals keep the warp converged.
     for number in range(role.kernel.plan.kernel.cluster.size):
         if reach.to == EVERY:
             yield integer(number), TRUE

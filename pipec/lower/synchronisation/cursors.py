@@ -1,4 +1,4 @@
-"""Where a role stands on a ring: the stage it comes to next, and the parity of the phase that it waits for there."""
+"""The position of a role on a ring: the next stage, and the phase parity to wait for there."""
 
 from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.value import Value, integer
@@ -6,22 +6,22 @@ from pipec.lower.emit.variables import Slot
 from pipec.record import record
 from pipec.vocabulary import Side
 
-# The producer's first waits are for the phase before a fresh barrier's first, which counts as complete (hardware.md 1.1).
+# The producer's first waits are for the phase preceding a fresh barrier's first one, which counts as complete (hardware.md 1.1).
 _FIRST_PHASE: dict[Side, int] = {"producer": 1, "consumer": 0}
 _TOP = 31  # the highest bit of a word
 
 
 @record
 class Cursor:
-    """A ring of 2 ** n stages, n > 1, has the stage in the highest n bits of one word, and in another one the phase above a copy of it.
-    Both wrap around by themselves, and what stands below is 0: an address is a shift and an addition, one instruction. Other rings have
-    both as numbers, and compare where those would take a remainder. With two stages neither is needed: the stage flips, and where it was
-    the second one the phase flips as well."""
+    """A ring of 2 ** n stages, n > 1, keeps the stage in the top n bits of one word, and the phase above a copy of it in another. Both
+    wrap around by themselves, and their lower bits are 0: an address is a shift and an addition, one instruction. Other rings keep both
+    as numbers, and use a comparison instead of a remainder. With two stages neither is needed: the stage flips, and when it returns to 0
+    the phase flips as well."""
 
     builder: Builder
     stages: int
     phase: Slot
-    stage: Slot | None  # None: there is one
+    stage: Slot | None  # None: there is only one
 
     @classmethod
     def start(cls, builder: Builder, stages: int, side: Side, hint: str) -> "Cursor":
@@ -54,16 +54,16 @@ class Cursor:
         return builder.top(stage, self._shift), builder.bits("lshr", phase, _TOP)
 
     def keep(self, stage: Value, slot: Slot) -> None:
-        """Writes a stage that `read` gave, as `kept` finds it."""
+        """Stores a stage returned by `read`, in the form that `kept` expects."""
         if not self._wraps:
             slot.write(stage)
         elif stage.name in self.builder.words:
             slot.write(self.builder.words[stage.name][0])
-        else:  # known while compiling
+        else:  # known at compile time
             slot.write(self.builder.bits("shl", stage, self._shift))
 
     def kept(self, slot: Slot, *, by_threads: bool) -> Value:
-        """`by_threads`: it becomes a part of the address of each thread's elements. One number serves them all better than shifts do."""
+        """`by_threads`: it becomes a part of each thread's element addresses. One number serves them all better than shifts."""
         if not self._wraps:
             return slot.read()
         return self.builder.bits("lshr", slot.read(), self._shift) if by_threads else self.builder.top(slot.read(), self._shift)
@@ -89,11 +89,11 @@ class Cursor:
         self.phase.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
 
     def follow(self, other: "Cursor") -> None:
-        """Takes the place of another one, which is the same."""
+        """Copies the position of another cursor, which is equal."""
         self.phase.write(other.phase.read())
         if self.stage is not None and other.stage is not None:
             self.stage.write(other.stage.read())
 
     def turn_back(self) -> None:
-        """To the phase before, at the same stage."""
+        """Goes back one phase, at the same stage."""
         self.phase.write(self.builder.bits("xor", self.phase.read(), self._phase_bit))

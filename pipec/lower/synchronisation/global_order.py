@@ -1,7 +1,7 @@
-"""Accesses to global memory in the order of the statements: where `pipec.kir.global_memory.order` says.
+"""Orders accesses to global memory: where `pipec.kir.global_memory.order` requires it.
 
-A bulk store is complete once its group was waited for, by the thread that issued it, and seen by ordinary loads behind a proxy fence; what
-threads stored is seen by copies behind a proxy fence of theirs. A meeting of the threads makes both known to all of them.
+A bulk store is complete once the issuing thread has waited for its group, and visible to ordinary loads after a proxy fence; stores of
+threads are visible to copies after a proxy fence of their own. Synchronising the threads then makes both visible to all of them.
 """
 
 from pipec.lower.context import RoleContext
@@ -9,19 +9,19 @@ from pipec.lower.emit.value import integer
 
 
 def order(role: RoleContext) -> None:
-    """All accesses of the role so far before all that follow."""
+    """Orders all preceding accesses of the role before all following ones."""
     _complete(role, role.plan.global_order.waits, role.plan.global_order.fences)
     if not role.alone:
         role.synchronise()
 
 
 def hand_over(role: RoleContext) -> None:
-    """What this thread did, before a signal that speaks for it."""
+    """Orders this thread's accesses before a signal that covers them."""
     _complete(role, role.plan.global_order.hand_over_waits, role.plan.global_order.hand_over_fences)
 
 
 def hand_over_by_one(role: RoleContext) -> None:
-    """What all threads of the role did, before one of them signals."""
+    """Orders the accesses of all threads of the role before one of them signals."""
     if not role.plan.global_order.hand_over:
         return
     hand_over(role)

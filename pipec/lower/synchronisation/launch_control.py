@@ -1,4 +1,4 @@
-"""Cluster launch control: requests for clusters that have not started, and the answers (PTX ISA 9.7.13.17-18)."""
+"""Cluster launch control: requests for clusters that have not started, and the responses (PTX ISA 9.7.13.17-18)."""
 
 from pipec.kir.plan.types import RESPONSE_BYTES
 from pipec.lower.context import RoleContext
@@ -10,9 +10,9 @@ from pipec.sema.types import I32
 
 
 def request(role: RoleContext, handle: Handle, barrier: Value) -> None:
-    """The answer arrives in the stage; its bytes complete on `barrier`, which the acquire told to expect them.
+    """The response is written to the stage; its bytes complete on `barrier`, which the acquire made expect them.
 
-    In a cluster the first CTA asks for all of them, and the answer comes to the same places in each.
+    In a cluster the first CTA requests for all, and the response is written to the same addresses in each.
     """
     builder = role.builder
     others = clusters.others_ask(role, handle.pipeline)
@@ -23,10 +23,10 @@ def request(role: RoleContext, handle: Handle, barrier: Value) -> None:
 
 
 def read_response(role: RoleContext, handle: Handle) -> Value:
-    """The number of the cluster that the answer grants, which is the index of its tile; -1 when it grants none.
+    """The number of the cluster that the response grants, which is the index of its tile; -1 if it grants none.
 
-    The answer names the cluster's first CTA in a grid of clusters side by side along x.
-    The next answer is written through the async proxy, so this read is fenced before the arrival that lets it come (hardware.md 6).
+    The response has the cluster's first CTA in a grid of clusters along x. The next response is written through the async proxy, so this
+    read is fenced before the arrival that allows it (hardware.md 6).
     """
     builder = role.builder
     block = builder.call("clc.first_block", _answer(role, handle))

@@ -1,4 +1,4 @@
-"""Waiting for multiplications in registers, and giving back the stages they read: where `pipec.kir.plan.mma_waits` says."""
+"""Waits for register MMAs, and releases the stages that they read: where `pipec.kir.plan.mma_waits` requires it."""
 
 from pipec.kir.plan.types import MmaWait
 from pipec.lower.context import RoleContext
@@ -6,7 +6,7 @@ from pipec.lower.emit.value import Value, integer
 from pipec.lower.synchronisation import clusters
 from pipec.sema import tree
 
-_NONE = integer(0)  # no barrier stands at address 0
+_NONE = integer(0)  # there is no barrier at address 0
 
 
 def start(role: RoleContext) -> None:
@@ -16,9 +16,9 @@ def start(role: RoleContext) -> None:
 
 
 def wait(role: RoleContext, row: MmaWait) -> None:
-    """At most `row.pending` multiplications stay in flight."""
+    """At most `row.pending` MMAs stay in flight."""
     if row.pending == 0:
-        # For paths without any multiplication: ptxas would put one in by itself, and say so.
+        # For paths without any MMA: otherwise ptxas inserts one itself, with a warning.
         role.builder.call("wgmma.fence")
     role.builder.call("wgmma.wait_group", integer(row.pending))
     if row.gives_back:
@@ -28,14 +28,14 @@ def wait(role: RoleContext, row: MmaWait) -> None:
 
 
 def settle(role: RoleContext) -> None:
-    """Every multiplication so far is complete, and the late stage is given back."""
+    """Completes all MMAs so far, and releases the late stage."""
     wait(role, MmaWait(0, gives_back=role.late is not None))
 
 
 def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer: Value) -> None:
-    """The signal of a stage that multiplications read: one lane of each warp arrives; those of its own are complete.
+    """Signals a stage that MMAs have read: one lane of each warp arrives once its own MMAs are complete.
 
-    A stage of the lagging pipeline is noted instead; the one released before it was given back by the wait before this.
+    A stage of the lagging pipeline is only recorded; the preceding wait has released the one before it.
     """
     builder, mma_waits = role.builder, role.plan.mma_waits
     assert mma_waits is not None

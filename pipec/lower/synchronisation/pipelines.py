@@ -1,8 +1,8 @@
-"""Pipeline operations: waits, signals, and the stage and phase that each role keeps.
+"""Pipeline operations: waits, signals, and the stage and phase that each role tracks.
 
-A role has one cursor (stage, phase) per pipeline and side. An acquire waits at the cursor, remembers its stage in the handle and
-moves the cursor on, so that handles acquired one after the other stand on different stages. The producer's phase starts at 1: a
-wait with the parity of the phase before a fresh barrier's first returns at once (hardware.md 1.1).
+A role has one cursor (stage, phase) per pipeline and side. An acquire waits at the cursor, records its stage in the handle and advances
+the cursor, so that handles acquired one after the other have different stages. The producer's phase starts at 1: a wait with the parity
+of the phase preceding a fresh barrier's first one returns at once (hardware.md 1.1).
 """
 
 from pipec.isa.targets import WARPGROUP_WARPS
@@ -24,7 +24,7 @@ _ZERO_COLUMNS = 32  # columns that one tcgen05.st clears
 
 
 def start_cursors(role: RoleContext) -> None:
-    """Cursors of the pipelines the role takes part in."""
+    """Creates the cursors of the pipelines that the role uses."""
     builder = role.builder
     for side, pipelines in zip(SIDES, (role.plan.role.produces, role.plan.role.consumes), strict=True):
         for pipeline in pipelines:
@@ -35,14 +35,14 @@ def start_cursors(role: RoleContext) -> None:
 
 
 def join_cursors(role: RoleContext) -> None:
-    """At the beginning of a block: cursors that always stand at the same place there are one, and take the registers of one."""
+    """At the start of a block: cursors that are always equal there share the registers of one."""
     for first, *others in role.plan.in_step:
         for other in others:
             role.cursors[other].follow(role.cursors[first])
 
 
 def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value, sub_stage: int = 0) -> Value:
-    """The barrier that `side` completes, of a stage's sub-stage."""
+    """The barrier of a stage's sub-stage that `side` completes."""
     builder, offsets = role.builder, role.kernel.plan.barrier_offsets
     if pipeline.stages == 1:
         return twins.barrier(role, pipeline, side, sub_stage * BARRIER_BYTES)
@@ -50,14 +50,14 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value
     if not bases.keeps_barriers(role):
         return builder.offset_pointer(twins.barrier(role, pipeline, side, sub_stage * BARRIER_BYTES), place)
     offset = offsets[pipeline, side] + sub_stage * BARRIER_BYTES
-    # Copies and commits take no offset: so the address is that of the barrier they complete, and a wait adds one.
+    # Copies and commits take no offset, so the base address is that of the barrier they complete, and a wait adds one.
     own = offsets[pipeline, "producer" if pipeline in role.plan.role.produces else "consumer"]
     pointer = builder.offset_pointer(bases.barriers(role, own), place)
     return pointer if offset == own else builder.offset_pointer(pointer, integer(offset - own))
 
 
 def leaders_barrier(role: RoleContext, handle: tree.Handle) -> Value:
-    """The barrier at the same place in the leader of this CTA's pair, for a TMA load of the pair."""
+    """The corresponding barrier in the leader of this CTA's pair, for a TMA load of the pair."""
     builder, pipeline = role.builder, handle.pipeline
     if not bases.hides(role) or pipeline.stages == 1:
         return clusters.in_leader(role, barrier(role, pipeline, handle.side, role.stage(handle)))
@@ -70,16 +70,16 @@ def leaders_barrier(role: RoleContext, handle: tree.Handle) -> Value:
 def wait(
     role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, ready: Value | None = None
 ) -> None:
-    """Loops on try_wait: it gives up after some microseconds whatever its hint says (hardware.md 1.2). Not at all if `ready`.
+    """Loops on try_wait, which returns after some microseconds whatever its hint says (hardware.md 1.2). Skipped if `ready`.
 
-    `turn` is for the watchdog's report: how many waits came before.
+    `turn` is for the watchdog's report: the number of earlier waits.
     """
     builder = role.builder
     again, done = builder.label(f"{role.prefix}.wait.{pipeline.name}"), builder.label(f"{role.prefix}.ready.{pipeline.name}")
     if ready is None:
         builder.jump(again)
     else:
-        # The peek has seen the phase complete; as long as the stage is not signalled again it stays so.
+        # The peek has seen the phase complete; it stays so until the stage is signalled again.
         builder.branch(ready, done, again)
     if role.kernel.alarm is not None:
         watchdog.wait(role, role.kernel.alarm, pipeline, pointer, parity, turn, again, done)
@@ -98,8 +98,8 @@ def _wait_at_cursor(
     *,
     apart: bool = False,
 ) -> tuple[Value, Value, Value]:
-    """Waits for the other side at the cursor, moves the cursor on, and gives the stage, the parity waited for and the turn. Lanes that
-    are left `apart` come together behind a later wait."""
+    """Waits for the other side at the cursor, advances the cursor, and returns the stage, the parity waited for and the turn. Lanes left
+    `apart` reconverge at a later wait."""
     cursor = role.cursors[pipeline, side]
     stage, phase = cursor.read()
     turn = watchdog.count(role, pipeline, side)
@@ -112,7 +112,7 @@ def _wait_at_cursor(
 
 @lowers(tree.Peek)
 def peek(role: RoleContext, operation: tree.Peek) -> None:
-    """One look at the stage of the cursor, which stays where it is."""
+    """One try_wait on the cursor's stage, without advancing the cursor."""
     token = operation.token
     stage, phase = role.cursors[token.pipeline, token.side].read()
     pointer = barrier(role, token.pipeline, OTHER_SIDE[token.side], stage)
@@ -135,20 +135,20 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     apart = role.plan.whole_warp and role.waits_next and not announces
     stage, parity, turn = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready, apart=apart)
     if announces:
-        global_order.hand_over_by_one(role)  # the bytes are announced right below
+        global_order.hand_over_by_one(role)  # the bytes are announced below
     _meet(role, handle)
     if handle not in role.stages:
         role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
     role.cursors[pipeline, handle.side].keep(stage, role.stages[handle])
     if pipeline.sub_stages(OTHER_SIDE[handle.side]) > 1:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
-        # Barriers of all sub-stages of a stage are in the same phase, so one parity serves every later wait for it.
+        # The barriers of all sub-stages of a stage are in the same phase, so one parity serves all later waits for it.
         role.parities[handle].write(parity)
         watchdog.keep(role, handle, turn)
-    # What was told by the barrier holds for tensor memory only behind this fence (hardware.md 3.8).
+    # The barrier orders tensor memory only together with this fence (hardware.md 3.8).
     if pipeline in role.plan.tensor_stages:
         builder.call("tcgen05.fence.after")
-    # The accumulator may hold an earlier tile: until an MMA of this stage has run, the first one overwrites.
+    # The accumulator may hold an earlier tile: the first MMA of this stage must overwrite it.
     for (written, accumulator), slot in role.written.items():
         if written is handle:
             slot.write(FALSE)
@@ -156,7 +156,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
                 target.write(accumulator_address(role, accumulator, stage))
     if announces:
         _expect_bytes(role, handle, stage)
-    # The reader clears, not the role that multiplies: it reaches all lanes anyway (hardware.md 3.9), and it waits at this place.
+    # The reader clears, not the MMA role: it covers all lanes anyway (hardware.md 3.9), and it waits here.
     if handle.side == "consumer" and role.plan.uses_tensor:
         for buffer, fill in role.kernel.plan.zero_fills.items():
             if fill.pipeline is pipeline:
@@ -164,7 +164,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
 
 
 def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
-    """For another sub-stage of a stage that is held: the cursor has moved on, so the parity is that of the first wait."""
+    """For another sub-stage of a held stage: the cursor has advanced, so the parity is that of the first wait."""
     handle = operation.handle
     pointer = barrier(role, handle.pipeline, OTHER_SIDE[handle.side], role.stage(handle), operation.sub_stage)
     wait(role, handle.pipeline, pointer, role.parities[handle].read(), watchdog.kept(role, handle))
@@ -175,10 +175,10 @@ def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
 
 
 def _meet(role: RoleContext, handle: tree.Handle) -> None:
-    """All warps of the role have seen the wait end, where one thread then signals for all of them.
+    """Ensures that all warps of the role have seen the wait end before one thread signals for all.
 
-    The other side goes on with that signal, and may complete the awaited barrier twice more: a warp that only then looks at it finds the
-    parity of a later phase and waits for ever, or for the wrong one. Where the threads or warps arrive themselves, none is left behind.
+    After that signal the other side may complete the awaited barrier twice more: a warp that tests it only then finds the parity of a
+    later phase, and waits for ever or for the wrong one. If threads or warps arrive themselves, none is left behind.
     """
     if role.whole and (handle.pipeline, handle.side) in role.plan.meets:
         role.synchronise()
@@ -189,14 +189,14 @@ def _kinds(role: RoleContext, handle: tree.Handle) -> tuple[Completion, ...]:
 
 
 def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
-    """The barrier of a pair is the leader's, which announces the bytes of both."""
+    """The barrier of a pair is in the leader, which announces the bytes of both CTAs."""
     expected = role.kernel.plan.expected_bytes.get(handle, 0)
     for_pair = clusters.reach_of(role, handle.pipeline, "producer").to == LEADER
     told = clusters.leads(role) if for_pair else None
     # The barrier counts this arrival whether or not a path loads anything.
     name, operands = ("mbarrier.arrive.expect_tx", [integer(expected)]) if expected else ("mbarrier.arrive", [integer(1)])
     if role.plan.whole_warp and expected:
-        # Apart from what the elected lane does later: in a long section the assembler elects again, and makes the number again.
+        # Separate from later actions of the elected lane: in a long section ptxas elects again, and recomputes the number.
         pointer = barrier(role, handle.pipeline, "producer", stage)
         alone = role.leader if told is None else role.builder.binary("and", role.leader, told)
         role.builder.call(f"{name}.if", pointer, *operands, alone)
@@ -211,7 +211,7 @@ def _explicit_signal(role: RoleContext, operation: tree.Signal) -> None:
 
 
 def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
-    """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
+    """Every signal that this role owes the handle's own barrier for this stage, except the bytes, which complete by themselves."""
     if not role.plan.whole_warp:
         _signal(role, operation)
         return
@@ -225,8 +225,7 @@ def _signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
     builder, handle = role.builder, operation.handle
     sub_stage = operation.sub_stage if isinstance(operation, tree.Signal) else 0
     pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle), sub_stage)
-    # A side may owe several signals for one stage (MMAs in registers and reads by threads):
-    # the barrier's count has a part for each.
+    # A side may owe several signals for one stage (register MMAs and reads by threads): the barrier's count includes each.
     for kind in _kinds(role, handle):
         match kind:
             case "commit":
@@ -240,15 +239,15 @@ def _signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
             case "read":
                 global_order.hand_over_by_one(role)
                 with role.one_thread("stored"):
-                    # Reading is enough: the stage may be filled again while its bytes are still on their way to global memory.
+                    # Waiting for the read suffices: the stage may be refilled while its bytes are on their way to global memory.
                     builder.call("bulk.wait_group.read", integer(0))
                     clusters.arrive(role, handle, pointer)
             case "copies":
-                # Arrives once this thread's copies have landed, so nobody waits for them
-                # here. The barrier counts one for each thread (noinc).
+                # Arrives once this thread's copies have landed, so nothing waits for them here. The barrier counts one arrival per thread
+                # (noinc).
                 builder.call("cp.async.mbarrier.arrive", pointer)
             case "threads" if handle.pipeline.kind == SCHEDULER:
-                clusters.arrive(role, handle, pointer)  # the answer was read, and the read fenced
+                clusters.arrive(role, handle, pointer)  # the response has been read, and the read fenced
             case "threads":
                 hand_over_fences(role, handle.pipeline)
                 clusters.arrive(role, handle, pointer)
@@ -262,14 +261,14 @@ def _signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
 
 
 def _speaks_for_lanes(kinds: tuple[Completion, ...]) -> bool:
-    """Whether the signal tells that the threads of the role are done, not copies or MMAs: then all lanes have to be."""
+    """Whether the signal means that the threads of the role are done, rather than copies or MMAs: then all lanes must be."""
     return not {"threads", "warps", "met"}.isdisjoint(kinds)
 
 
 def hand_over_fences(role: RoleContext, pipeline: tree.Pipeline | None = None) -> None:
-    """What this thread did to stages of a pipeline (None: of any), ordered before an arrival that speaks for it.
+    """Orders this thread's accesses to stages of a pipeline (None: of any) before an arrival that covers them.
 
-    Generic accesses to shared memory on this side meet the async proxy on the other (TMA, MMA): both directions ask for a fence
+    Generic accesses to shared memory on this side conflict with the async proxy on the other (TMA, MMA): both directions require a fence
     (hardware.md 4). Reads of tensor memory are ordered by a fence of their own.
     """
     global_order.hand_over(role)
@@ -281,7 +280,7 @@ def hand_over_fences(role: RoleContext, pipeline: tree.Pipeline | None = None) -
 
 @lowers(tree.Release)
 def release(role: RoleContext, operation: tree.Release) -> None:
-    """The cursor moved at the acquire already; what is left is the signal, unless it was given."""
+    """The cursor was advanced at the acquire; only the signal remains, unless it was given."""
     copies = "copies" in _kinds(role, operation.handle)  # they signal by themselves, like bytes
     if (operation.signals or copies) and operation.handle not in role.signalled:
         signal(role, operation)
@@ -289,18 +288,18 @@ def release(role: RoleContext, operation: tree.Release) -> None:
 
 @lowers(tree.Drain)
 def drain(role: RoleContext, operation: tree.Drain) -> None:
-    """Waits for every stage, in the phase in which the next fills would. A stage never filled counts as given back."""
+    """Waits for every stage, in the phase for which the next fills would wait. A stage that was never filled counts as released."""
     pipeline = operation.pipeline
     with counted_loop(role.kernel, pipeline.stages, f"{role.prefix}.drain"):
         _wait_at_cursor(role, pipeline, "producer")
-    # Once around the ring: the cursor is back at its stage, and nothing was filled, so its phase is the one before.
+    # One full turn of the ring: the cursor is back at its stage, but nothing was filled, so its phase is the previous one.
     role.cursors[pipeline, "producer"].turn_back()
     watchdog.take_back(role, pipeline, "producer", pipeline.stages)
 
 
 @lowers(tree.Skip)
 def skip(role: RoleContext, operation: tree.Skip) -> None:
-    """Moves the cursor on, and says in the text which ring it goes along: stage and phase are numbers like others there."""
+    """Advances the cursor, and marks its ring in the PTX, where stage and phase are just numbers."""
     pipeline = operation.pipeline
     cursor = role.cursors[pipeline, "consumer"]
     stage, phase = cursor.read()
@@ -319,7 +318,7 @@ def _flag_pointer(role: RoleContext, buffer: tree.Buffer, fill: ZeroFill, stage:
 
 
 def _note_written(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
-    """The notes and one arrival for them: a commit's arrival would not publish a store of this thread."""
+    """Writes the flags, with an arrival of their own: a commit's arrival would not publish a store of this thread."""
     builder = role.builder
     fills = role.kernel.plan.zero_fills
     noted = [buffer for buffer, fill in fills.items() if fill.pipeline is handle.pipeline and fill.flag_offset is not None]
@@ -333,9 +332,9 @@ def _note_written(role: RoleContext, handle: tree.Handle, pointer: Value) -> Non
 
 
 def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: ZeroFill) -> None:
-    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case pays one branch.
+    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case costs one branch.
 
-    Where several warps have the same lanes, those of the first warpgroup clear them, and the others wait for it.
+    If several warps share lanes, those of the first warpgroup clear them, and the others wait.
     """
     builder, shares_lanes = role.builder, role.plan.role.warps > WARPGROUP_WARPS
     if fill.condition is not None:
@@ -345,7 +344,7 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
     clear, done = builder.label(f"{role.prefix}.clear"), builder.label(f"{role.prefix}.cleared")
     builder.branch(unwritten, clear, done)
     builder.place(clear)
-    # tcgen05.st comes in powers of two, and its columns must not run into the next accumulator.
+    # tcgen05.st comes in powers of two, and must not run into the next accumulator's columns.
     width = _ZERO_COLUMNS
     while buffer.width % width:
         width //= 2
@@ -376,7 +375,7 @@ def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) ->
 
 
 def tensor_address(role: RoleContext, reference: tree.BufferRef, column: Value) -> Value:
-    """Of an element's column in the lanes of this warp."""
+    """The address of an element's column in the lanes of this warp."""
     builder = role.builder
     if reference.buffer in role.kernel.plan.packed:
         column = builder.bits("udiv", column, 32 // reference.buffer.dtype.bits)
@@ -385,14 +384,14 @@ def tensor_address(role: RoleContext, reference: tree.BufferRef, column: Value) 
 
 
 def lane_quarter(role: RoleContext) -> Value:
-    """The lane field of this warp's quarter: warp w of a warpgroup may touch lanes 32w .. 32w + 31 only (hardware.md 3.9)."""
+    """The lane field of this warp's quarter: warp w of a warpgroup can access only lanes 32w .. 32w + 31 (hardware.md 3.9)."""
     quarter = role.role_warp if role.plan.role.warps <= 4 else role.builder.bits("and", role.role_warp, 3)
-    # 32 lanes to a quarter, and lanes from bit 16 on: hardware.md 3.6.
+    # A quarter has 32 lanes, and the lane field starts at bit 16: hardware.md 3.6.
     return role.builder.bits("shl", quarter, 21)
 
 
 def shared_tile(role: RoleContext, reference: tree.BufferRef, *, by_threads: bool = False) -> Value:
-    """The shared address (i32) of the tile a reference names; `by_threads`: to which each thread adds the place of its elements."""
+    """The shared address (i32) of the referenced tile; `by_threads`: each thread adds the offset of its elements."""
     plan = role.kernel.plan
     buffer = reference.buffer
     base = bases.shared(role, plan.buffer_offsets[buffer]) if bases.hides(role) else twins.shared(role, buffer)

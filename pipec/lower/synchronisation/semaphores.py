@@ -1,8 +1,8 @@
-"""Turns of blocks, by a counter in global memory.
+"""Turns of blocks, through a counter in global memory.
 
-One thread waits (ld.acquire.gpu) and passes the turn on (st.release.gpu); the barrier of the role's threads makes the others part of
-both. Stores by TMA are complete only once their group was waited for, and stand behind a proxy fence for whoever reads with ordinary
-loads; a fence after the wait does the same for copies that follow (hardware.md 4).
+One thread waits (ld.acquire.gpu) and passes the turn on (st.release.gpu); the barrier of the role's threads extends both to the others.
+TMA stores are complete only after waiting for their group, and need a proxy fence before ordinary loads can read them; a fence after the
+wait does the same for copies that follow (hardware.md 4).
 """
 
 from pipec.lower.context import RoleContext
@@ -47,7 +47,7 @@ def pass_turn(role: RoleContext, operation: tree.PassTurn) -> None:
         role.synchronise()
     with role.one_thread("turn.pass"):
         if role.plan.stores_bulk:
-            # Not `.read`: the next block reads global memory, so the bytes must have arrived there.
+            # Not `.read`: the next block reads global memory, so the writes must be complete.
             builder.call("bulk.wait_group", integer(0))
             builder.call("fence.proxy.async.global")
         builder.call("store.release.gpu", pointer, turn)

@@ -1,4 +1,4 @@
-"""The clock, noted in front of and behind what a role does: records of pipec.timestamps, by one thread of the role."""
+"""Records the clock before and after a role's operations: records of pipec.timestamps, by one thread of the role."""
 
 from pipec.kir.plan.timestamps import marked
 from pipec.lower.context import KernelContext, RoleContext
@@ -11,7 +11,7 @@ _BYTES = 8  # of a word
 
 
 def start(kernel: KernelContext) -> None:
-    """The number of each mark; nothing without time stamps."""
+    """Numbers the marks; no effect without time stamps."""
     if kernel.plan.interface.timestamps is not None:
         kernel.marks = {operation: number for number, (_, operation) in enumerate(marked(kernel.plan))}
 
@@ -35,7 +35,7 @@ def stamp(role: RoleContext, operation: tree.Operation, *, behind: bool) -> None
     number = table.roles.index(role.plan.role.name)
     first = builder.add(builder.multiply(_block(builder), len(table.roles)), number)
     index = builder.add(builder.multiply(first, EACH), count)
-    # Of the last record the room is asked for, too: the tensor may end within a role's part.
+    # Checks the space for the last record as well: the tensor may end within a role's part.
     room = Value("i32", f"%{_symbol(role.kernel)}_words")
     fits = builder.compare("ult", builder.multiply(builder.add(index, 1), WORDS), builder.add(room, 1))
     builder.branch(builder.binary("and", builder.compare("ult", count, integer(EACH)), fits), note, after)

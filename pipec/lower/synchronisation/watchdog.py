@@ -1,7 +1,7 @@
-"""Bounded waits: one that takes too long tells the host who waits for what, lets the others tell theirs, and traps.
+"""Bounded waits: an expired wait reports to the host which role waits for what, lets the others report as well, and traps.
 
-What is told is `pipec.watchdog`'s record. The kernel has one block that writes it, which every wait jumps to and none comes back from.
-Whoever gets there stays as long as a wait may take: everybody who is blocked as well has then told so, too.
+A report is a record of `pipec.watchdog`. The kernel has one block that writes it, to which every wait jumps and from which none returns.
+A warp that gets there stays for as long as a wait may take: by then all other blocked warps have reported, too.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from pipec.sema import tree
 from pipec.vocabulary import Side
 from pipec.watchdog import CAPACITY, MARK, NO_BARRIER, RECORD_BYTES, WORDS
 
-# How many records were written. A variable of the module: after the first record the context is lost, so nobody has to clear it.
+# The number of records written. A module variable: after the first record the context is lost, so it need not be reset.
 COUNTER = "@$watchdog"
 COUNTER_DEFINITION = f"{COUNTER} = internal addrspace(1) global i32 0, align 4"
-_LOOKS = 8  # at the clock within the time that a wait may take, where a try_wait keeps to what it is told
-_LONGEST_PAUSE = 2**32 - 1  # nanoseconds that a try_wait can be told
-_LONGEST_NAP = 1_000_000  # nanoseconds that nanosleep takes (PTX ISA 9.7.20.2)
+_LOOKS = 8  # tests of the clock within the time limit, if try_wait respects its own
+_LONGEST_PAUSE = 2**32 - 1  # nanoseconds, the largest limit of a try_wait
+_LONGEST_NAP = 1_000_000  # nanoseconds, the maximum of nanosleep (PTX ISA 9.7.20.2)
 
 
 def start(kernel: KernelContext) -> None:
-    """Room for what the waits tell; nothing without a watchdog."""
+    """Creates the variables for reports; no effect without a watchdog."""
     if kernel.plan.interface.watchdog is None:
         return
     builder = kernel.builder
@@ -39,7 +39,7 @@ def start(kernel: KernelContext) -> None:
 
 
 def count(role: RoleContext, pipeline: tree.Pipeline, side: Side) -> Value:
-    """How many waits at this cursor came before this one, which is counted."""
+    """The number of earlier waits at this cursor; counts this one."""
     if role.kernel.alarm is None:
         return integer(0)
     slot = role.turns.get((pipeline, side))
@@ -51,21 +51,21 @@ def count(role: RoleContext, pipeline: tree.Pipeline, side: Side) -> Value:
 
 
 def start_counts(role: RoleContext) -> None:
-    """A count beside every cursor."""
+    """Creates a counter for every cursor."""
     for pipeline, side in role.cursors if role.kernel.alarm is not None else ():
         slot = role.turns[pipeline, side] = role.builder.variable("i32", f"{role.prefix}.{pipeline.name}.{side}.turn")
         slot.write(integer(0))
 
 
 def take_back(role: RoleContext, pipeline: tree.Pipeline, side: Side, turns: int) -> None:
-    """The last waits were no uses of the stages."""
+    """Uncounts the last waits, which were not uses of stages."""
     if role.kernel.alarm is not None:
         slot = role.turns[pipeline, side]
         slot.write(role.builder.add(slot.read(), -turns))
 
 
 def keep(role: RoleContext, handle: tree.Handle, turn: Value) -> None:
-    """The count of a stage whose other sub-stages may be waited for later."""
+    """Keeps the count of a stage whose other sub-stages may be waited for later."""
     if role.kernel.alarm is not None:
         role.turns.setdefault(handle, role.builder.variable("i32", f"{role.prefix}.{handle.name}.turn")).write(turn)
 
@@ -77,7 +77,7 @@ def kept(role: RoleContext, handle: tree.Handle) -> Value:
 def wait(
     role: RoleContext, alarm: Alarm, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, again: str, done: str
 ) -> None:
-    """In place of the loop on try_wait: the same first look, then looks with a limit until the time is over."""
+    """Replaces the loop on try_wait: the same first attempt, then attempts with a limit until the time is over."""
     builder = role.builder
     assert role.kernel.plan.interface.watchdog is not None
     limit = role.kernel.plan.interface.watchdog.nanoseconds
@@ -85,7 +85,7 @@ def wait(
     expired = builder.label(f"{again}.expired")
     begin = builder.label(f"{again}.begin")
     builder.place(again)
-    # The clock is read only when the first look fails: a wait that is over costs what it costs without a watchdog.
+    # The clock is read only if the first attempt fails: a wait that has already completed costs nothing extra.
     builder.branch(clusters.try_wait(role, pipeline, pointer, parity), done, begin)
     builder.place(begin)
     started = builder.call("globaltimer")
@@ -102,10 +102,10 @@ def wait(
 
 
 def poll(role: RoleContext, alarm: Alarm, look: Callable[[], Value], wanted: Value, done: str) -> None:
-    """Goes to `done` once `look` finds the number that is wanted, within the time that a wait may take."""
+    """Goes to `done` once `look` returns the wanted number, within the time limit of a wait."""
     builder = role.builder
     assert role.kernel.plan.interface.watchdog is not None
-    # A poll has no barrier whose wait the hardware could shorten, so what lingers afterwards has to sleep by itself.
+    # A poll has no barrier to suspend the warp, so lingering must sleep explicitly.
     alarm.polls = True
     limit = role.kernel.plan.interface.watchdog.nanoseconds
     again, late, expired = (builder.label(f"{role.prefix}.poll.{part}") for part in ("again", "late", "expired"))
@@ -135,14 +135,14 @@ def _sound(role: RoleContext, alarm: Alarm, started: Value, barrier: Value, pari
 
 
 def finish(kernel: KernelContext) -> None:
-    """The block that reports, behind everything else."""
+    """Emits the block that reports, after everything else."""
     alarm = kernel.alarm
     if alarm is None or not alarm.used:
         return
     builder = kernel.builder
     builder.place(alarm.label)
     mask, lane = builder.call("activemask"), builder.call("lane")
-    # One record for the lanes that got here together, by the lowest of them: a lane each would fill the table with one wait.
+    # One record for the lanes that arrive together, by the lowest of them: one per lane would fill the table with a single wait.
     lowest = builder.binary("and", mask, builder.binary("sub", integer(0), mask))
     chosen = builder.compare("eq", lowest, builder.binary("shl", integer(1), lane))
     claim, store, written = (builder.label(f"watchdog.{part}") for part in ("claim", "store", "written"))
@@ -179,7 +179,7 @@ def _store(kernel: KernelContext, alarm: Alarm, index: Value, mask: Value) -> No
         if word != "mark":
             builder.call("store.system", _word(builder, address, number), values[word])
     builder.call("fence.system")
-    # Last, and behind a fence: the host reads while other warps still write, and takes only records that have their mark.
+    # Last, after a fence: the host reads while other warps still write, and accepts only records with their mark.
     builder.call("store.system", address, integer(MARK))
     builder.call("fence.system")
 
@@ -189,7 +189,7 @@ def _look(builder: Builder, barrier: Value) -> Value:
 
 
 def _state(kernel: KernelContext, barrier: Value) -> Value:
-    """The barrier's word; 0 where the wait was for none."""
+    """The barrier's word; 0 for a wait without a barrier."""
     builder = kernel.builder
     word = builder.variable("i64", "watchdog.state")
     word.write(integer(0, "i64"))
@@ -207,7 +207,7 @@ def _word(builder: Builder, address: Value, number: int) -> Value:
 
 
 def _linger(kernel: KernelContext, alarm: Alarm) -> None:
-    """Until a wait that began as this one ended has ended as well; then the trap, for the whole grid."""
+    """Lingers until waits that began when this one expired have expired as well; then traps, for the whole grid."""
     builder = kernel.builder
     assert kernel.plan.interface.watchdog is not None
     limit = kernel.plan.interface.watchdog.nanoseconds
@@ -215,7 +215,7 @@ def _linger(kernel: KernelContext, alarm: Alarm) -> None:
     linger, over = builder.label("watchdog.linger"), builder.label("watchdog.over")
     builder.jump(linger)
     builder.place(linger, head=True)
-    # Asleep, so that the warps whose waits still count down have the multiprocessor to themselves.
+    # Asleep, so that warps whose waits have not expired can use the multiprocessor.
     builder.call("nanosleep", integer(max(1, min(limit // _LOOKS, _LONGEST_NAP))))
     passed = builder.binary("sub", builder.call("globaltimer"), started)
     builder.branch(builder.compare("ugt", passed, integer(2 * limit, "i64")), over, linger)

@@ -1,1 +1,1 @@
-"""Matrix multiplications of both architectures, and the descriptors they read their operands through."""
+"""Matrix multiplications of both architectures, and their operand descriptors."""

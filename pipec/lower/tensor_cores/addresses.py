@@ -1,4 +1,4 @@
-"""Descriptors of the tiles of a stage: what is known of them before the stage is, and what is added to it."""
+"""Descriptors of the tiles of a stage: a part known before the stage is, and an offset."""
 
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
@@ -13,12 +13,12 @@ _LOW = (1 << 32) - 1
 def descriptors(
     role: RoleContext, operand: tree.BufferRef, constant: int, steps: tuple[int, ...], registers: int | None = None
 ) -> list[Value]:
-    """One for each step, so many bytes behind the tile's first: the address field counts 16.
+    """One descriptor per step, at this many bytes after the start of the tile: the address field counts 16 bytes.
 
-    In a role of several warps the address is put together for each tile. Where one thread or warp issues, the lower halves are additions to
-    what is known in front of the loops: nothing is carried into the upper ones, which are constants.
+    In a role of several warps the address is computed for each tile. If one thread or warp issues, the lower halves are sums with a
+    value computed before the loops: there is no carry into the upper halves, which are constants.
 
-    `registers`: that hold the upper half, which all have in common; one for each descriptor if it is left out.
+    `registers`: the number of registers for the upper half, which is common to all; one per descriptor if omitted.
     """
     builder = role.builder
     if not bases.hides(role) and not role.plan.single_thread:
@@ -34,8 +34,8 @@ def descriptors(
 
 
 def lower_half(role: RoleContext, operand: tree.BufferRef, constant: int, offset: Value) -> Value:
-    """The lower half of the first one, `offset` bytes behind the tile's start, which is known in front of the role's loops. No tile ends
-    behind the addresses that the field has bits for, so additions stay in it."""
+    """The lower half of the first descriptor, `offset` bytes after the tile's start, which is known before the role's loops. No tile
+    exceeds the range of the address field, so additions stay within it."""
     builder, plan, buffer = role.builder, role.kernel.plan, operand.buffer
     base = bases.shared(role, plan.buffer_offsets[buffer])
     with builder.early():

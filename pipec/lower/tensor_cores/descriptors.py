@@ -1,4 +1,4 @@
-"""The descriptors of tcgen05.mma: which operands and shapes (32 bits), and how an operand lies in shared memory (64 bits).
+"""The descriptors of tcgen05.mma: element types and shapes (32 bits), and the layout of an operand in shared memory (64 bits).
 
 Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in hardware.md 3.2, 3.3 and 9.
 """
@@ -11,17 +11,17 @@ from pipec.lower.emit.value import Value, integer
 from pipec.record import record
 from pipec.sema import tree
 
-# The immediate of the intrinsic that names the kind.
+# The kind as an immediate of the intrinsic.
 MMA_KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
-# Bytes of an operand's K extent that one MMA reads, in every kind.
+# Bytes of an operand's K extent per MMA, for every kind.
 K_BYTES = 32
 
 _ACCUMULATOR_CODES = {"f16": 0, "f32": 1, "i32": 2}
 _SWIZZLE_CODES = {"none": 0, "128B_ATOM_32B": 1, "128B": 2, "64B": 4, "32B": 6}
 _VERSION = 1  # bits 46-48 of every SM100 descriptor
-_CORE_ROWS = 8  # rows of a core matrix; 4 where the swizzle atom is 32 bytes
+_CORE_ROWS = 8  # rows of a core matrix; 4 if the swizzle atom is 32 bytes
 _CORE_BYTES = 16
-ADDRESS_FIELD = 0x3FFF  # of the address in units of 16 bytes
+ADDRESS_FIELD = 0x3FFF  # the address in units of 16 bytes
 
 # The source of tcgen05.cp.32x128b: 32 rows of 16 bytes, groups of 8 rows 128 bytes apart, no swizzle (hardware.md 3.7).
 CHUNK_DESCRIPTOR = _CORE_ROWS * _CORE_BYTES >> 4 << 32 | _VERSION << 46
@@ -44,7 +44,7 @@ def instruction_descriptor(
 
 
 def scaled_instruction_descriptor(mma: tree.Mma, kind: ScaledKind, place: int, group: int = 1) -> int:
-    """Of a block-scaled MMA of `group` CTAs whose scale factors begin at byte `place` of their words."""
+    """The descriptor of a block-scaled MMA of `group` CTAs whose scale factors start at byte `place` of their words."""
     a, b, d = mma.a, mma.b, mma.accumulator.buffer
     assert mma.scale_a is not None
     return (
@@ -62,7 +62,7 @@ def scaled_instruction_descriptor(mma: tree.Mma, kind: ScaledKind, place: int, g
 
 @record
 class OperandDescriptor:
-    """The constant part of a shared-memory descriptor, and how far the start moves in bytes from one MMA along K to the next."""
+    """The constant part of a shared-memory descriptor, and the byte offsets of the MMAs along K."""
 
     constant: int  # everything but the start address
     steps: tuple[int, ...]
@@ -77,9 +77,9 @@ def operand_descriptor(
     version: int = _VERSION,
     packed: bool = False,
 ) -> OperandDescriptor:
-    """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN.
+    """For a tile of `k_extent` elements along K. `transposed`: stored as [K, MN], with panels along MN.
 
-    Descriptors of wgmma are the same but for their `version`, 0 (hardware.md 8). Elements smaller than a byte take one, unless `packed`.
+    Descriptors of wgmma are the same except for their `version`, 0 (hardware.md 8). Sub-byte elements occupy a byte, unless `packed`.
     """
     bits = dtype.bits if packed else 8 * dtype.bytes
     mmas = k_extent * bits // 8 // K_BYTES
@@ -88,10 +88,9 @@ def operand_descriptor(
 
 
 def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
-    """Groups of 8 rows follow each other. Without a swizzle a panel is one column of core matrices, LBO leads to the next."""
+    """Groups of 8 rows are contiguous. Without a swizzle a panel is one column of core matrices, and LBO leads to the next."""
     stride = _CORE_ROWS * layout.span_bytes
-    # With a swizzle a row of a panel is as wide as the swizzle, and the MMA never steps
-    # beyond it: LBO is not looked at (hardware.md 3.4).
+    # With a swizzle a row of a panel is as wide as the swizzle, and the MMA never steps beyond it: LBO is ignored (hardware.md 3.4).
     leading = layout.panel_bytes if layout.swizzle == "none" else 0
     steps = []
     for index in range(mmas):
@@ -101,8 +100,8 @@ def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
 
 
 def _mn_major(layout: TileLayout, mmas: int, k_elements: int) -> OperandDescriptor:
-    """Rows are K: one MMA takes `k_elements` rows of every panel. LBO and SBO change roles without a swizzle (hardware.md 3.4)."""
-    # hardware.md 3.4: rows come in groups of four with the atom of 32 bytes.
+    """Rows are K: one MMA reads `k_elements` rows of every panel. LBO and SBO swap roles without a swizzle (hardware.md 3.4)."""
+    # hardware.md 3.4: with the 32-byte atom, rows come in groups of four.
     core_rows = 4 if layout.swizzle == "128B_ATOM_32B" else _CORE_ROWS
     k_stride = core_rows * layout.span_bytes
     if layout.swizzle == "none":

@@ -12,13 +12,13 @@ from pipec.lower.tensor_cores.descriptors import K_BYTES, MMA_KINDS, instruction
 from pipec.lower.tensor_cores.scaled_mma import Issue, scaled
 from pipec.sema import tree
 
-# Operand A is not kept in the collector buffer: which MMA comes next is decided at run time, and a stale `use` is wrong silently.
+# Operand A is not kept in the collector buffer: the next MMA is determined at run time, and a stale `use` would be silently wrong.
 _DISCARD_COLLECTOR = integer(0)
 
 
 @lowers(tree.Mma)
 def mma(role: RoleContext, operation: tree.Mma) -> None:
-    """One instruction per 32 bytes of K; all but the first add to what the first one leaves."""
+    """One instruction per 32 bytes of K; all but the first accumulate."""
     builder = role.builder
     d, a, b = operation.accumulator, operation.a, operation.b
     written = role.written[d.handle, d.buffer]
@@ -37,7 +37,7 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
         firsts = _tensor_operand(role, a) if a.buffer.space == "tensor" else _descriptors(role, a, packed)
         for step, (first, second) in enumerate(zip(firsts, _descriptors(role, b, packed), strict=True)):
             issue(target, first, second, accumulate, step)
-            # The steps along K are one product: only the first may find an accumulator that is to be overwritten.
+            # The steps along K form one product: only the first may overwrite the accumulator.
             accumulate = TRUE
     written.write(TRUE)
 
@@ -62,7 +62,7 @@ def _tail(role: RoleContext) -> tuple[Value, Value]:
 
 
 def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
-    """The address of each step along K: 32 bytes of a row are 8 columns (hardware.md 3.5)."""
+    """The address for each step along K: 32 bytes of a row are 8 columns (hardware.md 3.5)."""
     builder, buffer = role.builder, operand.buffer
     steps = range(0, buffer.columns * buffer.dtype.bytes // 4, K_BYTES // 4)
     if buffer.count == 1 and not bases.hides(role):

@@ -1,4 +1,4 @@
-"""Block-scaled MMAs: the scale factors from shared to tensor memory, and the instructions that read them there."""
+"""Block-scaled MMAs: copies of the scale factors from shared to tensor memory, and the instructions that use them."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,8 @@ from pipec.lower.tensor_cores.addresses import descriptors
 from pipec.lower.tensor_cores.descriptors import CHUNK_DESCRIPTOR, scaled_instruction_descriptor
 from pipec.sema import tree
 
-# For the upper halves of the descriptors of all copies. With one for each of the 12 copies of a pair's factors, the assembler runs out of
-# registers for a warp, and moves whole descriptors: 79 instructions in place of 60 (docs/blackwell.md).
+# For the upper halves of the descriptors of all copies. With one for each of the 12 copies of a pair's factors, ptxas runs out of uniform
+# registers, and moves whole descriptors: 79 instructions instead of 60 (docs/blackwell.md).
 _COPY_REGISTERS = 6
 
 # Issues MMA number `step`: (accumulator, first operand, second operand, accumulate, step).
@@ -21,17 +21,16 @@ Issue = Callable[[Value, Value, Value, Value, int], None]
 
 
 def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: Value | None, tail: tuple[Value, ...]) -> Issue:
-    """Copies the scale factors to tensor memory, which the MMAs that follow in this thread find there (hardware.md 3.8)."""
+    """Copies the scale factors to tensor memory, in order with the following MMAs of this thread (hardware.md 3.8)."""
     builder, plan = role.builder, role.kernel.plan
     for scale in operation.scales:
         _copy(role, scale)
-    shapes: dict[int, Value] = {}  # by place: MMAs that take theirs from the same place have one register for it
+    shapes: dict[int, Value] = {}  # by offset: MMAs with the same offset share a register
     factors_a, factors_b = operation.scales
     kept = role.scale_columns.get(operation) or _columns_from_row(role, operation, first_row)
 
     def issue(target: Value, a: Value, b: Value, accumulate: Value, step: int) -> None:
-        # A word holds the factors of four blocks along K (hardware.md 3.7). An MMA that
-        # needs fewer says in its descriptor which of them it takes.
+        # A word holds the factors of four blocks along K (hardware.md 3.7). An MMA that needs fewer selects them in its descriptor.
         word, place = divmod(step * kind.scales, CHUNK_SCALES)
         if place not in shapes:
             shapes[place] = bases.constant(role, scaled_instruction_descriptor(operation, kind, place, plan.cta_group))
@@ -44,7 +43,7 @@ def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: 
 
 
 def keep_columns(role: RoleContext, operation: tree.Mma) -> None:
-    """Where the factors of B begin, in front of a loop in which their first row stays the same."""
+    """Computes the start of B's factors before a loop in which their first row is invariant."""
     assert operation.scale_b_row is not None
     role.scale_columns[operation] = _columns_from_row(role, operation, scalar(role, operation.scale_b_row))
 
@@ -67,7 +66,7 @@ def _columns_from_row(role: RoleContext, operation: tree.Mma, row: Value | None)
 
 
 def _copy(role: RoleContext, scale: tree.BufferRef) -> None:
-    """One copy per chunk of 128 rows and 4 blocks; the chunks of one group of blocks side by side."""
+    """One copy per chunk of 128 rows and 4 blocks; the chunks of one group of blocks are adjacent."""
     base = role.kernel.tensor_base
     assert base is not None
     along_rows, along_k = chunks(scale.buffer)
@@ -75,6 +74,6 @@ def _copy(role: RoleContext, scale: tree.BufferRef) -> None:
     steps = tuple((row * along_k + word) * CHUNK_BYTES for row, word in places)
     for (row, word), chunk in zip(places, descriptors(role, scale, CHUNK_DESCRIPTOR, steps, _COPY_REGISTERS), strict=True):
         column = role.kernel.plan.columns[scale.buffer] + (word * along_rows + row) * CHUNK_COLUMNS
-        # The instruction adds a constant by itself.
+        # The instruction can add a constant by itself.
         target = role.builder.tensor_pointer(role.builder.add(base, column))
         role.builder.call(f"tcgen05.cp.32x128b.warpx4.cg{role.kernel.plan.cta_group}", target, chunk)

@@ -1,6 +1,6 @@
 """Matrix multiply-accumulate in registers (sm_90a): each warpgroup of the role has its share of the rows.
 
-The multiplication runs on after its instruction. `pipec.kir.plan.mma_waits` says where it must be complete.
+The multiplication is asynchronous. `pipec.kir.plan.mma_waits` determines where it must be complete.
 """
 
 from pipec.isa import wgmma as isa
@@ -24,8 +24,8 @@ def warpgroups(role: RoleContext) -> int:
 def declare(role: RoleContext, accumulator: tree.Accumulator) -> None:
     if accumulator in role.accumulators:
         return
-    # Registers are named for ptxas, over the whole kernel: LLVM must not move what the MMA
-    # still works on (hardware.md 8), so it never sees them.
+    # Registers are declared in PTX, for the whole kernel: LLVM must not move registers in use by an MMA (hardware.md 8), so it never sees
+    # them.
     role.kernel.accumulators += 1
     blocks = accumulator.rows // (BLOCK_ROWS * warpgroups(role))
     prefix = f"%acc{role.kernel.accumulators}_"
@@ -34,7 +34,7 @@ def declare(role: RoleContext, accumulator: tree.Accumulator) -> None:
 
 
 def declare_operand(role: RoleContext, mma: tree.RegisterMma) -> None:
-    """The registers of operand `a`, where it stands in registers: the tile's own, or for a tile with other readers the MMA's."""
+    """The registers of a register operand `a`: the tile's own, or the MMA's own for a tile with other readers."""
     key = operand_key(role, mma)
     if key is None or key in role.operands:
         return
@@ -80,7 +80,7 @@ def read(role: RoleContext, accumulator: tree.Accumulator, block: int, half: int
 
 
 def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
-    """Each is a group of its own (see pipec.kir.plan.mma_waits)."""
+    """Each MMA is a group of its own (see pipec.kir.plan.mma_waits)."""
     b, registers = operation.b, role.accumulators[operation.accumulator]
     accumulate = TRUE if operation.accumulate is None else scalar(role, operation.accumulate)
     key = operand_key(role, operation)
@@ -90,14 +90,14 @@ def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
         role.builder.issue(row, *b_descriptors, accumulate)
     else:
         _multiply_shared(role, operation, registers, accumulate)
-    # One group for each MMA, so that a wait can name how many of the latest may still be under way.
+    # One group per MMA, so that a wait can specify how many of the latest may stay in flight.
     role.builder.call("wgmma.commit_group")
 
 
 def _multiply_shared(role: RoleContext, operation: tree.RegisterMma, registers: isa.Registers, accumulate: Value) -> None:
     a, b = operation.a, operation.b
     assert isinstance(a, tree.BufferRef)
-    # B is read by all warpgroups; of A each reads its own rows.
+    # All warpgroups read B; of A each reads its own rows.
     with role.builder.early():
         group = role.builder.bits("lshr", role.role_warp, 2)
     a_descriptors = [
@@ -111,7 +111,7 @@ def _multiply_shared(role: RoleContext, operation: tree.RegisterMma, registers: 
 
 
 def _row_offset(role: RoleContext, a: tree.BufferRef, group: Value, blocks: int, block: int) -> Value:
-    """Bytes from the start of the tile to this warpgroup's rows. Stored with M innermost, a panel holds the 64 columns of a block."""
+    """Bytes from the start of the tile to this warpgroup's rows. With M innermost, a panel holds the 64 columns of a block."""
     layout = role.kernel.plan.layouts[a.buffer]
     block_bytes = layout.panel_bytes if a.transposed else BLOCK_ROWS * layout.span_bytes
     if warpgroups(role) == 1:
@@ -121,8 +121,8 @@ def _row_offset(role: RoleContext, a: tree.BufferRef, group: Value, blocks: int,
 
 
 def _descriptors(role: RoleContext, operand: tree.BufferRef, offset: Value) -> list[Value]:
-    """One per step along K: the address field counts 16 bytes. Each is one sum of 64 bits, as long as LLVM does not see that the upper half
-    is a constant: it would make an `or` of the pair, and ptxas two sums with a carry."""
+    """One per step along K: the address field counts 16 bytes. Each is one 64-bit addition, as long as LLVM cannot see that the upper
+    half is constant: otherwise it would use an `or`, and ptxas two additions with a carry."""
     builder, buffer = role.builder, operand.buffer
     k_extent = buffer.rows if operand.transposed else buffer.columns
     layout = role.kernel.plan.layouts[buffer]

@@ -1,1 +1,1 @@
-"""Tiles between global memory, shared memory, tensor memory and registers, and what is computed with them."""
+"""Tiles between global memory, shared memory, tensor memory and registers, and computations on them."""

@@ -1,4 +1,4 @@
-"""Copies by the role's own threads that do not wait: cp.async, completed on the full barrier by cp.async.mbarrier.arrive.noinc."""
+"""Asynchronous copies by the role's own threads: cp.async, completed on the full barrier by cp.async.mbarrier.arrive.noinc."""
 
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.memory import row_address
@@ -12,7 +12,7 @@ from pipec.sema import tree
 
 @lowers(tree.CopyAsync)
 def copy(role: RoleContext, operation: tree.CopyAsync) -> None:
-    """The threads of the role take the elements in turn. What lies outside the tensor is filled with zeros (a source size of 0)."""
+    """The threads of the role copy the elements round-robin. Elements outside the tensor are filled with zeros (a source size of 0)."""
     builder = role.builder
     buffer, tensor = operation.destination.buffer, operation.source.tensor
     size = buffer.dtype.bytes
@@ -30,7 +30,7 @@ def copy(role: RoleContext, operation: tree.CopyAsync) -> None:
 
 
 def _address(role: RoleContext, buffer: tree.Buffer, tile: Value, index: Value) -> Value:
-    """Of an element in the tile's only row."""
+    """The address of an element in the tile's only row."""
     builder = role.builder
     layout = role.kernel.plan.layouts[buffer]
     position = builder.multiply(index, buffer.dtype.bytes)

@@ -1,4 +1,4 @@
-"""What a thread works on at a time: a row of a register tile, and a chunk of its columns."""
+"""The unit of work of a thread: a row of a register tile, and a chunk of its columns."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,30 +12,30 @@ from pipec.lower.emit.value import Value, integer
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 
-# What a read of a stage's tile gives depends on: the tile, the stage, whether it is transposed, and the node where its columns move.
+# What the result of reading a stage's tile depends on: the tile, the stage, whether it is transposed, and the node if its columns move.
 _Read = tuple[tree.Buffer, tree.Handle, bool, tree.Expression | None]
 Found = dict[tree.Expression | _Read, list[Value]]
 
 
 @mutable
 class Row:
-    """A row of the tile that this thread works on: where it is (see pipec.kir.spread.Place), and what is the same along it."""
+    """A row of the tile that this thread works on: its position (see pipec.kir.spread.Place), and values that are constant along it."""
 
     map: RowMap
     index: Value
     part: Value
     uniform_part: Value
     working: Value | None
-    number: int | None = None  # of the row block, where it is known (`map.in_registers`)
+    number: int | None = None  # of the row block, if known (`map.in_registers`)
     values: dict[tree.Expression, Value] = field(default_factory=dict)  # of one-column expressions
-    prepared: set[tree.Expression] = field(default_factory=set)  # their one-column parts are among the values
+    prepared: set[tree.Expression] = field(default_factory=set)  # expressions whose one-column parts are among the values
     fragment: "Place | None" = None
-    half: Value | None = None  # of a folded tile's columns, the one that this thread has
+    half: Value | None = None  # the half of a folded tile's columns that this thread has
 
 
 @record
 class Place:
-    """Which registers of an accumulator a row and its columns are: block of 64 rows, half of 16 rows, groups of 8 columns."""
+    """The registers of an accumulator for a row and its columns: block of 64 rows, half of 16 rows, groups of 8 columns."""
 
     block: int
     half: int
@@ -44,11 +44,11 @@ class Place:
 
 @mutable
 class Chunk:
-    """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
+    """`count` columns of a row from `column` on; `uniform_column` is that of the first lane, `split` the offset of lanes 16-31.
 
-    `register` is the first of a register-resident tile's registers that hold them, where it is known (`row.map.in_registers`).
-    With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
-    of columns of a tile whose last group is not full: some lanes have nothing of that group.
+    `register` is the index of the first register of a register-resident tile that holds them, if known (`row.map.in_registers`). With a
+    `place`, two columns of each of its groups: `column` is the first, element i is i // 2 groups further. `end` is the number of columns
+    of a tile whose last group is partial: some lanes have no element of that group.
 
     Chunks of the same columns in other rows of a thread may share their `columns`: what does not depend on the row is read once.
 
@@ -62,16 +62,16 @@ class Chunk:
     count: int
     register: int | None = None
     cache: Found = field(default_factory=dict)
-    columns: Found = field(default_factory=dict)  # what other rows have in the same columns, too
+    columns: Found = field(default_factory=dict)  # values shared with other rows in the same columns
     place: Place | None = None
-    others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
+    others: dict[int, "Chunk"] = field(default_factory=dict)  # by distance in columns
     end: int | None = None
-    present: Value | None = None  # whether the tile has these columns (None: always); all of a chunk or none
+    present: Value | None = None  # whether the tile has these columns (None: always); holds for all of a chunk or none
     whole: "Chunk | None" = None
     chosen: tuple[int, ...] = ()
 
     def position(self, builder: Builder, index: int) -> Value:
-        """The column of an element; of one that the tile does not have, some column that it has."""
+        """The column of an element; for one outside the tile, some column inside it."""
         if self.place is None:
             return builder.add(self.column, index)
         column = builder.add(self.column, spread.fragment_offset(index))
@@ -81,20 +81,20 @@ class Chunk:
         return builder.select(inside, column, integer(min(index % 2, self.end - 1)))
 
     def inside(self, builder: Builder, index: int) -> Value | None:
-        """Whether the tile has the element; None where it does for every lane."""
+        """Whether the element is inside the tile; None if it is for every lane."""
         if self.place is None or self.end is None:
             return None
         column = builder.add(self.column, spread.fragment_offset(index))
         return spread.fragment_inside(builder, column, self.place.groups[index // 2], self.end)
 
     def part(self, chosen: Sequence[int]) -> "Chunk":
-        """These elements, by their numbers here."""
+        """A sub-chunk with these elements."""
         if len(chosen) == self.count:
             return self
         return replace(self, count=len(chosen), cache={}, others={}, whole=self, chosen=tuple(chosen))
 
     def moved(self, builder: Builder, columns: int) -> "Chunk":
-        """The chunk so many columns further on; the halves of a warp that share a row each hold every second run."""
+        """The chunk this many columns further; if the halves of a warp share a row, each holds every second run."""
         if columns not in self.others:
             registers, place = columns // 2 if self.row.map.half_warps else columns, self.place
             if self.row.map.vector:

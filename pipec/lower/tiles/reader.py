@@ -1,7 +1,7 @@
 """Register tiles: lazy expressions, evaluated for one row and a chunk of columns at a time.
 
-A thread owns one row of each row block (see RowMap) and asks for `count` consecutive elements of it. What has one column only
-(per-row vectors, row reductions) is computed once per row before the chunks, and scalars once per operation.
+A thread owns one row of each row block (see RowMap) and requests `count` consecutive elements of it. One-column expressions (per-row
+vectors, row reductions) are computed once per row before the chunks, and scalars once per operation.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from pipec.vocabulary import RowFunction
 
 _F32 = DTYPES["f32"]
 _WORD_BYTES = 4
-# Where an element comes from depends on its place in the chunk.
+# Nodes whose result depends on the element's position in the chunk.
 _READ_AS_A_WHOLE = (
     tree.ReadBuffer, tree.ReadTensor, tree.ReadVariable, tree.ReadAccumulator, tree.Position, tree.Columns,
 )  # fmt: skip
@@ -50,12 +50,12 @@ class TileReader:
         self.builder = role.builder
         self.target = role.kernel.plan.target
         self.scalars: dict[tree.Expression, list[Value]] = {}
-        self.prepared: set[tree.Expression] = set()  # expressions share parts
+        self.prepared: set[tree.Expression] = set()  # expressions share subexpressions
 
     # ------------------------------------------------------------------------------------------- before the loops
 
     def resolve(self, expression: tree.Expression) -> tree.Expression:
-        """A tile variable stands for the expression it was assigned."""
+        """Expands lazy tile variables."""
         while isinstance(expression, tree.ReadVariable) and expression.variable in self.role.lets:
             expression = self.role.lets[expression.variable]
         return expression
@@ -86,12 +86,12 @@ class TileReader:
             self.scalars[node] = [scalar(self.role, expression) for expression in expressions]
 
     def row(self, row_map: RowMap, block: Value, number: int | None = None) -> Row:
-        """This thread's row in a row block; `number` is the block where it is known."""
+        """This thread's row in a row block; `number` is the block, if known."""
         at = spread.place(self.builder, row_map, self.role.threads, block)
         return Row(row_map, at.index, at.part, at.uniform_part, at.working, number, half=at.half)
 
     def prepare_row(self, expression: tree.Expression, row: Row) -> None:
-        """Computes what has one column: per-row vectors and row reductions."""
+        """Computes one-column expressions: per-row vectors and row reductions."""
         expression = self.resolve(expression)
         if not isinstance(expression.type, TileType):
             return
@@ -116,7 +116,7 @@ class TileReader:
     # ------------------------------------------------------------------------------------------------- evaluation
 
     def values(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
-        """The chunk's elements; what has one column repeats."""
+        """The chunk's elements; one-column values repeat."""
         expression = self.resolve(expression)
         if isinstance(expression.type, TileType) and expression.type.columns == 1:
             return [chunk.row.values[expression]] * chunk.count
@@ -182,7 +182,7 @@ class TileReader:
                 assert_never(expression)
 
     def _select(self, node: tree.Select, chunk: Chunk) -> list[Value]:
-        """Where it is known which side an element is of, the other's is not computed."""
+        """If the side of an element is known, the other side is not computed."""
         conditions = self.values(node.condition, chunk)
         if any(one not in (TRUE, FALSE) for one in conditions):
             choices = zip(conditions, self.values(node.when_true, chunk), self.values(node.when_false, chunk), strict=True)
@@ -197,11 +197,11 @@ class TileReader:
     def _read_registers(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
         assert chunk.row.number is not None and chunk.register is not None
         rows = self.role.captured_tiles.get(node) or self.role.register_tiles[node.variable]
-        number = chunk.row.number if len(rows) > 1 else 0  # a single value is read beside tiles of more rows than threads
+        number = chunk.row.number if len(rows) > 1 else 0  # a single value is used with tiles of more rows than threads
         dtype = dtype_of(node.type)
         if chunk.row.map.packed(dtype) and isinstance(node.type, TileType) and node.type.columns > 1:
             first, count = (number_of * dtype.bytes // _WORD_BYTES for number_of in (chunk.register, chunk.count))
-            # Fresh: LLVM would keep what it unpacked, and what was made of it, from here to the next statement that reads the tile.
+            # Fresh: otherwise LLVM would keep the unpacked values, and derived ones, live until the next statement that reads the tile.
             words = [self.builder.call("fresh", slot.read()) for slot in rows[number][first : first + count]]
             return unpack(self.builder, words, dtype)
         slots = rows[number][chunk.register : chunk.register + chunk.count]
@@ -237,7 +237,7 @@ class TileReader:
     def _read_shared(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
         source, type_ = node.source, node.type
         row, column = (chunk.row.index if type_.rows > 1 else integer(0)), chunk.column
-        if source.transposed:  # a tile of one row, as a column
+        if source.transposed:  # a one-row tile, as a column
             row, column = integer(0), chunk.row.index
         layout = self.role.kernel.plan.layouts[source.buffer]
         tile, pointer = shared_tile(self.role, source, by_threads=True), self.builder.shared_pointer
@@ -246,14 +246,14 @@ class TileReader:
             tile, pointer = self.builder.cast("ptrtoint", mapped, "i32"), self.builder.cluster_pointer
         if chunk.place is None or source.transposed:
             return load_shared(self.builder, layout, tile, type_.dtype, row, column, chunk.count, pointer)
-        run = 1 if type_.dtype.bytes == 1 or type_.columns % 2 else 2  # a word at least, where pairs start at even columns
+        run = 1 if type_.dtype.bytes == 1 or type_.columns % 2 else 2  # at least a word, if pairs start at even columns
         firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, run))
         return [
             value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run, pointer)
         ]
 
     def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
-        """Straight from global memory; a per-column vector is loaded once per warp and handed around."""
+        """Directly from global memory; a per-column vector is loaded once per warp and distributed by shuffles."""
         if chunk.row.map.vector and node.type.columns > 1:
             raise AssertionError("a batch of vectors is loaded before it is used")
         origin = self.scalars[node]
@@ -272,7 +272,7 @@ class TileReader:
         return [load_element(self.role, target, chunk.position(self.builder, index), dtype) for index in range(chunk.count)]
 
     def _pairs_of_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
-        """Two neighbours of each group of eight columns: a vector, where the tile has whole groups."""
+        """Two adjacent columns of each group of eight: a vector, if the tile has whole groups."""
         role, dtype = self.role, node.type.dtype
         target = global_row(role, node.source.tensor, origin, None)
         if chunk.end is not None:
@@ -282,7 +282,7 @@ class TileReader:
         return [value for pair in load_vectors(role, vectors) for value in pair]
 
     def _shared_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
-        """Threads with the same columns stand in groups of lanes: each loads one element, a shuffle gives it to the others."""
+        """Threads with the same columns form groups of lanes: each loads one element, and shuffles distribute them."""
         role, builder = self.role, self.builder
         row_map = chunk.row.map
         group = 16 if row_map.half_warps else gcd(WARP, row_map.block_rows)
@@ -302,7 +302,7 @@ class TileReader:
     # ------------------------------------------------------------------------------------------------- reductions
 
     def _reduce(self, node: tree.RowReduce, row: Row) -> Value:
-        """Over all columns: every thread reads the whole row, but the halves of a warp each read theirs and then combine."""
+        """Over all columns: every thread reads the whole row, except that the halves of a warp each read theirs and then combine."""
         operand = self.resolve(node.operand)
         assert isinstance(operand.type, TileType)
         self.prepare_row(operand, row)
@@ -342,7 +342,7 @@ class TileReader:
         return convert(builder, [result], dtype, node.type.dtype)[0]
 
     def _fold_chunk(self, function: RowFunction, dtype: DType, values: list[Value]) -> Value:
-        """One thread's elements: sums by pairs; sm_100 finds the largest or smallest of three with one instruction."""
+        """One thread's elements: sums by pairs; sm_100 computes the minimum or maximum of three with one instruction."""
         if not packed.applies(self.target, dtype, [values]):
             return fold_tree(self.builder, function, dtype, values)
         if function == "sum":
@@ -371,7 +371,7 @@ def fragment_chunk(
     columns: int,
     shared: Found | None = None,
 ) -> Chunk:
-    """This thread's columns of some groups of eight of a tile of so many columns. `shared`: Chunk.columns of these groups."""
+    """This thread's columns of some groups of eight of a tile with this many columns. `shared`: Chunk.columns of these groups."""
     first = spread.fragment_column(role.builder, role.lane, groups.start)
     uniform = integer(groups.start * GROUP_COLUMNS)
     end = columns if columns % GROUP_COLUMNS else None

@@ -1,4 +1,4 @@
-"""Row reductions: what folds two values, and how the threads that share a row fold theirs."""
+"""Row reductions: the binary functions, and how the threads that share a row combine their results."""
 
 import functools
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def fold(builder: Builder, function: RowFunction, dtype: DType, pair: Sequence[V
 
 
 def fold_tree(builder: Builder, function: RowFunction, dtype: DType, values: Sequence[Value], width: int = 2) -> Value:
-    """As a tree, of `width` values at a time: shorter chains and smaller rounding errors than left to right."""
+    """As a tree of arity `width`: shorter chains and smaller rounding errors than left to right."""
     values = list(values)
     while len(values) > 1:
         groups = [values[index : index + width] for index in range(0, len(values), width)]
@@ -43,7 +43,7 @@ def identity(function: RowFunction, dtype: DType) -> Value:
 
 
 def shuffle(role: RoleContext, instruction: str, value: Value, dtype: DType, lane: Value) -> Value:
-    """A shuffle of one element: 32 bits at a time."""
+    """A shuffle of one element, 32 bits at a time."""
     builder = role.builder
     bits = builder.cast("bitcast", value, f"i{dtype.bits}")
     if dtype.bits == 64:
@@ -51,13 +51,13 @@ def shuffle(role: RoleContext, instruction: str, value: Value, dtype: DType, lan
         words = [builder.element(pair, index, "i32") for index in (0, 1)]
         moved = [builder.call(instruction, FULL_WARP, word, lane, integer(WARP - 1)) for word in words]
         return builder.cast("bitcast", builder.vector(moved), dtype.llvm)
-    # A shuffle moves 32 bits, of whatever type.
+    # A shuffle moves 32 bits of any type.
     word = builder.call(instruction, FULL_WARP, builder.cast("zext", bits, "i32"), lane, integer(WARP - 1))
     return builder.cast("bitcast", builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)
 
 
 def fold_lanes(role: RoleContext, function: RowFunction, dtype: DType, value: Value, lanes: int) -> Value:
-    """Over so many neighbouring lanes, a power of two; each has the result."""
+    """Over this many neighbouring lanes, a power of two; all get the result."""
     distance = 1
     while distance < lanes:
         other = shuffle(role, "shuffle.bfly", value, dtype, integer(distance))
@@ -69,7 +69,7 @@ def fold_lanes(role: RoleContext, function: RowFunction, dtype: DType, value: Va
 def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Value, row_map: RowMap, row: Value) -> Value:
     """Over the warps that share a row: each writes its value to shared memory, and all of them read those of their row.
 
-    Two places are used in turn. Who writes to one has met the others since they read it: at the turn of the other place.
+    Two buffers alternate. A warp that writes to one has synchronised since the others read it: in the round of the other buffer.
     """
     builder, warps = role.builder, row_map.warps_of_row
     offset = role.kernel.plan.exchange_offsets[role.prefix]
@@ -79,7 +79,7 @@ def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Va
     role.exchange_turn.write(builder.bits("xor", turn, 1))
     base = builder.binary("add", role.kernel.shared_address(offset), builder.multiply(turn, role.plan.role.warps * size))
     mine = builder.shared_pointer(builder.binary("add", base, builder.multiply(role.role_warp, size)))
-    # Every lane has the warp's value by now; one writes it, so that no bank is written 32 times.
+    # Every lane has the warp's value; one writes it, to avoid 32 writes to a bank.
     first = builder.compare("eq", role.lane, integer(0))
     builder.call(f"store.shared.if.{8 * size}", mine, _word(builder, value, dtype), first)
     role.synchronise()
@@ -93,7 +93,7 @@ def _word(builder: Builder, value: Value, dtype: DType) -> Value:
 
 
 def _read_words(builder: Builder, start: Value, count: int, dtype: DType) -> list[Value]:
-    """Elements that lie one behind the other, each in a word of its own or in two; as many at once as are aligned together."""
+    """Consecutive elements, each in one or two words; as many per load as alignment allows."""
     word, size = ("i64", 8) if dtype.bits == 64 else ("i32", 4)
     together = min(_VECTOR_WORDS * 4 // size, count & -count)
     values: list[Value] = []

@@ -1,4 +1,4 @@
-"""The way of a register tile through shared memory to a TMA store, one panel at a time."""
+"""Stages a register tile in shared memory for a TMA store, one panel at a time."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,8 +20,8 @@ def staged_panel(
     rows: tuple[Value, int],
     columns: tuple[Value, int],
 ) -> Iterator[Value]:
-    """Gives the address of a buffer that was read; the code inside fills it, and then one thread stores it `rows` and `columns` (each
-    a number of steps and the length of one) from the origin."""
+    """Yields the address of a free buffer, which the code inside fills; then one thread stores it at offset `rows` and `columns` (each a
+    number of steps and the step length) from the origin."""
     with staged_panels(role, operation, staging, row_plan, origin, rows, (columns,)) as (buffer,):
         yield buffer
 
@@ -36,7 +36,7 @@ def staged_panels(
     rows: tuple[Value, int],
     columns: Sequence[tuple[Value, int]],
 ) -> Iterator[list[Value]]:
-    """As `staged_panel`, for as many panels as `columns` has, which is at most the number of buffers: the threads meet once for all."""
+    """Like `staged_panel`, for all panels in `columns`, at most as many as there are buffers: the threads synchronise once for all."""
     builder, count = role.builder, len(columns)
     buffers = _next_buffers(role, staging, count)
     with role.one_thread("staged"):
@@ -57,7 +57,7 @@ def staged_panels(
 
 
 def _next_buffers(role: RoleContext, staging: Staging, count: int) -> list[Value]:
-    """The buffers whose stores are the oldest, in that order; each panel's store is a group of its own, so that they stay so."""
+    """The buffers with the oldest stores, in order; each panel's store is a group of its own, which preserves the order."""
     builder, most = role.builder, staging.buffers
     assert role.staging_turn is not None
     first = role.kernel.shared_address(staging.offset)

@@ -23,7 +23,7 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
     with role.one_thread("load"):
         full = barrier(role, handle.pipeline, "producer", role.stage(handle))
         tile = shared_tile(role, operation.destination)
-        # The plain form is kept for all others: it names no CTA, so it needs no cluster and runs on a target without one.
+        # The plain form for all others: it names no CTA, so it needs no cluster and works on targets without clusters.
         if row.line is not None or clusters.reach_of(role, handle.pipeline, "producer").to == LEADER:
             _load_into_cluster(role, operation, row, tile, full, origin)
             return
@@ -37,7 +37,7 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
 def _load_into_cluster(
     role: RoleContext, operation: tree.TmaLoad, row: TmaPlan, tile: Value, full: Value, origin: list[Value]
 ) -> None:
-    """By multicast, this CTA's part of the rows to the same place in every CTA of the line; a pair's bytes are counted by its leader."""
+    """By multicast, this CTA's part of the rows to the same address in every CTA of the line; a pair's bytes are counted by its leader."""
     builder, pipeline = role.builder, operation.destination.handle.pipeline
     in_pair = clusters.reach_of(role, pipeline, "producer").to == LEADER
     # The bytes of both CTAs are counted where the MMA waits for them, in the leader.
@@ -49,7 +49,7 @@ def _load_into_cluster(
         with builder.early():
             mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
             aside = builder.multiply(first, row.layout.span_bytes)
-        # Each CTA of the line loads its share and sends it to all: every byte crosses from the L2 once for the whole line.
+        # Each CTA of the line loads its share and sends it to all: every byte is read from the L2 once per line.
         tile = builder.binary("add", tile, aside)
     # Cache policy, whether multicast, whether with that policy, CTA group.
     policy, stated = role.cache_policy(operation.cache)
@@ -62,7 +62,7 @@ def _load_into_cluster(
 
 
 def _share(role: RoleContext, row: TmaPlan) -> Value:
-    """The first row of a tile that this CTA loads of it."""
+    """The first row of a tile that this CTA loads."""
     if row.line is None:
         return integer(0)
     with role.builder.early():
@@ -70,8 +70,8 @@ def _share(role: RoleContext, row: TmaPlan) -> Value:
 
 
 def keep_coordinates(role: RoleContext, operation: tree.TmaLoad, expressions: Collection[tree.Expression]) -> None:
-    """Those that stay the same in the loop that begins, in front of it. A copy takes its operands from registers that follow each other,
-    so the assembler would otherwise move each to its place in every iteration."""
+    """Computes the coordinates that are invariant in the following loop before it. A copy takes its operands from consecutive registers,
+    so ptxas would otherwise move each one in every iteration."""
     row, given = role.kernel.plan.tma[operation], operation.source.coordinates
     added = {(len(given) - 1, columns) for _, _, columns in boxes(row)} | {(len(given) - 2, rows) for _, rows, _ in boxes(row)}
     for axis, expression in enumerate(given):
@@ -87,7 +87,7 @@ def keep_coordinates(role: RoleContext, operation: tree.TmaLoad, expressions: Co
 def _load_coordinates(
     role: RoleContext, operation: tree.TmaLoad, origin: list[Value], rows: int, columns: int, first: Value
 ) -> list[Value]:
-    """In the order of the instruction, as `box_coordinates`; `first`: the row of the tile that this CTA begins at."""
+    """In instruction order, like `box_coordinates`; `first`: the first row of the tile for this CTA."""
     found = box_coordinates(role, origin, role.builder.add(first, rows), columns)
     last = len(operation.source.coordinates) - 1
     for axis, offset in enumerate((columns, rows)):
@@ -106,7 +106,7 @@ def store(role: RoleContext, operation: tree.TmaStore) -> None:
         tile = shared_tile(role, operation.source)
         for offset, rows, columns in boxes(row):
             issue_store(role, operation, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns))
-        # One group for the whole tile: it is waited for, and given back, as one.
+        # One group for the whole tile: it is waited for and released as one.
         builder.call("bulk.commit_group")
 
 
@@ -132,7 +132,7 @@ def coordinates(role: RoleContext, source: tree.TensorSlice) -> list[Value]:
 
 
 def box_coordinates(role: RoleContext, origin: list[Value], rows: int | Value, columns: int | Value) -> list[Value]:
-    """In the order of the instruction: innermost first."""
+    """In instruction order: innermost first."""
     *outer, row, column = origin
     row, column = role.builder.add(row, rows), role.builder.add(column, columns)
     return [column, row, *reversed(outer)]

@@ -1,4 +1,4 @@
-"""Runs of rows in global memory by vectors of up to 16 bytes, or element by element where they are not aligned or a vector is cut."""
+"""Runs of rows in global memory, as vectors of up to 16 bytes, or element by element if they are unaligned or a vector is clipped."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,7 +21,7 @@ Way = Callable[[], None]
 
 @record
 class Vector:
-    """`count` elements of a row from `column` on; no thread touches them unless `allowed` (None: all do)."""
+    """`count` elements of a row from `column` on; accessed only if `allowed` (None: by all threads)."""
 
     row: GlobalRow
     column: Value
@@ -46,7 +46,7 @@ def store_columns(
     values: Sequence[Value],
     allowed: Value | None,
 ) -> None:
-    """A transposed store of what a thread has of a row: element by element to as many rows of the tensor."""
+    """A transposed store of a thread's part of a row: element by element to as many rows of the tensor."""
     tensor, dtype = operation.destination.tensor, operation.placed.dtype
     for index, element in enumerate(values):
         target = global_row(role, tensor, origin, chunk.position(role.builder, index))
@@ -56,7 +56,7 @@ def store_columns(
 def load_vectors(role: RoleContext, vectors: Sequence[Vector]) -> list[list[Value]]:
     """The elements of each, zero outside the tensor. All loads are issued before the first value is used.
 
-    What the ways by vectors and by elements hand on are packed words, so that nothing is unpacked, and waited for, before they meet.
+    The vector path and the element path join on packed words, so that nothing is unpacked, and waited for, before the join.
     """
     builder = role.builder
     slots = [[builder.variable("i32", f"{role.prefix}.loaded") for _ in range(-(-one.bytes // 4))] for one in vectors]
@@ -85,7 +85,7 @@ def load_vectors(role: RoleContext, vectors: Sequence[Vector]) -> list[list[Valu
 def store_vectors(
     role: RoleContext, vectors: Sequence[Vector], words: Sequence[Sequence[Value]], reduce: Reduction | None
 ) -> None:
-    """The words of each, packed."""
+    """Stores the packed words of each."""
     builder = role.builder
 
     def by_vectors() -> None:
@@ -122,19 +122,19 @@ def _either(role: RoleContext, vectors: Sequence[Vector], by_vectors: Way, by_el
 
 
 def _fresh_bounds(role: RoleContext, vectors: Sequence[Vector]) -> list[Vector]:
-    """Bounds are compared again at each access: a predicate for every vector, from its load to its store, would fill the registers."""
+    """Bounds are compared again at each access: a predicate per vector, live from its load to its store, would exhaust the registers."""
     sizes = {size: role.builder.call("fresh", size) for size in dict.fromkeys(one.row.size for one in vectors)}
     return [replace(one, row=replace(one.row, size=sizes[one.row.size])) for one in vectors]
 
 
 def _fresh_columns(role: RoleContext, vectors: Sequence[Vector]) -> list[Vector]:
-    """Likewise the places of single elements, which are seldom needed."""
+    """Likewise the addresses of single elements, which are rarely needed."""
     columns = {column: role.builder.call("fresh", column) for column in dict.fromkeys(one.column for one in vectors)}
     return [replace(one, column=columns[one.column]) for one in vectors]
 
 
 def _whole(role: RoleContext, row: GlobalRow, count: int, dtype: DType) -> Value:
-    """Each vector of the row lies inside the tensor or outside, whole, and starts at a multiple of its size."""
+    """Whether each vector of the row is entirely inside or outside the tensor, and aligned to its size."""
     builder = role.builder
     unit = min(_VECTOR_BYTES, count * dtype.bytes)
     low = builder.cast("trunc", row.start, "i32")
@@ -149,7 +149,7 @@ def _remaining(role: RoleContext, row: GlobalRow) -> Value:
 
 
 def _inside(role: RoleContext, one: Vector) -> Value:
-    """Whether a whole vector is touched: where the run begins inside the tensor, or behind its end."""
+    """Whether a whole vector is accessed: it is inside the run and before its end."""
     builder = role.builder
     inside = builder.compare("slt", one.column, _remaining(role, one.row))
     for condition in (one.row.inside, one.allowed):
@@ -159,7 +159,7 @@ def _inside(role: RoleContext, one: Vector) -> Value:
 
 
 def _pointers(role: RoleContext, one: Vector) -> list[Value]:
-    """Of each 16 bytes."""
+    """The address of each 16 bytes."""
     step = _VECTOR_BYTES // one.dtype.bytes
     return [element_pointer(role, one.row, role.builder.add(one.column, first), one.dtype) for first in range(0, one.count, step)]
 
@@ -195,7 +195,7 @@ def _store_vector(role: RoleContext, one: Vector, words: Sequence[Value], reduce
 
 
 def _reduction(one: Vector, reduce: Reduction) -> str:
-    """Of 16 bytes at once; narrower vectors are reduced element by element."""
+    """The reduction of 16 bytes at once; narrower vectors are reduced element by element."""
     width = ".v4" if one.bytes >= _VECTOR_BYTES else ".narrow"
     return f"reduce.global.{reduce}.{one.dtype}{width}"
 

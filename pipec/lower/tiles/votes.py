@@ -15,7 +15,7 @@ from pipec.sema.types import TileType
 
 @lowers(tree.Vote)
 def vote(role: RoleContext, operation: tree.Vote) -> None:
-    """The warps of a role meet at its named barrier, which counts their votes."""
+    """The warps of a role synchronise at its named barrier, which combines their votes."""
     builder, condition = role.builder, operation.condition
     mine = _of_rows(role, operation) if isinstance(condition.type, TileType) else scalar(role, condition)
     if role.plan.named_barrier is None:
@@ -27,7 +27,7 @@ def vote(role: RoleContext, operation: tree.Vote) -> None:
 
 
 def _of_rows(role: RoleContext, operation: tree.Vote) -> Value:
-    """What this thread's rows have to say; one without rows says nothing."""
+    """The vote of this thread's rows; neutral without rows."""
     builder, some = role.builder, operation.kind == "any"
     found = builder.variable("i1", f"{role.prefix}.vote")
     found.write(FALSE if some else TRUE)
