@@ -7,13 +7,13 @@ product where that is in the range of its type.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable
 from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
 from typing import TypeGuard
 
-from pipec.verify.inequalities import Inequalities, Inequality, Row, combined, parts_of
+from pipec.verify.inequalities import Inequality, Row, allowed, combined
+from pipec.verify.renaming import Renaming
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
@@ -24,10 +24,8 @@ from pipec.verify.terms import (
     Compare,
     Either,
     Floor,
-    Formula,
     Linear,
     Product,
-    Symbol,
     add,
     atom,
     factors_of,
@@ -35,11 +33,8 @@ from pipec.verify.terms import (
     is_smaller,
     product,
     scale,
-    substitute,
 )
 
-_LOOKED_AT = 3  # to see whether an atom has parts to replace
-_RENAMED = 10  # what it costs to replace parts of a value, in combinations of inequalities
 _FAR = 1 << 128  # a bound that says nothing
 _LARGE = 1 << 30  # the constant of what only says that a value fits its type: of its products nothing follows
 _MOST_WITHIN = 2  # products in each other, of which the inner one is known by its factors
@@ -48,20 +43,16 @@ _MOST_COMPARED = 12  # pairs of quotients that are factors
 _MOST_MULTIPLIED = 18  # inequalities, the shortest ones
 
 
-class Definitions(Inequalities):
+class Definitions(Renaming):
     """Inequalities, with those that follow from what their atoms are."""
 
     def __init__(self) -> None:
         super().__init__()
         self._defined = 0  # atoms whose definition has been added
-        self._renamed = 0  # atoms whose parts have been replaced by what was known when `_changed` was empty
         # Forms whose range has been asked for by elimination, with so many equations and rows: once, as that takes long.
         self._far: set[tuple[Linear, int, int]] = set()
         self._divided: list[Apply] = []  # quotients whose divisor is not known to be at least 1
         self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
-
-    def assume(self, formula: Formula) -> None:
-        raise NotImplementedError
 
     def _nearby(self, form: Linear) -> bool:
         raise NotImplementedError
@@ -181,6 +172,10 @@ class Definitions(Inequalities):
 
     def _bounds(self, one: Atom, asked: frozenset[Atom] = frozenset(), *, within: int = 0) -> tuple[float, float]:
         """Whole numbers where they are finite, and so exact. `within`: of so many products, whose bounds are being asked for."""
+        # What a value is made of may be made of the others, each of which is looked into on each way to it.
+        combined[0] += bool(asked or within)
+        if combined[0] > allowed[0]:
+            return -inf, inf
         constant, coefficients = self._reduced(self._row(atom(one)))
         low: float = constant
         high: float = constant
@@ -300,32 +295,6 @@ class Definitions(Inequalities):
         one = self._atoms[variable]
         return tuple(map(self._number, one.factors)) if isinstance(one, Product) else (variable,)
 
-    def _rename(self, first: int, changed: frozenset[Atom]) -> None:
-        """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced. Those before
-        `first` have been renamed, and of them only those have another name now that are made of what has changed. What this brings in is
-        not renamed again, as that could go on for ever."""
-        again = [one for one in self._atoms[:first] if not changed.isdisjoint(parts_of(one))]
-        combined[0] += len(self._atoms) + _LOOKED_AT * (len(self._atoms) - first + len(again))
-        for one in (*again, *self._atoms[first:]):
-            parts = parts_of(one)
-            if any(self._numbers.get(part) in self._solved for part in parts):
-                known = {part: self.solved(atom(part)) for part in parts}
-                combined[0] += _RENAMED
-                if _is_product(one) and any(_multiplies(form) for part, form in known.items() if not _machines(part, form)):
-                    continue  # products in products would grow with each turn
-                self.assume(Compare("eq", add(atom(one), self._remade(one, known), -1)))
-
-    def _remade(self, one: Atom, known: dict[Atom, Linear]) -> Linear:
-        """The atom with what it is made of replaced. A factor is replaced as a whole where it is known so: a quotient that is 0, say."""
-        symbols = {part: form for part, form in known.items() if isinstance(part, Symbol)}
-        if not isinstance(one, Product):
-            return substitute(atom(one), symbols)
-        made = Linear(1)
-        for factor in one.factors:
-            whole = self._numbers.get(factor) in self._solved
-            made = product(made, known[factor] if whole else substitute(atom(factor), symbols))
-        return made
-
     def _congruent(self) -> bool:
         """Sets values of one function equal whose arguments are; whether that was news."""
         applied = [one for one in self._atoms if isinstance(one, Apply)]
@@ -365,11 +334,6 @@ def _shared(products: Iterable[Product]) -> list[Atom]:
     return sorted((some for some, times in found.items() if times > 1), key=repr)
 
 
-def _machines(part: Atom, form: Linear) -> bool:
-    """Whether it is what the machine computes, and the one product that this is: it has no more parts than before."""
-    return isinstance(part, Apply) and len(form.terms) == 1 and isinstance(form.terms[0][0], Product) and not form.constant
-
-
 def _divided(bound: float, divisor: int) -> float:
     return bound if abs(bound) == inf else bound // divisor
 
@@ -390,32 +354,3 @@ def _corners(bounds: Iterable[tuple[float, float]]) -> tuple[float, float]:
         corners = [one * other if one and other else 0 for one in (least, most) for other in (low, high)]
         least, most = min(corners), max(corners)
     return least, most
-
-
-def _multiplies(form: Linear) -> bool:
-    """Whether there is a product in it."""
-    return any(_is_product(one) for one, _ in form.terms)
-
-
-@lru_cache(4096)
-def _is_product(one: Atom) -> bool:
-    match one:
-        case Product() | Apply("product", _):
-            return True
-        case Floor(form, _):
-            return _multiplies(form)
-        case Choose(condition, yes, no):
-            return _multiplies(yes) or _multiplies(no) or any(map(_multiplies, _forms(condition)))
-        case Apply(_, arguments):
-            return any(map(_multiplies, arguments))
-        case _:
-            return False
-
-
-def _forms(formula: Formula) -> Iterator[Linear]:
-    match formula:
-        case Compare(_, form):
-            yield form
-        case Both(parts) | Either(parts):
-            for part in parts:
-                yield from _forms(part)

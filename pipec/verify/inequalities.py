@@ -153,7 +153,7 @@ def contradict(rows: Rows) -> bool:
     while rows:
         combined[0] += len(rows)
         variable = _cheapest(rows)
-        if variable is None:
+        if variable is None or combined[0] > allowed[0]:
             return False
         made: Rows = {}
         lower: list[tuple[int, int, dict[int, int]]] = []

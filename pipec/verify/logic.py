@@ -5,16 +5,21 @@ formula apart, and tells cases apart. What is derived holds for all integers; th
 then "not entailed".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from pipec.verify.definitions import Definitions
 from pipec.verify.inequalities import allowed, combined, contradict, tight
 from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Formula, Linear, add, atom, negate, scale
 
+_MOST_STEPS = 50_000  # of one question, in combinations of inequalities: what takes more is not found out
 _MOST_SPLITS = 3  # nested cases of one question
 _NEAR = 3  # steps from one inequality to others about its values, before all are looked at
 _MOST_TURNS = 3  # in which what has been found out settles cases, and these what else holds
 _ASSUMED = 7  # what it costs to add a formula, in combinations of inequalities
+
+
+Answer = TypeVar("Answer")
 
 
 class System(Definitions):
@@ -60,6 +65,22 @@ class System(Definitions):
 
     def entails(self, formula: Formula) -> bool:
         """Whether the formula holds wherever the conjunction does; False where that is not found out."""
+        return self._within(lambda: self._entails(formula))
+
+    def impossible(self, splits: int = _MOST_SPLITS) -> bool:
+        """Whether no integers satisfy the conjunction; False where that is not found out."""
+        return self.contradictory or self._within(lambda: self._impossible(splits))
+
+    @staticmethod
+    def _within(question: Callable[[], Answer]) -> Answer:
+        """The answer, if it takes no more steps than a question may."""
+        before, allowed[0] = allowed[0], min(allowed[0], combined[0] + _MOST_STEPS)
+        try:
+            return question()
+        finally:
+            allowed[0] = before
+
+    def _entails(self, formula: Formula) -> bool:
         if self.contradictory:
             return True
         if combined[0] > allowed[0]:
@@ -71,16 +92,15 @@ class System(Definitions):
             case Compare("eq", form):
                 constant, coefficients = self._reduced(self._row(form))
                 if not coefficients:
-                    return constant == 0 or self.impossible()
-                return self.entails(Compare("ge", form)) and self.entails(Compare("ge", scale(form, -1)))
+                    return constant == 0 or self._impossible()
+                return self._entails(Compare("ge", form)) and self._entails(Compare("ge", scale(form, -1)))
             case Both(parts):
-                return all(self.entails(part) for part in parts)
+                return all(self._entails(part) for part in parts)
             case _:
                 pass
-        return self.extended([negate(formula)]).impossible()
+        return self.extended([negate(formula)])._impossible()
 
-    def impossible(self, splits: int = _MOST_SPLITS) -> bool:
-        """Whether no integers satisfy the conjunction; False where that is not found out."""
+    def _impossible(self, splits: int = _MOST_SPLITS) -> bool:
         if self.contradictory:
             return True
         if combined[0] > allowed[0]:
@@ -90,15 +110,15 @@ class System(Definitions):
             self._propagate()
         if self.contradictory or self._eliminated():
             return True
-        if self._congruent() and self.impossible(splits):
+        if self._congruent() and self._impossible(splits):
             return True
         if not splits:
             return False
-        return any(all(part.impossible(splits - 1) for part in parts) for parts in self._splits(splits))
+        return any(all(part._impossible(splits - 1) for part in parts) for parts in self._splits(splits))
 
     def closed(self) -> "System":
         """Itself, with what is known of its values added: what extends it need not find that out again."""
-        self._propagate()
+        self._within(self._propagate)
         return self
 
     def _nearby(self, form: Linear) -> bool:

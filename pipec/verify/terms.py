@@ -256,7 +256,7 @@ def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
             larger = add(yes, no, -1)
             for times in (1, -1):
                 if form.terms == scale(larger, times).terms and form.constant - times * larger.constant in (0, -1):
-                    first, second = sorted((yes, no), key=repr)
+                    first, second = sorted((yes, no), key=_text)
                     return atom(Choose(Compare("ge", scale(add(first, second, -1), times)), first, second))
         case Compare("eq" | "ne" as relation, form) if not add(yes, no, -1).terms:
             # A division rounded up, as the machine makes it: one more where something remains.
@@ -331,6 +331,34 @@ def symbols_of(form: Linear) -> frozenset[Symbol]:
             case Product(factors):
                 found.update(*(symbols_of(atom(factor)) for factor in factors))
     return frozenset(found)
+
+
+@lru_cache(65_536)
+def size_of(form: Linear) -> int:
+    """Of how many symbols and numbers it consists, counted at each place where they stand."""
+    return 1 + sum(_size_of(one) for one, _ in form.terms)
+
+
+def _size_of(one: Atom) -> int:
+    match one:
+        case Symbol():
+            return 1
+        case Floor(form, _):
+            return 1 + size_of(form)
+        case Choose(condition, yes, no):
+            return _size_in(condition) + size_of(yes) + size_of(no)
+        case Apply(_, arguments):
+            return 1 + sum(map(size_of, arguments))
+        case Product(factors):
+            return sum(map(_size_of, factors))
+
+
+def _size_in(formula: Formula) -> int:
+    match formula:
+        case Compare(_, form):
+            return size_of(form)
+        case Both(parts) | Either(parts):
+            return 1 + sum(map(_size_in, parts))
 
 
 def symbols_in(formula: Formula) -> frozenset[Symbol]:

@@ -80,6 +80,7 @@ INSIDE = {
     "verify": (
         "terms",
         "inequalities",
+        "renaming",
         "definitions",
         "logic",
         "data",

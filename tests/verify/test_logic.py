@@ -2,14 +2,31 @@
 
 import pickle
 import random
+from collections.abc import Iterator
 
 import pytest
 from verify.interpret import holds, value
 
 from pipec.verify import terms
 from pipec.verify.checker.check import Unknown
-from pipec.verify.logic import System
-from pipec.verify.terms import Apply, Choose, Compare, Formula, Linear, Symbol, add, atom, both, either, floor, negate, scale
+from pipec.verify.inequalities import combined
+from pipec.verify.logic import _MOST_STEPS, System
+from pipec.verify.terms import (
+    Apply,
+    Choose,
+    Compare,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    both,
+    either,
+    floor,
+    negate,
+    scale,
+    size_of,
+)
 
 SYMBOLS = tuple(Symbol(name) for name in ("x", "y", "z"))
 
@@ -23,7 +40,7 @@ def a_form(draw: random.Random, depth: int = 2) -> Linear:
 
 
 def _an_atom(draw: random.Random, depth: int) -> Linear:
-    kind = draw.randrange(14) if depth else 0
+    kind = draw.randrange(15) if depth else 0
     if kind == 5:
         return floor(a_form(draw, depth - 1), draw.randint(2, 4))
     if kind == 6:
@@ -42,6 +59,9 @@ def _an_atom(draw: random.Random, depth: int) -> Linear:
         return atom(Apply(draw.choice(("mul.lo.s8", "mul.lo.u8", "mul.lo.s32")), (a_form(draw, 0), a_form(draw, 0))))
     if kind == 7:
         return atom(Apply(draw.choice(("s8", "u8", "u16")), (a_form(draw, depth - 1),)))
+    if kind == 14:  # the larger or the smaller of two numbers
+        left, right = a_form(draw, depth - 1), a_form(draw, depth - 1)
+        return terms.choose(Compare("ge", scale(add(left, right, -1), draw.choice((1, -1)))), left, right)
     return atom(draw.choice(SYMBOLS))
 
 
@@ -68,20 +88,34 @@ def numbers(draw: random.Random) -> dict[str, int]:
     return {symbol.name: draw.randint(-7, 7) for symbol in SYMBOLS}
 
 
+def questions(draw: random.Random, count: int) -> Iterator[tuple[dict[str, int], list[Formula], Formula, Linear]]:
+    """Numbers, premises that hold of them, a formula that does not, and a form."""
+    for _ in range(count):
+        at = numbers(draw)
+        premises = [a_formula(draw, at) for _ in range(draw.randint(1, 5))]
+        yield at, premises, negate(a_formula(draw, at)), a_form(draw)
+
+
 @pytest.mark.sample(0.4)
 @pytest.mark.parametrize("seed", range(20))
 def test_what_holds_of_some_numbers_is_possible(seed: int) -> None:
-    draw = random.Random(seed)
-    for _ in range(20):
-        at = numbers(draw)
-        premises = [a_formula(draw, at) for _ in range(draw.randint(1, 5))]
+    for at, premises, denied, form in questions(random.Random(seed), 20):
         assert all(holds(one, at) for one in premises)
         system = System(premises)
         assert not system.impossible(), (at, premises)
-        denied = negate(a_formula(draw, at))
         assert not holds(denied, at) and not system.entails(denied), (at, premises, denied)
-        form = a_form(draw)
         assert value(system.solved(form), at) == value(form, at)
+
+
+@pytest.mark.parametrize("seed", [5, 76, 12, 54])
+def test_a_question_takes_no_more_steps_than_it_may(seed: int) -> None:
+    """A value that is put into itself, and values that are made of each other: either would go on for ever, or nearly so."""
+    for _, premises, denied, _ in questions(random.Random(seed), 20):
+        before, system = combined[0], System(premises)
+        system.impossible()
+        system.entails(denied)
+        assert combined[0] - before < 3 * _MOST_STEPS
+        assert all(size_of(atom(one)) <= 4_096 for one in system._atoms)
 
 
 @pytest.mark.parametrize("seed", range(20))
