@@ -2,13 +2,14 @@
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import first_hour
-from benchmarks.first_hour import STEPS, Setting, StepFailed, answer_in, judged, main, run_here, run_step
+from benchmarks.first_hour import STEPS, Setting, StepFailed, answer_in, judged, main, outcome_of_both, run_here, run_step
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +58,17 @@ def test_a_step_that_fails_says_what_it_knows(monkeypatch: pytest.MonkeyPatch, c
         judged({"a": "fine", "b": "no end in 300 seconds"})
     with pytest.raises(StepFailed, match="0 of 0"):
         judged({})
+
+
+@pytest.mark.parametrize(
+    ("fails", "outcome"),
+    [("None", "fine"), ("True", "watchdog: with"), ("False", "plain: without"), ("'both'", "watchdog: with")],
+)
+def test_both_builds_run(fails: str, outcome: str) -> None:
+    """The one without a watchdog only after the other: a hang there is not told, and takes the time limit."""
+    program = f"import sys; bounded = '--watchdog=5' in sys.argv; fails = {fails}; "
+    program += "sys.exit(('with' if bounded else 'without') if fails in (bounded, 'both') else 0)"
+    assert outcome_of_both([sys.executable, "-c", program]) == outcome
 
 
 def test_wrong_steps_are_refused() -> None:
