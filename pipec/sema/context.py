@@ -98,8 +98,18 @@ class Context:
     walks: Walks = field(default_factory=Walks)
     cluster: tree.Cluster = tree.ONE_CTA
     grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None  # as the kernel states it, if it does
+    on_host: bool = False  # what is read now is computed for a launch, by the host that makes it
     role: ast.Role | None = None
     inside: Span | None = None  # the statement that this block belongs to
+
+    @contextmanager
+    def for_launch(self) -> Iterator[None]:
+        """Inside, expressions may have what only the host knows."""
+        self.on_host = True
+        try:
+            yield
+        finally:
+            self.on_host = False
 
     def fail(self, message: Message) -> NoReturn:
         self.sink.report(message)

@@ -296,7 +296,8 @@ class _Kernel:
         bound = bind_arguments(context, node, "grid", ("x",), ("y", "z"))
 
         def size(axis: str) -> tree.Expression:
-            found = coordinate(context, bound[axis]) if axis in bound else tree.Constant(1, I32, node.span)
+            with context.for_launch():
+                found = coordinate(context, bound[axis]) if axis in bound else tree.Constant(1, I32, node.span)
             launch_uniform(context, found, "the grid")
             if isinstance(found, tree.Constant) and not 1 <= found.value <= _MOST_BLOCKS[axis]:
                 size = int(found.value)

@@ -43,3 +43,16 @@ def test_scale_factors_of_the_next_tile_wait_for_those_of_this_one(name: str, ti
     assert np.prod(launched.grid) == 1
     assert launched.simulation is not None and launched.simulation.warnings == []
     assert [one for one in trial.judged() if not one.passed] == []
+
+
+@pytest.mark.parametrize("multiprocessors", [2, 5])
+@pytest.mark.parametrize("name", ["gemm_persistent", "gemm_tiles", "gemm_grouped"])
+def test_blocks_follow_the_gpu(name: str, multiprocessors: int) -> None:
+    case = Case(EXAMPLES / f"{name}.pipe", (("BN", "64"), ("STAGES", "2")))
+    state = compiled(case)
+    (plan,) = state.plans or []
+    trial = trial_of(plan, runs(case)[0].numbers, seed=2)
+    options = LaunchOptions(multiprocessors=multiprocessors)
+    launched = launch(plan.interface, state.ptx or "", trial.arguments, device="sim", options=options)
+    assert np.prod(launched.grid) == multiprocessors
+    assert [one for one in trial.judged() if not one.passed] == []

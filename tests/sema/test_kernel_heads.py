@@ -81,13 +81,13 @@ def test_parameters_and_dimensions() -> None:
     assert [scalar.name for scalar in made.scalars] == ["n", "alpha", "u", "b"]
 
 
-@pytest.mark.parametrize("grid", ["M", "ceildiv(M, BM)", "n, M // 2, 3", "min(M, 4) + 1"])
+@pytest.mark.parametrize("grid", ["M", "ceildiv(M, BM)", "n, M // 2, 3", "min(M, 4) + 1", "min(M, gpu.multiprocessors // 2)"])
 def test_grids(grid: str) -> None:
     sizes = kernel(grid=grid).grid
     assert len(sizes) == 3 and all(size.type is I32 for size in sizes)
 
 
-@pytest.mark.parametrize("grid", ["alpha", "block.x", "M, N, 1, 1", "", "u", "M if n > 0 else N", "True"])
+@pytest.mark.parametrize("grid", ["alpha", "block.x", "M, N, 1, 1", "", "u", "M if n > 0 else N", "True", "gpu.sms"])
 def test_grids_that_do_not_fit(grid: str) -> None:
     assert len(told(grid=grid)) == 1
 
@@ -99,3 +99,9 @@ def test_uniform_names_of_a_kernel() -> None:
     for differs in ("lane_id()", "role_thread() // 32", "n + role_warp()", "abs(lane_id())", "1 if lane_id() == 0 else 2"):
         assert told(kernel=f"where = {differs}") == ["NotBlockUniform"]
     assert told(kernel="where = block.x\nassume(where > 0)") == ["NotLaunchUniform"]
+
+
+def test_the_multiprocessors_are_for_the_grid() -> None:
+    for kernel_text in ("most = gpu.multiprocessors", "assume(M < gpu.multiprocessors)", "comptime MOST = gpu.multiprocessors"):
+        assert told(kernel=kernel_text) == ["HostValue"], kernel_text
+    assert told("r = n + gpu.multiprocessors", grid="gpu.multiprocessors") == ["HostValue"]

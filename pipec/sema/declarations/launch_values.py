@@ -5,7 +5,7 @@ of pipec.interface, even where a term shows that the value is constant.
 """
 
 from pipec.diag.catalogue.language import constants as messages
-from pipec.interface import HOST_FUNCTIONS, HOST_OPERATORS
+from pipec.interface import HOST_FUNCTIONS, HOST_OPERATORS, MULTIPROCESSORS
 from pipec.isa.specials import SPECIALS
 from pipec.sema import tree
 from pipec.sema.context import Context
@@ -15,6 +15,8 @@ def launch_uniform(context: Context, expression: tree.Expression, what: str) -> 
     """Rejects anything but sizes, integer parameters and constants."""
     match expression:
         case tree.Constant() | tree.ReadDimension():
+            return
+        case tree.Special(name) if name == MULTIPROCESSORS:
             return
         case tree.ReadParameter(parameter) if parameter.type.is_integer:
             return

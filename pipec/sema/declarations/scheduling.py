@@ -59,7 +59,7 @@ def declare_scheduler(context: Context, target: ast.Name, node: ast.Call) -> Non
         context.fail(messages.SecondScheduler(name=target.name, other=first.name, at=node.span, first=first.span))
     x, y, z = (_extent(context, bound.get(axis), axis, node.span) for axis in AXES)
     mode = _mode(context, bound["mode"]) if "mode" in bound else MODES[0]
-    blocks = _at_least_one(context, bound["blocks"], "blocks") if "blocks" in bound else None
+    blocks = _blocks(context, bound["blocks"]) if "blocks" in bound else None
     group = _at_least_one(context, bound["group"], "group") if "group" in bound else None
     responses = throttle = None
     if mode == "clc":
@@ -87,6 +87,13 @@ def _mode(context: Context, node: ast.Expression) -> ScheduleMode:
     if mode is None:
         context.fail(messages.UnknownMode(mode=written, at=node.span))
     return mode
+
+
+def _blocks(context: Context, node: ast.Expression) -> int | None:
+    """None: as many as the GPU has multiprocessors."""
+    with context.for_launch():
+        stated = context.elaborate(node)
+    return None if isinstance(stated, tree.Special) and stated.name == MULTIPROCESSORS else _at_least_one(context, node, "blocks")
 
 
 def _at_least_one(context: Context, node: ast.Expression, what: str) -> int:

@@ -87,7 +87,7 @@ _ROWS = (
     _row(
         "num_sms NUM_SMS sm_count num_sm multiprocessors multiprocessor_count",
         "how many multiprocessors the GPU has is known when the kernel is launched",
-        'write `tiles = TileScheduler(x, y, mode="static")`, which launches as many blocks, or a parameter, `BLOCKS: int = 148`',
+        'write `tiles = TileScheduler(x, y, mode="static")`, which launches as many blocks, or `grid(min(tiles, gpu.multiprocessors))`',
     ),
     _row("num_programs grid_dim", "how many blocks run has one name for each axis", "write `grid.x`, `grid.y` or `grid.z`"),
     _row(

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from pipec.diag.catalogue.language import constants as constants_messages
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language import types as types_messages
 from pipec.diag.shown import counted
+from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.specials import AXES
 from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
@@ -36,6 +38,8 @@ from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import Space
 
+_GPU = MULTIPROCESSORS.partition(".")[0]
+
 # Built-in names that are not operations; for `did you mean`.
 BUILT_IN = (
     "tile",
@@ -58,6 +62,7 @@ BUILT_IN = (
     "column_index",
     *MEMBERS_OF_SPECIALS,
     "target",
+    _GPU,
 )
 
 
@@ -166,6 +171,15 @@ def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expres
     return tree.Binary("==", tree.Binary("%", tree.Special("cta.rank", I32, span), two, I32, span), zero, BOOL, span)
 
 
+def _of_gpu(context: Context, path: str, member: str, span: Span) -> tree.Expression:
+    """What the host finds out of the GPU that a kernel is launched on."""
+    if path != MULTIPROCESSORS:
+        context.no_member(f"`{_GPU}`", member, (MULTIPROCESSORS.partition(".")[2],), span)
+    if not context.on_host:
+        context.fail(constants_messages.HostValue(name=path, at=span))
+    return tree.Special(path, I32, span)
+
+
 def _target_property(context: Context, name: str, span: Span) -> Known:
     """A compile-time property of the target."""
     properties = context.target.properties
@@ -180,6 +194,8 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
         first, _, rest = path.partition(".")
         if first in MEMBERS_OF_SPECIALS:
             return _special(context, first, rest, node.span)
+        if first == _GPU:
+            return _of_gpu(context, path, rest, node.span)
         if first == "target":
             return _target_property(context, rest, node.span)
         if path in FREE:

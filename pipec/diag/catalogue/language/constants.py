@@ -80,6 +80,25 @@ class NotLaunchUniform(Message):
     at: Span
 
 
+class HostValue(Message):
+    """How many multiprocessors the GPU has is known where the grid is computed, on the host, and is no part of what is launched.
+
+    The grid, or the `blocks` of a tile scheduler, may be as large as that; a role reads how many blocks there are:
+
+        grid(min(tiles, gpu.multiprocessors))
+
+        role load(warps=1) produces input:
+            for t in range(block.x, tiles, grid.x):
+    """
+
+    code = "E0296"
+    title = "`{name}` is known to the host only"
+    labels = (primary("at", "neither the compiler nor a running thread knows it"),)
+    help = "write it in `grid(...)` or as `blocks` of a `TileScheduler`; `grid.x` tells a role how many blocks run"
+    name: str
+    at: Span
+
+
 class NotBlockUniform(Message):
     """A name of the kernel depends on something that is not the same in all of its roles and threads.
 
