@@ -1,8 +1,9 @@
-"""Loops that turn equally often turn together: who is behind on a question that several processes ask answers first.
+"""Schedules loops with equal trip counts in lockstep: of several processes that evaluate the same test, the one that is behind goes
+first.
 
-Which questions are the same is seen from what they are about when their counters begin (`structure.first_asked`). Remembered are, for
-each of them, the answers that some processes have given and others have still to give; so nobody is through with a loop of which others
-know no more what it found.
+Two tests are the same if their conditions are equal at the initial values of their counters (`structure.first_asked`). The schedule
+remembers, per test, the outcomes that some processes have had and others have not had yet; so no process leaves a loop before the
+outcomes are known to the others.
 """
 
 from collections.abc import Sequence
@@ -13,16 +14,14 @@ from pipec.protocol.structure import Asked, Place, first_asked, loop_tests, move
 from pipec.verify.checker.configuration import Configuration
 from pipec.verify.network import End, Network, Test
 
-_MOST_AHEAD = 3  # answers that are told apart
+_MOST_AHEAD = 3  # outcomes that are distinguished
 
-Answers = tuple[
-    tuple[tuple[int, tuple[bool, ...]], ...], ...
-]  # per question: who has answered it more often than others, and how
+Answers = tuple[tuple[tuple[int, tuple[bool, ...]], ...], ...]  # per test: the processes that are ahead, and their outcomes
 
 
 class Alignment:
-    """`question`: what is asked at a place, by number, where others ask the same; `askers`: per question. `whole`: each loop of each
-    process is one that others have, too; `common`: all processes with loops have one of them in common, over tiles as a rule."""
+    """`question`: the number of the test at a place, if other processes have the same; `askers`: the processes per test. `whole`: every
+    loop of every process occurs in others as well; `common`: all processes with loops share one of them, usually over tiles."""
 
     def __init__(self, network: Network) -> None:
         asked = first_asked(network)
@@ -42,8 +41,8 @@ class Alignment:
 
 
 def _beside(network: Network, asked: dict[Place, Asked]) -> list[Place]:
-    """Tests that ask what a loop of the same process asks, too, and do not move on in it: whether there is another turn, say. Who counted
-    these would take two answers for one turn."""
+    """Tests that repeat the test of another loop in the same process without advancing its counter, such as whether there is another
+    iteration. Counting them would count an iteration twice."""
     places: dict[tuple[int, Asked], list[int]] = {}
     for (process, place), one in asked.items():
         places.setdefault((process, one), []).append(place)
@@ -56,7 +55,7 @@ def _beside(network: Network, asked: dict[Place, Asked]) -> list[Place]:
 
 
 class Aligned(Schedule[tuple[Past, Answers]]):
-    """Sources step when somebody waits for it only if they have loops of their own: those of others hold them back as well."""
+    """Sources step on demand only if they have loops of their own: loops shared with others restrain them as well."""
 
     def __init__(self, network: Network, order: Sequence[int], alignment: Alignment) -> None:
         super().__init__(network, order)
@@ -75,7 +74,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
         if question is None:
             return with_taken(past, process, place, outcome), answers
         given = dict(answers[question])
-        # The last few only: a role that runs ahead would be in a situation of its own in each turn.
+        # Only the last few: otherwise a role that runs ahead would be in a new situation in each iteration.
         given[process] = (*given.get(process, ()), outcome)[-_MOST_AHEAD:]
         left = _left(given, self.alignment.askers[question])
         return past, (*answers[:question], left, *answers[question + 1 :])
@@ -101,7 +100,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
             if process not in self.sources and not ahead[process]:
                 return process
         found = self.demanded(at, [process for process in self.order if process not in testing])
-        # Nobody waits for what a step could bring: who is the least ahead decides.
+        # No step is demanded: the process that is least ahead decides.
         if found is None and testing:
             return min(testing, key=ahead.__getitem__)
         if found is None and not at.ended():
@@ -109,7 +108,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
         return found
 
     def _ahead(self, at: Configuration, answers: Answers, process: int) -> int:
-        """By how many answers to what it asks it is before others who ask it; below 0: behind."""
+        """The number of outcomes by which the process is ahead of others with the same test; negative: behind."""
         question = self.alignment.question.get((process, at.places[process]))
         if question is None:
             return 0
@@ -121,7 +120,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
     def settled(
         self, at: Configuration, memory: tuple[Past, Answers], chosen: int | None
     ) -> tuple[int | None, tuple[Past, Answers]]:
-        # Who has ended answers nothing more, and how it came there tells no situations apart.
+        # A process that has ended evaluates nothing more, and its history does not distinguish situations.
         past, answers = memory
         going = {process for process in range(len(at.places)) if not isinstance(at.action(process), End)}
         past = tuple(taken if process in going else () for process, taken in enumerate(past))
@@ -130,6 +129,6 @@ class Aligned(Schedule[tuple[Past, Answers]]):
 
 
 def _left(given: dict[int, tuple[bool, ...]], askers: Sequence[int]) -> tuple[tuple[int, tuple[bool, ...]], ...]:
-    """Without what all of them have answered."""
+    """Drops the outcomes that all processes have had."""
     all_ = min((len(given.get(one, ())) for one in askers), default=0)
     return tuple((one, given[one][all_:]) for one in askers if len(given.get(one, ())) > all_)

@@ -1,4 +1,4 @@
-"""Conditions over numbered variables: rows that are compared with 0, and what is made of such comparisons."""
+"""Conditions over numbered variables: rows compared with 0, and their Boolean combinations."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ class Comparison:
 
 @record
 class Joined:
-    """All parts hold (`every`), or some part does."""
+    """The conjunction (`every`) or disjunction of the parts."""
 
     every: bool
     parts: tuple["Condition", ...]
@@ -27,7 +27,7 @@ Condition = Comparison | Joined
 def opposite(condition: Condition) -> Condition:
     match condition:
         case Comparison("ge", row):
-            # Of whole numbers: what is not at least 0 is at most -1.
+            # For integers, the negation of "at least 0" is "at most -1".
             return Comparison("ge", negative(row))
         case Comparison(relation, row):
             return Comparison("ne" if relation == "eq" else "eq", row)

@@ -1,4 +1,4 @@
-"""What a proof assumes of sizes, as conditions that a launch checks."""
+"""The assumptions of a proof on sizes, as conditions that a launch checks."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ from pipec.verify.conditions import GRID, condition_data, functions_in, launchab
 from pipec.verify.network import Network, Test
 from pipec.verify.terms import Formula, Linear, Symbol, atom, substituted
 
-# Why a condition is not asked of a launch.
+# Why a condition is not required of a launch.
 UNASKED = "the proof needs a condition that no launch can check"
 FEW_SIZES = "arithmetic may wrap at 32 bits at usual sizes; that none does is known for `{}` only"
 FROM_MEMORY = "what is read here may be a number near 2^31, and arithmetic on it wrap at 32 bits"
-_USUAL = 100  # a size of which a launch has many
+_USUAL = 100  # a typical large size
 
 
 def with_conditions(interface: KernelInterface, assumed: Sequence[Formula]) -> KernelInterface | None:
-    """The interface whose launches keep to what is assumed of the PTX's symbols; None where no launch can check that."""
+    """The interface with the assumptions on the PTX's symbols as launch conditions; None if a launch cannot check them."""
     names, conditions = _in_words_of_launches(interface, assumed)
     if any(not launchable(one, names) or _empties(one, names) for one in conditions):
         return None
@@ -25,7 +25,7 @@ def with_conditions(interface: KernelInterface, assumed: Sequence[Formula]) -> K
 
 
 def _in_words_of_launches(interface: KernelInterface, assumed: Sequence[Formula]) -> tuple[frozenset[str], list[Formula]]:
-    """What a launch knows, and the conditions in terms of that."""
+    """The names known at launch, and the conditions in terms of them."""
     names = {row.symbol: row.dimension for row in interface.parameters if isinstance(row, DimensionParameter)}
     scalars = [row for row in interface.parameters if isinstance(row, ScalarParameter)]
     names |= {row.symbol: row.scalar for row in scalars if row.dtype in ("i32", "i64", "u32", "u64")}
@@ -35,13 +35,13 @@ def _in_words_of_launches(interface: KernelInterface, assumed: Sequence[Formula]
 
 
 def _empties(condition: Formula, names: frozenset[str]) -> bool:
-    """Whether only few sizes are left: what is asked keeps numbers far beyond any array within 32 bits, and a condition by which arrays
-    must be empty would prove nothing."""
+    """Whether only few sizes satisfy the condition. Useful conditions keep numbers far beyond any array within 32 bits; a condition that
+    requires empty arrays would make the proof vacuous."""
     return not met(condition, dict.fromkeys(names, _USUAL))
 
 
 def asks_memory(network: Network) -> bool:
-    """Whether a test asks for a number that is read from memory."""
+    """Whether a test depends on a number read from memory."""
     asked = [state.action.condition for one in network.processes for state in one.states if isinstance(state.action, Test)]
     return any(name.startswith("ld.") for condition in asked for name, _ in functions_in(condition))
 

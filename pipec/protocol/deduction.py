@@ -1,7 +1,7 @@
-"""What follows from premises: conditions of any kind are assumed, excluded and certain.
+"""Deduction from premises: assuming conditions of any kind, and deciding whether they are impossible or certain.
 
-Inequalities and equations are rows, which `Premises` takes apart. What is no conjunction of these (two numbers differ, one of several
-things holds) is kept as a clause: whatever contradicts all that a clause leaves open is excluded.
+Inequalities and equations are rows, handled by `Premises`. Other conditions (disequalities, disjunctions) are kept as clauses: a
+condition that contradicts all alternatives of a clause is impossible.
 """
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite
@@ -10,13 +10,13 @@ from pipec.protocol.rows import Row, negative, plus, primitive, replaced, scaled
 
 
 def assume(premises: Premises, condition: Condition) -> None:
-    """Adds the condition."""
+    """Adds a condition to the premises."""
     match condition:
         case Comparison("ge", row):
             premises.at_least(row)
             _sharpen(premises, row)
         case Comparison("eq", row):
-            # An equation may put a value at the edge of what a clause excludes.
+            # An equation may move a value to the edge of what a clause excludes.
             premises.equal(row)
             _sharpen(premises, row)
         case Comparison():
@@ -26,7 +26,7 @@ def assume(premises: Premises, condition: Condition) -> None:
             for part in parts:
                 assume(premises, part)
         case Joined(_, parts):
-            # A single part that is left is a fact, of which more follows than of a clause.
+            # A single remaining part is a fact, which is stronger than a clause.
             left = tuple(part for part in parts if not impossible(premises, part))
             if len(left) > 1:
                 premises.clauses.append(Joined(False, left))
@@ -35,7 +35,7 @@ def assume(premises: Premises, condition: Condition) -> None:
 
 
 def _one_sided(premises: Premises, differing: Comparison) -> bool:
-    """Assumes of numbers that differ which one is larger, where the other cannot be; whether it was so."""
+    """For a disequality, assumes which side is larger, if the other case is excluded; returns whether it was."""
     row = differing.row
     if premises.entails(row):
         premises.at_least(plus(row, (-1, ())))
@@ -47,7 +47,7 @@ def _one_sided(premises: Premises, differing: Comparison) -> bool:
 
 
 def _sharpen(premises: Premises, row: Row) -> None:
-    """A bound at which another clause says that the value is not is one less."""
+    """A bound that a clause excludes as a value is tightened by one."""
     if not premises.clauses:
         return
     changed = {variable for variable, _ in row[1]}
@@ -57,7 +57,7 @@ def _sharpen(premises: Premises, row: Row) -> None:
 
 
 def impossible(premises: Premises, condition: Condition) -> bool:
-    """Whether the condition cannot hold; False where that is not found out."""
+    """Whether the condition is unsatisfiable; False if that is not established."""
     match condition:
         case Comparison("ge", row):
             return premises.entails(negative(row)) or _contradicted(premises, condition)
@@ -71,7 +71,7 @@ def impossible(premises: Premises, condition: Condition) -> bool:
         case Comparison(_, row):
             return premises.equals(row) or _contradicted(premises, condition)
         case Joined(True, parts):
-            # Each part may contradict those before it, though none is impossible alone.
+            # Each part may contradict the earlier ones, though none is impossible alone.
             having = premises.copy()
             for part in parts:
                 if impossible(having, part):
@@ -90,20 +90,20 @@ def _known_to_differ(premises: Premises, row: Row) -> bool:
 
 
 def _normal(premises: Premises, row: Row) -> Row:
-    """What is 0 where the row is, whatever its sign, in terms of what the premises leave free."""
+    """A normal form of `row = 0` up to sign, in terms of the free variables of the premises."""
     row = primitive(replaced(row, premises.solved))
     return scaled(row, -1) if row[1] and row[1][0][1] < 0 else row
 
 
 def _contradicted(premises: Premises, condition: Comparison) -> bool:
-    """Whether a clause of several parts has none left where the condition holds."""
-    # Clauses about other values cannot be contradicted by it.
+    """Whether assuming the condition leaves a clause with several parts without alternatives."""
+    # Clauses about other variables cannot be contradicted by it.
     mine = {variable for variable, _ in replaced(condition.row, premises.solved)[1]}
     joined = [one for one in premises.clauses if isinstance(one, Joined) and mine & _variables(premises, one)]
     if not joined:
         return False
     having = premises.copy()
-    # Otherwise each clause would be asked about the others in turn, for ever.
+    # Otherwise clauses would be evaluated in terms of each other without end.
     having.clauses = [one for one in having.clauses if one not in joined]
     assume(having, condition)
     return having.contradictory or any(impossible(having, one) for one in joined)
@@ -114,5 +114,5 @@ def _variables(premises: Premises, clause: Condition) -> set[int]:
 
 
 def certain(premises: Premises, condition: Condition) -> bool:
-    """Whether the condition holds wherever the premises do; False where that is not found out."""
+    """Whether the condition follows from the premises; False if that is not established."""
     return impossible(premises, opposite(condition))

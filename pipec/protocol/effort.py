@@ -1,4 +1,4 @@
-"""What a search for a proof may cost, and what it has cost so far."""
+"""The cost limits of a search for a proof, and its cost so far."""
 
 from pipec.budgets import BUDGETS
 from pipec.protocol.premises import combined
@@ -9,20 +9,20 @@ from pipec.verify.reader.values.surroundings import worked
 
 
 def steps_so_far() -> int:
-    """Of all searches of this process."""
+    """The steps of all searches of this process."""
     return combined[0] + exactly_combined[0]
 
 
 def work_so_far() -> int:
-    """Of all that is done to judge protocols: reading, searching, checking, trying sizes."""
+    """The work of all protocol analysis: reading, searching, checking, sampling sizes."""
     return steps_so_far() + tried[0] + worked[0]
 
 
 @record
 class Effort:
-    """What a search may cost before it is given up. Counts, so that the answer does not depend on the machine.
+    """The limits at which a search gives up. They are counts, so that the result does not depend on the machine.
 
-    `visits`: of situations, in all attempts together. `combinations`: of inequalities; None: what the budget allows. `runs`: at some sizes.
+    `visits`: of situations, over all attempts. `combinations`: of inequalities; None: as the budget allows. `runs`: at some sizes.
     """
 
     situations: int = 400
@@ -33,19 +33,19 @@ class Effort:
 
 
 class Spent:
-    """What the search has cost so far."""
+    """The cost of the search so far."""
 
     def __init__(self, effort: Effort) -> None:
         steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
-        # Steps are counted from what all searches have cost before, as the counters are never set back.
+        # Steps are relative to those of all earlier searches, as the counters are never reset.
         self.visits, self.until, self.runs = effort.visits, steps_so_far() + steps, effort.runs
         self.pause = self.until, 0, 0
 
     def share(self, percent: int) -> None:
-        """The next attempt may cost so much of what is left."""
+        """Limits the next attempt to a percentage of what remains."""
         now = steps_so_far()
         left = (self.until - now, self.visits, self.runs)
-        # An attempt that is not cut short would leave nothing for those that make more situations but see more.
+        # An unlimited attempt would leave nothing for later ones that have more situations but are more precise.
         steps, visits, runs = (one * percent // 100 for one in left)
         self.pause = now + steps, self.visits - visits, self.runs - runs
 

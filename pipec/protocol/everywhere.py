@@ -1,8 +1,7 @@
-"""What a launch can be asked so that a bound holds in each of its blocks, whatever they find in memory.
+"""Strengthens a bound to a condition on sizes that a launch can check, for all of its blocks and any memory contents.
 
-A launch has many blocks and knows nothing of what they load. So where a bound names a block's place, that is replaced by the least or the
-greatest number that it can be, and the smaller of a size and a value found in memory by the size: the bound then says more, and is about
-sizes alone.
+A launch has many blocks, and the host does not know what they load. So a block index in a bound is replaced by its minimum or maximum,
+and the smaller of a size and a loaded value by the size: the result is stronger, and about sizes only.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,13 +31,13 @@ from pipec.verify.terms import (
     symbols_of,
 )
 
-_FAR = 1 << 30  # far above what can be allocated
-_WIDE = "mul.lo.s64"  # a launch works out products in this type, and does not allow them to wrap
+_FAR = 1 << 30  # far above any allocation
+_WIDE = "mul.lo.s64"  # the type in which a launch computes products, which must not wrap
 _MULTIPLIED = frozenset(f"mul.lo.{kind}" for kind in RANGES)
 
 
 class Everywhere:
-    """`facts`: what holds of sizes and of places."""
+    """`facts`: known facts about sizes and block indices."""
 
     def __init__(self, facts: Iterable[Formula]) -> None:
         facts = tuple(facts)
@@ -47,22 +46,22 @@ class Everywhere:
         self.most: dict[Symbol, Linear] = {}
         for symbol, sign, bound in _bounds(facts):
             known = self.least if sign > 0 else self.most
-            # A number rather than a size: more follows from it.
+            # Constant bounds are preferred: they imply more.
             if symbol not in known or (known[symbol].terms and not bound.terms):
                 known[symbol] = bound
 
     def bound(self, form: Linear) -> Linear | None:
-        """A form of sizes alone that is at most this one, in every block; None where nearly no sizes would keep it from being negative."""
+        """A form in sizes only that is a lower bound of this one in every block; None unless it is non-negative for almost all sizes."""
         found = form if askable(form) else self._form(form, 1)
         return found if found is not None and found.terms and found.constant > _FAR else None
 
     def condition(self, formula: Formula) -> Formula:
-        """One from which this one follows, for a launch to check; as it is where there is none."""
+        """A condition that implies this one and that a launch can check; unchanged if there is none."""
         bound = self.bound(formula.form) if isinstance(formula, Compare) and formula.relation == "ge" else None
         return formula if bound is None else Compare("ge", bound)
 
     def _form(self, form: Linear, sign: int) -> Linear | None:
-        """At most the form for a sign of 1, at least the form for -1."""
+        """A lower bound of the form for sign 1, an upper bound for -1."""
         parts = [(self._times(one, times, sign), 1) for one, times in form.terms]
         return (
             None if any(part is None for part, _ in parts) else summed(form.constant, [(p, 1) for p, _ in parts if p is not None])
@@ -73,7 +72,7 @@ class Everywhere:
             return Linear(0, ((one, times),))
         sign = sign if times > 0 else -sign
         if isinstance(one, Floor) and times % one.divisor == 0:
-            # Without the division: what is rounded and multiplied again is off by less than the divisor.
+            # Without the division: the error of rounding before multiplying is less than the divisor.
             inner = self._form(one.form, sign)
             return (
                 None if inner is None else scale(add(inner, Linear(one.divisor - 1), -1 if sign > 0 else 0), times // one.divisor)
@@ -99,12 +98,12 @@ class Everywhere:
                 factors = self._factors((atom(left), atom(right)), sign)
                 return None if factors is None else atom(Apply(_WIDE, tuple(factors)))
             case Product() | Apply():
-                # Of what stands in memory only its type is known: a bound made of that would leave sizes at which nothing is read.
+                # Only the type of a value in memory is known: a bound from that would only allow sizes at which nothing is read.
                 return None
 
     def _chosen(self, one: Choose, sign: int) -> Linear | None:
         yes, no = self._form(one.yes, sign), self._form(one.no, sign)
-        # The smaller of two numbers is at most the one of which something is known; so is what is at least the larger.
+        # A minimum is at most either operand, a maximum at least; so the operand with a known bound suffices.
         within = is_smaller(one) if sign < 0 else is_larger(one)
         if yes is None or no is None:
             return yes or no if within else None
@@ -114,11 +113,11 @@ class Everywhere:
         return choose(decided(Compare("ge", add(yes, no, -1) if nearer > 0 else add(no, yes, -1))), yes, no)
 
     def _divided(self, form: Linear, divisor: Linear, sign: int) -> Linear | None:
-        """Without the division: a quotient lies between 0 and what is divided, and is at most 0 where that is negative."""
+        """Without the division: a quotient is between 0 and the dividend, and at most 0 if the dividend is negative."""
         inner = self._form(form, sign)
         if inner is None or not self.system.entails(Compare("ge", add(divisor, Linear(-1)))):
             return None
-        # A block's place is less than the number of blocks.
+        # A block index is less than the number of blocks.
         if sign > 0 and self.system.entails(Compare("ge", add(form, divisor))):
             return Linear(0 if self.system.entails(Compare("ge", form)) else -1)
         for more in (0, 1) if sign < 0 else (0,):
@@ -127,7 +126,7 @@ class Everywhere:
         return choose(decided(Compare("ge", inner if sign < 0 else scale(inner, -1))), inner, Linear(0))
 
     def _factors(self, factors: Iterable[Linear], sign: int) -> list[Linear] | None:
-        """Bounds of factors none of which is negative; of what a product is at most, one may be."""
+        """Bounds of factors that are all non-negative; in an upper bound of a product, one may be negative."""
         made, negative = [], 0
         for factor in factors:
             bound = self._form(factor, sign)
@@ -140,12 +139,12 @@ class Everywhere:
 
 
 def _of_a_launch(symbol: Symbol) -> bool:
-    """Not so of where a block stands in the grid, of which one launch has several."""
+    """Except block indices, which vary within a launch."""
     return not symbol.name.startswith("%") or symbol.name.startswith("%n")
 
 
 def askable(form: Linear) -> bool:
-    """Whether a launch can work it out."""
+    """Whether a launch can evaluate it."""
     return all(map(_of_a_launch, symbols_of(form))) and all(_known(one) for one, _ in form.terms)
 
 
@@ -168,7 +167,7 @@ def _known(one: Atom) -> bool:
 
 
 def _bounds(facts: Iterable[Formula]) -> Iterator[tuple[Symbol, int, Linear]]:
-    """Places, and what they are at least (1) or at most (-1)."""
+    """Block indices with their lower (1) or upper (-1) bounds."""
     for fact in facts:
         if not isinstance(fact, Compare) or fact.relation != "ge":
             continue

@@ -1,4 +1,4 @@
-"""Judgements in the words of the source: verdicts, and messages that point at the waits that never end."""
+"""Judgements in terms of the source: verdicts, and messages that point at the waits that never end."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
 
 
 def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink) -> tuple[Verdict, Judgement]:
-    """Judges one kernel of a PTX text and reports what refutes it."""
+    """Judges one kernel of a PTX text and reports a refutation."""
     found = judge(
         ptx,
         interface.name,
@@ -61,7 +61,8 @@ def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink) ->
 
 
 def proved(found: Judgement, interface: KernelInterface) -> Verdict:
-    """With all on which the proof rests. What is left open is of the program itself: whether the blocks that it waits for go on."""
+    """The verdict with all assumptions of the proof. What remains open depends on the program itself: whether the blocks that it waits
+    for make progress."""
     assert found.network is not None
     unshown = [str(one) for one in found.network.assumptions if one.kind in OPEN]
     if unshown:
@@ -75,7 +76,7 @@ def proved(found: Judgement, interface: KernelInterface) -> Verdict:
 
 
 def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, sink: Sink) -> Verdict:
-    """All is proved except that the value which a loop polls for in memory arrives: there may be a launch in which it does not."""
+    """Everything is proved except that a value polled in memory arrives: searches for a launch in which it does not."""
     awaited = refute_turns(ptx, interface.name, frozenset(names_of(interface)))
     if awaited is None or not launchable(interface, awaited.sizes):
         return told
@@ -94,7 +95,7 @@ def undecided(found: Judgement) -> Verdict:
     return Verdict("open", f"protocol: not decided ({found.why}){found.tried}")
 
 
-# Why the search gives up, for those who do not know how it goes.
+# Why the search gave up, for users who do not know how it works.
 _GIVEN_UP = {
     "the search has taken too long": "the search for a proof has taken too long",
     "stuck": "the roles seem to wait for each other, but no sizes were found at which they do",
@@ -117,7 +118,7 @@ def _taken_too_early(skip: tree.Skip, at: Span) -> Message:
 
 
 def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Judgement) -> Message:
-    """What stopped the search, at the statement that it was about if there is one, and sizes at which a run came to the like."""
+    """Why the search stopped, at the statement concerned if there is one, and sizes of a run that came close."""
     places = _Places(ptx, kernel)
     polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []
     if found.certificate is not None and polls:
@@ -147,7 +148,7 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
 
 
 class _Places:
-    """Where the statements stand that became the lines of a PTX text."""
+    """Maps lines of a PTX text to source statements."""
 
     def __init__(self, ptx: str, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -164,7 +165,7 @@ class _Places:
 
 @record
 class _Blocked:
-    """A role that never gets past a wait for a pipeline's stage."""
+    """A role that is blocked for ever on a pipeline's stage."""
 
     role: str
     row: BarrierRange
@@ -172,7 +173,7 @@ class _Blocked:
 
 
 class _Report:
-    """What refutes a kernel, told by its roles and pipelines."""
+    """The refutation of a kernel, in terms of its roles and pipelines."""
 
     def __init__(self, ptx: str, kernel: Kernel, interface: KernelInterface, network: Network, deadlock: Deadlock) -> None:
         self.kernel, self.interface = kernel, interface
@@ -181,7 +182,7 @@ class _Report:
         self.pipelines = {one.name: one for one in kernel.pipelines}
 
     def message(self) -> Message | None:
-        """None where threads wait, but none of them for a pipeline: that is no deadlock of roles."""
+        """None if threads wait, but none of them for a pipeline: that is not a deadlock of roles."""
         if self.deadlock.wraps is not None:
             process, place = self.deadlock.wraps
             found = self.network.processes[process]
@@ -224,7 +225,7 @@ class _Report:
         )
 
     def _blocked(self) -> list[_Blocked]:
-        """One wait of each role that stands at a barrier of a pipeline, in the order of the source."""
+        """One wait of each role that is blocked on a barrier of a pipeline, in source order."""
         found: dict[str, _Blocked] = {}
         for process, place in self.deadlock.blocked:
             state = self.network.processes[process].states[place]
@@ -236,21 +237,21 @@ class _Report:
         return sorted(found.values(), key=lambda one: order.get(one.role, len(order)))
 
     def _by(self, row: BarrierRange) -> str:
-        """Who has to fill a stage, or to give it back."""
+        """The roles that must fill or release a stage."""
         pipeline = self.pipelines.get(row.pipeline)
         filled = _side(row) == "full"
         roles = [f"`{role.name}`" for role in self.kernel.roles if pipeline in (role.produces if filled else role.consumes)]
         return f" by {' and '.join(roles)}" if roles else ""
 
     def _has_ended(self, role: str) -> bool:
-        """Whether all that its threads have left to do is to meet the others at the end of the kernel."""
+        """Whether its threads only have to meet the others at the end of the kernel."""
         return not any(
             self.network.processes[process].role == role and self._goes_on(process, place)
             for process, place in self.deadlock.blocked
         )
 
     def _goes_on(self, process: int, place: int) -> bool:
-        """Whether a barrier of a pipeline lies at that place or behind it."""
+        """Whether a pipeline barrier is reachable from that place."""
         states = self.network.processes[process].states
         unseen, seen = [place], {place}
         while unseen:
@@ -270,7 +271,7 @@ class _Report:
         return next((row for row in rows if row.offset <= first < row.offset + 8 * row.stages * row.sub_stages), None)
 
     def when(self) -> str:
-        """` when K = 64, block.x = 1`: the sizes of the run, by the names of the source."""
+        """` when K = 64, block.x = 1`: the sizes of the run, with the names of the source."""
         names = names_of(self.interface) | {TILES.name: TILES.name}
         for axis in "xyz":
             names[f"%ctaid.{axis}"] = f"block.{axis}"

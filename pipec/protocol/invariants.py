@@ -1,8 +1,8 @@
-"""What holds of the registers in a situation: equations between rows and inequalities.
+"""Invariants of a situation: linear equations and inequalities over registers.
 
-The facts begin with what runs found: the affine hull of the points, and the tests' own inequalities where all points keep to them. They are
-then weakened until every way into the situation implies them: equations that fail are combined into those that still hold (Karr's join),
-bounds are relaxed to weaker ones before they are given up.
+The initial candidates come from runs: the affine hull of the points, and the inequalities of tests that all points satisfy. They are
+weakened until every way into the situation implies them: failing equations are combined into ones that still hold (Karr's join), and
+bounds are relaxed before they are dropped.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -16,27 +16,26 @@ from pipec.protocol.rows import ZERO, Row, Terms, evaluated, one, plus, primitiv
 from pipec.record import field, mutable
 
 _MOST_POINTS = 12
-_SLACK = 2  # how far from its test a bound may be that is taken up
-_PROPOSED = 5  # what it costs to look at a point, in combinations of rows
-_LIFT = 2  # how much more than the test asks is remembered
+_SLACK = 2  # maximum distance of a candidate bound from its test
+_PROPOSED = 5  # cost of evaluating a point, in row combinations
+_LIFT = 2  # how much more than the test requires is kept
 
 
 @mutable
 class Facts:
-    """Of one node. `equations`: rows that are 0. `bounds`: for each direction the least constant with which it is >= 0, as far as known."""
+    """The invariants of one node. `equations`: rows that are 0. `bounds`: for each direction the smallest known constant with which it
+    is >= 0."""
 
     dimensions: tuple[int, ...]
     points: list[Numbers] = field(default_factory=list)
     equations: list[Row] = field(default_factory=list)
     bounds: dict[Terms, int] = field(default_factory=dict)
-    options: dict[Terms, list[int]] = field(default_factory=dict)  # weaker constants, as far as they are worth a try
-    clauses: list[Condition] = field(
-        default_factory=list
-    )  # what is no row: that numbers differ, that one of several things holds
-    followed: bool = False  # what the facts began with was not a run
+    options: dict[Terms, list[int]] = field(default_factory=dict)  # weaker constants that are worth trying
+    clauses: list[Condition] = field(default_factory=list)  # what is not a row: disequalities and disjunctions
+    followed: bool = False  # the initial facts do not come from a run
 
     def meet(self, numbers: Numbers) -> bool:
-        """A run comes through; whether it shows anything new."""
+        """Adds a point of a run; returns whether it was new information."""
         if not self.points and not self.followed:
             self.equations = [(-numbers[variable], ((variable, 1),)) for variable in self.dimensions]
             news = True
@@ -47,7 +46,7 @@ class Facts:
         return news
 
     def keep(self) -> None:
-        """Gives up what further points contradict."""
+        """Drops what further points contradict."""
         for terms, constant in list(self.bounds.items()):
             least = min(evaluated((constant, terms), numbers) for numbers in self.points)
             if least < 0:
@@ -63,7 +62,7 @@ class Facts:
         failing = [number for number, rest in enumerate(rests) if rest]
         if not failing:
             return False
-        # A small multiple of a short row: the rows that it is combined with stay short.
+        # A small multiple of a short row, which keeps the combined rows short.
         pivot = min(failing, key=lambda number: (abs(rests[number]), len(self.equations[number][1]), number))
         kept = []
         for number, row in enumerate(self.equations):
@@ -76,7 +75,7 @@ class Facts:
         return True
 
     def propose(self, directions: Iterable[Row], clauses: Iterable[Condition]) -> None:
-        """Takes up inequalities to which all points keep, near to how they are written, and clauses."""
+        """Adds candidate inequalities close to how they are written, and clauses, that all points satisfy."""
         self.clauses = [clause for clause in clauses if all(holds(clause, numbers) for numbers in self.points)]
         combined[0] += _PROPOSED * len(self.points)
         for row in directions:
@@ -85,10 +84,10 @@ class Facts:
                 self._bound(row, -min(least, _LIFT))
 
     def _bound(self, row: Row, more: int) -> None:
-        """`more`: by how much the constant differs from how the row is written."""
+        """`more`: the distance of the constant from how the row is written."""
         constant, terms = tight(plus(row, (more, ())))
         if terms:
-            # Both in the same unit: of `3 * i + 4294967296` the constants in between are no few.
+            # Both in the same unit: for `3 * i + 4294967296` the range in between would be huge.
             written = tight(row)[0]
             options = self.options.setdefault(terms, [])
             options += [each for each in range(min(constant, written), written + _SLACK + 1) if each not in options]
@@ -98,13 +97,13 @@ class Facts:
     def follow(
         self, having: Premises, values: Mapping[int, Row], directions: Iterable[Row], clauses: Iterable[Condition]
     ) -> None:
-        """The facts after the only way that is known."""
+        """The facts after the only known way into the node."""
         self.followed = True
         self.clauses = [clause for clause in clauses if certain(having, substituted(clause, values))]
         self.equations = _dependencies({v: having.reduced(replaced(one(v), values)) for v in self.dimensions})
         for row in directions:
             found = None
-            for slack in reversed(range(_SLACK)):  # what fails with more of it fails with less
+            for slack in reversed(range(_SLACK)):  # what fails with more slack fails with less
                 if not having.entails(replaced(plus(row, (slack, ())), values)):
                     break
                 found = slack
@@ -112,7 +111,7 @@ class Facts:
                 self._bound(row, found)
 
     def weaken(self, having: Premises, values: Mapping[int, Row]) -> bool:
-        """To what holds on this way too; whether that changed anything."""
+        """Weakens the facts to those that hold on this way as well; returns whether any changed."""
         equations = self._combined(having, values)
         changed = equations is not None
         if equations is not None:
@@ -122,7 +121,7 @@ class Facts:
                 continue
             changed = True
             del self.bounds[terms]
-            # The strongest of the weaker ones that still holds: giving the bound up may lose what excludes an outcome.
+            # The strongest weaker bound that still holds: dropping it may lose what excludes an outcome.
             for weaker in sorted(self.options.get(terms, ())):
                 if weaker > constant and having.entails(replaced((weaker, terms), values)):
                     self.bounds[terms] = weaker
@@ -133,7 +132,7 @@ class Facts:
         return changed
 
     def _combined(self, having: Premises, values: Mapping[int, Row]) -> list[Row] | None:
-        """The equations that hold on the way too; None where all do."""
+        """The equations that hold on the way as well; None if all do."""
         holding: list[Row] = []
         failing: list[tuple[Row, Row]] = []
         for row in self.equations:
@@ -172,8 +171,8 @@ class Facts:
         return made
 
     def lean(self, given: Premises, derived: Container[int], rename: Callable[[Premises], None]) -> "Facts":
-        """The same without what the equations, what is given, and what `derived` values are made of make of each other: fewer questions
-        for who checks. `rename`: sets each of these equal to the one that is made of what is known to be equal."""
+        """The facts without those implied by the equations, the given facts, and the definitions of `derived` variables: fewer
+        obligations for the checker. `rename`: substitutes known equalities in the definitions."""
         known = given.copy()
         plain = [row for row in self.equations if not any(variable in derived for variable, _ in row[1])]
         for row in plain:
@@ -202,9 +201,9 @@ def _coefficient(row: Row, variable: int | None) -> int:
 
 
 def _dependencies(forms: Mapping[int, Row]) -> list[Row]:
-    """How the variables depend on each other, given what each is."""
+    """The linear dependencies between the variables, given their values."""
     found: list[Row] = []
-    pivots: list[tuple[int, Row, Row]] = []  # a variable, a form in which it occurs, the same over the variables asked about
+    pivots: list[tuple[int, Row, Row]] = []  # a variable, a form in which it occurs, the same over the original variables
     for variable, form in forms.items():
         over = one(variable)
         for pivot, row, written in pivots:

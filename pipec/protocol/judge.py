@@ -1,4 +1,4 @@
-"""What holds of a kernel's protocol, found on the PTX that is emitted: proved and checked, refuted at some sizes, or not decided."""
+"""Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -20,7 +20,7 @@ from pipec.verify.terms import Formula
 
 @record
 class Side:
-    """One row of barriers of a pipeline: `offset` of the first in shared memory."""
+    """A row of barriers of a pipeline; `offset` of the first in shared memory."""
 
     pipeline: str
     side: Literal["full", "empty"]
@@ -29,9 +29,9 @@ class Side:
 
 @record
 class Judgement:
-    """`certificate`: with it the protocol is proved, as the checker says; one that assumes something is no proof before `confirmed`.
-    `deadlock`: it is refuted. Neither: `why` says what stopped the search, and `runs` at how many small sizes no deadlock was met.
-    `network`: None where the PTX could not be read. `reading`: of the text, for the same with the conditions that are assumed."""
+    """`certificate`: the protocol is proved, according to the checker; a certificate with assumptions is not a proof until `confirmed`.
+    `deadlock`: it is refuted. Neither: `why` is what stopped the search, and `runs` the number of small sizes without a deadlock.
+    `network`: None if the PTX could not be read. `reading`: of the text, for another round with the assumed conditions."""
 
     network: Network | None
     certificate: Certificate | None = None
@@ -42,7 +42,7 @@ class Judgement:
 
     @property
     def tried(self) -> str:
-        """What runs at small sizes have shown, if there were any."""
+        """The result of the runs at small sizes, if any."""
         return f"; no deadlock in {counted(self.runs, 'small size')}" if self.runs else ""
 
     @property
@@ -57,20 +57,20 @@ def judge(
     launches: Launches = lambda _: True,
     asked: Callable[[Sequence[Formula]], bool] = lambda _: True,
 ) -> Judgement:
-    """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have moved equally far at the end;
-    `launches`: which sizes a launch can have; `asked`: whether a launch can be asked to keep to conditions."""
+    """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have advanced equally at the end;
+    `launches`: whether a launch can have these sizes; `asked`: whether a launch can be required to satisfy the conditions."""
     first: Judgement | None = None
     try:
         for reading in readings_of(ptx, kernel):
-            # It takes longer, and tells apart what wraps around and what is only read with another sign.
+            # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
             found = _judged(reading, sides, launches)
-            # Another reading may need no condition that a launch cannot check.
+            # The other reading may not need a condition that a launch cannot check.
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
             if reading.arithmetic.as_read:
-                # Which condition it is that a proof would need says more than that there is none.
+                # The condition that a proof would need is more informative than that there is none.
                 return found if found.deadlock is not None or first is None or first.certificate is None else first
             first = first or found
             if found.deadlock is not None and found.deadlock.wraps is None:
@@ -90,21 +90,22 @@ def _judged(reading: Reading, sides: Sequence[Side], launches: Launches) -> Judg
         certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None)
     except Undecided as why:
         deadlock, ended = runs()
-        # Sizes near 2^31 only now: a proof could have asked the launch for smaller ones.
+        # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
         if deadlock is None:
             deadlock, _ = refute(plain(), pairs, launches, large=True)
         return Judgement(network, None, deadlock, str(why), ended)
-    # What is missing from the facts is checked once they have it, see `confirmed`: to add it here would be another network.
+    # Certificates with assumptions are checked once these are facts of the network, see `confirmed`: adding them here would change the
+    # network.
     return Judgement(network, certificate, reading=reading) if certificate.assumes else _checked(network, certificate)
 
 
 def _may_wrap(found: Judgement) -> bool:
-    """Whether arithmetic leaves 32 bits at some sizes, or a proof would need sizes that no launch can be asked for."""
+    """Whether arithmetic overflows 32 bits at some sizes, or a proof would need sizes that a launch cannot enforce."""
     return found.certificate is not None or found.deadlock is not None and found.deadlock.wraps is not None
 
 
 def confirmed(ptx: str, judgement: Judgement) -> Judgement:
-    """The same proof for a text whose launches keep to what it assumes."""
+    """The same proof for a text whose launches satisfy its assumptions."""
     assert judgement.certificate is not None and judgement.reading is not None
     return _checked(judgement.reading.again(ptx), replace(judgement.certificate, assumes=()))
 
@@ -118,7 +119,7 @@ def _checked(network: Network, certificate: Certificate) -> Judgement:
 
 
 def pairs_of(network: Network, sides: Sequence[Side]) -> tuple[tuple[int, int], ...]:
-    """Per pipeline the rings of its full and its empty barriers; a side may have several, of CTAs that do different things."""
+    """Per pipeline the rings of its full and empty barriers; a side may have several, for CTAs with different behaviour."""
     ring_of = {(ring.instances[0], ring.ranks): number for number, ring in enumerate(network.rings) if ring.kind == "mbarrier"}
     ranks = sorted({ring.ranks for ring in network.rings})
     offset = {(one.pipeline, one.side): one.offset for one in sides}
@@ -129,13 +130,13 @@ def pairs_of(network: Network, sides: Sequence[Side]) -> tuple[tuple[int, int], 
             empty = ring_of.get((offset.get((pipeline, "empty"), -1), each))
             if full is None or empty is None or not _used(network, full):
                 continue
-            # Who reads in another CTA of the cluster gives back there.
+            # A reader in another CTA of the cluster releases there.
             if _used(network, empty) or len(ranks) == 1:
                 pairs.append((full, empty))
     return tuple(pairs)
 
 
 def _used(network: Network, ring: int) -> bool:
-    """Whether anybody arrives there: barriers of one CTA of a pair may stand idle."""
+    """Whether anything arrives there: barriers in one CTA of a pair may be unused."""
     actions = (state.action for process in network.processes for state in process.states)
     return any(isinstance(action, Arrive) and action.use.ring == ring for action in actions)

@@ -1,4 +1,4 @@
-"""Which sizes a launch can have: a block at a place beyond the grid is none, and a grid of no blocks is not launched."""
+"""Which sizes a launch can have: block indices must be inside the grid, and a grid must not be empty."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from pipec.verify.terms import Symbol
 
 
 def launchable(interface: KernelInterface, numbers: Mapping[Symbol, int]) -> bool:
-    """Whether some launch has these numbers, for all that is known of the symbols of the PTX; sizes that are not given are free."""
+    """Whether some launch has these values, as far as the symbols of the PTX are known; unspecified sizes are free."""
     named = names_of(interface)
     bindings = {named[symbol.name]: value for symbol, value in numbers.items() if symbol.name in named}
     extents = [_extent(one, bindings) for one in interface.grid]
@@ -17,7 +17,7 @@ def launchable(interface: KernelInterface, numbers: Mapping[Symbol, int]) -> boo
         if not _within(numbers, f"ctaid.{axis}", extent) or not _within(numbers, f"clusterid.{axis}", clusters):
             return False
     known = [extent for extent in extents if extent is not None]
-    # A launch of no blocks runs nothing that could wait.
+    # A launch without blocks cannot wait.
     blocks = 1
     for extent in known:
         blocks *= extent
@@ -25,7 +25,7 @@ def launchable(interface: KernelInterface, numbers: Mapping[Symbol, int]) -> boo
 
 
 def names_of(interface: KernelInterface) -> dict[str, str]:
-    """The source's names of sizes and scalars, by the symbols of the PTX."""
+    """The source names of sizes and scalars, by PTX symbol."""
     return {
         row.symbol: row.dimension if isinstance(row, DimensionParameter) else row.scalar
         for row in interface.parameters
@@ -41,6 +41,6 @@ def _extent(expression: object, bindings: dict[str, int]) -> int | None:
 
 
 def _within(numbers: Mapping[Symbol, int], name: str, extent: int | None) -> bool:
-    """Whether a place along an axis lies within the extent, which is stated as `n` and the name where the PTX asks for it."""
+    """Whether an index along an axis is below the extent, which is also given as `n` plus the name if the PTX reads it."""
     place, stated = numbers.get(Symbol(f"%{name}"), 0), numbers.get(Symbol(f"%n{name}"), extent)
     return stated is None or place < stated and (extent is None or stated == extent)

@@ -1,7 +1,7 @@
-"""Who consumes something steps whenever it can, the last consumers first; who only produces steps when somebody waits for it.
+"""Consumers step as soon as they can, the last consumers first; pure producers step only on demand.
 
-So rings hold as little as the program allows, and a producer takes a branch when its consumers have taken theirs. Or the other way
-round: it depends on the order that is given. Remembered is how each process came to where it stands since it last waited or arrived.
+Rings thus hold as little as the program allows, and a producer branches after its consumers. With the reverse order it is the other way
+round. The memory is the branches of each process since its last wait or arrival.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from pipec.verify.checker.configuration import Configuration
 from pipec.verify.network import End, Network, Test
 from pipec.verify.terms import Formula
 
-Taken = tuple[tuple[int, bool], ...]  # branches, oldest first: where, and which way
+Taken = tuple[tuple[int, bool], ...]  # branches, oldest first: place and outcome
 Past = tuple[Taken, ...]  # per process
 
 
 class Lazy(Schedule[Past]):
-    """`forgets`: how a process came to its end tells no situations apart."""
+    """`forgets`: the history of a process that has ended does not distinguish situations."""
 
     def __init__(self, network: Network, order: Sequence[int], *, forgets: bool = True) -> None:
         super().__init__(network, order)
@@ -40,10 +40,10 @@ class Lazy(Schedule[Past]):
         return self.first(at)
 
     def first(self, at: Configuration) -> int | None:
-        """Who steps next depends on nothing that is remembered."""
+        """The next step does not depend on the memory."""
         if (meeting := self.meeting(at)) is not None:
             return meeting
-        # Not sources: they would fill their rings, and each number of filled stages is a situation of its own.
+        # Sources excluded: they would fill their rings, and each fill level is a situation of its own.
         for process in self.order:
             if process not in self.sources and able(at, process, at.action(process)):
                 return process
@@ -54,14 +54,14 @@ class Lazy(Schedule[Past]):
 
     def settled(self, at: Configuration, memory: Past, chosen: int | None) -> tuple[int | None, Past]:
         chosen, past = self._together(at, list(memory), chosen)
-        # All that a process could still do is nothing.
+        # The process can do nothing more.
         if self.forgets:
             past = [() if isinstance(at.action(process), End) else taken for process, taken in enumerate(past)]
         return chosen, tuple(past)
 
     def _together(self, at: Configuration, past: list[Taken], chosen: int | None) -> tuple[int | None, list[Taken]]:
-        """Who has come around in a loop without any event lets those decide who have not: so turns in which nothing happens are taken by
-        all. When everybody has come around, a new turn begins."""
+        """If a process has completed a loop iteration without events, it yields to those that have not, so that all take such empty
+        iterations together. When all have, a new round starts."""
         if chosen is None:
             return None, past
         testing = [process for process in self.order if isinstance(at.action(process), Test)]
@@ -76,8 +76,8 @@ class Lazy(Schedule[Past]):
         return chosen, [() if process in testing else taken for process, taken in enumerate(past)]
 
     def _has_yet_to_ask(self, at: Configuration, past: list[Taken], process: int, other: int) -> bool:
-        """Whether the process will come to a question, before any event, to which the other has the answer, and has none itself to what
-        the other asks: it is behind."""
+        """Whether the process will reach, before any event, a test whose outcome the other one has, while it has no outcome for the
+        other's next test: it is behind."""
         asked = {self.asks[process, place] for place, _ in past[process]}
         answered = {self.asks[other, place] for place, _ in past[other]}
         return (
@@ -87,7 +87,7 @@ class Lazy(Schedule[Past]):
         )
 
     def _coming(self, process: int, place: int) -> frozenset[Formula]:
-        """The questions that a process may come to from a place, before any event."""
+        """The tests that a process may reach from a place, before any event."""
         found = self.coming.get((process, place))
         if found is None:
             states = self.network.processes[process].states
@@ -103,9 +103,9 @@ class Lazy(Schedule[Past]):
 
 
 def with_taken(past: Past, process: int, place: int, outcome: bool) -> Past:
-    """The way that the process came since its last event, without the turns of loops."""
+    """The path of the process since its last event, without loop iterations."""
     mine = past[process]
-    # A loop without events would otherwise grow the history for ever, and no situation would come twice.
+    # A loop without events would otherwise grow the history for ever, and no situation would recur.
     before = next((number for number, (where, _) in enumerate(mine) if where == place), len(mine))
     return (*past[:process], (*mine[:before], (place, outcome)), *past[process + 1 :])
 

@@ -1,4 +1,4 @@
-"""Which registers matter in a state of a process: those that a test, a requirement or a value on some way from there depends on."""
+"""Live registers per state of a process: those on which a later test, requirement or live value depends."""
 
 from pipec.verify.network import Action, Edge, Process, Test, edges_of
 from pipec.verify.terms import Formula, Symbol, symbols_in, symbols_of
@@ -7,10 +7,10 @@ Live = list[frozenset[Symbol]]
 
 
 def live_in(process: Process, registers: frozenset[Symbol]) -> Live:
-    """Per state (backwards, until nothing changes)."""
+    """Per state (a backward fixed point)."""
     live: Live = [frozenset()] * len(process.states)
     edges = [edges_of(state.action) for state in process.states]
-    # What a state asks about itself, whatever comes behind it.
+    # The uses of a state itself.
     asked = [
         frozenset().union(*map(symbols_in, _asked(state.action, ways))) & registers
         for state, ways in zip(process.states, edges, strict=True)
@@ -19,7 +19,7 @@ def live_in(process: Process, registers: frozenset[Symbol]) -> Live:
     for number, ways in enumerate(edges):
         for edge in ways:
             preceding.setdefault(edge.target, set()).add(number)
-    # A value that nobody asks for again would keep situations apart that go on alike.
+    # A dead value would keep situations apart that continue identically.
     work = list(range(len(process.states)))
     while work:
         number = work.pop()
@@ -40,5 +40,5 @@ def _asked(action: Action, edges: tuple[Edge, ...]) -> list[Formula]:
 
 def _needed(edge: Edge, after: frozenset[Symbol]) -> frozenset[Symbol]:
     kept = after - {symbol for symbol, _ in edge.values}
-    # What a value is made of matters only if the value does.
+    # The operands of a value are live only if the value is.
     return kept.union(*[symbols_of(value) for symbol, value in edge.values if symbol in after and value is not None])

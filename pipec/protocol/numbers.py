@@ -8,11 +8,11 @@ from pipec.protocol.sample import evaluate, function_of
 from pipec.protocol.variables import Variables
 from pipec.verify.terms import Symbol, symbols_of
 
-_WORKED_OUT = 3  # what it costs to work out a value, in combinations of rows
+_WORKED_OUT = 3  # cost of evaluating a value, in row combinations
 
 
 class Numbers(dict[int, int]):
-    """Values of variables. What is made of others is worked out when it is asked for. `launch`: the sizes."""
+    """Values of variables; derived ones are evaluated on demand. `launch`: the sizes."""
 
     def __init__(self, variables: Variables, launch: Mapping[Symbol, int], known: Mapping[int, int] | None = None) -> None:
         super().__init__(known or {})
@@ -25,7 +25,7 @@ class Numbers(dict[int, int]):
         if inside is not None:
             registers = {symbol: self[each] for each in inside for symbol in symbols_of(self.variables.forms[each])}
             value = evaluate(form, {**self.launch, **registers}) * self.variables.spread.get(function_of(form), 1)
-        # Any number will do, but the same one each time that the value is asked for.
+        # An arbitrary number, but the same one for each query of the value.
         elif form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
             value = variable * 7919 % 5
         else:
@@ -37,7 +37,7 @@ class Numbers(dict[int, int]):
         if not values:
             return self
         derived = self.variables.derived
-        # What is made of registers that stay as they are stays, too: to work it out takes most of a run's time.
+        # Values derived from unchanged registers are kept: evaluating them takes most of a run's time.
         kept = (
             {v: value for v, value in self.items() if v not in derived or values.keys().isdisjoint(derived[v])}
             if derived

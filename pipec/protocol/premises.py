@@ -1,7 +1,7 @@
-"""What follows from rows that are 0 or at least 0.
+"""Deduction from rows that are 0 or at least 0.
 
-The search asks thousands of small questions, most of them about what is at hand. So variables are numbers, and elimination looks only at
-the rows that hang together with the question. What is found here is not trusted: the checker asks again, in its own way.
+The search asks thousands of small queries, most of them about nearby variables. So variables are numbers, and elimination considers only
+the rows connected with the query. The results are not trusted: the checker verifies them in its own way.
 """
 
 from collections.abc import Iterable
@@ -10,22 +10,22 @@ from math import gcd
 from pipec.protocol.comparisons import Condition
 from pipec.protocol.rows import Row, Terms, negative, plus, primitive, replaced, scaled, tight
 
-_MOST_ROWS = 60  # of inequalities while variables are eliminated
+_MOST_ROWS = 60  # maximum number of inequalities during elimination
 
-# What a search counts to know when it has taken too long: steps that each take about as long as to combine two rows. What else takes time
-# is counted at the same rate, as a fit to the times of some hundred searches has it (tests/protocol/test_effort.py).
+# The cost counter of a search: steps that each take about as long as combining two rows. Other work is counted at the same rate, fitted to
+# the times of some hundred searches (tests/protocol/test_effort.py).
 combined = [0]
 
 
 class Premises:
-    """A conjunction of rows that are 0 or at least 0, in solved form. `clauses`: what else holds, see `deduction`."""
+    """A conjunction of rows that are 0 or at least 0, in solved form. `clauses`: other conditions, see `deduction`."""
 
     __slots__ = ("clauses", "contradictory", "least", "solved")
 
     def __init__(self) -> None:
         self.contradictory = False
         self.solved: dict[int, Row] = {}
-        self.least: dict[Terms, int] = {}  # terms -> the least constant with which they are >= 0
+        self.least: dict[Terms, int] = {}  # terms -> the smallest constant with which they are >= 0
         self.clauses: list[Condition] = []
 
     def copy(self) -> "Premises":
@@ -49,8 +49,7 @@ class Premises:
         if known is not None and known <= constant:
             return
         self.least[terms] = constant
-        # Between two bounds with no room an inequality is an equation, which can be solved
-        # for a variable and spares its elimination.
+        # Two bounds without a gap form an equation, which can be solved for a variable and saves its elimination.
         opposite = self.least.get(tuple([(variable, -coefficient) for variable, coefficient in terms]))
         if opposite is not None and constant + opposite <= 0:
             self.contradictory |= constant + opposite < 0
@@ -62,14 +61,14 @@ class Premises:
             self.contradictory |= constant != 0
             return
         divisor = gcd(*[coefficient for _, coefficient in terms])
-        # No whole numbers solve it, though fractions would: rings are counted in whole uses.
+        # There is no integer solution, even if a rational one exists: rings count whole uses.
         if constant % divisor:
             self.contradictory = True
             return
         constant, terms = primitive((constant, terms))
         # Registers have higher numbers than sizes and are solved for first.
         pivot = next(((variable, c) for variable, c in reversed(terms) if c in (1, -1)), None)
-        # No coefficient of 1: solving would make fractions, so the equation stays as two inequalities.
+        # No coefficient is 1: solving would create fractions, so the equation is kept as two inequalities.
         if pivot is None:
             for each in ((constant, terms), scaled((constant, terms), -1)):
                 if self.least.get(each[1], each[0] + 1) > each[0]:
@@ -78,10 +77,10 @@ class Premises:
         self.define(pivot[0], scaled((constant, tuple([each for each in terms if each != pivot])), -pivot[1]))
 
     def define(self, variable: int, value: Row) -> None:
-        """The variable is equal to a row in which it does not occur."""
-        combined[0] += 1 + (len(self.solved) + len(self.least)) // 16  # a row that is looked at costs less than two combined
+        """Defines a variable as a row in which it does not occur."""
+        combined[0] += 1 + (len(self.solved) + len(self.least)) // 16  # looking at a row costs less than combining two
         known = {variable: value}
-        # (Rows are sorted: one whose last variable comes before this one has nothing to replace, as most have.)
+        # (Rows are sorted: most rows end before this variable, and need no replacement.)
         for other, row in self.solved.items():
             if row[1] and row[1][-1][0] >= variable:
                 self.solved[other] = replaced(row, known)
@@ -91,7 +90,7 @@ class Premises:
             self.at_least((constant, terms))
 
     def entails(self, row: Row) -> bool:
-        """Whether the row is at least 0 wherever the conjunction holds; False where that is not found out."""
+        """Whether the row is at least 0 wherever the conjunction holds; False if that is not established."""
         if self.contradictory:
             return True
         combined[0] += 1
@@ -109,7 +108,7 @@ class Premises:
         return constant == 0 if not terms else self.entails(row) and self.entails(scaled(row, -1))
 
     def _near(self, terms: Terms) -> dict[Terms, int]:
-        """The inequalities that hang together with these variables."""
+        """The inequalities connected with these variables."""
         combined[0] += len(self.least)
         reached = {variable for variable, _ in terms}
         rest, found = list(self.least.items()), {}
@@ -128,7 +127,7 @@ class Premises:
 
 
 def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
-    """Whether the inequalities contradict each other (Fourier and Motzkin)."""
+    """Whether the inequalities contradict each other (Fourier-Motzkin)."""
     if last[0] < rows.get(last[1], last[0] + 1):
         rows[last[1]] = last[0]
     while rows:
@@ -154,7 +153,7 @@ def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
                         return True
                 elif constant < made.get(terms, constant + 1):
                     made[terms] = constant
-        # Eliminating may square the number of rows each time. To give up here costs a fact of the proof, never a wrong one.
+        # Elimination may square the number of rows each time. Giving up loses a fact of the proof but is sound.
         if len(made) > _MOST_ROWS:
             return False
         rows = made

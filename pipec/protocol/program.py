@@ -1,4 +1,4 @@
-"""A network in numbers: its tests and assignments over numbered variables, and what may hold of them."""
+"""A network in terms of numbered variables: its tests and assignments, and candidate facts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -24,11 +24,11 @@ def registers_of(network: Network) -> frozenset[Symbol]:
 Values = dict[int, Row]
 _Step = tuple[
     Values, list[Condition]
-]  # what variables hold after some edges, and what must hold before, in terms of the values before
+]  # the values of variables after some edges, and the preconditions, in terms of the values before
 
 
 class Program:
-    """A network in numbers: its tests and assignments over numbered variables. `assumed`: of sizes, beside the network's facts."""
+    """A network in terms of numbered variables: its tests and assignments. `assumed`: on sizes, in addition to the network's facts."""
 
     def __init__(self, network: Network, *, products: bool = False, quotients: bool = False) -> None:
         self.registers = registers_of(network)
@@ -50,7 +50,7 @@ class Program:
         self._tests: dict[tuple[int, int], tuple[Condition, Condition]] = {}
         self._edges: dict[int, _Step] = {}
         self._told: dict[Condition, int] = {}
-        self.conditions: dict[int, Condition] = {}  # of sizes alone, by number
+        self.conditions: dict[int, Condition] = {}  # conditions on sizes only, by number
         self._number: dict[tuple[int, int], int | None] = {}
         self._directions: dict[tuple[int, int], list[Row]] = {}
         self._clauses: dict[tuple[int, int], list[Condition]] = {}
@@ -73,7 +73,7 @@ class Program:
         return (*self.network.facts, *self.assumed)
 
     def test(self, process: int, place: int) -> tuple[Condition, Condition]:
-        """The condition of a test, and its opposite."""
+        """The condition of a test, and its negation."""
         found = self._tests.get((process, place))
         if found is None:
             action = self.network.processes[process].states[place].action
@@ -83,26 +83,26 @@ class Program:
         return found
 
     def told_apart(self, process: int, place: int) -> int | None:
-        """The number of a test of sizes alone."""
+        """The number of a test that depends on sizes only."""
         key = process, place
         if key not in self._number:
             self._number[key] = self.numbered(self.test(process, place)[0])
         return self._number[key]
 
     def numbered(self, condition: Condition) -> int | None:
-        """A number for a condition of sizes alone, always the same; its opposite has the complement of the number."""
+        """A unique number for a condition on sizes only; its negation has the complement of the number."""
         if not self.variables.of_sizes(condition):
             return None
         number = self._told.get(condition)
         if number is None:
             number = self._told[condition] = len(self._told) // 2
-            # One test and its opposite are one question, whichever way a role asks it.
+            # A test and its negation are one question, in whichever form a role tests it.
             self._told[opposite(condition)] = ~number
             self.conditions[number], self.conditions[~number] = condition, opposite(condition)
         return number
 
     def composed(self, edges: Sequence[Edge], before: Mapping[int, Row] = {}) -> _Step:
-        """`before`: what the variables hold where the first edge begins, of those that have changed."""
+        """`before`: the values of changed variables at the start of the first edge."""
         values = dict(before)
         required: list[Condition] = []
         for edge in edges:
@@ -118,7 +118,7 @@ class Program:
     def _edge(self, edge: Edge) -> _Step:
         if not edge.values and not edge.requires:
             return {}, []
-        # A value of which nothing is known is another one each time that the edge is taken.
+        # An unknown value is a new one each time the edge is taken.
         unknown = any(value is None for _, value in edge.values)
         found = None if unknown else self._edges.get(id(edge))
         if found is None:
@@ -130,12 +130,12 @@ class Program:
         return found
 
     def directions(self, process: int, place: int) -> list[Row]:
-        """Inequalities that may hold of a process there: registers are not negative, the program's tests hold or do not."""
+        """Candidate inequalities of a process at a place: registers are non-negative, the program's tests hold or do not."""
         found = self._directions.get((process, place))
         if found is None:
             live = self.live[process][place]
             found = [one(variable) for variable in sorted(live)]
-            # A fact that no test asks about excludes nothing.
+            # A fact unrelated to any test excludes nothing.
             for inside, rows in self._suggested(process) if live else ():
                 if inside <= live:
                     found += rows
@@ -143,7 +143,7 @@ class Program:
         return found
 
     def _suggested(self, process: int) -> list[tuple[frozenset[int], list[Row]]]:
-        """Inequalities that may hold of registers of the process, by the registers."""
+        """Candidate inequalities for registers of the process, with those registers."""
         found = self._suggesting.get(process)
         if found is None:
             suggested = *self._tested(process), *self._begun(process), *self._together(process), *self._turns
@@ -154,7 +154,7 @@ class Program:
         return found
 
     def clauses(self, process: int, place: int) -> list[Condition]:
-        """What may hold of a process there that is no inequality: how its other tests have come out."""
+        """Candidate conditions other than inequalities: the outcomes of other tests."""
         found = self._clauses.get((process, place))
         if found is None:
             live = self.live[process][place]
@@ -167,7 +167,7 @@ class Program:
         return found
 
     def _asked(self, process: int) -> list[Condition]:
-        """Outcomes of tests that are no inequalities, also in terms of counters after they have moved on."""
+        """Outcomes of tests that are not inequalities, also in terms of counters after their increment."""
         found = self._asking.get(process)
         if found is None:
             states = self.network.processes[process].states
@@ -175,7 +175,7 @@ class Program:
             for place, state in enumerate(states):
                 if isinstance(state.action, Test):
                     asked.update(dict.fromkeys(each for outcome in self.test(process, place) for each in _clauses_of(outcome)))
-            # After a counter has moved on the test that was passed is one of its value before.
+            # After an increment, the test that was passed is about the previous value.
             for variable, before in self._steps(process):
                 known = self.variables.moved({variable: before})
                 asked.update(dict.fromkeys([substituted(each, known) for each in asked]))
@@ -183,7 +183,7 @@ class Program:
         return found
 
     def _alike(self, row: Row) -> list[Row]:
-        """The row with all constants with which some process compares the like."""
+        """The row with each constant that some process uses in a comparison of the same shape."""
         if self._constants is None:
             self._constants = {}
             for process in range(len(self.network.processes)):
@@ -193,11 +193,11 @@ class Program:
         return [row, *((constant, row[1]) for constant in self._constants.get(self._shape(row), ()))]
 
     def _shape(self, row: Row) -> Terms:
-        """The terms of a row, whatever its counters."""
+        """The shape of a row: its terms with counters anonymised."""
         return tuple((variable if variable < len(self.variables.sizes) else -1, coefficient) for variable, coefficient in row[1])
 
     def _begun(self, process: int) -> Iterator[Row]:
-        """How far counters are from where they begin."""
+        """The distances of counters from their initial values."""
         for state in self.network.processes[process].states:
             for edge in edges_of(state.action):
                 for variable, row in self._edge(edge)[0].items():
@@ -205,7 +205,7 @@ class Program:
                         yield plus(one(variable), row, -1)
 
     def _together(self, process: int) -> Iterator[Row]:
-        """How far counters are apart that move on together: one of them may be set back at times."""
+        """The distances of counters that are incremented together: one of them may be reset at times."""
         for state in self.network.processes[process].states:
             for edge in edges_of(state.action):
                 steps = {v: row[0] for v, row in self._edge(edge)[0].items() if row[1] == ((v, 1),)}
@@ -213,7 +213,7 @@ class Program:
                     yield plus(scaled(one(one_), abs(further)), one(other), -abs(step) if step * further > 0 else abs(step))
 
     def _tested(self, process: int) -> list[Row]:
-        """What tests compare with 0, also in terms of counters after they have moved on."""
+        """The rows that tests compare with 0, also in terms of counters after their increment."""
         made = self._testing.get(process)
         if made is None:
             found: dict[Row, None] = {}
@@ -227,7 +227,7 @@ class Program:
         return made
 
     def _awaited(self, tested: list[Row], steps: list[tuple[int, Row]]) -> Iterator[Row]:
-        """What tests compare that is made of counters, in terms of counters before they move on: the answer that is to come next."""
+        """Tested values derived from counters, in terms of the counters before their increment: the outcome that comes next."""
         for row in tested:
             for made in {variable for variable, _ in row[1]} & self.variables.derived.keys():
                 for variable, before in steps:
@@ -236,7 +236,7 @@ class Program:
                         yield replaced(row, {made: self.variables.renamed(made, {variable: after})})
 
     def _steps(self, process: int) -> list[tuple[int, Row]]:
-        """What counters were before an edge on which they move on, in terms of what they are after it."""
+        """The values of counters before an increment, in terms of those after it."""
         found = self._stepping.get(process)
         if found is None:
             made: dict[tuple[int, Row], None] = {}

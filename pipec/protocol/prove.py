@@ -1,8 +1,8 @@
-"""Searches a certificate: follows one schedule through all situations that its tests can lead to, and finds what holds in each.
+"""Searches a certificate: follows one schedule through all situations that its tests can lead to, and finds the invariants of each.
 
-Runs at a few sizes show which situations there are and suggest what holds there; the facts are then weakened until every way into a
-situation implies them. A situation is where all processes stand, what has arrived, which branches led there, and how tests of sizes
-alone have come out. Where that fails the sizes are split, or another schedule is tried.
+Runs at a few sizes show which situations exist and suggest invariants, which are then weakened until every way into a situation implies
+them. A situation consists of the places of all processes, the arrivals so far, the remembered branches, and the outcomes of tests of
+sizes. If that fails, the sizes are split into cases, or another schedule is tried.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,11 @@ __all__ = ["Undecided", "prove"]
 def prove(
     network: Network, effort: Effort | None = None, pairs: Pairs = (), refuted: Callable[[], bool] = lambda: False
 ) -> Certificate:
-    """Raises Undecided. What is returned is a proof only when the checker says so. Rings of `pairs` must have come equally far in the end:
-    what was filled was given back. `refuted`: asked before what takes long; if it holds there is nothing to prove."""
+    """Raises Undecided. The result is a proof only if the checker accepts it. Rings of `pairs` must have advanced equally at the end:
+    what was filled was released. `refuted`: queried before expensive steps; if it holds there is nothing to prove."""
     effort = effort or Effort()
     spent = Spent(effort)
-    # Names decide the order of terms, and with it which proof is found first.
+    # Names determine the order of terms, and thus which proof is found first.
     network, names = canonical(network)
     programs: dict[tuple[bool, bool], Program] = {}
     reason = "no schedule was found"

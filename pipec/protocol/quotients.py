@@ -1,10 +1,10 @@
-"""Quotients of counters, of which facts may be found: what the network says of turns that it does not count.
+"""Quotients of counters as candidate values: iterations that the network does not count explicitly.
 
-Turns that are dealt out in turn to several roles: of `i % 4 == 1` the network has `floor(i / 4)`. How many turns another role has had,
-`floor((i + 3) / 4)`, is no sum of that and of counters where more than two share the turns.
+Iterations dealt round-robin to several roles: for `i % 4 == 1` the network has `floor(i / 4)`. The number of iterations of another role,
+`floor((i + 3) / 4)`, is not a linear function of that and of counters if more than two roles share the iterations.
 
-Counters that move on by more than one: of a loop over `range(b, n, 8)` only `floor((i - b) / 8)` tells that `i - b` is a multiple of 8,
-and how that is related to a bound such as `ceildiv(n - b, 8)`.
+Counters with a stride: in a loop over `range(b, n, 8)` only `floor((i - b) / 8)` expresses that `i - b` is a multiple of 8, and its
+relation to a bound such as `ceildiv(n - b, 8)`.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from pipec.protocol.sample import forms_of
 from pipec.verify.network import Network, Process, Test, edges_of
 from pipec.verify.terms import Floor, Linear, Symbol, add, atom, floor, symbols_of
 
-_FEWEST, _MOST = 3, 8  # that share turns: of two, one has had what the other has not
+_FEWEST, _MOST = 3, 8  # roles that share iterations: of two, one has the iterations that the other has not
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
@@ -21,7 +21,7 @@ def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear
 
 
 def _shares(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
-    """The quotients of a counter by which tests ask for what a division leaves, from each turn on."""
+    """The quotients of a counter whose remainder is tested, for each offset."""
     for one in _tested(network):
         counter = Linear(0, one.form.terms)
         if len(counter.terms) == 1 and symbols_of(counter) <= registers and _FEWEST <= one.divisor <= _MOST:
@@ -30,7 +30,7 @@ def _shares(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
 
 
 def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    """How many turns lie behind a counter that moves on by more than one, where a test is about a quotient of sizes by that."""
+    """The number of iterations completed by a counter with a stride, if a test involves a quotient of sizes by that stride."""
     asked = {one.divisor for one in _tested(network) if symbols_of(one.form).isdisjoint(registers)}
     found: dict[Linear, None] = {}
     for process in network.processes:
@@ -40,7 +40,7 @@ def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...
 
 
 def turns_of(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[Symbol, int, Linear]]:
-    """Counters that move on by more than one, by how much, and how many turns lie behind each."""
+    """Counters with a stride other than 1, the stride, and the number of completed iterations."""
     assigned = [
         (symbol, value)
         for state in process.states

@@ -1,7 +1,7 @@
-"""What values forms may have, and how conditions may come out, where some of the numbers that they are made of are not known.
+"""Ranges of forms, and outcomes of conditions, if some of the underlying values are unknown.
 
-A run at some sizes that only asks what is certain so is a run of the machine: what memory holds may be anything, and nothing follows
-from it. Exact where all numbers are known; the scheduler's answers say as many blocks as are chosen, and nothing of which ones.
+A run at some sizes that depends only on certain outcomes is a run of the machine: unknown memory contents have no influence. Exact if
+all values are known; the scheduler's responses grant the chosen number of blocks, without saying which.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pipec.protocol.sample import evaluated_function, known_function
 from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Product, Symbol
 
-_FAR = 1 << 64  # no register holds as much
-TILES = Symbol("tiles per block")  # of a block that a scheduler hands one tile after the other, its own included
+_FAR = 1 << 64  # beyond the range of any register
+TILES = Symbol("tiles per block")  # the number of tiles that a scheduler hands to a block, including its own
 _PLACES = (0, 2**31 - 1)  # of blocks in the grid
 
-Range = tuple[int, int]  # the least and the largest value
+Range = tuple[int, int]  # the minimum and the maximum
 ANYTHING: Range = (-_FAR, _FAR)
 Ranges = Mapping[Symbol, Range]
 
@@ -57,7 +57,7 @@ def _function(function: str, arguments: tuple[Linear, ...], known: Ranges) -> Ra
         return _PLACES
     ranges = [range_of(argument, known) for argument in arguments]
     operation, _, kind = function.rpartition(".")
-    divides = operation in ("div", "rem") and ranges[1] == (0, 0)  # of which the machine says nothing
+    divides = operation in ("div", "rem") and ranges[1] == (0, 0)  # undefined on the machine
     if known_function(function) and not divides and all(low == high for low, high in ranges):
         value = evaluated_function(function, tuple(low for low, _ in ranges))
         return value, value
@@ -68,7 +68,7 @@ def _function(function: str, arguments: tuple[Linear, ...], known: Ranges) -> Ra
 
 
 def _handed_out(answer: Linear, known: Ranges) -> Range:
-    """Whether the scheduler's answer is one more block: the first answers are, the others say that there is none left."""
+    """Whether the scheduler's response grants another block: the first responses do, later ones report that none is left."""
     if len(answer.terms) == 1 and isinstance(answer.terms[0][0], Apply):
         (low, high), (blocks, same) = range_of(answer.terms[0][0].arguments[0], known), known.get(TILES, ANYTHING)
         if blocks == same and low == high:
@@ -77,7 +77,7 @@ def _handed_out(answer: Linear, known: Ranges) -> Range:
 
 
 def certain(formula: Formula, known: Ranges) -> bool | None:
-    """How the condition comes out; None where that depends on what is not known."""
+    """The outcome of the condition; None if it depends on unknown values."""
     match formula:
         case Compare(relation, form):
             low, high = range_of(form, known)

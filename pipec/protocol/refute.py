@@ -1,10 +1,9 @@
-"""Searches sizes at which processes wait for ever: runs of the network, the smallest sizes first.
+"""Searches sizes at which processes wait for ever: runs the network, the smallest sizes first.
 
-One order of steps stands for all, so that a run that ends stuck at some sizes is stuck at these sizes on the machine, too, if arrivals
-have counted towards the phases that they are meant for, and nobody waits so far ahead that a parity lets him pass. What is not
-known of a launch (what memory holds, which blocks a scheduler hands out) has a range of values, and a run ends without an answer where
-a branch depends on which of them it is. CTAs of a cluster that are alike stand for one: where they signal each other, their places in
-the grid are not known.
+One order of steps represents all. A run that gets stuck at some sizes is therefore stuck on the machine at these sizes as well, provided
+that arrivals counted towards the intended phases, and that no process waits so far ahead that a parity aliases. Unknown values of a
+launch (memory contents, blocks from a scheduler) have ranges, and a run ends without a result if a branch depends on them. CTAs of a
+cluster with the same behaviour are represented by one: if they signal each other, their places in the grid are unknown.
 """
 
 from pipec.budgets import BudgetEnded, Meter
@@ -19,14 +18,14 @@ from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
 from pipec.verify.terms import Symbol
 
-_MOST_STEPS = 12_000  # of one run; those of all runs have a budget
+_MOST_STEPS = 12_000  # of one run; all runs together have a budget
 
 
 @record
 class Deadlock:
-    """`sizes`: at which the run stops. `blocked`: process and place of all that wait; `why`: a fault of an arrival instead. `uneven`: all
-    have ended, but this ring of full barriers has come further than its empty ones, by `filled` and `given` uses. `wraps`: the process and
-    place whose arithmetic leaves 32 bits, with which the run ends."""
+    """`sizes`: those of the stuck run. `blocked`: process and place of all waiting processes; `why`: instead, an invalid arrival.
+    `uneven`: all have ended, but this ring of full barriers has advanced further than its empty ones, by `filled` and `given` uses.
+    `wraps`: the process and place whose arithmetic overflows 32 bits, which ends the run."""
 
     sizes: dict[Symbol, int]
     blocked: tuple[tuple[int, int], ...]
@@ -38,16 +37,15 @@ class Deadlock:
     wraps: tuple[int, int] | None = None
 
 
-tried = [0]  # steps, in all runs of this process
+tried = [0]  # steps, over all runs of this process
 
 
 def refute(
     network: Network, pairs: Pairs = (), launches: Launches = lambda _: True, *, large: bool = False
 ) -> tuple[Deadlock | None, int]:
-    """The first deadlock found, and how many runs ended without one. `large`: at sizes that may wrap, where a proof could still ask the
-    launch for smaller ones."""
-    # Which order does not matter: what one order can reach all of them come to, since a
-    # step of one process never takes away another's.
+    """The first deadlock found, and the number of runs that ended without one. `large`: at sizes that may overflow, where a proof could
+    still restrict the launch to smaller ones."""
+    # Any order will do: the system is confluent, since a step of one process never disables a step of another.
     schedule = Lazy(network, orders(network)[0])
     crosses = _crosses(network)
     runs, meter = 0, Meter("protocol steps")
@@ -67,13 +65,13 @@ def refute(
 
 
 def _crosses(network: Network) -> bool:
-    """Whether CTAs of a cluster signal each other: what one of them knows of its place is not what another knows."""
+    """Whether CTAs of a cluster signal each other: knowledge about one's place does not apply to another."""
     actions = (state.action for process in network.processes for state in process.states)
     return any(isinstance(action, Arrive) and action.targets for action in actions)
 
 
 def _run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
-    """What goes wrong, and whether the run came to its end."""
+    """The error, if any, and whether the run ended."""
     at = Configuration(schedule.layout)
     known = dict(known)
     for _ in range(_MOST_STEPS):
@@ -97,7 +95,7 @@ def _run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pair
         except Refused as why:
             return _stuck(at, sizes, str(why)), True
         allowed = [certain(one, known) for one in edge.requires]
-        # Arithmetic that leaves its 32 bits would make the counts of the roles differ from what the source says.
+        # An overflow would make the counts of the roles differ from the source.
         if False in allowed:
             return Deadlock(dict(sizes), (), (), wraps=(process, places[process])), True
         if None in allowed:
@@ -108,9 +106,9 @@ def _run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pair
 
 
 def _miscounted(at: Configuration) -> bool:
-    """Whether the machine completes a phase that lacks something here: it counts arrivals towards the phase that is open, whichever they
-    are meant for."""
-    arrived: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by barrier: uses with what has come of them
+    """Whether the machine completes a phase here that is incomplete in the model: it counts arrivals towards the open phase, whatever
+    they are meant for."""
+    arrived: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by barrier: uses and their arrivals
     for (ring, use), (arrivals, *_) in at.partial.items():
         arrived.setdefault((ring, use % at.network.rings[ring].stages), []).append((use, arrivals))
     return any(
@@ -126,7 +124,7 @@ def _later(at: Configuration, ring: int, use: int) -> bool:
 
 
 def _passes(at: Configuration) -> bool:
-    """Whether somebody who waits finds the parity that he looks for: an odd number of phases before his has still to come."""
+    """Whether a waiting process finds its parity too early: an odd number of phases before its own is still missing."""
     for process in range(len(at.places)):
         action = at.action(process)
         if not isinstance(action, Wait) or at.network.rings[action.use.ring].kind != "mbarrier":

@@ -1,4 +1,4 @@
-"""Linear forms in numbers: a row is a constant and (variable, coefficient), sorted by variable."""
+"""Linear forms over numbered variables: a row is a constant and (variable, coefficient) pairs, sorted by variable."""
 
 from collections.abc import Mapping
 from math import gcd
@@ -24,7 +24,7 @@ def _terms(found: Mapping[int, int]) -> Terms:
 
 
 def negative(row: Row) -> Row:
-    """`row < 0`, as what is at least 0."""
+    """`row < 0`, in the form "at least 0"."""
     return -1 - row[0], tuple([(variable, -coefficient) for variable, coefficient in row[1]])
 
 
@@ -37,8 +37,8 @@ def one(variable: int) -> Row:
 
 
 def replaced(row: Row, values: Mapping[int, Row]) -> Row:
-    """The row with variables replaced, all at once."""
-    # Most rows that are asked about have nothing to replace, and are returned as they are.
+    """Substitutes values for variables simultaneously."""
+    # Most rows need no replacement, and are returned unchanged.
     for variable, _ in row[1]:
         if variable in values:
             break
@@ -64,7 +64,7 @@ def evaluated(row: Row, numbers: Mapping[int, int]) -> int:
 
 
 def tight(row: Row) -> Row:
-    """`row >= 0` divided by the common factor of its coefficients, its constant rounded down."""
+    """`row >= 0` divided by the gcd of its coefficients, with the constant rounded down."""
     divisor = gcd(*[coefficient for _, coefficient in row[1]])
     if divisor <= 1:
         return row
@@ -72,7 +72,7 @@ def tight(row: Row) -> Row:
 
 
 def primitive(row: Row) -> Row:
-    """`row == 0` divided by the common factor."""
+    """`row == 0` divided by the gcd."""
     divisor = gcd(row[0], *[coefficient for _, coefficient in row[1]])
     if divisor <= 1:
         return row

@@ -1,7 +1,7 @@
-"""Orders in which the processes run: a rule that says who steps next. Any rule will do; a good one needs few different situations.
+"""Schedules: rules that choose the process to step next. Any rule is sound; a good one has few distinct situations.
 
-What the rules of `lazily.py` and `aligned.py` share. Each remembers something of the branches that were taken, on which it depends who
-decides next: it is part of what tells situations apart, as facts could hold of one of them and not of the other.
+The base of the rules in `lazily.py` and `aligned.py`. A rule remembers some of the branches taken, on which its next choice depends:
+this memory is part of a situation, as different facts may hold for different memories.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,21 +15,21 @@ from pipec.verify.checker.configuration import Key as Standing
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Test, Wait
 
 Memory = TypeVar("Memory")
-Key = tuple[Standing, object]  # of a situation: where all stand, and what is remembered
+Key = tuple[Standing, object]  # of a situation: the places of all processes, and the memory
 
-Pairs = Sequence[tuple[int, int]]  # rings of full and of empty barriers of a pipeline
+Pairs = Sequence[tuple[int, int]]  # the rings of full and of empty barriers of a pipeline
 
-_MOST_STEPS = 20_000  # without a decision
-_SETTLED = 100  # what it costs to come to the next decision, in combinations of rows
+_MOST_STEPS = 20_000  # without a branch
+_SETTLED = 100  # cost of advancing to the next branch, in row combinations
 
 
 class Stuck(Exception):
-    """Nobody can step, and not all have ended."""
+    """No process can step, and not all have ended."""
 
 
 @mutable
 class Situation(Generic[Memory]):
-    """`test`: the process that decides next; None when all have ended. `steps`, `edges`: what led here without a decision."""
+    """`test`: the process that branches next; None if all have ended. `steps`, `edges`: the way here from the previous branch."""
 
     at: Configuration
     memory: Memory
@@ -40,14 +40,13 @@ class Situation(Generic[Memory]):
 
 
 class Schedule(Generic[Memory]):
-    """`sources`: processes that produce and never consume; they step when somebody waits for it, so that rings hold as little as the
-    program allows."""
+    """`sources`: processes that produce and never consume; they step only on demand, so that rings hold as little as the program allows."""
 
     def __init__(self, network: Network, order: Sequence[int]) -> None:
         self.network, self.order = network, tuple(order)
         self.layout = Layout(network)
         self.arriving = arriving(network)
-        # Where threads meet, at no pipeline.
+        # Places where threads synchronise, outside pipelines.
         self.meetings = {
             (process, place)
             for process, actions in enumerate(self.layout.actions)
@@ -58,37 +57,37 @@ class Schedule(Generic[Memory]):
         self.sources = {producer for producer, _ in pairs} - {consumer for _, consumer in pairs}
 
     def of(self, network: Network) -> "Schedule[Memory]":
-        """The same of a network that differs in conditions and values."""
+        """The same schedule for a network that differs in conditions and values."""
         raise NotImplementedError
 
-    # What a rule says.
+    # The interface of a rule.
 
     def nothing(self) -> Memory:
-        """What is remembered when all begin."""
+        """The memory at the start."""
         raise NotImplementedError
 
     def decided(self, memory: Memory, process: int, place: int, outcome: bool) -> Memory:
         raise NotImplementedError
 
     def stepped(self, memory: Memory, process: int) -> Memory:
-        """After a wait or an arrival."""
+        """The memory after a wait or an arrival."""
         raise NotImplementedError
 
     def choose(self, at: Configuration, memory: Memory) -> int | None:
-        """Who steps next; None when all have ended. Raises Stuck."""
+        """The process to step next; None if all have ended. Raises Stuck."""
         raise NotImplementedError
 
     def settled(self, at: Configuration, memory: Memory, chosen: int | None) -> tuple[int | None, Memory]:
-        """Who decides, of those who stand at a test, and what is kept in mind for it."""
+        """The process to branch, among those at a test, and the updated memory."""
         raise NotImplementedError
 
-    # What follows from it.
+    # Derived from the rule.
 
     def start(self) -> Situation[Memory]:
         return self.settle(Configuration(self.layout), self.nothing(), ())
 
     def branch(self, source: Situation[Memory], outcome: bool) -> Situation[Memory]:
-        """After the outcome of the test at hand, up to the next."""
+        """The situation at the next branch, after this outcome of the current one."""
         process = source.test
         assert process is not None
         action = source.at.action(process)
@@ -100,7 +99,7 @@ class Schedule(Generic[Memory]):
         return self.settle(at, memory, (edge,))
 
     def settle(self, at: Configuration, memory: Memory, edges: tuple[Edge, ...]) -> Situation[Memory]:
-        """Steps until somebody has to decide. Takes the configuration over. Raises Stuck."""
+        """Steps until a process has to branch. Takes ownership of the configuration. Raises Stuck."""
         combined[0] += _SETTLED
         steps, followed = [], list(edges)
         for _ in range(_MOST_STEPS):
@@ -113,19 +112,20 @@ class Schedule(Generic[Memory]):
         else:
             raise Stuck
         chosen, memory = self.settled(at, memory, chosen)
-        # Counts relative to the oldest phase in use: the tenth turn of a loop is then the same situation as the second.
+        # Counts are relative to the oldest phase in use: the tenth iteration of a loop is then the same situation as the second.
         at.lower()
         return Situation(at, memory, chosen, tuple(steps), tuple(followed), (at.key(), memory))
 
     def meeting(self, at: Configuration) -> int | None:
-        """Who steps where threads meet, at no pipeline: beginnings and ends lie behind all before the loops begin."""
+        """The process to step at a synchronisation outside pipelines: all pass the prologue before the loops begin, and likewise the
+        end."""
         if self.meetings.isdisjoint(enumerate(at.places)):
             return None
         meeting = (one for one in self.order if (one, at.places[one]) in self.meetings)
         return next((one for one in meeting if able(at, one, at.action(one))), None)
 
     def demanded(self, at: Configuration, processes: Iterable[int]) -> int | None:
-        """Who has to step for the first of these to go on who can."""
+        """The process that must step for the first of these that can be unblocked."""
         seen: set[int] = set()
         return next((found for one in processes if (found := self._needed(at, one, seen)) is not None), None)
 
@@ -138,7 +138,7 @@ class Schedule(Generic[Memory]):
             return process
         if not isinstance(action, Wait):
             return None
-        # Who is furthest behind on the ring comes first, and of these who is about to arrive.
+        # The process furthest behind on the ring comes first, among these one that is about to arrive.
         ring = action.use.ring
         behind = sorted(
             self.arriving[ring], key=lambda one: (at.cursors[one[0]][one[1]] + one[2], not self._arrives(at, one[0], ring))
@@ -152,7 +152,7 @@ class Schedule(Generic[Memory]):
 
     @staticmethod
     def step(at: Configuration, process: int) -> Edge:
-        """Passes a wait that is complete, or arrives. Raises Refused where an arrival cannot be."""
+        """Passes a completed wait, or arrives. Raises Refused for an invalid arrival."""
         action = at.action(process)
         assert isinstance(action, (Wait, Arrive))
         if isinstance(action, Wait):
@@ -164,7 +164,7 @@ class Schedule(Generic[Memory]):
 
 
 def uneven(at: Configuration, pairs: Pairs) -> int | None:
-    """The first ring of full barriers that has come further than its ring of empty ones."""
+    """The first ring of full barriers that has advanced further than its ring of empty ones."""
     return next((full for full, empty in pairs if at.below(full) != at.below(empty)), None)
 
 

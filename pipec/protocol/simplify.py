@@ -1,4 +1,4 @@
-"""A network for some sizes: quotients and choices of sizes that are decided there are replaced by what they are."""
+"""Specialises a network to some sizes: quotients and choices of sizes that are decided there are replaced by their values."""
 
 from pipec.protocol.naming import Names, renamed
 from pipec.protocol.program import registers_of
@@ -15,13 +15,13 @@ class _Decided(Names):
 
     def _atom(self, one: Atom) -> Linear:
         made = super()._atom(one)
-        # A register changes; what is decided of it holds at one moment only.
+        # A register changes; facts about it hold at one point only.
         if isinstance(one, Symbol) or not self.registers.isdisjoint(symbols_of(made)):
             return made
         value = self._value(made.terms[0][0]) if len(made.terms) == 1 else None
         if value is not None:
             made = add(Linear(made.constant), value, made.terms[0][1])
-        # The checker reads the network as it is, and has to be told what follows of it here.
+        # The checker reads the original network, and needs the replacements as facts.
         if made != atom(one):
             self.found[Compare("eq", add(atom(one), made, -1))] = None
         return made
@@ -40,7 +40,7 @@ class _Decided(Names):
 
 
 def simplified(network: Network, sizes: System) -> tuple[Network, tuple[Formula, ...]]:
-    """And what has been replaced by what, in an order in which one follows from those before it."""
+    """Also returns the replacements, in an order in which each follows from earlier ones."""
     into = _Decided(network, sizes)
     made = renamed(network, into)
     return made, tuple(into.found)

@@ -1,8 +1,7 @@
-"""Sizes at which runs are tried: few, but such that loops turn several times and no two sizes are tied to each other by accident.
+"""Sizes for sample runs: few, but such that loops run several iterations and no two sizes are related by accident.
 
-Sizes that have nothing to do with each other are chosen by themselves. Where only one value made of them matters (the number of tiles),
-that value is chosen, and not the sizes that it comes from: a run at values that no launch can have misleads the search no further than a
-few facts that are then given up.
+Unrelated sizes are chosen independently. If only a derived value matters (the number of tiles), that value is chosen instead of its
+sizes: a run at impossible values costs only a few facts that are then dropped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,12 +36,12 @@ _FIRST = (2, 1, 0, 3, 4, 5)
 _MOST_TRIED = 240
 _MOST_OF_A_FAMILY = 40
 _MOST_FOUND = 40
-_LARGE = 65_534  # no bound that is this large or larger is one that a program sets
+_LARGE = 65_534  # a bound at least this large is not one that a program sets
 
 
 @record
 class _Family:
-    """Sizes that hang together, and choices of them: values of variables, and of the symbols that these are made of."""
+    """Related sizes, and choices for them: values of variables, and of the underlying symbols."""
 
     choices: tuple[tuple[dict[int, int], dict[Symbol, int]], ...]
 
@@ -58,7 +57,7 @@ class Sizes:
         self._same: dict[tuple[tuple[tuple[int, int], ...], tuple[tuple[Symbol, int], ...]], Numbers] = {}
 
     def within(self, conditions: Sequence[Condition]) -> Iterator[Numbers]:
-        """Values of all sizes for which the conditions hold."""
+        """Values of all sizes that satisfy the conditions."""
         found = 0
         for numbers in self._all():
             if all(holds(condition, numbers) for condition in conditions):
@@ -68,7 +67,7 @@ class Sizes:
                     return
 
     def _all(self) -> Iterator[Numbers]:
-        """Values for which the facts of the network hold; each is worked out once."""
+        """Values that satisfy the facts of the network; each is computed once."""
         for number in range(_MOST_TRIED):
             if number == len(self._tried):
                 self._tried.append(self._next(number))
@@ -79,12 +78,11 @@ class Sizes:
     def _next(self, number: int) -> Numbers | None:
         places = []
         for family in self.families:
-            # A generator of our own: the search must go the same way on every machine, or a
-            # proof would be found on one and not on the next.
+            # Our own generator: the search must be deterministic on every machine, or proofs would be found on some machines only.
             self._state = (self._state * 1103515245 + 12345) % 2**31
-            # The first three at fixed places, all sizes alike, since they show most; then mixtures.
+            # First three fixed choices, with all sizes alike, since they show the most; then mixtures.
             places.append((number if number < 3 else self._state >> 12) % len(family.choices))
-        # Few sizes have few combinations, which come again and again.
+        # Few sizes have few combinations, which recur.
         key = tuple(places)
         if key not in self._made:
             self._made[key] = self._chosen(key)
@@ -96,13 +94,13 @@ class Sizes:
         for family, place in zip(self.families, places, strict=True):
             values |= family.choices[place][0]
             launch |= family.choices[place][1]
-        # As one object, by which a search knows them.
+        # As one object, whose identity the search uses as a key.
         key = (tuple(values.items()), tuple(launch.items()))
         numbers = self._same.setdefault(key, Numbers(self.variables, launch, values))
         return None if any(evaluated(row, numbers) < 0 for row in self.variables.known) else numbers
 
     def _large(self) -> tuple[int, ...]:
-        """Counts with which loops turn several times whose counters move on by more than one."""
+        """Counts with which loops with a stride run several iterations."""
         strides = {
             abs(value.constant)
             for process in self.network.processes
@@ -116,7 +114,7 @@ class Sizes:
         )
 
     def _components(self) -> list[tuple[tuple[int, ...], tuple[Symbol, ...], bool]]:
-        """Variables and the symbols they are made of; whether these have to have values of their own."""
+        """Variables and their symbols; whether they need values of their own."""
         parent: dict[Symbol, Symbol] = {}
 
         def root(one: Symbol) -> Symbol:
@@ -149,7 +147,7 @@ class Sizes:
             bare = len(symbols) == 1 and form == atom(symbols[0])
             low = max([-row[0] for row in self.variables.known if row[1] == ((numbers[0], 1),)], default=0)
             start = max(0, low)
-            # A difference of sizes is of either sign, and a launch may have one of them alone.
+            # A difference of sizes may have either sign, and a launch may have only one of them.
             sides = (1,) if bare or low >= 0 else (1, -1)
             values = [
                 start + n * side
@@ -172,10 +170,10 @@ class Sizes:
 
     @staticmethod
     def _launched(form: Linear, value: int, facts: Sequence[Formula]) -> bool:
-        """Whether a launch may have the value: where conditions stand on sizes, a run at another may end where none of a launch does."""
+        """Whether a launch may have the value: with conditions on sizes, a run at other values may end where no launch does."""
         if all(_of_a_type(fact) for fact in facts):
             return True
-        # Asked of the checker's own arithmetic: guessing launches that cannot be would mislead the search.
+        # Decided by the checker's own arithmetic: impossible launches would mislead the search.
         return not System([*facts, Compare("eq", add(form, Linear(-value)))]).impossible()
 
     def _mixtures(self, symbols: tuple[Symbol, ...], steps: Mapping[Symbol, int]) -> Iterator[dict[Symbol, int]]:
@@ -185,13 +183,13 @@ class Sizes:
             for symbol in symbols:
                 state = (state * 1103515245 + 12345) % 2**31
                 count = self.counts[number] if number < 3 else self.counts[(state >> 12) % len(self.counts)]
-                # Every second size is no multiple of what the program divides it by.
+                # Every second size is not a multiple of what the program divides it by.
                 values[symbol] = count * steps[symbol] - (number % 2 if steps[symbol] > 1 and count else 0)
             yield values
 
 
 def _of_a_type(fact: Formula) -> bool:
-    """Whether it says only that a size is not negative, or fits its type."""
+    """Whether it only states that a size is non-negative, or fits its type."""
     match fact:
         case Compare("ge", Linear(0, ((Symbol(), 1),))):
             return True
@@ -202,7 +200,7 @@ def _of_a_type(fact: Formula) -> bool:
 
 
 def _steps(form: Linear, steps: dict[Symbol, int]) -> None:
-    """By how much sizes have to grow for something to change: what they are divided by."""
+    """By how much sizes must grow for something to change: their divisors."""
     for one, _ in form.terms:
         _steps_of(one, steps)
 

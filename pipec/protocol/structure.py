@@ -1,4 +1,4 @@
-"""What the shape of a network says: who fills and who reads, what is asked where, which tests keep a loop going."""
+"""Structural properties of a network: producers and consumers, equal tests, tests that control loops."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -10,13 +10,13 @@ from pipec.verify.checker.progress import loops
 from pipec.verify.network import Arrive, Network, Process, Test, Use, Wait, edges_of
 from pipec.verify.terms import Formula, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
 
-_MOST_BEGINNINGS = 8  # of the counters of one test
+_MOST_BEGINNINGS = 8  # initial values of the counters of one test
 
-Place = tuple[int, int]  # a process and a state of it
+Place = tuple[int, int]  # a process and one of its states
 
 
 def arriving(network: Network) -> dict[int, list[tuple[int, int, int]]]:
-    """Per ring the processes that arrive there, each with the use that it signals first: a cursor and a shift."""
+    """Per ring the processes that arrive there, each with its first use: a cursor and a shift."""
     found: dict[int, dict[int, Use]] = {ring: {} for ring in range(len(network.rings))}
     for number, process in enumerate(network.processes):
         for state in process.states:
@@ -26,7 +26,7 @@ def arriving(network: Network) -> dict[int, list[tuple[int, int, int]]]:
 
 
 def fills(network: Network) -> set[tuple[int, int]]:
-    """Producers and consumers."""
+    """Pairs of producers and consumers."""
     by = arriving(network)
     return {
         (producer, number)
@@ -39,11 +39,11 @@ def fills(network: Network) -> set[tuple[int, int]]:
 
 
 def orders(network: Network) -> list[tuple[int, ...]]:
-    """Orders to try: consumers first; the reverse."""
+    """Orders to try: consumers first, then the reverse."""
     count = len(network.processes)
     rank = [0] * count
     pairs = fills(network)
-    # Roles may feed each other in a circle, where ranks would grow for ever.
+    # Roles may feed each other in a cycle, where ranks would grow without end.
     for _ in range(count):
         for producer, consumer in pairs:
             if rank[consumer] <= rank[producer] < count:
@@ -56,7 +56,7 @@ _ANY = atom(Symbol("register"))
 
 
 def questions(network: Network) -> dict[Place, Formula]:
-    """What is asked at the tests of each process, whatever its registers are called."""
+    """The conditions at the tests of each process, independent of register names."""
     registers = dict.fromkeys(registers_of(network), _ANY)
     return {
         (process, place): substituted(state.action.condition, registers)
@@ -66,12 +66,12 @@ def questions(network: Network) -> dict[Place, Formula]:
     }
 
 
-Asked = tuple[bool, frozenset[Formula]]  # whether registers are asked about; and what that is when they have just been set
+Asked = tuple[bool, frozenset[Formula]]  # whether registers occur; and the condition at their initial values
 
 
 def first_asked(network: Network) -> dict[Place, Asked]:
-    """What is asked at each test when the counters in it begin. Loops that turn equally often ask alike, from whatever number and in
-    whatever direction their counters go."""
+    """The condition of each test at the initial values of its counters. It is equal for loops with equal trip counts, whatever the start
+    and direction of their counters."""
     registers = registers_of(network)
     found: dict[Place, Asked] = {}
     for number, process in enumerate(network.processes):
@@ -87,7 +87,7 @@ def first_asked(network: Network) -> dict[Place, Asked]:
 
 
 def _beginnings(process: Process, registers: frozenset[Symbol]) -> dict[Symbol, list[Linear]]:
-    """The values that registers get which do not depend on what they were."""
+    """The values assigned to registers that do not depend on registers."""
     found: dict[Symbol, dict[Linear, None]] = {}
     for state in process.states:
         for edge in edges_of(state.action):
@@ -100,7 +100,7 @@ def _beginnings(process: Process, registers: frozenset[Symbol]) -> dict[Symbol, 
 
 
 def moves_on(process: Process, place: int) -> bool:
-    """Whether a way out of the test changes what is asked there."""
+    """Whether an edge from the test changes its condition."""
     action = process.states[place].action
     assert isinstance(action, Test)
     inside = symbols_in(action.condition)
@@ -108,7 +108,7 @@ def moves_on(process: Process, place: int) -> bool:
 
 
 def loop_tests(network: Network) -> set[Place]:
-    """The tests on which it depends whether a loop goes on, in processes that have to do with pipelines."""
+    """The tests that decide whether a loop continues, in processes that use pipelines."""
     found = set[Place]()
     for number, process in enumerate(network.processes):
         events = (state.action for state in process.states if isinstance(state.action, (Wait, Arrive)))
@@ -124,7 +124,7 @@ def _leaving(process: Process, arrows: list[tuple[int, int]]) -> Iterator[int]:
             action = process.states[place].action
             if isinstance(action, Test) and not {action.yes.target, action.no.target} <= loop:
                 yield place
-        # Without the ways to where the loop begins, only the loops inside of it are left.
+        # Without the back edges of the loop, only the loops inside it are left.
         begins = {target for place, target in arrows if target in loop and place not in loop}
         if begins:
             yield from _leaving(process, [(a, b) for a, b in arrows if {a, b} <= loop and b not in begins])

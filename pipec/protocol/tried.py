@@ -9,17 +9,16 @@ from pipec.protocol.sample import Numbers, forms_of, holds, known_function
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import Apply, Choose, Floor, Linear, Product, Symbol, symbols_in
 
-_LEAST_TRIED = 5  # steps that a size is tried with at least; where rings have more stages, as many as fill one, and two more
+_LEAST_TRIED = 5  # minimum number of steps to try a size with; with larger rings, enough to fill one, plus two
 LARGE = (1 << 30, (1 << 31) - 1)
 _VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
 
-# Numbers of runs. Most sizes that fail are small multiples; a refusal that names no sizes is read after all of them.
+# Numbers of runs. Most failing sizes are small multiples; an error without sizes is reported only after all of them.
 _MOST_EXACT = 120
 _MOST_BETWEEN = 30
 _MOST_COMPARED = 40
 
-# What is added to multiples of a step: rounding down and rounding up count them alike, and differ halfway; loops that are off by one
-# differ next to them.
+# Offsets from multiples of a step: rounding down and up agree on multiples, and differ halfway; off-by-one errors show next to them.
 _BETWEEN: tuple[Callable[[int], int], ...] = (
     lambda step: 0,
     lambda step: step // 2,
@@ -31,10 +30,10 @@ Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
 
 
 def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
-    """One size at which sums of sizes wrap around, the others 1: a loop over it ends without an answer, a test of it does not."""
+    """One size at which sums of sizes wrap around, the others 1: a loop over it ends without a result, a test of it does not."""
     steps: dict[Symbol, int] = {}
     for form in _forms(network):
-        # That a product of sizes wraps is no fault of the program: a proof asks the launch that it does not.
+        # Overflow of a product of sizes is not an error of the program: a proof requires the launch to exclude it.
         if any(isinstance(one, Apply) for one, _ in form.terms):
             return
         _steps(form, registers_of(network), steps)
@@ -48,7 +47,7 @@ def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
 
 
 def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
-    """Multiples of what sizes are divided by, then numbers between these, then those that the network compares sizes with."""
+    """Multiples of the divisors of sizes, then numbers in between, then constants that the network compares sizes with."""
     registers = registers_of(network)
     steps: dict[Symbol, int] = {}
     for form in _forms(network):
@@ -56,7 +55,7 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
 
     def admitted(numbers: Numbers) -> bool:
-        # A launch that no caller can make refutes nothing.
+        # An impossible launch refutes nothing.
         return numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers)
 
     yield from islice(filter(admitted, _by_steps(network, steps, _BETWEEN[0])), _MOST_EXACT)
@@ -67,9 +66,9 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
 
 
 def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -> Iterator[Numbers]:
-    """Sizes by their sum, so that the first that fails is a small one."""
+    """Sizes in order of their sum, so that the first failing one is small."""
     names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
-    # A ring hides a missing release until all of its stages are taken, so sizes go beyond the largest ring.
+    # A ring hides a missing release until all of its stages are taken, so sizes exceed the largest ring.
     most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
     for counts in _by_their_sum(min(_VARIED, len(names)), most):
         for last in (0, 1) if len(names) > _VARIED else (0,):
@@ -78,7 +77,7 @@ def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -
 
 
 def _compared(network: Network, registers: frozenset[Symbol], steps: Numbers) -> Iterator[Numbers]:
-    """One size at a number that decides a test, or next to it; the others are one step, or two."""
+    """One size at or next to a constant that decides a test; the others are one or two steps."""
     found: dict[tuple[Symbol, int], None] = {}
     for form in _forms(network):
         if len(form.terms) != 1:
@@ -112,7 +111,7 @@ def _adding_up(places: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
 
 
 def _forms(network: Network) -> Iterator[Linear]:
-    """All that tests and assignments ask."""
+    """All forms in tests and assignments."""
     for process in network.processes:
         for state in process.states:
             yield from (value for edge in edges_of(state.action) for _, value in edge.values if value is not None)
@@ -121,13 +120,13 @@ def _forms(network: Network) -> Iterator[Linear]:
 
 
 def _least(network: Network, symbol: Symbol) -> int:
-    """A value of a size that no test depends on."""
+    """A value for a size that no test depends on."""
     facts = [fact for fact in network.facts if symbols_in(fact) == {symbol}]
     return next((value for value in (0, 1) if all(holds(fact, {symbol: value}) for fact in facts)), 0)
 
 
 def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int]) -> None:
-    """By how much a size has to grow for something to change: the largest number it is divided by."""
+    """By how much a size must grow for something to change: its largest divisor."""
     for one, _ in form.terms:
         match one:
             case Symbol():
@@ -150,4 +149,4 @@ def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int])
                 for factor in factors:
                     _steps(Linear(0, ((factor, 1),)), registers, steps)
             case Apply():
-                pass  # whatever it is applied to, its value is not known
+                pass  # an uninterpreted function

@@ -1,7 +1,7 @@
-"""Searches a launch in which a block waits for a turn that need not come: its blocks run one after the other, in their order.
+"""Searches a launch in which a block waits for a turn that may never come: its blocks run one after the other, in order.
 
-A GPU with room for one block only does just that. Where a block waits for a counter that the blocks before it have left at another
-number, it waits for one that may never start.
+A GPU with room for only one block does just that. If a block waits for a counter that the earlier blocks have left at another value, it
+waits for a block that may never start.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.surroundings import Surroundings
 from pipec.verify.terms import Linear, Symbol, symbols_of
 
-_SIZES = (1, 64, 600)  # that all sizes of a launch have at once
+_SIZES = (1, 64, 600)  # values of all sizes of a launch at once
 _MOST_BLOCKS = 64
 _APART = 1 << 40  # between tensors
 
@@ -27,7 +27,7 @@ Known = dict[Symbol, Range]
 
 @record
 class Awaited:
-    """`line`: of the PTX, where `block` waits for `turn`, while the counter is `found` and all blocks before have ended."""
+    """`line`: of the PTX, where `block` waits for `turn`, while the counter is `found` and all earlier blocks have ended."""
 
     line: int
     block: tuple[int, int, int]
@@ -43,8 +43,7 @@ def refute_turns(ptx: str, kernel: str, sizes: frozenset[str]) -> Awaited | None
     except Unreadable:
         return None
     taking = [walk for walk in walks if any(_turn(node) for node in walk.nodes)]
-    # One thread takes turns, and all its counters are stored to by it alone: then the
-    # blocks before this one decide what it finds.
+    # One thread takes turns, and it is the only one that stores to its counters: then the earlier blocks determine what it finds.
     if len(taking) != 1 or len(taking[0].machine.threads) > 1 or not _alone(around, taking[0]):
         return None
     meter = Meter("protocol steps")
@@ -59,12 +58,12 @@ def refute_turns(ptx: str, kernel: str, sizes: frozenset[str]) -> Awaited | None
 
 
 def _turn(node: Node) -> bool:
-    """Waits for barriers end, as the network shows: what is left are turns."""
+    """Barrier waits end, as the network shows: turns remain."""
     return node.act is not None and not isinstance(node.act.ring, int)
 
 
 def _alone(around: Surroundings, walk: Walk) -> bool:
-    """Whether the counters are stored to nowhere else."""
+    """Whether nothing else stores to the counters."""
     forms = {act.ring[1] for node in walk.nodes if (act := node.act) is not None and isinstance(act.ring, tuple)}
     passing = {walk.number_of(node) for node in walk.nodes if _turn(node) and node.act is not None and not node.act.waits}
     if not all(isinstance(form, Linear) for form in forms):
@@ -74,7 +73,7 @@ def _alone(around: Surroundings, walk: Walk) -> bool:
 
 
 class _NotKnown(Exception):
-    """What happens depends on what is not known of the launch."""
+    """The behaviour depends on unknown values of the launch."""
 
 
 class _Launch:
@@ -83,7 +82,7 @@ class _Launch:
     def __init__(self, around: Surroundings, walk: Walk, sizes: dict[Symbol, int], meter: Meter) -> None:
         self.walk, self.sizes, self.meter = walk, sizes, meter
         self.known: Known = {one: (value, value) for one, value in sizes.items()}
-        # Far from each other, so that no offset into one tensor is an address in another: tensors of a launch do not overlap.
+        # Far apart, so that no offset into one tensor is an address in another: tensors of a launch do not overlap.
         pointers = enumerate(sorted(around.pointers), 1)
         self.known |= {Symbol(name): (number * _APART, number * _APART) for number, name in pointers}
         self.counters: dict[int, int] = {}
@@ -95,7 +94,7 @@ class _Launch:
             raise _NotKnown
 
     def run(self) -> Awaited | None:
-        # In the order of their numbers, x fastest: one that a GPU may take, and whoever hangs in it hangs.
+        # In index order, x fastest: an order that a GPU may choose, so a hang in it is a hang.
         for z, y, x in product(*(range(extent) for extent in reversed(self.extents))):
             places = {Symbol(f"%ctaid.{axis}"): (at, at) for axis, at in zip("xyz", (x, y, z), strict=True)}
             counts = {Symbol(f"%nctaid.{axis}"): (many, many) for axis, many in zip("xyz", self.extents, strict=True)}
@@ -106,7 +105,7 @@ class _Launch:
         return None
 
     def _block(self, known: Known) -> tuple[Node, int, int] | None:
-        """Where the block waits for a turn, for which one, and what it finds; None where it comes to its end."""
+        """Where the block waits for a turn, which one, and the value found; None if it ends."""
         way = self.walk.start
         while True:
             self.meter.spend()
@@ -124,7 +123,7 @@ class _Launch:
                 way = node.edges[0 if outcome else 1]
                 continue
             where, number = self._action(node, known)
-            # Counters begin at zero, which is what a semaphore asks of its caller.
+            # Counters start at zero, as a semaphore requires of its caller.
             found = self.counters.get(where, 0)
             if node.act is not None and not node.act.waits:
                 self.counters[where] = number
@@ -133,7 +132,7 @@ class _Launch:
             way = node.edges[0]
 
     def _action(self, node: Node, known: Known) -> tuple[int, int]:
-        """The place of a counter, and the number that is waited for or stored."""
+        """The address of a counter, and the value that is awaited or stored."""
         ring = node.act.ring if node.act is not None else None
         match ring:
             case (_, Linear() as where, int() | Linear() as value):

@@ -1,6 +1,6 @@
-"""The network with what the reader folded up: large forms of sizes, of which a proof only asks that equal ones are equal.
+"""Expands what the reader folded: large forms of sizes, of which a proof only needs that equal ones are equal.
 
-A run at given sizes needs their values: how many tiles a block of a persistent kernel has is such a form.
+A run at given sizes needs their values: the number of tiles per block of a persistent kernel is such a form.
 """
 
 from pipec.record import replace
@@ -29,20 +29,20 @@ from pipec.verify.terms import (
     summed,
 )
 
-_MOST_PARTS = 2_000  # of one form; folds in folds may double each other, and such ones stay folded
+_MOST_PARTS = 2_000  # of one form; nested folds may grow exponentially, and such ones stay folded
 
 
 def unfolded(network: Network, folds: Folds) -> Network:
-    """The same places and cursors; `folds`: of the reader (see Arithmetic)."""
+    """The same places and cursors; `folds`: those of the reader (see Arithmetic)."""
     return replace(network, processes=tuple(map(_Unfolding(folds).process, network.processes))) if folds else network
 
 
 class _Unfolding:
-    """What equal atoms become is remembered."""
+    """Expansions of atoms are memoised."""
 
     def __init__(self, folds: Folds) -> None:
         self._folds = folds
-        self._made: dict[Atom, tuple[Linear, int]] = {}  # with its number of parts
+        self._made: dict[Atom, tuple[Linear, int]] = {}  # with the number of its parts
 
     def process(self, process: Process) -> Process:
         return replace(process, states=tuple(State(one.line, self._action(one.action), one.live) for one in process.states))
@@ -81,7 +81,7 @@ class _Unfolding:
             case Apply(function, arguments):
                 return self._applied(function, [self._form(argument) for argument in arguments])
             case Product(factors):
-                return atom(one), len(factors)  # only certificates have them
+                return atom(one), len(factors)  # only in certificates
         return atom(one), 1
 
     def _applied(self, function: str, given: list[tuple[Linear, int]]) -> tuple[Linear, int]:
@@ -91,7 +91,7 @@ class _Unfolding:
         if not isinstance(value, Linear):
             return atom(Apply(function, arguments)), 1 + sum(size for _, size in given)
         inner, more = self._form(value)
-        # The name stands for a number of that width, to which the form is equal modulo 2^32, say.
+        # The name stands for a number of that width, to which the form is congruent, for example modulo 2^32.
         return atom(Apply(kind, (substitute(inner, dict(zip(symbols, arguments, strict=True))),))), more * max(
             size for _, size in given
         )

@@ -1,1 +1,1 @@
-"""The search for a certificate: which attempts there are, the cases of sizes, and the automaton for one of them."""
+"""The search for a certificate: the sequence of attempts, the cases of sizes, and the automaton for one of them."""

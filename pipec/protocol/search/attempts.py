@@ -1,4 +1,4 @@
-"""What a search tries, one after the other."""
+"""The attempts of a search, in order."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,10 +16,10 @@ from pipec.verify.network import Network
 
 @record
 class Attempt:
-    """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
-    told apart from the others. `products`: of counters and sizes are values of their own, and sizes are added and multiplied exactly.
-    `quotients`: of counters are values of their own. `roomy`: there may be more situations, as few of them become nodes where
-    all loops turn together."""
+    """The parameters of a search. `share`: its limit as a percentage of the remaining budget. `tells_begun`: distinguishes a counter's
+    first iteration from the others. `products`: products of counters and sizes are variables of their own, and sizes are added and
+    multiplied exactly. `quotients`: quotients of counters are variables of their own. `roomy`: allows more situations, as few of them
+    become nodes if all loops run in lockstep."""
 
     schedule: Schedule[Any]
     share: int
@@ -30,19 +30,19 @@ class Attempt:
 
 
 def attempts(network: Network) -> Iterator[Attempt]:
-    """What makes fewer situations comes first."""
+    """Attempts with fewer situations come first."""
     consumers, producers = orders(network)
     alignment = Alignment(network)
-    # Where all loops are the same in all roles, they are followed turn by turn, and there is nearly one situation for each test.
+    # If all roles have the same loops, they are followed iteration by iteration, with about one situation per test.
     if alignment.whole:
         yield Attempt(Aligned(network, consumers, alignment), 75, roomy=True)
-    # Where all go through the same tiles, nobody need be looked at in the next one while others are in this one.
+    # If all iterate over the same tiles, none enters the next one while others are in this one.
     elif alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 50)
     registers = registers_of(network)
     if quotients_of(network, registers):
         yield Attempt(Lazy(network, consumers), 50, quotients=True)
-    # Consumers first keeps rings nearly empty, and so there are few situations; producers first fills them.
+    # Consumers first keeps rings almost empty, which gives few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), 90)
     if candidates(network, registers) or exact(network, registers)[1]:
         yield Attempt(Lazy(network, consumers), 50, products=True)

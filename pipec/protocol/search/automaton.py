@@ -1,4 +1,4 @@
-"""The automaton for one case of the sizes: what holds in each situation, weakened until every way into it implies it."""
+"""The automaton for one case of the sizes: the invariants of each situation, weakened until every way into it implies them."""
 
 from collections import deque
 from typing import Any
@@ -46,7 +46,7 @@ class Search:
         self._enter(begin, having)
         self._queue(begin.target)
         while self.work:
-            # A visit may take long where many rows hang together; so the budget is asked before each.
+            # A visit may take long if many rows are connected; so the budget is checked before each.
             if not self.spent.visit():
                 raise Undecided("the search has taken too long")
             key = self.work.popleft()
@@ -77,7 +77,7 @@ class Search:
             if self.known.excluded(place, premises, outcome):
                 place.next[outcome] = None
                 continue
-            place.outcomes.add(outcome)  # facts only grow weaker: what they allow once they allow for good
+            place.outcomes.add(outcome)  # facts only get weaker: an outcome that is possible stays possible
             condition = self.places.condition(place.situation, outcome)
             having = premises.copy()
             assume(having, condition)
@@ -85,37 +85,37 @@ class Search:
             if self.program.products:
                 self.known.alias(having)
             way = self.places.leaving(key, outcome)
-            # Only after the outcome is assumed: counters are added to under a test that keeps them small.
+            # Only after assuming the outcome: counters are incremented under a test that bounds them.
             self.known.need(having, way.required, key[1], (place, condition))
             way = place.next[outcome] = self._through(way, having, (place, condition))
             if self._enter(way, having):
                 self._queue(way.target)
 
     def _through(self, way: Stretch, having: Premises, source: tuple[Place, Condition] | None) -> Stretch:
-        """On to the next place where something has to be decided."""
+        """Continues to the next place with an undetermined test."""
         passed = set[PlaceKey]()
         while True:
             key = way.target
             if key not in self.places.found and key[1] not in self.runs.sampled:
                 self._sample(key[1])
             place = self.places.found.get(key) or self.places.place(key)
-            # Coming by twice would be a loop in which nothing is decided: a node there says what holds in each turn.
+            # Returning to a place would be a loop without a decision: a node there holds its invariant.
             if place.facts is not None or key in passed:
                 return way
             outcome = self.known.answer(place, having, way.values)
             if outcome is None:
                 return way
             passed.add(key)
-            # It follows already, but is rounded to whole numbers: of that more may follow.
+            # It follows already, but the assumption is rounded to integers, which may imply more.
             assume(having, substituted(self.places.condition(place.situation, outcome), way.values))
             way = self.places.passing(way, outcome)
             self.known.need(having, way.required, key[1], source)
 
     def _enter(self, way: Stretch, having: Premises) -> bool:
-        """A way into a node; whether the node has to be visited (again)."""
+        """Enters a node; returns whether the node has to be visited (again)."""
         place = self.places.found[way.target]
         target = place.situation
-        # A stage that is filled and never taken hangs nobody here, but the pipeline is not what its roles agree on.
+        # A stage that is filled and never taken blocks nothing here, but violates the pipeline's protocol.
         if target.test is None and uneven(target.at, self.pairs) is not None:
             raise Undecided("a pipeline is filled more often than it is given back")
         directions, clauses = self.places.directions(target), self.places.clauses(target)
@@ -130,7 +130,7 @@ class Search:
         return place.facts.weaken(having, way.values) or not place.next
 
     def _certificate(self, begin: Stretch) -> tuple[Moves, tuple[Node, ...]]:
-        """The nodes that are reached, numbered."""
+        """The reachable nodes, numbered."""
         numbers = {begin.target: 0}
         order = [begin.target]
         for key in order:
@@ -145,7 +145,7 @@ class Search:
     def _node(self, place: Place, numbers: dict[PlaceKey, int]) -> Node:
         assert place.facts is not None
         facts = [*self.known.told(place)]
-        # Facts that others already imply are left out: the checker shows each of them for each way into the node.
+        # Implied facts are omitted: the checker verifies each fact for each way into the node.
         facts += self.known.formulas(self.known.lean(place))
         moves: list[Moves | None] = []
         for outcome in (True, False):

@@ -1,4 +1,4 @@
-"""Proves by cases of the sizes, where one automaton for all of them is not found."""
+"""Proofs by cases of the sizes, if no single automaton is found."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,11 +16,11 @@ from pipec.verify.logic import System
 from pipec.verify.network import Action, Test, edges_of
 from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, negate, symbols_in
 
-_ROOM = 3  # times as many situations as other attempts have
+_ROOM = 3  # factor on the number of situations
 
 
 class Splitter:
-    """Proves by cases of the sizes."""
+    """Proofs by cases of the sizes."""
 
     def __init__(
         self, program: Program, attempt: Attempt, effort: Effort, pairs: Pairs, spent: Spent, refuted: Callable[[], bool]
@@ -35,18 +35,18 @@ class Splitter:
         yield from self._under(())
 
     def _under(self, when: tuple[Formula, ...], before: Undecided | None = None) -> Iterator[Case]:
-        """`before`: why it was not found without the last condition."""
+        """`before`: why the search failed without the last condition."""
         if when and System([*self.program.facts, *when]).impossible():
             return
         self.left -= 1
         try:
             schedule, program, decided = self._within(when)
             search = Search(schedule, program, when, self.situations, self.pairs, self.spent, tells_begun=self.tells_begun)
-            # What is decided for these sizes tells them apart no further, but spares the checker to decide it for each node.
+            # Facts decided for these sizes exclude none of them, but save the checker from deciding them at each node.
             yield Case((*when, *decided), *search.nodes())
             return
         except Undecided as why:
-            # Splitting is what takes long. A deadlock at small sizes ends the search before it.
+            # Splitting is expensive. A deadlock at small sizes ends the search before it.
             if not when and self.refuted():
                 raise Undecided(str(why), hopeless=True) from why
             if self.left <= 0 or self.spent.paused() or why.hopeless:
@@ -59,25 +59,25 @@ class Splitter:
             yield from self._under((*when, side), last)
 
     def _cut(self, when: tuple[Formula, ...], why: Undecided, *, small: bool) -> Formula | None:
-        """What to tell apart, if anything is left: which of two numbers a choice is, as then there is none in the network; else what has to
-        do with the question at which the search came to its end. `small`: also small numbers, one after the other."""
+        """The next condition to split on, if any: which operand a choice has, as this removes choices from the network; else one related
+        to the question at which the search failed. `small`: also small numbers, one by one."""
         if self.cuts is None:
             self.cuts = self._choices(), self._tests(), self._small()
         choices, tests, few = self.cuts
-        # Of many sizes only some decide the question; telling others apart would double the work for nothing.
+        # Of many sizes only some affect the question; splitting on others would double the work for nothing.
         asked = symbols_in(why.asked) if why.asked is not None else frozenset[Symbol]()
         base = System([*self.program.facts, *when])
         there = base.extended(why.told) if why.told else base
         for cuts, given in ((choices, base), (tests, base), (few if small else [], there)):
             for cut in sorted(cuts, key=lambda cut: asked.isdisjoint(symbols_in(cut))):
-                # A condition that is already decided there would give one empty side and the same search again.
+                # A condition already decided there would give an empty case and repeat the search.
                 if not given.entails(cut) and not given.entails(negate(cut)):
                     return cut
         return None
 
     def _within(self, when: tuple[Formula, ...]) -> tuple[Schedule[Any], Program, tuple[Formula, ...]]:
-        """For these sizes alone, where that makes a difference; and which values are decided there."""
-        # Terms without choices are shorter, and rows can say how they hang together.
+        """Specialises to these sizes if that makes a difference; also returns the values decided there."""
+        # Terms without choices are shorter, and rows can express their relations.
         network, decided = simplified(self.program.network, System([*self.program.facts, *when])) if when else (None, ())
         if network is None or not decided:
             return self.schedule, self.program, ()
@@ -86,7 +86,7 @@ class Splitter:
         return self.schedule.of(network), program, decided
 
     def _tests(self) -> list[Compare]:
-        """What the program asks about sizes alone."""
+        """The program's tests of sizes only."""
         seen: list[Compare] = []
         for process in self.program.network.processes:
             for state in process.states:
@@ -97,15 +97,15 @@ class Splitter:
         return seen
 
     def _choices(self) -> list[Compare]:
-        """On what it depends which of two numbers something is."""
+        """The conditions of choices between two numbers."""
         network = self.program.network
         forms = [one for process in network.processes for state in process.states for one in _forms(state.action)]
         found = dict.fromkeys(part for form in forms for part in _conditions(form))
         return [part for part in found if not symbols_in(part) & self.program.registers]
 
     def _small(self) -> list[Compare]:
-        """Few iterations behave unlike many: a loop that does not run, a prologue alone, a ring that is not full yet."""
-        # From both sides, as a loop may be left where its test holds or where it does not.
+        """Small trip counts behave differently: a loop that does not run, only a prologue, a ring that is not full yet."""
+        # In both directions, as a loop may be left if its test holds or if it does not.
         sides = [
             one for part in self._tests() for one in (part, negate(part)) if isinstance(one, Compare) and one.relation == "ge"
         ]

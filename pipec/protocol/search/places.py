@@ -1,4 +1,4 @@
-"""The situations that a schedule comes to, and the ways between them: what does not depend on what is known there."""
+"""The situations that a schedule reaches, and the ways between them: everything that does not depend on invariants."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,21 +16,21 @@ from pipec.verify.network import Edge
 
 _MOST_TOLD_APART = 6  # outcomes of tests of sizes
 
-Told = frozenset[int]  # tests of sizes that have come out so: their numbers, or the complement
-Begun = frozenset[tuple[int, Row]]  # counters that have not moved on since they were set, and to what
-PlaceKey = tuple[int, Told, Begun]  # first the number of the situation
+Told = frozenset[int]  # outcomes of tests of sizes: their numbers, or the complements
+Begun = frozenset[tuple[int, Row]]  # counters that have not been incremented since they were set, and their initial values
+PlaceKey = tuple[int, Told, Begun]  # starts with the number of the situation
 
 
 @mutable
 class Place:
-    """A situation with what led there. It becomes a node of the automaton, with `facts`, only if its test may come out both ways: most
-    tests ask what another process has just asked, and a schedule passes them with the answer known."""
+    """A situation and its history. It becomes a node of the automaton, with `facts`, only if both outcomes of its test are possible:
+    most tests repeat that of another process, and the schedule passes them with a known outcome."""
 
     situation: Situation[Any]
     told: Told
     begun: Begun
-    points: list[Numbers] = field(default_factory=list)  # with which runs came through
-    outcomes: set[bool] = field(default_factory=set)  # that runs have seen
+    points: list[Numbers] = field(default_factory=list)  # values with which runs passed through
+    outcomes: set[bool] = field(default_factory=set)  # seen in runs
     facts: Facts | None = None
     entered: bool = False  # the facts have been weakened for a way into it
     next: "dict[bool, Stretch | None]" = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Place:
 
 @record
 class Way:
-    """From one situation to the next, by number. `begun`: the counters that are set on the way."""
+    """The way from one situation to the next, by number. `begun`: the counters that are set on the way."""
 
     target: int
     edges: tuple[Edge, ...]
@@ -50,8 +50,8 @@ class Way:
 
 @record(eq=False)
 class Stretch:
-    """Ways one after the other, past tests whose outcome is known, and the place they lead to. `required`: by the last of them, in terms
-    of what registers hold where the stretch begins. `further`: longer ones, which are worked out once."""
+    """A sequence of ways past tests with known outcomes, and its target. `required`: by the last of them, in terms of registers at the
+    start. `further`: extensions, computed once."""
 
     target: PlaceKey
     steps: tuple[int, ...]
@@ -61,12 +61,12 @@ class Stretch:
 
 
 class Places:
-    """`most`: that are told apart. `tells_begun`: a counter's first turn is told apart from the others."""
+    """`most`: the maximum number of situations. `tells_begun`: distinguishes a counter's first iteration from the others."""
 
     def __init__(self, schedule: Schedule[Any], program: Program, most: int, *, tells_begun: bool) -> None:
         self.schedule, self.program, self.most, self.tells_begun = schedule, program, most, tells_begun
         self.variables = program.variables
-        # By number: to look a situation up by its key takes as long as it has parts.
+        # By number: looking a situation up by its key takes time proportional to its size.
         self.situations: list[Situation[Any]] = []
         self.number_of: dict[Key, int] = {}
         self.ways: dict[tuple[int, bool], Way] = {}
@@ -76,7 +76,7 @@ class Places:
 
     def place(self, key: PlaceKey) -> Place:
         made = self.found[key] = Place(self.situations[key[0]], key[1], key[2])
-        # Where situations do not come again a counter is part of them, and no number of them is enough.
+        # If situations do not recur, a counter is part of them, and no limit suffices.
         if len(self.found) > self.most:
             raise Undecided("too many situations")
         if made.situation.test is None:
@@ -85,7 +85,7 @@ class Places:
 
     def open(self, place: Place) -> Facts:
         """Makes a node of it."""
-        # When all have ended nothing is left that a fact could be needed for.
+        # After all processes have ended, no facts are needed.
         place.facts = Facts(() if place.situation.test is None else self.dimensions(place.situation))
         for numbers in place.points:
             place.facts.meet(numbers)
@@ -116,13 +116,13 @@ class Places:
         return number
 
     def start(self, first: Situation[Any]) -> Stretch:
-        """From where all begin."""
+        """The initial way."""
         values, required = self.program.composed(first.edges)
         key: PlaceKey = self._numbered(first), frozenset(), self.live(self.set(values), first)
         return Stretch(key, first.steps, values, required, {})
 
     def leaving(self, key: PlaceKey, outcome: bool) -> Stretch:
-        """One way from a node."""
+        """The first way from a node."""
         found = self.stretches.get((key, outcome))
         if found is None:
             way = self.way(key[0], outcome)
@@ -132,7 +132,7 @@ class Places:
         return found
 
     def passing(self, stretch: Stretch, outcome: bool) -> Stretch:
-        """The stretch with the way after the test that it leads to."""
+        """The stretch extended by the way after the test at its target."""
         found = stretch.further.get((stretch.target, outcome))
         if found is None:
             place = self.found[stretch.target]
@@ -145,7 +145,7 @@ class Places:
         return found
 
     def set(self, values: Values) -> Begun:
-        """The counters that get a value which no counter is part of."""
+        """The counters that are set to a value independent of counters."""
         if not self.tells_begun:
             return frozenset()
         sizes = len(self.variables.sizes)
@@ -156,7 +156,7 @@ class Places:
         return frozenset(each for each in begun if each[0] in live)
 
     def number(self, place: Place) -> int | None:
-        """Of the test to be decided, where it asks for sizes alone."""
+        """The number of the next test, if it depends on sizes only."""
         test = place.situation.test
         assert test is not None
         number = self.program.told_apart(test, place.situation.at.places[test])
@@ -166,13 +166,13 @@ class Places:
         return number
 
     def following(self, place: Place, outcome: bool, way: Way) -> PlaceKey:
-        """The node reached."""
+        """The key of the place reached."""
         number, told, begun = self.number(place), place.told, place.begun
-        # What is told apart doubles the situations each time, so there is an end to it.
+        # Each distinction doubles the situations, so their number is limited.
         if number is not None and len(told) < _MOST_TOLD_APART:
             told |= {number if outcome else ~number}
         if self.tells_begun:
-            # A counter that moves on is no longer at its first turn.
+            # An incremented counter is no longer in its first iteration.
             kept = frozenset(each for each in begun if each[0] not in way.values)
             begun = self.live(kept | way.begun, self.situations[way.target])
         return way.target, told, begun

@@ -1,4 +1,4 @@
-"""Runs at a few sizes: which situations there are, and what seems to hold there."""
+"""Runs at a few sizes: which situations exist, and which facts seem to hold there."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from pipec.verify.terms import Formula
 _MOST_DECISIONS = 300  # of one run
 _MOST_OF_A_RUN = 4  # points of a situation
 _FEW_RUNS = 6
-_SETTLED = 3  # runs in a row that show nothing new
+_SETTLED = 3  # consecutive runs without new information
 
 
 class Runs:
-    """`first`: where all begin, and what registers hold there; `begin`: its name."""
+    """`first`: the initial situation and register values; `begin`: its key."""
 
     def __init__(
         self,
@@ -33,20 +33,20 @@ class Runs:
         self.within = [*map(program.variables.condition, when)]
         self.sampled: set[Told] = set()
         self.many: dict[Told, int] = {}
-        self.ended: dict[int, Told] = {}  # how the run at some sizes ended; they are kept by the program's `sizes`
+        self.ended: dict[int, Told] = {}  # how the run at some sizes ended; the sizes are kept by the program's `sizes`
 
     def sample(self, told: Told) -> list[PlaceKey]:
-        """What runs at a few sizes come through for which tests of sizes come out so.
+        """Runs at a few sizes for which the tests of sizes have these outcomes.
 
         Returns the places whose facts have to be followed again."""
         self.sampled.add(told)
         first, values = self.first
         within = [*self.within, *(self.program.conditions[number] for number in sorted(told))]
-        quiet: dict[Told, int] = {}  # runs in a row, of those that end alike, that showed nothing new
+        quiet: dict[Told, int] = {}  # consecutive runs with these outcomes without new information
         changed: dict[PlaceKey, None] = {}
         for numbers in self.program.sizes.within(within):
             self.spent.runs -= 1
-            # The same sizes come again when further tests are told apart; their run would show what it has shown.
+            # The same sizes recur when further tests are distinguished; their run would be the same.
             news, last = dict[PlaceKey, None](), self.ended.get(id(numbers))
             if last is None:
                 news, last = self.run(first, numbers.after(values))
@@ -58,7 +58,7 @@ class Runs:
                 break
         again: list[PlaceKey] = []
         for last in quiet:
-            # A combination of outcomes that few runs ended in has been seen too little to suggest what holds there.
+            # Outcomes that only few runs had are sampled explicitly, in order to suggest facts.
             if self.many[last] < _FEW_RUNS and last not in self.sampled:
                 again += self.sample(last)
         for key in changed:
@@ -73,14 +73,14 @@ class Runs:
         return again
 
     def run(self, situation: Situation[Any], numbers: Numbers) -> tuple[dict[PlaceKey, None], Told]:
-        """The nodes of which the run showed anything new, and how tests of sizes came out."""
+        """The nodes with new information from the run, and the outcomes of tests of sizes."""
         key = self.begin
         times: dict[PlaceKey, int] = {}
         news: dict[PlaceKey, None] = {}
         for _ in range(_MOST_DECISIONS):
             place = self.places.found.get(key) or self.places.place(key)
             times[key] = times.get(key, 0) + 1
-            # The first visits show the equations; later ones of the same run lie on the same lines.
+            # The first visits show the equations; later ones of the same run lie in the same affine space.
             if times[key] <= _MOST_OF_A_RUN and self._shows(place, numbers):
                 news[key] = None
             if situation.test is None:
@@ -98,7 +98,7 @@ class Runs:
 
     @staticmethod
     def _shows(place: Place, numbers: Numbers) -> bool:
-        """Whether it is news that a run comes through with these numbers."""
+        """Whether a run with these values is new information."""
         if place.facts is not None:
             return place.facts.meet(numbers)
         place.points.append(numbers)

@@ -1,11 +1,11 @@
-"""How a search ends that finds nothing."""
+"""The failure of a search."""
 
 from pipec.verify.terms import Formula
 
 
 class Undecided(Exception):
-    """No certificate was found; says why. `hopeless`: another attempt will end alike. `asked`: the question after which it was so, `told`:
-    how questions about sizes have come out before."""
+    """No certificate was found; says why. `hopeless`: other attempts will fail likewise. `asked`: the question at which it failed,
+    `told`: the earlier outcomes of tests of sizes."""
 
     def __init__(self, why: str, *, hopeless: bool = False) -> None:
         super().__init__(why)
@@ -14,5 +14,5 @@ class Undecided(Exception):
         self.told: tuple[Formula, ...] = ()
 
     def alike(self, other: "Undecided") -> bool:
-        """Whether the search came to its end at the same place."""
+        """Whether the search failed at the same place."""
         return self.asked is not None and (self.asked, self.told) == (other.asked, other.told)
