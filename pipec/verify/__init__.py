@@ -1,6 +1,6 @@
-"""What is proved, held against the PTX that was emitted.
+"""Checks certificates against the emitted PTX.
 
-`reader/` makes a network of processes and barriers of the text, `checker/` says whether a certificate proves that none of them waits for
-ever, and `network.py` is all that the two know of each other. Nothing here imports anything of the compiler: what is said holds for the PTX
+`reader/` extracts a network of processes and barriers from the text, `checker/` decides whether a certificate proves that none of them
+waits for ever, and `network.py` is the only interface between the two. Nothing here imports the compiler: the result holds for the PTX
 text, whoever wrote it.
 """

@@ -1,4 +1,4 @@
-"""A PTX text and its file of certificates: for which kernels it says something that holds, and under which conditions."""
+"""Accepts a PTX text with its file of certificates: which kernels are proved, and under which conditions."""
 
 from pipec.record import record
 from pipec.verify.checker.check import check
@@ -23,7 +23,7 @@ class Accepted:
 
 
 def accept(ptx: str, proof: Proof) -> Accepted:
-    """Raises Unreadable where the text's protocol cannot be read, Refused where the certificate does not prove it."""
+    """Raises Unreadable if the text's protocol cannot be read, Refused if the certificate does not prove it."""
     certificate = proof.certificate
     network = _proved(ptx, proof)
     conditions = interface_of(ptx, network.name).conditions
@@ -36,7 +36,7 @@ def accept(ptx: str, proof: Proof) -> Accepted:
 
 
 def _proved(ptx: str, proof: Proof) -> Network:
-    """The reading of the text that the proof is about: any of them says what the text does."""
+    """The network of the reading that the proof is about: each reading is a sound model of the text."""
     refused: Refused | None = None
     for reading in readings_of(ptx, proof.certificate.kernel):
         try:

@@ -1,4 +1,4 @@
-"""Conditions on sizes in words, for people: `K >= 1`, `M * N <= 2147483516`."""
+"""Conditions on sizes as text: `K >= 1`, `M * N <= 2147483516`."""
 
 import re
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ def condition_words(formula: Formula) -> str:
 
 
 def conditions_words(conditions: Iterable[Formula]) -> str:
-    """All of them; nothing where there is none."""
+    """The conjunction; empty if there are none."""
     made = both(*conditions)
     return "" if made == TRUE else condition_words(made)
 
@@ -49,7 +49,7 @@ def _part(formula: Formula) -> str:
 
 
 def _comparison(relation: str, form: Linear) -> str:
-    """What is added on the left, what is taken off on the right; a number alone on the right."""
+    """Positive terms on the left, negative ones on the right; a constant alone on the right."""
     terms, number = _terms(_reduced(relation, form))
     left, right = [one for one in terms if one[1] > 0], [(name, -times) for name, times in terms if times < 0]
     sign, beside = {"ge": ">=", "eq": "==", "ne": "!="}[relation], 0
@@ -66,7 +66,7 @@ def _comparison(relation: str, form: Linear) -> str:
 
 
 def _reduced(relation: str, form: Linear) -> Linear:
-    """Without what all coefficients have in common: `n >= 1`, where `2 * n >= 1` is asked."""
+    """Divided by the common factor of the coefficients: `n >= 1` for `2 * n >= 1`."""
     common = gcd(*(times for _, times in form.terms))
     if common < 2 or relation != "ge" and form.constant % common:
         return form
@@ -77,7 +77,7 @@ def sum_words(form: Linear) -> str:
     return _sum(*_terms(form))
 
 
-# Values in words, with their coefficients.
+# Values as text, with their coefficients.
 _Terms = list[tuple[str, int]]
 
 
@@ -95,7 +95,7 @@ def _sum(terms: _Terms, number: int) -> str:
 
 
 def _terms(form: Linear) -> tuple[_Terms, int]:
-    """Remainders and quotients rounded up by their names; and the number."""
+    """Recognises remainders and quotients rounded up; also returns the constant."""
     left, found = dict(form.terms), _Terms()
     for one, times in form.terms:
         if not isinstance(one, Floor):
@@ -108,7 +108,7 @@ def _terms(form: Linear) -> tuple[_Terms, int]:
         elif len(one.form.terms) == 1 and not one.form.constant:
             ((inner, each),) = one.form.terms
             whole, beside = times // one.divisor, left.get(inner, 0)
-            # `2 * (n // 2)` is `n - n % 2`; where `n` is taken off anyway, that is shorter.
+            # `2 * (n // 2)` is `n - n % 2`, which is shorter if `n` is subtracted anyway.
             if each == 1 and times % one.divisor == 0 and whole * beside < 0 and abs(whole) <= abs(beside):
                 found.append((f"{_inner(one.form)} % {one.divisor}", -whole))
                 del left[one]
@@ -135,6 +135,6 @@ def _atom(one: Atom) -> str:
 
 
 def _inner(form: Linear) -> str:
-    """Between other signs: alone only what is one name, number or call."""
+    """Parenthesised unless it is a single name, number or call."""
     words = sum_words(form)
     return words if re.fullmatch(r"[\w.]+|ceildiv\([^()]*\)", words) else f"({words})"

@@ -1,7 +1,7 @@
-"""Conditions on what a kernel is launched with: facts for the proof, and what the launcher checks.
+"""Conditions on a kernel's launch: facts for the proof, checked by the launcher.
 
-They are formulas whose symbols are names of the source: dimensions, integer scalars, and `grid.x` and the like, the blocks of the grid. A
-kernel carries them in the line that describes its interface, so whoever reads the PTX knows them, and every launch keeps to them.
+They are formulas whose symbols are names of the source: dimensions, integer scalars, and `grid.x` and the like, the numbers of blocks. A
+kernel carries them in its interface line, so they are known from the PTX, and every launch satisfies them.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ GRID = ("grid.x", "grid.y", "grid.z")
 
 
 class Beyond(Exception):
-    """A product that does not fit its type: what the kernel computes then is something else."""
+    """A product that overflows its type: the kernel would compute a different value."""
 
 
 def met(condition: Formula, numbers: Mapping[str, int]) -> bool:
-    """Whether it holds, in exact arithmetic; a comparison does not where a product would wrap in the kernel."""
+    """Whether it holds, in exact arithmetic; a comparison fails if a product would wrap in the kernel."""
     match condition:
         case Compare(relation, form):
             try:
@@ -52,7 +52,7 @@ def _holds(relation: Relation, value: int) -> bool:
 
 
 def _chosen(condition: Formula, numbers: Mapping[str, int]) -> bool:
-    """As `met`, but what wraps ends the comparison around it: neither answer would be right."""
+    """Like `met`, but an overflow aborts the enclosing comparison: neither outcome would be right."""
     match condition:
         case Compare(relation, form):
             return _holds(relation, _value(form, numbers))
@@ -85,7 +85,7 @@ def _atom(one: Atom, numbers: Mapping[str, int]) -> int:
 
 
 def condition_data(condition: Formula) -> tuple[Any, ...]:
-    """As an interface has it: data that does not change."""
+    """The form used in an interface: immutable data."""
     return tuple(map(_fixed, formula_data(condition)))
 
 
@@ -98,14 +98,14 @@ def names_in(condition: Formula) -> list[str]:
 
 
 def launchable(condition: Formula, names: frozenset[str]) -> bool:
-    """Whether a launch can check it: it is about these names, and has no functions but products."""
+    """Whether a launch can check it: it contains only these names, and no functions except products."""
     return {*names_in(condition)} <= names and all(
         function in _PRODUCTS and count == 2 for function, count in functions_in(condition)
     )
 
 
 def functions_in(formula: Formula) -> set[tuple[str, int]]:
-    """The functions, each with the number of its arguments."""
+    """The functions, each with its number of arguments."""
     match formula:
         case Compare(_, form):
             return set().union(*(_functions_of(one) for one, _ in form.terms))

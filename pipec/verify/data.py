@@ -1,4 +1,4 @@
-"""Conditions as data of which JSON knows: in files of certificates, and in the line that describes a kernel's interface."""
+"""Conditions as JSON data: in certificate files, and in a kernel's interface line."""
 
 from pipec.verify.terms import (
     MOST_FACTORS,
@@ -18,16 +18,16 @@ from pipec.verify.terms import (
     summed,
 )
 
-_LARGEST = 1 << 128  # of a number: what a proof says is about sums and products of 64-bit values
-_DEEPEST = 60  # nested conditions and values
+_LARGEST = 1 << 128  # of a number: proofs are about sums and products of 64-bit values
+_DEEPEST = 60  # nesting of conditions and values
 
 
 class Malformed(Exception):
-    """The data are not what they should be; says why."""
+    """The data are malformed; says why."""
 
 
 def fields(data: object, *names: str) -> tuple[object, ...]:
-    """The values of an object that has these fields and no others."""
+    """The values of an object with exactly these fields."""
     if not isinstance(data, dict) or data.keys() != {*names}:
         raise Malformed(f"an object with {', '.join(names)} is expected, not {short(data)}")
     return tuple(data[name] for name in names)
@@ -40,7 +40,7 @@ def items(data: object) -> list[object]:
 
 
 def short(data: object) -> str:
-    """For messages: what was found, not all of it where it is long."""
+    """For messages: a short description of what was found."""
     match data:
         case dict():
             return f"one with {', '.join(map(repr, [*data][:6]))}" if data else "one without any"
@@ -99,7 +99,7 @@ def _linear(form: Linear) -> list[object]:
 
 
 def _read_linear(data: object, depth: int) -> Linear:
-    """Only as `Linear` has it: no value twice and none with the coefficient 0, so that equal forms are equal texts."""
+    """Only in canonical form: no duplicate values and no coefficient 0, so that equal forms are equal texts."""
     match data:
         case [constant, *terms]:
             made = Linear(integer(constant), tuple(_read_term(term, depth) for term in terms))
@@ -152,7 +152,7 @@ def _read_atom(data: object, depth: int) -> Atom:
 
 
 def _read_product(factors: tuple[Atom, ...]) -> Atom:
-    """Only as `Product` has it."""
+    """Only in canonical form."""
     made = Linear(1)
     for factor in factors:
         made = product(made, atom(factor))

@@ -1,7 +1,7 @@
-"""The file of certificates that stands beside a PTX text: which text it is about, and a proof for each kernel that has one.
+"""The certificate file of a PTX text: identifies the text, and has a proof for each kernel that is proved.
 
-Every field is needed and no others are allowed, so that nothing in the file can be said without being checked: the text must be the one
-whose hash is given, the named assumptions those that the reader finds in it, and the certificate a proof.
+Every field is required and no others are allowed, so that nothing in the file is unchecked: the text must have the given hash, the named
+assumptions must be those that the reader finds in it, and the certificate must be a proof.
 """
 
 import json
@@ -19,7 +19,7 @@ FORMAT = 2
 
 @record
 class Proof:
-    """`assumptions`: what is taken for granted beside the sizes, as `Network.assumed` has it: kinds and lines."""
+    """`assumptions`: assumptions other than on sizes, as in `Network.assumed`: kinds and lines."""
 
     certificate: Certificate
     assumptions: tuple[str, ...]
@@ -27,7 +27,7 @@ class Proof:
 
 @record
 class Document:
-    """`digest`: of the PTX text. `proofs`: of its kernels that are proved, in their order."""
+    """`digest`: of the PTX text. `proofs`: of its proved kernels, in order."""
 
     digest: str
     proofs: tuple[Proof, ...]
@@ -48,7 +48,7 @@ def to_json(document: Document) -> str:
 
 
 def from_json(text: str) -> Document:
-    """Raises Malformed, and nothing else."""
+    """Raises only Malformed."""
     try:
         data = json.loads(text, object_pairs_hook=_distinct)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""What `pipec explain proof` prints: what "proved" says about a kernel, its assumptions and exclusions. docs/proof.md has more."""
+"""The text of `pipec explain proof`: what "proved" means for a kernel, its assumptions and exclusions. docs/proof.md has more."""
 
 from pipec.verify.network import ASSUMED, OPEN
 

@@ -1,14 +1,14 @@
-"""What the checker knows of a kernel: its processes, and the barriers over which they wait for each other.
+"""The checker's model of a kernel: its processes, and the barriers on which they wait for each other.
 
-A process is a set of threads that take every branch alike and hold equal values in every register that a branch, a wait or a signal
-depends on: the elected lane of a role, its other lanes, all threads of four equal warps. All threads of a process move together, in
-lockstep: that is one of the orders in which hardware may run them, and one order stands for all (see docs/proof.md).
+A process is a set of threads that take every branch alike and have equal values in every register that a branch, a wait or a signal
+depends on: the elected lane of a role, its other lanes, all threads of four equal warps. All threads of a process step together, in
+lockstep: that is one of the orders in which hardware may run them, and one order represents all (see docs/proof.md).
 
 A ring is a row of `stages` barriers used in turn. Use number m (0, 1, ...) of the ring is phase m // stages of barrier m % stages;
-negative uses are complete from the start. Threads that meet (bar.sync, bar.warp.sync) arrive, and then wait for the same use, and that
-wait moves their cursor on by one. Hardware knows only the parity of a phase; that the parity means this phase and no other is an
-obligation that the checker discharges. A named barrier, a cluster barrier and the meeting of a warp's lanes are rings of one stage.
-A process counts its position on a ring in a cursor; every event names a use of a ring relative to a cursor.
+negative uses are complete from the start. Threads that synchronise (bar.sync, bar.warp.sync) arrive and then wait for the same use, and
+that wait advances their cursor by one. Hardware only knows the parity of a phase; that the parity identifies this phase is an obligation
+that the checker discharges. A named barrier, a cluster barrier and the synchronisation of a warp's lanes are rings of one stage. A
+process tracks its position on a ring in a cursor; every event names a use of a ring relative to a cursor.
 """
 
 from typing import Literal
@@ -17,14 +17,15 @@ from pipec.record import record
 from pipec.verify.terms import Formula, Linear, Symbol
 
 # "mbarrier": an object in shared memory. "named": bar.sync / barrier.sync. "cluster": barrier.cluster. "warp": bar.warp.sync and the
-# instructions for which all lanes of a warp must meet.
+# instructions that synchronise all lanes of a warp.
 RingKind = Literal["mbarrier", "named", "cluster", "warp"]
 
 
 @record
 class Ring:
-    """`instances`: the shared-memory offsets of the barriers (one number otherwise, the barrier's); `count`: arrivals that complete a
-    phase, of all threads together. `ranks`: the CTAs of the cluster whose barrier this is; they are alike and stand for one."""
+    """`instances`: the shared-memory offsets of the barriers (otherwise one number, that of the barrier); `count`: arrivals that
+    complete a phase, over all threads. `ranks`: the CTAs of the cluster whose barrier this is; they behave alike and are represented by
+    one."""
 
     kind: RingKind
     instances: tuple[int, ...]
@@ -47,12 +48,11 @@ class Use:
 
 @record
 class Edge:
-    """Where a process goes next.
+    """A transition of a process.
 
-    `values`: what registers hold then that hold another value than in the source state, in terms of those named in the source state,
-    all at once; None is a value of which nothing is known; what is not listed is unchanged. `advances`: cursors that move on, with
-    the number of uses. `requires`: must hold in the source state (with the outcome, on an edge of a test), since otherwise a machine
-    operation wraps.
+    `values`: the new values of the registers that change, in terms of those in the source state, assigned simultaneously; None is an
+    unknown value; unlisted registers are unchanged. `advances`: cursors that advance, with the number of uses. `requires`: must hold in
+    the source state (with the outcome, on an edge of a test), since otherwise a machine operation wraps.
     """
 
     target: int
@@ -72,11 +72,10 @@ class Wait:
 @record
 class Arrive:
     """`count` arrivals (of all threads of the process together, on each barrier that `Ring.ranks` stands for), and bytes expected and
-    delivered. Asynchronous arrivals (TMA bytes, tcgen05.commit, cp.async) count here: they come for certain, in no more than time.
+    delivered. Asynchronous arrivals (TMA bytes, tcgen05.commit, cp.async) count here: they are certain to happen, only later.
 
     `expects`, `delivers`: bytes added to and taken from the transaction count. `targets`: (rank of the thread, rank of the barrier) for
-    every barrier that is reached, where it is not that of the thread's own CTA. `part`: only some of the threads do it, and the others
-    may not have come as far.
+    every barrier reached, if not that of the thread's own CTA. `part`: executed by only some of the threads; the others may be behind.
     """
 
     use: Use
@@ -99,7 +98,8 @@ class Test:
 
 @record
 class End:
-    """The threads exit. `leaves`: at these rings they are not waited for any more: ring, and how many arrivals each phase lacks then."""
+    """The threads exit. `leaves`: the rings at which they are no longer waited for, with the number of arrivals by which each phase is
+    reduced."""
 
     leaves: tuple[tuple[int, int], ...] = ()
 
@@ -108,7 +108,7 @@ Action = Wait | Arrive | Test | End
 
 
 def edges_of(action: Action) -> tuple[Edge, ...]:
-    # (Asked so often that patterns, which look at each class in turn, would be noticed.)
+    # (Called so often that the overhead of pattern matching would be noticeable.)
     if isinstance(action, Test):
         return action.yes, action.no
     return () if isinstance(action, End) else (action.edge,)
@@ -116,7 +116,7 @@ def edges_of(action: Action) -> tuple[Edge, ...]:
 
 @record
 class State:
-    """A place in a process, before `action`. `line`: of the PTX text. `live`: the symbols that have a value here."""
+    """A place in a process, before `action`. `line`: of the PTX text. `live`: the symbols with a value here."""
 
     line: int
     action: Action
@@ -125,9 +125,10 @@ class State:
 
 @record
 class Process:
-    """`role`: for messages. `threads`: how many of one CTA. `warps`: the warps that they are of; `ranks`: the CTAs, alike, stand for one.
+    """`role`: for messages. `threads`: their number in one CTA. `warps`: the warps they belong to; `ranks`: the CTAs, which behave alike
+    and are represented by one.
 
-    `cursors`: how many there are."""
+    `cursors`: their number."""
 
     role: str
     threads: int
@@ -141,7 +142,7 @@ class Process:
 AssumptionKind = Literal[
     "answers", "cluster", "given up", "loads", "loops", "polling", "preceding grid", "registers", "tensor memory", "turns"
 ]
-# What is taken for granted though it could make a thread wait, in words that follow "if".
+# Assumptions about what could make a thread wait, in words that follow "if".
 ASSUMED: dict[AssumptionKind, str] = {
     "answers": "the scheduler runs out of blocks to hand out",
     "cluster": "the kernel is launched without clusters",
@@ -154,7 +155,7 @@ ASSUMED: dict[AssumptionKind, str] = {
     "tensor memory": "the tensor memory asked for becomes free",
     "turns": "blocks start in the order of their numbers, and their turns are counted from 0",
 }
-# About the program itself rather than about a launch: what rests on them is not called proved.
+# About the program itself rather than a launch: a result that depends on them is not called proved.
 OPEN: frozenset[AssumptionKind] = frozenset({"polling"})
 
 
@@ -167,7 +168,7 @@ class Assumption:
 
     @property
     def key(self) -> str:
-        """For files, which stay valid when the words change."""
+        """For files, which stay valid when the wording changes."""
         return f"{self.kind}: {', '.join(map(str, self.lines))}"
 
     def __str__(self) -> str:
@@ -176,7 +177,7 @@ class Assumption:
 
 @record
 class Network:
-    """`facts`: what holds of parameters and special registers in every launch (the launcher sees to it)."""
+    """`facts`: invariants of parameters and special registers in every launch (enforced by the launcher)."""
 
     name: str
     rings: tuple[Ring, ...]
@@ -186,7 +187,7 @@ class Network:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The assumptions as a certificate has to state them."""
+        """The assumptions as a certificate must state them."""
         return tuple([one.key for one in self.assumptions])
 
 

@@ -1,1 +1,1 @@
-"""Whether a certificate proves that no role waits for ever: of the network alone, whatever the PTX is from which it was read."""
+"""Decides whether a certificate proves that no role waits for ever. Depends on the network only, not on the PTX from which it was read."""

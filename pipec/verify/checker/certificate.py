@@ -1,8 +1,8 @@
 """Certificates as data: one schedule of the processes, for all sizes, as a finite automaton. See docs/proof.md.
 
-In a node, process `test` stands at a branch; for each outcome that is possible the edge says which processes then take one step each
-(a wait, an arrival, or a branch whose outcome is known by then) until the next node is reached. `facts` hold of the registers whenever the
-schedule comes through the node.
+In a node, process `test` is at a branch; for each possible outcome, the edge lists the processes that then take one step each (a wait,
+an arrival, or a branch whose outcome is known by then) until the next node is reached. `facts` are invariants of the registers at the
+node.
 """
 
 import re
@@ -16,8 +16,8 @@ _NAME = re.compile(r"[\w$%]{1,1000}", re.ASCII)
 
 @record
 class Moves:
-    """The numbers of the processes that take a step, in order, and the node reached. Where a condition is known not to hold, the complement
-    of the number says that this branch is not taken."""
+    """The numbers of the processes that take a step, in order, and the node reached. The complement of a number means that this process
+    takes the false side of its branch."""
 
     steps: tuple[int, ...]
     node: int
@@ -25,7 +25,7 @@ class Moves:
 
 @record
 class Node:
-    """`test` None: every process has ended. `yes`, `no`: None where the facts exclude the outcome."""
+    """`test` None: every process has ended. `yes`, `no`: None if the facts exclude the outcome."""
 
     facts: tuple[Formula, ...]
     test: int | None
@@ -35,7 +35,7 @@ class Node:
 
 @record
 class Case:
-    """The schedule for the sizes of which `when` holds."""
+    """The schedule for the sizes that satisfy `when`."""
 
     when: tuple[Formula, ...]
     begin: Moves
@@ -44,8 +44,8 @@ class Case:
 
 @record
 class Certificate:
-    """`assumes`: conditions that the search found to be missing from the network's facts. The checker does not know them: the proof
-    holds once they are facts (conditions of the launch), and they are no part of a file of certificates."""
+    """`assumes`: conditions that the search found missing from the network's facts. The checker ignores them: the proof holds once they
+    are facts (conditions of the launch), and they are not written to certificate files."""
 
     kernel: str
     cases: tuple[Case, ...]
@@ -53,7 +53,7 @@ class Certificate:
 
 
 def data_of(certificate: Certificate) -> dict[str, object]:
-    """Of what JSON knows."""
+    """Converts to JSON types."""
     cases = [
         {
             "when": [formula_data(one) for one in case.when],

@@ -1,10 +1,10 @@
 """Checks a certificate against a network: that no process ever waits for ever, for all sizes. See docs/proof.md for why this suffices.
 
-Per case: the first steps lead from the start to node 0; every step is possible when it is taken (a wait only for a use that is complete,
-a branch only with an outcome that is known); all ways into a node agree on where the processes stand and what has arrived; the facts of a
-node follow from those before it; an outcome without an edge contradicts the facts; in a node without a test every process has ended. Beside
-that, parities mean the phases they are meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all sizes, and
-the schedule ends (see progress.py).
+Per case: the first steps lead from the start to node 0; every step is enabled when it is taken (a wait only for a completed use, a
+branch only with a known outcome); all ways into a node agree on the places of the processes and on what has arrived; the facts of a node
+follow from those of its predecessors; an outcome without an edge contradicts the facts; in a node without a test every process has
+ended. In addition, parities identify the intended phases (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all
+sizes, and the schedule terminates (see progress.py).
 """
 
 from typing import Self
@@ -19,12 +19,12 @@ from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, Network, Test, Use, Wait, edges_of
 from pipec.verify.terms import Both, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
-_MOST_STEPS = 5_000_000  # that arithmetic may take: what is asked beyond that is not shown
-_MOST_PARTS = 200  # of the sizes, while it is asked whether the cases cover them
+_MOST_STEPS = 5_000_000  # arithmetic steps: beyond this the certificate is refused
+_MOST_PARTS = 200  # parts of the sizes considered in the proof that the cases cover them
 
 
 class Unknown(Symbol):
-    """A value of which nothing is known. No certificate can name it: it equals no other symbol, whatever their names."""
+    """An unknown value. No certificate can name it: it equals no other symbol, whatever their names."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class Unknown(Symbol):
 
 
 def check(network: Network, certificate: Certificate) -> None:
-    """Raises Refused, also where to check it takes too many steps."""
+    """Raises Refused, also if the check takes too many steps."""
     before, allowed[0] = allowed[0], min(allowed[0], combined[0] + _MOST_STEPS)
     try:
         _check(network, certificate)
@@ -44,7 +44,7 @@ def check(network: Network, certificate: Certificate) -> None:
 
 
 def _check(network: Network, certificate: Certificate) -> None:
-    # A proof of another kernel may hold of this network by accident; nobody who passes it means that.
+    # A proof of another kernel may hold for this network by accident, but that is never intended.
     need(certificate.kernel == network.name, f"the certificate is for kernel `{certificate.kernel}`")
     need(bool(certificate.cases), "the certificate has no case")
     need(len({*certificate.cases}) == len(certificate.cases), "a case stands there twice")
@@ -52,14 +52,13 @@ def _check(network: Network, certificate: Certificate) -> None:
     sizes, layout = System(network.facts).closed(), Layout(network)
     need(_covered(sizes, [case.when for case in certificate.cases], [_MOST_PARTS]), "the cases do not cover all sizes")
     for case in certificate.cases:
-        # Cases divide launches. A register has many values in one launch, and would let a
-        # case hold at one moment and not at the next.
+        # Cases partition launches. A register has many values in one launch, so a case could hold at one moment and not at the next.
         need(not any(symbols_in(one) & registers for one in case.when), "a case is told apart by a register")
         _Case(layout, case, sizes.extended(case.when).closed()).check()
 
 
 def _covered(sizes: System, cases: list[tuple[Formula, ...]], left: list[int]) -> bool:
-    """Whether for all sizes one of the cases holds: what the first one leaves is for the others. `left`: parts that may be looked at."""
+    """Whether the cases cover all sizes: what the first one leaves open is up to the others. `left`: parts that may be considered."""
     left[0] -= 1
     if left[0] < 0:
         return False
@@ -68,8 +67,7 @@ def _covered(sizes: System, cases: list[tuple[Formula, ...]], left: list[int]) -
     if not cases:
         return False
     for condition in cases[0]:
-        # Where the condition fails, cases that ask for it are out: leaving them in would be
-        # right as well, and take twice as long each time.
+        # Where the condition fails, cases that require it are excluded: keeping them would be sound, but double the time at each level.
         others = [case for case in cases[1:] if condition not in case]
         if not _covered(sizes.extended([negate(condition)]), others, left):
             return False
@@ -78,14 +76,14 @@ def _covered(sizes: System, cases: list[tuple[Formula, ...]], left: list[int]) -
 
 
 def _registers(network: Network) -> set[Symbol]:
-    """What changes its value: it can tell no sizes apart."""
+    """The symbols that change their value: they cannot distinguish sizes."""
     actions = [state.action for process in network.processes for state in process.states]
     return {symbol for action in actions for edge in edges_of(action) for symbol, _ in edge.values}
 
 
 @mutable
 class _Way:
-    """From a node to the next: where the processes have come, what has happened, and registers in terms of their values in the node."""
+    """The way from one node to the next: the places of the processes, the events, and registers in terms of their values at the node."""
 
     at: Configuration
     having: System
@@ -103,14 +101,14 @@ class _Case:
 
     def check(self) -> None:
         self._follow(None, self.case.begin, _Way(Configuration(self.layout), self.sizes))
-        # In this order a node comes after those that lead to it, loops aside, so that what is known of it settles soon.
+        # In this order a node follows its predecessors, except for back edges, so that its facts settle early.
         ways = [(at, on.node) for at, node in enumerate(self.case.nodes) for on in (node.yes, node.no) if on is not None]
         order = order_from(self.case.begin.node, ways)
         need(len(order) == len(self.case.nodes), "a node that no way leads to, or one that does not exist")
         for number in order:
             self._leave(number)
         check_parities(self.layout, self.passages)
-        # A schedule that ends has all steps of everybody. Each process by itself is asked first, as that is less to look at.
+        # A terminating schedule executes all steps of all processes. Checking each process alone comes first, as it is cheaper.
         endless = [process.role for process in self.network.processes if not ends(process, self.sizes)]
         need(not endless or bounded(self.arrows, self.sizes), f"`{'`, `'.join(endless)}` may loop for ever")
 
@@ -119,7 +117,7 @@ class _Case:
         if node.test is None:
             need(node.yes is node.no is None, "a way on from where nothing is decided")
             need(at.ended(), "a schedule ends before all processes have")
-            # Such a barrier would be found half done by whatever uses the memory next.
+            # The next user of the memory would find such a barrier in the middle of a phase.
             need(at.settled(), "a barrier is left with some of its arrivals when all processes have ended")
             return
         need(0 <= node.test < len(self.network.processes), "a test of a process that does not exist")
@@ -130,7 +128,7 @@ class _Case:
         for condition, edge, moves in ((action.condition, action.yes, node.yes), (negate(action.condition), action.no, node.no)):
             way = _Way(at.copy(), given.extended([condition]))
             if moves is None:
-                # An outcome may be left out only where the facts exclude it: whoever writes certificates decides nothing.
+                # An outcome may be omitted only if the facts exclude it: the certificate is not trusted.
                 need(way.having.impossible(), f"line {at.line(node.test)}: an outcome is missing")
                 continue
             self._go(way, node.test, edge)
@@ -147,15 +145,14 @@ class _Case:
         facts = [substituted(fact, way.values) for fact in self.case.nodes[moves.node].facts]
         followed = [way.having.entails(fact) for fact in facts]
         if not all(followed):
-            # With those that do follow: a product is known once its factors are.
+            # Together with those that do follow: a product is known once its factors are.
             further = way.having.extended(fact for fact, follows in zip(facts, followed, strict=True) if follows)
             rest = (fact for fact, follows in zip(facts, followed, strict=True) if not follows)
             need(all(map(further.entails, rest)), "the facts of a node do not follow from those before it")
-        # With how far the counts were lowered, so that events on both sides of a node can be told to be of the same use.
+        # With the amounts by which the counts were lowered, so that events on both sides of a node can be matched to the same use.
         self.passages.append(Passage(source, moves.node, way.events, way.at.lower()))
         found = self.reached.setdefault(moves.node, (way.at, way.at.key()))
-        # The node stands for both ways. What it says of the processes must be true of each,
-        # or what follows would hold of one alone.
+        # The node represents both ways. Its statements about the processes must hold for each, or what follows would hold for one only.
         need(found[1] == way.at.key(), "two ways into a node find the processes or what has arrived different")
 
     def _step(self, process: int, way: _Way, *, outcome: bool) -> Edge:
@@ -163,18 +160,18 @@ class _Case:
         at.need(process, outcome or isinstance(action, Test), "an outcome where nothing is tested")
         match action:
             case Test(condition=condition, yes=yes, no=no):
-                # No node is needed where the other outcome cannot be: then everybody goes this way, for all sizes.
+                # No node is needed if the other outcome is impossible: then the process takes this branch for all sizes.
                 known = substituted(condition if outcome else negate(condition), way.values)
                 at.need(process, way.having.entails(known), "a step past a test whose outcome is not known")
-                # Implied, but rounded to whole numbers: of that more may follow, as it does of the facts of a node.
+                # Implied, but rounded to integers, which may imply more, like the facts of a node.
                 way.having = way.having.extended([known])
                 return yes if outcome else no
             case Wait(use=use):
                 stages, number = self.network.rings[use.ring].stages, at.use(process, use)
                 at.need(process, at.complete(use.ring, number), "a step waits for what has not come")
                 overtaken = at.complete(use.ring, number + stages)
-                # A wait knows a parity only: two phases later it would take the next one
-                # for its own and wait for ever (hardware.md 1.1).
+                # A wait only tests a parity: two phases later it would mistake the next phase for its own and wait for ever (hardware.md
+                # 1.1).
                 at.need(process, not overtaken, "the phase after can complete before this wait sees its own")
                 at.wait(process, use)
                 way.events.append(Event(at.line(process), process, action, number, last=at.all_waited(use.ring, number)))
@@ -193,13 +190,13 @@ class _Case:
             waited = way.at.waiting_before(ring, use)
             way.events.append(Event(way.at.line(process), process, Arrive(Use(ring, 0, 0), edge), use, True, waited, ends=True))
         for required in edge.requires:
-            # The network counts with whole numbers; the registers do so only as long as they hold the result.
+            # The network counts with unbounded integers; the registers agree as long as they can hold the result.
             need(way.having.entails(substituted(required, way.values)), "arithmetic may wrap at 32 bits")
         way.values |= {symbol: self._value(value, way.values) for symbol, value in edge.values}
 
     def _value(self, value: Linear | None, values: dict[Symbol, Linear]) -> Linear:
         if value is not None:
             return substitute(value, values)
-        # A new one each time: two values of which nothing is known are not known to be equal.
+        # A new symbol each time: two unknown values are not known to be equal.
         self.unknowns += 1
         return atom(Unknown(str(self.unknowns)))

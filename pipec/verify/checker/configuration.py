@@ -1,7 +1,7 @@
-"""Where all processes stand, and what has arrived on each ring: the part of a network's state that needs no arithmetic.
+"""The places of all processes, and what has arrived on each ring: the part of a network's state that needs no arithmetic.
 
-Counts are relative: all counts of rings that share cursors are lowered together so that the smallest of these cursors is `window`, and two
-configurations of a loop are then equal. Uses below the window's start stand for those that were complete before the kernel began.
+Counts are relative: all counts of rings that share cursors are lowered together so that the smallest of these cursors is `window`, which
+makes the configurations of a loop equal. Uses below the window's start represent those that were complete before the kernel started.
 """
 
 from pipec.record import record
@@ -20,30 +20,30 @@ def need(condition: bool, why: str) -> None:
         raise Refused(why)
 
 
-# Of a use that is not complete: arrivals, bytes announced, bytes delivered, and who has announced bytes where and not arrived there since:
-# process, the rank of its CTA, the rank of the barrier.
+# The state of an incomplete use: arrivals, bytes announced, bytes delivered, and who has announced bytes without arriving since: process,
+# rank of its CTA, rank of the barrier.
 Partial = tuple[int, int, int, frozenset[tuple[int, int, int]]]
 _NOTHING: Partial = (0, 0, 0, frozenset())
 
 
 @record
 class Group:
-    """Rings and cursors (process, cursor) that events tie together."""
+    """Rings and cursors (process, cursor) that are connected by events."""
 
     rings: tuple[int, ...]
     cursors: tuple[tuple[int, int], ...]
 
 
 class Layout:
-    """What does not change while a network runs. `window`: how many uses back a question can reach, and some more."""
+    """The static part of a network. `window`: how many uses back a query can reach, with a margin."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
         self.actions = [[state.action for state in process.states] for process in network.processes]
-        # Whoever waits once more for a use long past asks for the one before it on the same barrier.
+        # A process that waits again for an earlier use refers to the use before it on the same barrier.
         waited = [network.rings[use.ring].stages - use.shift for process in network.processes for use in waits_of(process)]
         self.window = max([2, *waited, *(2 * ring.stages for ring in network.rings)]) + 2
-        self.before = (1 << self.window) - 1  # as a set of uses: all that lie before the kernel
+        self.before = (1 << self.window) - 1  # as a set of uses: all before the kernel
         self.groups = groups_of(network)
         self.group_of = {ring: number for number, group in enumerate(self.groups) for ring in group.rings}
         waits = [waits_of(process) for process in network.processes]
@@ -51,18 +51,18 @@ class Layout:
             tuple(number for number, uses in enumerate(waits) if any(use.ring == ring for use in uses))
             for ring in range(len(network.rings))
         )
-        # Who is not waited for at a ring any more once it has ended: with how many arrivals.
+        # By ring, the processes that are no longer waited for once they have ended, with their numbers of arrivals.
         self.leaving: dict[int, list[tuple[int, int]]] = {}
         for number, process in enumerate(network.processes):
             ends = {state.action for state in process.states if isinstance(state.action, End)}
             for ring, count in ends.pop().leaves if len(ends) == 1 else ():
                 self.leaving.setdefault(ring, []).append((number, count))
-        # By process and cursor: the rings for which it waits along no other cursor, and how far behind the last such use may lie.
+        # By process and cursor: the rings for which it waits along no other cursor, and how far back the last such use may be.
         self.passing = [
             [_passing(uses, cursor) for cursor in range(process.cursors)]
             for uses, process in zip(waits, network.processes, strict=True)
         ]
-        # The uses before the kernel for which a process does not wait, as the bits of a number: they count as waited for.
+        # The uses before the kernel for which a process does not wait, as a bit set: they count as waited for.
         self.never = {
             (ring, process): self.before >> max(0, -min(use.shift for use in waits[process] if use.ring == ring))
             for ring, row in enumerate(self.waiters)
@@ -74,8 +74,8 @@ Key = tuple[object, ...]
 
 
 class Configuration:
-    """Mutable. `done`: per ring the complete uses, as the bits of a number; all below 0 are. `partial`: (ring, use) -> what has come of one
-    that is not. `waited`: (ring, process) -> the uses waited for, as the bits of a number."""
+    """Mutable. `done`: per ring the complete uses, as a bit set; all below 0 are complete. `partial`: (ring, use) -> the state of an
+    incomplete one. `waited`: (ring, process) -> the uses waited for, as a bit set."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -100,7 +100,7 @@ class Configuration:
         return self.network.processes[process].states[self.places[process]].line
 
     def need(self, process: int, condition: bool, why: str) -> None:
-        """Refuses a step of the process."""
+        """Refuses a step of the process unless the condition holds."""
         if not condition:
             raise Refused(f"line {self.line(process)}: {why}")
 
@@ -111,11 +111,11 @@ class Configuration:
         return use < 0 or bool(self.done[ring] >> use & 1)
 
     def below(self, ring: int) -> int:
-        """The first use that is not complete."""
+        """The first incomplete use."""
         return (~self.done[ring] & self.done[ring] + 1).bit_length() - 1
 
     def enter(self, process: int, edge: Edge) -> list[tuple[int, int]]:
-        """The uses of rings that lacked only this process, which ends."""
+        """Takes an edge; returns the uses of rings that lacked only this process, if it ends."""
         self.places[process] = edge.target
         for cursor, uses in edge.advances:
             counts = self.cursors[process]
@@ -137,11 +137,11 @@ class Configuration:
 
     @staticmethod
     def _behind(first: int, uses: int) -> int:
-        """Uses from the first on, as the bits of a number."""
+        """The given number of uses from the first one on, as a bit set."""
         return (1 << max(0, first + uses)) - (1 << max(0, first))
 
     def gone_past(self, process: int, edge: Edge) -> list[tuple[int, int]]:
-        """The uses for which the process has not waited, and will not once it has taken the edge: ring, use."""
+        """The uses (ring, use) that the process passes by taking the edge without having waited for them."""
         found = []
         for cursor, uses in edge.advances:
             for ring, shift in self.layout.passing[process][cursor]:
@@ -151,7 +151,7 @@ class Configuration:
         return found
 
     def count(self, ring: int) -> int:
-        """How many arrivals complete a phase, of those that have not ended."""
+        """The number of arrivals that complete a phase, without processes that have ended."""
         left = [count for process, count in self.layout.leaving.get(ring, ()) if isinstance(self.action(process), End)]
         return self.network.rings[ring].count - sum(left)
 
@@ -161,17 +161,17 @@ class Configuration:
             self.done[ring] |= 1 << use
 
     def arrive(self, process: int, action: Arrive) -> int | None:
-        """Counts the arrival; the use it completes, if any."""
+        """Counts the arrival; returns the use that it completes, if any."""
         ring, use, count = action.use.ring, self.use(process, action.use), self.count(action.use.ring)
         self.need(process, not self.complete(ring, use), "an arrival for a phase that is complete")
         arrivals, announced, delivered, owing = self.partial.get((ring, use), _NOTHING)
         arrivals, announced, delivered = arrivals + action.count, announced + action.expects, delivered + action.delivers
         self.need(process, arrivals <= count, "more arrivals than the barrier counts")
-        # In this schedule copies arrive at once. In another, all that are announced may be under way together, or all come first.
+        # In this schedule copies arrive at once. In another, all announced ones may be in flight together, or all arrive first.
         self.need(process, max(announced, delivered) <= MOST_BYTES, "more bytes may be under way than a barrier counts")
         mine = frozenset((process, rank, spot) for rank, spot in reached(self.network, process, action))
-        # A phase ends at the moment in which no arrival and no byte is missing. Whoever announces bytes must therefore arrive with them
-        # or afterwards: else the other arrivals could end the phase before the bytes are announced.
+        # A phase ends as soon as no arrival and no byte is missing. Whoever announces bytes must therefore arrive with them or afterwards:
+        # otherwise the other arrivals could end the phase before the bytes are announced.
         owing = owing - mine if action.count else owing | mine if action.expects else owing
         if arrivals == count and announced == delivered:
             self.need(process, not owing, "bytes are announced by a thread that does not arrive afterwards")
@@ -188,29 +188,29 @@ class Configuration:
         return number
 
     def waiting_before(self, ring: int, use: int) -> tuple[int, ...]:
-        """Who has waited for the phase before on the same barrier."""
+        """The processes that have waited for the previous phase on the same barrier."""
         before = use - self.network.rings[ring].stages
-        # (Who is not waited for any more has ended behind its wait, and the phase lacked it until then.)
+        # (A process that is no longer waited for has ended after its wait, and the phase lacked it until then.)
         left = {process for process, _ in self.layout.leaving.get(ring, ()) if isinstance(self.action(process), End)}
         waiting = [process for process in self.layout.waiters[ring] if process not in left]
         return tuple(process for process in waiting if before >= 0 and self.waited[ring, process] >> before & 1)
 
     def all_waited(self, ring: int, use: int) -> bool:
-        """Whether all who wait on the ring have waited for the use."""
+        """Whether all processes that wait on the ring have waited for the use."""
         return all(self.waited[ring, process] >> use & 1 for process in self.layout.waiters[ring])
 
     def ended(self) -> bool:
         return all(isinstance(self.action(number), End) for number in range(len(self.places)))
 
     def settled(self) -> bool:
-        """No phase is left with some of its arrivals."""
+        """Whether no phase is partially complete."""
         return not self.partial
 
     def lower(self) -> tuple[int, ...]:
-        """Makes the counts relative again; by how much those of each group were lowered."""
+        """Makes the counts relative again; returns by how much those of each group were lowered."""
         by = []
         for number, counts in enumerate(self.cursors):
-            # Who has ended asks for nothing more, and does not keep the window where it was.
+            # A process that has ended needs no uses, and must not hold the window back.
             if isinstance(self.action(number), End):
                 self.cursors[number] = (_ENDED,) * len(counts)
         for group in self.layout.groups:
@@ -221,14 +221,14 @@ class Configuration:
             if by[-1]:
                 self._lower(group, by[-1])
         for ring, waiting in enumerate(self.layout.waiters):
-            # What was waited for before the phase that has completed last is never asked again, and is not told apart.
+            # Waits before the latest complete phase are never queried again, and do not distinguish configurations.
             past = max(0, self.below(ring) - self.network.rings[ring].stages) if waiting else 0
             for process in waiting:
                 self.waited[ring, process] |= (1 << past) - 1
         return tuple(by)
 
     def _forget(self, group: Group) -> None:
-        """Rings that nobody uses any more: only how far they came beside each other is still told apart."""
+        """Rings that are no longer used: only their relative progress is still distinguished."""
         self._lower_rings(group, min(map(self.below, group.rings)) - self.layout.window)
         for ring in group.rings:
             self.waited.update({(ring, process): self.layout.never[ring, process] for process in self.layout.waiters[ring]})
@@ -246,7 +246,7 @@ class Configuration:
     def _lower_rings(self, group: Group, by: int) -> None:
         window, before = self.layout.window, self.layout.before
         for ring in group.rings:
-            # (`by` may be below 0 where rings are forgotten of which a use never came.)
+            # (`by` may be negative for forgotten rings whose last use never happened.)
             self.done[ring] = (self.done[ring] << window | before) >> window + by
         self.partial = {(ring, use - by * (ring in group.rings)): rest for (ring, use), rest in self.partial.items()}
 
@@ -267,7 +267,7 @@ def uses_of(process: Process) -> set[Use]:
 
 
 def _passing(waits: set[Use], cursor: int) -> tuple[tuple[int, int], ...]:
-    """The rings for which a process waits along this cursor alone, with the least shift."""
+    """The rings for which a process waits along this cursor only, with the smallest shift."""
     rings = {use.ring for use in waits} - {use.ring for use in waits if use.cursor != cursor}
     return tuple(sorted((ring, min(use.shift for use in waits if use.ring == ring)) for ring in rings))
 
@@ -280,7 +280,7 @@ _Member = tuple[str, int, int]
 
 
 def groups_of(network: Network) -> tuple[Group, ...]:
-    """Every ring and cursor in one group."""
+    """Partitions the rings and cursors into groups."""
     parent: dict[_Member, _Member] = {}
 
     def root(one: _Member) -> _Member:

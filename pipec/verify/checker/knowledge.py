@@ -1,13 +1,13 @@
-"""What each process knows of the others' progress: the happens-before order of one schedule, in sets of uses.
+"""What each process knows about the others' progress: the happens-before order of one schedule, as sets of uses.
 
-A barrier has one bit of phase. A wait for a parity means the phase it is meant for only if (1) that barrier's phase before is known to be
-complete to whoever waits, (2) the phase after cannot complete before the wait has succeeded, and arrivals count towards the phase they
-are meant for only if (3) the phase before is known to be complete to whoever arrives. These are statements about all orders of events,
-and happens-before is the same in all of them, so they are checked along the one that the certificate gives.
+A barrier has one phase bit. A wait for a parity identifies the intended phase only if (1) the waiting process knows that the barrier's
+previous phase is complete, and (2) the following phase cannot complete before the wait has succeeded; arrivals count towards the
+intended phase only if (3) the arriving process knows that the previous phase is complete. These are statements about all interleavings,
+and happens-before is the same in all of them, so they are checked along the one that the certificate provides.
 
-What is known is a set of facts: that a use of a barrier is complete, and that somebody who waits there has waited for it. A set is the bits
-of an integer: bit `use * entries + entry`, so that all uses move down by one shift. A process of several threads knows a fact *each* (every
-thread does) or *some* (what all its threads together know, which is what an arrival of all of them hands over).
+Knowledge is a set of facts: that a use of a barrier is complete, and that a process has waited for it. A set is a bit vector: bit `use *
+entries + entry`, so that one shift renumbers all uses. A process of several threads knows a fact *each* (every thread knows it) or
+*together* (the union of its threads' knowledge, which an arrival of all of them transfers).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,13 +17,13 @@ from pipec.verify.checker.configuration import Configuration, Layout, Refused, n
 from pipec.verify.network import Arrive, Network, Ring, Wait
 
 Facts = int
-# The facts that somebody knows, by who; and what an event does to them, which raises Refused where it must not come to it.
+# The sets of facts, by owner; and the effect of an event on them, which raises Refused if the event is invalid.
 Sets = dict[tuple[int, ...], Facts]
 Step = Callable[[Sets], None]
 Member = tuple[int, int]  # a process in a CTA: its number and the rank
 Barrier = tuple[int, int]  # a ring and the CTA of the barrier
 EACH, TOGETHER, GIVEN = range(3)
-# In which what the processes know at a node may shrink: some, and more where rings have many stages, round which it goes use by use.
+# Rounds in which the knowledge at a node may shrink: some, and more if rings have many stages, which are traversed use by use.
 _MOST_ROUNDS = 50
 _SETTLED = -1  # no node
 PARITY_TAKEN_FOR_ANOTHER = "the wait can come while the phase before is open, and take its parity for the other"
@@ -31,8 +31,8 @@ PARITY_TAKEN_FOR_ANOTHER = "the wait can come while the phase before is open, an
 
 @record
 class Event:
-    """A step of the schedule. `completes`: whether the use is complete with it; then `waited` are the processes that have waited for the
-    use before on the same barrier. `last`: of a wait, whether all who wait on the ring have now waited for the use."""
+    """A step of the schedule. `completes`: whether it completes the use; then `waited` are the processes that have waited for the
+    previous use of the same barrier. `last`: for a wait, whether all processes that wait on the ring have now waited for the use."""
 
     line: int
     process: int
@@ -41,13 +41,14 @@ class Event:
     completes: bool = False
     waited: tuple[int, ...] = ()
     last: bool = False
-    ends: bool = False  # no arrival: the process has ended, and is not waited for any more
-    passes: bool = False  # no wait: the process has gone past the use, and will not wait for it
+    ends: bool = False  # not an arrival: the process has ended, and is no longer waited for
+    passes: bool = False  # not a wait: the process has passed the use, and will not wait for it
 
 
 @record
 class Passage:
-    """From a node of the certificate (None: the start) to the next; `lowered`: by how much the uses of each group count less there."""
+    """The steps from a node of the certificate (None: the start) to the next; `lowered`: by how much the uses of each group are
+    renumbered there."""
 
     source: int | None
     target: int
@@ -56,16 +57,16 @@ class Passage:
 
 
 def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
-    """Follows what is known along all passages until no way into a node knows less than the others. Raises Refused."""
+    """Propagates knowledge along all passages to a fixed point (the meet over all ways into a node). Raises Refused."""
     entries = Entries(layout)
     known: dict[int | None, Knowledge] = {None: Knowledge.start(entries)}
     onwards: dict[int | None, list[Following]] = {}
     for passage in passages:
-        # By the node they leave: a node whose facts did not shrink gives its passages nothing new to check.
+        # By source node: a node whose facts did not shrink gives its passages nothing new to check.
         onwards.setdefault(passage.source, []).append(Following(entries, passage))
     changed: set[int | None] = {None}
     for _ in range((_MOST_ROUNDS + 4 * layout.window) * len(onwards)):
-        # The first in the order of the passages: a loop settles before what comes behind it is followed.
+        # The first in passage order: a loop settles before its successors are processed.
         source = next((one for one in onwards if one in changed), _SETTLED)
         if source == _SETTLED:
             return
@@ -79,10 +80,10 @@ def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
 
 
 class Entries:
-    """Which entry of a set means what: `ring`, that a use of a barrier is complete; `waiter`, that somebody has waited for it.
+    """The meaning of the entries of a set: `ring`, that a use of a barrier is complete; `waiter`, that a process has waited for it.
 
-    `groups`: the number of each entry's group. CTAs that are alike move together, but each knows only what has come to it: knowledge is
-    kept for every CTA by itself. Rings whose users all arrive and wait in every use order themselves and have no entry.
+    `groups`: the group of each entry. CTAs with the same behaviour step together, but each knows only what it has received: knowledge is
+    kept per CTA. Rings whose users all arrive and wait in every use need no entry.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -91,8 +92,8 @@ class Entries:
         self.waiter: dict[tuple[Barrier, Member], int] = {}
         self.groups: list[int] = []
         for number, kind in enumerate(layout.network.rings):
-            # Everybody arrives and then waits for the same use, so no thread is ever a phase ahead: parity cannot be mistaken, and an
-            # entry would only cost time. What such a meeting hands over is still followed, through `sets`.
+            # Every user arrives and then waits for the same use, so no thread is ever a phase ahead: parity cannot be ambiguous, and an
+            # entry would only cost time. What such a synchronisation transfers is still tracked, through `sets`.
             if kind.kind in ("named", "warp") and _meets(layout.network, number):
                 continue
             for spot in spots(kind):
@@ -104,10 +105,10 @@ class Entries:
         self.arriving = [_arriving(layout.network, ring) for ring in range(len(layout.network.rings))]
         self.width = len(self.groups)
         self._masks: dict[tuple[tuple[int, ...], int], list[tuple[Facts, int]]] = {}
-        self.start: Facts = (1 << layout.window * self.width) - 1  # what all know when the kernel begins
+        self.start: Facts = (1 << layout.window * self.width) - 1  # known to all when the kernel starts
 
     def _entry(self, ring: int) -> int:
-        # Rings of one group are counted from the same cursor, so that one shift moves all their uses (see `lowered`).
+        # Rings of one group count from the same cursor, so that one shift renumbers all their uses (see `lowered`).
         self.groups.append(self.layout.group_of.get(ring, 0))
         return len(self.groups) - 1
 
@@ -115,14 +116,14 @@ class Entries:
         return 1 << use * self.width + entry
 
     def lowered(self, by: tuple[int, ...], sets: Iterable[Facts]) -> dict[Facts, Facts]:
-        """Sets of facts -> the same facts about uses that count less, group by group."""
+        """Maps sets of facts to the same facts about renumbered uses, group by group."""
         different = {*sets}
         longest = max(facts.bit_length() for facts in different) // (self.width or 1) + 1
         masks = self._masks.get((by, longest)) or self._masks.setdefault((by, longest), self._moving(by, longest))
         return {facts: sum([(facts & mask) >> shift for mask, shift in masks]) for facts in different}
 
     def _moving(self, by: Sequence[int], longest: int) -> list[tuple[Facts, int]]:
-        """The entries that move equally far, in so many uses, and how far."""
+        """The entries with equal shifts, over this many uses, and the shifts."""
         every_use = sum(1 << use * self.width for use in range(longest))
         entries: dict[int, int] = {}
         for entry, group in enumerate(self.groups):
@@ -131,7 +132,7 @@ class Entries:
 
 
 def spots(ring: Ring) -> tuple[int, ...]:
-    """The CTAs whose barriers the ring stands for; a cluster barrier is one barrier."""
+    """The CTAs whose barriers the ring represents; a cluster barrier is a single one."""
     return ring.ranks[:1] if ring.kind == "cluster" else ring.ranks
 
 
@@ -145,7 +146,7 @@ def ranks_at(network: Network, ring: int, spot: int, process: int) -> tuple[int,
 
 
 def _arriving(network: Network, ring: int) -> tuple[Member, ...]:
-    """Who arrives on the ring at some time."""
+    """The processes that ever arrive on the ring."""
     return tuple(
         (number, rank)
         for number, process in enumerate(network.processes)
@@ -155,7 +156,7 @@ def _arriving(network: Network, ring: int) -> tuple[Member, ...]:
 
 
 def _meets(network: Network, ring: int) -> bool:
-    """Whether every arrival on the ring is followed at once by the wait for the same use: a thread is never two uses ahead."""
+    """Whether every arrival on the ring is immediately followed by the wait for the same use: a thread is never two uses ahead."""
     for process in network.processes:
         for state in process.states:
             match state.action:
@@ -172,8 +173,8 @@ def _meets(network: Network, ring: int) -> bool:
 
 @mutable
 class Knowledge:
-    """The facts that somebody knows, by who: EACH thread of a member or all its threads TOGETHER (who, process, rank), and those that
-    arrivals hand over: of a complete use (GIVEN, ring, spot, use), of one member (who, process, rank, ring, spot, use)."""
+    """The sets of facts, by owner: known to EACH thread of a member or to all its threads TOGETHER (who, process, rank), and transferred
+    by arrivals: of a complete use (GIVEN, ring, spot, use), of one member (who, process, rank, ring, spot, use)."""
 
     entries: Entries
     sets: Sets
@@ -192,19 +193,19 @@ class Knowledge:
         return cls(entries, sets)
 
     def lower(self, by: tuple[int, ...]) -> None:
-        """Follows Configuration.lower."""
+        """Applies the renumbering of Configuration.lower."""
         if not any(by):
             return
         into, group_of = self.entries.lowered(by, self.sets.values()), self.entries.layout.group_of
         self.sets = {
-            # (Behind who it is come ring, spot and use.)
+            # (Keys end in ring, spot and use.)
             who if len(who) == 3 else (*who[:-1], who[-1] - by[group_of[who[-3]]]): into[facts]
             for who, facts in self.sets.items()
         }
 
     def weaken(self, other: "Knowledge") -> bool:
-        """Forgets what the other does not know; whether that was anything."""
-        # The meet of the data-flow: facts only ever get fewer, so the rounds end.
+        """Intersects with the other's knowledge; returns whether anything was lost."""
+        # The meet of the data-flow problem: facts only shrink, so the iteration terminates.
         common = {who: facts & other.sets[who] for who, facts in self.sets.items() if who in other.sets}
         if common == self.sets:
             return False
@@ -213,8 +214,8 @@ class Knowledge:
 
 
 class Following:
-    """A passage, to be followed: what each of its events does to sets of facts, with all that does not depend on what is known worked out
-    once. A passage in a loop is followed as often as it takes for what is known there to settle."""
+    """A passage prepared for propagation: the effect of each event on the sets, with everything independent of the knowledge
+    precomputed. A passage in a loop is processed until its knowledge settles."""
 
     def __init__(self, entries: Entries, passage: Passage) -> None:
         self.entries, self.network, self.passage = entries, entries.network, passage
@@ -241,7 +242,7 @@ class Following:
             if event.last:
                 yield self._drop(ring, event.use)
             return
-        # (Who has ended hands nothing over.)
+        # (A process that has ended transfers nothing.)
         for rank, spot in reached(network, event.process, event.action) if not event.ends else ():
             yield from self._arrive((event.process, rank), (ring, spot), event.use, part=event.action.part)
         if event.completes:
@@ -253,8 +254,8 @@ class Following:
         yield from self._knows_before(member, barrier, use, "the arrival can come while the phase before is still open")
         each, together = (EACH, *member), (TOGETHER, *member)
         each_handed, together_handed = (*each, *barrier, use), (*together, *barrier, use)
-        # An arrival by a part of the threads (an elected lane) speaks for what each thread knows: what the others have seen it may not
-        # know.
+        # An arrival by some of the threads (an elected lane) transfers only what each thread knows: it may not know what the others have
+        # observed.
         speaks_for = each if part else together
 
         def arrive(sets: Sets) -> None:
@@ -282,25 +283,25 @@ class Following:
 
         def complete(sets: Sets) -> None:
             arrived = [keys for keys in arriving if keys[0] in sets]
-            # The ring as a whole is complete, by the counts of the configuration; each CTA's own barrier has to be too.
+            # The ring as a whole is complete according to the configuration; each CTA's own barrier must be complete as well.
             need(bool(arrived), "a barrier of another CTA gets none of its arrivals")
             if is_of_warps:
-                return  # the lanes of each warp learn from each other only, see _receive
+                return  # the lanes of each warp learn only from each other, see _receive
             total = 0
             for each, together in arrived:
-                # The phase ends with the last arrival, so whoever waits comes after all of them: the union, not the intersection.
+                # The phase ends with the last arrival, so a waiting process follows all of them: the union, not the intersection.
                 total |= sets.pop(together)
                 del sets[each]
             sets[given] = total
             for role, seen in waits:
-                # Condition 2: the arrivals that complete this phase must come after every wait for the one before, or a slow waiter
+                # Condition 2: the arrivals that complete this phase must follow every wait for the previous one; otherwise a slow waiter
                 # finds the parity flipped twice and waits for a phase that is over.
                 need(total & seen != 0, f"the phase can complete before `{role}` has seen the phase before")
 
         return complete
 
     def _drop(self, ring: int, use: int) -> Step:
-        """What was handed over and nobody waits for any more: who has waited for it knows it."""
+        """Drops what was transferred by a use that no process waits for any more: those that have waited for it know it."""
         spots_, arriving = self.entries.spots[ring], self.entries.arriving[ring]
         dropped: list[tuple[int, ...]] = [(GIVEN, ring, spot, use) for spot in spots_]
         dropped += [(who, *member, ring, spot, use) for spot in spots_ for member in arriving for who in (EACH, TOGETHER)]
@@ -319,13 +320,13 @@ class Following:
         each, together = (EACH, *member), (TOGETHER, *member)
         waited = self.entries.fact(self.entries.waiter[barrier, member], use)
         complete = self.entries.fact(self.entries.ring[barrier], use)
-        # Of several threads each knows only that it has waited itself; that all have is known to them together.
+        # Each of several threads knows only that it has waited itself; that all have is known to them together.
         alone = self.network.processes[member[0]].threads == 1
         known_to_each, known_together = complete | waited if alone else complete, complete | waited
 
         def wait(sets: Sets) -> None:
             if sets[together] & waited:
-                # A process that waits for a use again: what was known of the first wait says nothing of this one.
+                # A process that waits for a use again: knowledge about the first wait does not apply to this one.
                 sets.update([(who, facts & ~waited) for who, facts in sets.items()])
             sets[each] |= known_to_each
             sets[together] |= known_together
@@ -333,7 +334,7 @@ class Following:
         yield wait
 
     def _go_past(self, process: int, ring: int, use: int) -> Step:
-        """Who does not wait for a use has done all of its waits for it before anything happens: everybody may count on that."""
+        """A process that does not wait for a use counts as having waited for it from the start, and everyone may rely on that."""
         facts = 0
         for rank in self.network.processes[process].ranks:
             barrier = (ring, spot_of(self.network.rings[ring], rank))
@@ -346,7 +347,7 @@ class Following:
         return go_past
 
     def _receive(self, member: Member, barrier: Barrier, use: int) -> Iterator[Step]:
-        """What the arrivals of a completed phase hand over. Lanes of a warp that meet learn from those of their own warp only."""
+        """What the arrivals of a completed phase transfer. Lanes of a warp that synchronise learn only from those of their own warp."""
         each, together, given = (EACH, *member), (TOGETHER, *member), (GIVEN, *barrier, use)
 
         def receive(sets: Sets) -> None:
@@ -365,7 +366,7 @@ class Following:
 
         def learn(sets: Sets) -> None:
             every, all_of_them = sets.get(of_each, 0), sets.get(of_all, 0)
-            # The lanes of one warp reconverge: everybody who takes part learns what the others know together.
+            # The lanes of one warp reconverge: every participant learns what the others know together.
             if len(mine) == 1 and mine == theirs:
                 sets[each] |= all_of_them
                 sets[together] |= all_of_them

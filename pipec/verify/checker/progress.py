@@ -1,8 +1,8 @@
-"""Which processes certainly come to an end: every loop of theirs counts towards a bound.
+"""Which processes certainly terminate: every loop has a ranking function.
 
-A schedule that goes on for ever because one process loops would say nothing of the others, so all have to end. A loop is bounded if a form
-over registers has a lower bound wherever certain branches of it go on, never grows in the loop, and shrinks on edges without which the loop
-would be none.
+A schedule that runs for ever because one process loops would say nothing about the others, so all must terminate. A loop is bounded if
+some form over registers has a lower bound wherever certain branches of it continue, never increases in the loop, and decreases on edges
+without which there would be no loop.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,30 +27,30 @@ from pipec.verify.terms import (
     symbols_of,
 )
 
-# The state that is left, the edge, and what holds when it is taken.
+# The source state, the edge, and the condition under which it is taken.
 Arrow = tuple[int, Edge, Formula]
 Terms = tuple[tuple[Atom, int], ...]  # of a form, without its constant
 _NOTHING = Linear(0)
 
 
 def ends(process: Process, sizes: System) -> bool:
-    """Whether every loop of the process is bounded, for sizes of which the system holds."""
+    """Whether every loop of the process is bounded, for sizes that satisfy the system."""
     return bounded([arrow for number in range(len(process.states)) for arrow in _arrows(process, number)], sizes)
 
 
 def _arrows(process: Process, number: int) -> list[Arrow]:
     action = process.states[number].action
     if isinstance(action, Test):
-        # What a test decided is known on its edge, and is what bounds most loops: `i < n` on the way back to the header.
+        # The outcome of a test is known on its edge, and bounds most loops: `i < n` on the way back to the header.
         return [(number, action.yes, action.condition), (number, action.no, negate(action.condition))]
     return [(number, edge, TRUE) for edge in edges_of(action)]
 
 
 def bounded(arrows: list[Arrow], sizes: System) -> bool:
-    """Whether nobody can follow the arrows for ever. The forms that count are over what the edges change, as it is at the state left."""
+    """Whether no infinite path follows the arrows. The ranking forms are over the symbols that the edges change, as of the source state."""
     for loop in loops([(number, edge.target) for number, edge, _ in arrows]):
         inside = [(number, edge, when) for number, edge, when in arrows if number in loop and edge.target in loop]
-        # One count at a time: what it does not bound is a smaller set of edges, of which the same is asked again.
+        # One ranking form at a time: the edges that it does not bound are a smaller set, to which the same is applied.
         rest = _without_countdown(inside, sizes)
         if rest is None or not bounded(rest, sizes):
             return False
@@ -58,16 +58,16 @@ def bounded(arrows: list[Arrow], sizes: System) -> bool:
 
 
 def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None:
-    """The edges of a loop that can be taken without end unless an inner loop ends; None where no form counts down.
+    """The edges of a loop that can be taken infinitely often only within an inner loop; None if no form ranks the loop.
 
-    A form counts down if it never grows, and if every way round that makes it smaller comes over an edge on which it is known to be at
-    least some number.
+    A form ranks a loop if it never increases, and every cycle that decreases it contains an edge on which it is known to be bounded
+    below.
     """
-    forms = [form for _, _, when in inside for form in _bounds(when) if form.terms]  # a constant counts nothing
-    # Forms that differ by a constant only shrink alike.
+    forms = [form for _, _, when in inside for form in _bounds(when) if form.terms]  # a constant cannot decrease
+    # Forms that differ by a constant decrease alike.
     steps = {terms: _steps(form, inside) for terms, form in {form.terms: form for form in forms}.items()}
     having: dict[int, System] = {}
-    # Most loops count by numbers; what is no number is asked of the facts, at a cost, and only where nothing else counts.
+    # Most loops count by constants; symbolic steps need queries of the facts, at a cost, and only if nothing else works.
     for exactly in (True, False):
         for terms, differences in steps.items():
             if differences is None or exactly == any(one.terms for one in differences):
@@ -79,14 +79,14 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
 
 
 def _shrinking(inside: list[Arrow], differences: Sequence[Linear], sizes: System, having: dict[int, System]) -> list[bool] | None:
-    """Along which edges a form certainly shrinks; None where it is not known to grow along none. `having`: what holds on edges."""
+    """Along which edges a form certainly decreases; None unless it never increases. `having`: the facts on edges."""
     found = []
     for number, ((_, _, when), difference) in enumerate(zip(inside, differences, strict=True)):
         if not difference.terms:
             found.append(difference.constant < 0)
             continue
         known = having[number] = having.get(number) or sizes.extended([when])
-        # Whether it shrinks at all is enough: by how much would only say after how many turns.
+        # Whether it decreases at all suffices: the amount would only bound the number of iterations.
         if not known.entails(Compare("ge", scale(difference, -1))):
             return None
         found.append(known.entails(Compare("ge", add(Linear(-1), difference, -1))))
@@ -94,7 +94,7 @@ def _shrinking(inside: list[Arrow], differences: Sequence[Linear], sizes: System
 
 
 def _passes_bound(inside: list[Arrow], shrinks: list[bool], terms: Terms) -> bool:
-    """Whether no loop that shrinks the form avoids every edge on which it is bounded below: round these it could shrink for ever."""
+    """Whether every cycle that decreases the form contains an edge on which it is bounded below: otherwise it could decrease for ever."""
     loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != terms for one in _bounds(when))]
     counting = {(n, edge.target) for (n, edge, _), shrunk in zip(inside, shrinks, strict=True) if shrunk}
     around = loops(loose)
@@ -102,16 +102,16 @@ def _passes_bound(inside: list[Arrow], shrinks: list[bool], terms: Terms) -> boo
 
 
 def _bounds(condition: Formula) -> Iterator[Linear]:
-    """Forms that cannot fall for ever while the condition holds each time that it is asked."""
+    """Forms that cannot decrease for ever while the condition holds at each evaluation."""
     match condition:
         case Compare("ge", Linear(constant, ((Choose(inner, _, Linear(other, ())), 1),))) if constant + other < 0:
             yield from _bounds(inner)
         case Compare("ge", Linear(constant, ((Floor(form, divisor), 1),)) as quotient):
             yield quotient
-            # It is at least a whole number where what is divided is at least so many times the divisor.
+            # A quotient is at least an integer where its dividend is at least that multiple of the divisor.
             yield from _bounds(Compare("ge", add(form, Linear(divisor * constant))))
         case Compare("ne", Linear(0, ((Apply("is_canceled", (Linear(0, ((Apply(answer, (position,)), 1),)),)), 1),))):
-            # Each answer of the scheduler is asked for once, and all but finitely many say that there is nothing more.
+            # Each response of the scheduler is read once, and all but finitely many report that nothing is left.
             if answer.startswith("answer ") and len(position.terms) == 1 and position.terms[0][1] == 1:
                 yield scale(position, -1)
         case Compare("ge", form):
@@ -122,7 +122,7 @@ def _bounds(condition: Formula) -> Iterator[Linear]:
 
 
 def _steps(form: Linear, inside: list[Arrow]) -> list[Linear] | None:
-    """By how much the form is larger behind each edge, in terms of what held before; None where on one that is not known, or it grows."""
+    """The increase of the form along each edge, in terms of the source state; None if one is unknown, or positive."""
     used, found = symbols_of(form), []
     for _, edge, _ in inside:
         values = {symbol: value for symbol, value in edge.values if symbol in used}
@@ -135,12 +135,12 @@ def _steps(form: Linear, inside: list[Arrow]) -> list[Linear] | None:
 
 def _step(form: Linear, values: dict[Symbol, Linear | None]) -> Linear | None:
     known = {symbol: value for symbol, value in values.items() if value is not None}
-    # A register is assigned a value of which nothing is known, so the form may become anything.
+    # A register is assigned an unknown value, so the form may become anything.
     return add(substitute(form, known), form, -1) if len(known) == len(values) else None
 
 
 def order_from(root: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
-    """What is come to from the root; loops aside, each after all that lead to it."""
+    """Reverse postorder of what is reachable from the root: each after its predecessors, except for back edges."""
     following: dict[int, list[int]] = {}
     for one, next_ in arrows:
         following.setdefault(one, []).append(next_)
@@ -152,7 +152,7 @@ def order_from(root: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
 def loops(arrows: Iterable[tuple[int, int]]) -> list[frozenset[int]]:
     """Strongly connected components with at least one arrow inside (Kosaraju)."""
     arrows = [*arrows]
-    # Round a loop numbers grow and fall again: it lies between the arrows that go back.
+    # Along a cycle numbers increase and decrease: it lies between the ends of backward arrows.
     back = [arrow for arrow in arrows if arrow[1] <= arrow[0]]
     least, most = min((next_ for _, next_ in back), default=0), max((one for one, _ in back), default=-1)
     following: dict[int, list[int]] = {}
@@ -177,11 +177,11 @@ def loops(arrows: Iterable[tuple[int, int]]) -> list[frozenset[int]]:
 
 
 def _search(root: int, following: dict[int, list[int]], seen: set[int], finished: list[int]) -> None:
-    """Depth first from a root; what is new is finished in order."""
+    """Depth-first search from a root; new vertices are appended in postorder."""
     if root in seen:
         return
     seen.add(root)
-    # A stack of its own: a kernel may have more nodes than Python lets functions call each other.
+    # An explicit stack: a kernel may have more nodes than Python's recursion limit.
     work = [(root, iter(following.get(root, ())))]
     while work:
         one, rest = work[-1]

@@ -1,1 +1,1 @@
-"""PTX text to a network: text, control flow, values in registers, processes; each folder imports only those before it."""
+"""PTX text to a network: text, control flow, register values, processes; each folder imports only those before it."""

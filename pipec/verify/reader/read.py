@@ -1,11 +1,12 @@
 """PTX text to a network: what the threads of a kernel wait for, and what they signal.
 
-`read` follows every instruction on which a wait or an arrival depends and never guesses: what it does not understand makes the kernel
-Unreadable. The steps: text to instructions (text), the slice of the control flow that matters (flow), the barriers made ready before the
-first meeting of all threads, then one walk per class of threads that do the same (values, processes), whose automata are the network's
-processes. The CTAs of a cluster are walked one by one; those that turn out alike become one (processes/assembly.py).
+`read` follows every instruction on which a wait or an arrival depends and never guesses: anything it does not understand makes the
+kernel Unreadable. The steps: text to instructions (text), the relevant slice of the control flow (flow), the barriers initialised before
+the first synchronisation of all threads, then one walk per class of threads with the same behaviour (values, processes), whose automata
+are the network's processes. The CTAs of a cluster are walked one by one; those with equal results are merged (processes/assembly.py).
 
-Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (processes/assumptions.py).
+Memory is assumed to be used as declared: no store overwrites a barrier. Anything else that could make a thread wait is named
+(processes/assumptions.py).
 """
 
 from collections import Counter
@@ -41,22 +42,21 @@ from pipec.verify.terms import RANGES
 
 MOST_THREADS = 1024
 MOST_CTAS = 16
-# On what it depends which barriers are made ready, and when all threads have met.
+# Determines which barriers are initialised, and when all threads have synchronised.
 _PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.VOTE, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT})
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
 def read(ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False) -> Network:
-    """The network of an entry of the text (the only one, if no name is given). Raises Unreadable, and nothing else.
+    """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
-    `limit`: of arithmetic.LIMITS, beyond which forms are folded up; `as_read`: as of Arithmetic. Each gives a network that says what the
-    text does.
+    `limit`: of arithmetic.LIMITS, beyond which forms are folded; `as_read`: see Arithmetic. Each choice gives a sound model of the text.
     """
     return reading_of(ptx, kernel, limit, as_read=as_read).network
 
 
 def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False) -> "Reading":
-    """The same, with what makes it cheap to read the text once more when launches have been promised to keep to more."""
+    """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
     try:
         return Reading(ptx, kernel, limit, as_read=as_read)
     except Unreadable:
@@ -68,7 +68,8 @@ def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None, *,
 
 
 def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
-    """With one limit after the other, as long as that makes a difference, and then with what the machine reads, if it does."""
+    """Readings with successive limits, as long as that makes a difference, and then with machine interpretation of numbers, if that
+    does."""
     apart = False
     for limit in LIMITS:
         reading = reading_of(ptx, kernel, limit)
@@ -81,13 +82,13 @@ def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
 
 
 def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
-    """What the classes of threads of an entry do about turns (processes/turns.py); none for clusters. Raises Unreadable."""
+    """How the classes of threads of an entry use turns (processes/turns.py); none for clusters. Raises Unreadable."""
     reading = Reading(ptx, kernel)
     return reading.around, list(walks(Graph(reading.kernel), reading.around)) if reading.around.ranks == 1 else []
 
 
 class Reading:
-    """An entry of a text, read: `network`."""
+    """The result of reading an entry of a text: `network`."""
 
     def __init__(self, ptx: str, name: str | None, limit: int | None = None, *, as_read: bool = False) -> None:
         self.ptx = ptx
@@ -125,10 +126,10 @@ class Reading:
             unwritten=Writes(self.kernel, self.interface.tensors).spares,
         )
 
-        # What the same threads of another CTA of the cluster had to have generalised.
+        # The generalisations that the same threads of another CTA of the cluster required.
         self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
-        self.crowded: set[tuple[int, ...]] = set()  # threads of which a walk came to many states
-        self.used: dict[tuple[int, ...], Used | None] = {}  # which rings their instructions use, where that is of help
+        self.crowded: set[tuple[int, ...]] = set()  # threads whose walk had many states
+        self.used: dict[tuple[int, ...], Used | None] = {}  # the rings that their instructions use, if that helps
 
         graph = Graph(self.kernel)
         prologue = Flow(graph, _PROLOGUE, prologue=True)
@@ -153,8 +154,8 @@ class Reading:
         ]
 
     def _rounds(self) -> dict[int, int]:
-        """How often all who arrive at a ring do so in each phase, where none of them waits for it or for its other side, and one arrival of
-        each is not enough. To what use an arrival belongs is for the checker to judge; this is only a way to count them."""
+        """How often all arriving processes arrive at a ring in each phase, if none of them waits for it or for its other side, and one
+        arrival each does not suffice. The checker decides which use an arrival belongs to; this only numbers them."""
         if len(self.ctas) > 1:
             return {}
         counts: dict[int, list[set[int]]] = {}
@@ -175,8 +176,8 @@ class Reading:
         return found_
 
     def again(self, ptx: str) -> Network:
-        """The network of a text; what was found before is taken where the text differs in nothing but the conditions of launches, which
-        decide nothing but what is known of the sizes."""
+        """The network of a text; earlier results are reused if the text differs only in the conditions of launches, which only affect
+        the facts about sizes."""
         interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
@@ -208,7 +209,7 @@ class Reading:
         return sorted(classes, key=lambda one: one.threads)
 
     def _by_roles(self) -> list[tuple[int, ...]]:
-        """What roles do differs as a rule: they are looked at apart from the start. Classes need not be as large as they can be."""
+        """Roles usually behave differently: they are walked separately from the start. Classes need not be maximal."""
         named: dict[str | None, list[int]] = {}
         role_of = {
             warp: name for name, first, count in self.interface.roles for warp in range(max(first, 0), min(first + count, 32))
@@ -226,7 +227,7 @@ class Reading:
             if failure is not None and hints:
                 machine, walk, failure = self._attempt(flow, threads, rank, name, waited, {})
             self.hints.setdefault((name, threads, waited), walk.hints())
-            # Where the class signals a ring without waiting for its other side, arrivals are counted by themselves.
+            # If the class signals a ring without waiting for its other side, its arrivals are counted separately.
             found = frozenset(machine.waits) | (waited or frozenset())
             if failure is None and (machine.relied <= machine.waits or found == waited):
                 return Class(threads, machine, walk)
@@ -255,7 +256,7 @@ class Reading:
         return machine, walk, None
 
     def _used(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str, waited: frozenset[int] | None) -> Used:
-        """Which rings the instructions of a class use, as far as one look at each of them tells."""
+        """The rings that the instructions of a class use, as far as one visit of each determines."""
         machine = Machine(self.around, threads, rank, name)
         machine.waited = waited
         scout = Walk(flow, machine, name, scouting=True)
@@ -264,14 +265,14 @@ class Reading:
         return scout.used
 
     def _same_kind_of_warps(self, threads: tuple[int, ...]) -> None:
-        """Warps of which the class has all lanes are looked at apart from those of which it has some."""
+        """Separates warps of which the class has all lanes from those of which it has some."""
         count = Counter([thread // 32 for thread in threads])
         whole = {warp for warp, lanes in count.items() if lanes == min(32, self.threads - 32 * warp)}
         if 0 < len(whole) < len(count):
             raise Split([tuple(one for one in threads if (one // 32 in whole) == together) for together in (True, False)])
 
     def _inits(self, flow: Flow, rank: int) -> dict[int, int]:
-        """The barriers that a CTA makes ready before its threads meet first: arrivals by offset."""
+        """The barriers that a CTA initialises before its threads first synchronise: arrival counts by offset."""
         found: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         work = [tuple(range(self.threads))]
         while work:
@@ -297,8 +298,8 @@ class Reading:
         return {offset: count for offset, (count, _, _) in found.items()}
 
     def _barriers(self, inits: list[dict[int, int]], base: int) -> list[Ring]:
-        """Rows of barriers as the interface names them, if they are made ready alike; what is left stands alone. `base`: from which the
-        interface counts."""
+        """The rings of barriers named by the interface, if they are initialised alike; each remaining barrier is a ring of its own.
+        `base`: the base address of the interface's offsets."""
         counts = {offset: tuple(mine.get(offset) for mine in inits) for offset in inits[0]}
         if any(mine.keys() != counts.keys() for mine in inits):
             raise Unreadable(self.kernel.line, "the CTAs of a cluster make different barriers ready")
@@ -327,7 +328,7 @@ class Reading:
 
 
 def _ranges(kernel: Kernel, interface: Interface) -> dict[str, tuple[int, int]]:
-    """What the launcher and the hardware promise of parameters and special registers."""
+    """The guarantees of the launcher and the hardware about parameters and special registers."""
     ranges: dict[str, tuple[int, int]] = {}
     for name, kind in kernel.parameters.items():
         if name in interface.sizes:

@@ -1,1 +1,1 @@
-"""Which way control goes, and the part of it on which the protocol depends."""
+"""Control flow, and the slice of it on which the protocol depends."""

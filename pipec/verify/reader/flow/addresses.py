@@ -1,9 +1,9 @@
-"""That nothing depends on where variables lie in shared memory.
+"""Checks that nothing depends on the addresses of variables in shared memory.
 
-The reader places them as it likes: only distances within one variable are known before the text is assembled, and how variables are
-aligned. So an address may be moved on by a number, changed and read in the bits below its alignment, chosen, mapped to another CTA and used
-as an address; and none is 0 (where shared memory begins, the system has a kilobyte), so that 0 may stand for none. Whatever else is made of
-one is another number on the machine.
+The reader assigns addresses arbitrarily: before assembly only distances within a variable and alignments are known. So an address may be
+offset, changed and read in the bits below its alignment, selected, mapped to another CTA and used as an address; and none is 0 (the
+system reserves the first kilobyte of shared memory), so that 0 may represent none. Anything else computed from an address would be a
+different number on the machine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,18 +16,18 @@ from pipec.verify.reader.text.opcodes import COMPUTING, Kind, defines
 from pipec.verify.reader.text.operations import computable
 from pipec.verify.reader.text.statements import registers
 
-# The variables from which an address may come; in another CTA of the cluster it is another variable.
+# The variables from which an address may be derived; in another CTA of the cluster it is that CTA's variable.
 Roots = frozenset[str]
 # By name of a variable or register.
 State = Mapping[str, Roots]
 _NONE: Roots = frozenset()
-# The lowest bit of a CTA's rank: without it, the barrier of a pair's leader.
+# The lowest bit of a CTA's rank: clearing it selects the barrier of a pair's leader.
 _FOLLOWS = 1 << 24
 _PASSES = frozenset({"mov", "cvta", "cvt", "shfl"})
 
 
 def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int], bits: Mapping[str, int]) -> None:
-    """Raises Unreadable where an address is taken for a number. `alignments`: of the variables; `bits`: see Flow.bits."""
+    """Raises Unreadable if an address is used as a number. `alignments`: of the variables; `bits`: see Flow.bits."""
     variables: State = {name: frozenset((name,)) for name in alignments}
     handling = _handling(blocks, alignments, bits)
     before: dict[int, State] = {0: {}}
@@ -48,8 +48,8 @@ def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int], bits
 
 
 def _handling(blocks: Sequence[Block], variables: Mapping[str, object], bits: Mapping[str, int]) -> dict[int, list[Step]]:
-    """By block, the steps that have to do with a register that may hold an address: few of all that compute. `bits`: of registers and
-    variables in what steps use and define."""
+    """By block, the steps with a register that may hold an address: few of all computations. `bits`: of registers and variables in the
+    sets of defined and used ones."""
     held = 0
     for name in variables:
         held |= bits.get(name, 0)
@@ -67,7 +67,7 @@ def _handling(blocks: Sequence[Block], variables: Mapping[str, object], bits: Ma
     handling: dict[int, list[Step]] = {}
     for block in blocks:
         for step in block.steps:
-            # (What an event says of data decides nothing, and is no use of the step.)
+            # (Data operands of an event decide nothing, and are not uses of the step.)
             met = step.kind not in COMPUTING and not names.isdisjoint(registers(step.instruction.text))
             if met or (step.uses | step.defines) & held:
                 handling.setdefault(block.number, []).append(step)
@@ -75,7 +75,7 @@ def _handling(blocks: Sequence[Block], variables: Mapping[str, object], bits: Ma
 
 
 def _behind(steps: Sequence[Step], before: State, variables: State, alignments: Mapping[str, int]) -> State:
-    """What registers hold behind the steps of a block; there is no entry for numbers. (No register has the name of a variable.)"""
+    """The contents of registers after the steps of a block; numbers have no entry. (No register has the name of a variable.)"""
     known = dict(before)
 
     def held(name: str) -> Roots:
@@ -85,7 +85,7 @@ def _behind(steps: Sequence[Step], before: State, variables: State, alignments: 
         found = _made(step, held, alignments)
         for name in defines(step.instruction, step.kind):
             if step.instruction.predicate:
-                # Where it does not hold, the register keeps what it had.
+                # If the predicate is false, the register keeps its value.
                 found |= held(name)
             if found:
                 known[name] = found
@@ -141,7 +141,7 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
 
 
 def _constant(one: Instruction) -> int | None:
-    """The number among the operands, as a signed one of 32 bits where it has no more."""
+    """The constant among the operands, signed if it has 32 bits."""
     numbers = [number for text in one.operands[1:] if (number := integer(text)) is not None]
     if len(numbers) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Control flow of a kernel: blocks of instructions, what must come after what, which branch decides about which block, loops."""
+"""Control flow of a kernel: basic blocks, postdominators, control dependence, loops."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ _PLAIN = frozenset({Kind.COMPUTE, Kind.EFFECT})
 
 @mutable
 class Stretch:
-    """Instructions from `first` up to, not including, `last`, always executed together. `next`: the blocks that follow (taken branch
-    first), EXIT for the end of the kernel. `branch`: the last instruction, if there are two ways on from it."""
+    """A basic block: instructions from `first` up to, excluding, `last`. `next`: its successors (taken branch first), EXIT for the end
+    of the kernel. `branch`: the last instruction, if there are two successors."""
 
     number: int
     first: int
@@ -31,27 +31,26 @@ class Stretch:
 
 @mutable
 class Step:
-    """An instruction of the slice. `defines`, `uses`: registers as bits of a number, see Flow.bit. `spin`: a wait, the whole loop."""
+    """An instruction of the slice. `defines`, `uses`: registers as a bit set, see Flow.bit. `spin`: a wait, including its loop."""
 
     instruction: Instruction
     kind: Kind
     defines: int
     uses: int
     spin: bool = False
-    until: str = ""  # of a loop that looks at memory: the operand for which it waits
-    partly: bool = False  # in a section (flow/sections.py), where some threads may be by themselves
+    until: str = ""  # for a loop that polls memory: the operand that it waits for
+    partly: bool = False  # in a section (flow/sections.py), where some threads may be alone
 
     @property
     def passes(self) -> bool:
-        """Whether it names a wait that is left out where it is not executed: nothing depends on what it would find."""
+        """Whether it marks a wait that is skipped if it is not executed: nothing depends on its result."""
         return self.kind is Kind.TRY and not self.spin and not self.defines and self.instruction.predicate is not None
 
 
 @mutable
 class Run:
-    """Steps one after the other of which each makes of values in registers others, and no more. `uses`: the registers on which the result
-    depends, and `defines` those that have it. `plans`: how to execute the steps, by rank. `made`: by the threads and what they had, what
-    they got and what must hold for it."""
+    """Consecutive steps that only compute register values from others. `uses`: the live-in registers, `defines` the results. `plans`:
+    how to execute the steps, by rank. `made`: a cache from threads and inputs to results and requirements."""
 
     steps: list[Step]
     uses: tuple[str, ...]
@@ -62,9 +61,8 @@ class Run:
 
 @mutable
 class Block(Stretch):
-    """`steps`: what is left of it in the slice. `next`: one block only where the branch is outside of the slice; `test`: it is inside.
-    `loop`, `carried`: for the first block of a loop, the blocks of the loop, and the registers defined in it. `runs`: by the place of
-    their first step."""
+    """`steps`: those in the slice. `next`: a single block if the branch is not in the slice; `test`: it is. `loop`, `carried`: for a
+    loop header, the blocks of the loop, and the registers defined in it. `runs`: by the index of their first step."""
 
     steps: list[Step]
     runs: dict[int, Run]
@@ -75,8 +73,8 @@ class Block(Stretch):
 
 
 class Graph:
-    """All of a kernel's control flow. By instruction: `kinds`, and `place`, its block, EXIT where no way leads to it.
-    `notable`: the kinds of what does more than compute or store."""
+    """The control flow of a kernel. By instruction: `kinds`, and `place`, its block, or EXIT if it is unreachable. `notable`: the kinds
+    of instructions that do more than compute or store."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.code = kernel, kernel.code
@@ -108,7 +106,7 @@ class Graph:
 
     @cached_property
     def _definitions(self) -> tuple[dict[str, int], dict[str, list[int]]]:
-        """By name: where it stands first, if that is one place, as for nearly all registers; else all such places."""
+        """By name: the only definition, as for almost all registers; otherwise all definitions."""
         names = self.code.defined
         several: dict[str, list[int]] = {name: [] for name, times in Counter(names).items() if times > 1}
         groups = {at: self.defined(at) for at, name in enumerate(names) if not name and self.kinds[at] in DEFINING}
@@ -129,7 +127,7 @@ class Graph:
         return () if first[:1] and first[0][:1] in ("[", "") else first
 
     def coming_to(self, places: Sequence[int], kinds: frozenset[Kind]) -> list[int]:
-        """The instructions among `places` from which a way leads on to one of these kinds."""
+        """The instructions among `places` from which one of these kinds is reachable."""
         if not places:
             return []
         if kinds not in self._ahead:
@@ -192,7 +190,7 @@ def reached(blocks: Sequence[Stretch]) -> set[int]:
 
 
 def leading_to(before: Before, wanted: set[int]) -> set[int]:
-    """The blocks that are wanted, or from which one of these is come to."""
+    """The blocks that are wanted, or from which one of these is reachable."""
     found, work = set(wanted), [*wanted]
     while work:
         for one in before.get(work.pop(), ()):
@@ -203,7 +201,7 @@ def leading_to(before: Before, wanted: set[int]) -> set[int]:
 
 
 def coming_from(blocks: Sequence[Stretch], among: set[int]) -> Before:
-    """By block: those among some from which it is come to at once."""
+    """By block: its predecessors among some blocks."""
     before: Before = {}
     for number in among:
         for after in blocks[number].next:
@@ -212,7 +210,7 @@ def coming_from(blocks: Sequence[Stretch], among: set[int]) -> Before:
 
 
 def _post_dominators(blocks: Sequence[Stretch], among: set[int]) -> dict[int, int]:
-    """The immediate post-dominator of each block: where all ways from it come together first. Blocks that never end have none but EXIT."""
+    """The immediate postdominator of each block. Blocks that never exit have only EXIT."""
     order = _order(blocks)
     rank = {number: at for at, number in enumerate(order)}
     rank[EXIT] = -1
@@ -243,7 +241,7 @@ def _meet(left: int, right: int, after: dict[int, int], rank: dict[int, int]) ->
 
 
 def _order(blocks: Sequence[Stretch]) -> list[int]:
-    """Blocks, those later on every way first: post-order of the flow turned round, beginning at the exit."""
+    """Postorder of the reversed control flow, starting at the exit."""
     before: dict[int, list[int]] = {}
     for block in blocks:
         for one in block.next:
@@ -264,7 +262,7 @@ def _order(blocks: Sequence[Stretch]) -> list[int]:
 
 
 def _control(blocks: Sequence[Stretch], after: dict[int, int], among: set[int]) -> dict[int, list[int]]:
-    """For each block, the blocks whose branch decides whether it is executed."""
+    """For each block, the blocks on whose branch it is control-dependent."""
     decides: dict[int, list[int]] = {}
     for number in among:
         if len(blocks[number].next) < 2:
@@ -295,8 +293,8 @@ def _back_edges(blocks: Sequence[Stretch]) -> list[tuple[int, int]]:
 
 
 def natural_loops(blocks: Sequence[Stretch], before: Before) -> dict[int, frozenset[int]]:
-    """By first block: of each jump back to it, the blocks from which that is reached without passing its target. `before`: of all blocks
-    that are reached."""
+    """By header: the natural loop of each back edge, that is, the blocks from which its source is reachable without passing the header.
+    `before`: of all reachable blocks."""
     found: dict[int, frozenset[int]] = {}
     for source, target in _back_edges(blocks):
         body, work = {*found.get(target, ()), target}, [source]

@@ -1,6 +1,6 @@
-"""Sections: what some threads do behind a branch while the others go past it, and where nobody waits.
+"""Sections: code that some threads execute after a branch while the others skip it, and in which nothing waits.
 
-A branch around such a section is a predicate of its instructions: threads that come to it together need not be looked at apart for it.
+A branch around such a section acts as a predicate on its instructions: threads that reach it together need not be analysed separately.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from pipec.record import record
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 
-# What blocks nobody.
+# Kinds that never block.
 _QUIET = frozenset(
     {Kind.COMPUTE, Kind.INIT, Kind.GIVE_UP, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER},
 )
@@ -17,9 +17,9 @@ _QUIET = frozenset(
 
 @record
 class Section:
-    """Behind the branch of `block`: `way`, the number of its branch that leads to what is done (no event is on the other one); `join`,
-    where both come together. `defines`: the registers written on either way, as bits of a number; `others`: on the other one. `meets`:
-    whether lanes of warps meet."""
+    """After the branch of `block`: `way`, the index of the successor with events (the other path has none); `join`, where both paths
+    meet. `defines`: the registers written on either path, as a bit set; `others`: on the other one. `meets`: whether lanes of warps
+    synchronise."""
 
     block: int
     way: int
@@ -30,7 +30,7 @@ class Section:
 
 
 def sections(blocks: Sequence[Block], after: dict[int, int], left: set[int]) -> dict[int, Section]:
-    """By the block whose branch they are behind. `left`: the blocks of the slice; `after`: their immediate post-dominators."""
+    """By the block whose branch they follow. `left`: the blocks of the slice; `after`: their immediate postdominators."""
     found = {}
     for number in left:
         block = blocks[number]
@@ -45,7 +45,7 @@ def _section(blocks: Sequence[Block], block: Block, join: int) -> Section | None
     if any(block.number in way for way in ways) or not all(map(_quiet, steps[0] + steps[1])):
         return None
     acting = [at for at in (0, 1) if any(step.kind is not Kind.COMPUTE for step in steps[at])]
-    # A loop on the other way would have to be shown to end.
+    # A loop on the other path would have to be proved to terminate.
     if len(acting) != 1 or any(blocks[number].loop for number in ways[1 - acting[0]]):
         return None
     mine, others = (_defined(steps[at]) for at in (acting[0], 1 - acting[0]))
@@ -60,7 +60,7 @@ def _defined(steps: Sequence[Step]) -> int:
 
 
 def members(blocks: Sequence[Block], section: Section) -> set[int]:
-    """The blocks on the way on which something is done."""
+    """The blocks on the path with events."""
     return _between(blocks, blocks[section.block].next[section.way], section.join)
 
 

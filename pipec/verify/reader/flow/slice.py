@@ -1,8 +1,8 @@
-"""The slice of a kernel that the protocol depends on.
+"""The slice of a kernel on which the protocol depends.
 
-Most instructions of a kernel move data. What matters is what an event (a wait, an arrival, a meeting) does and whether it is reached:
-the events, what computes the operands that decide, the branches on which either depends, and so on backwards. A branch outside of the
-slice is passed over: both its sides come together again (at its immediate post-dominator) without any event on the way.
+Most instructions of a kernel move data. What matters is the effect of events (waits, arrivals, synchronisations) and whether they are
+reached: the events, the computations of their operands, the branches on which either depends, and so on backwards. A branch outside the
+slice is skipped: both its paths meet again (at its immediate postdominator) without any event in between.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, K
 
 
 class Flow:
-    """The slice of a kernel: what `roots` depend on. `prologue`: only as far as all threads of a CTA meet for the first time."""
+    """The slice of a kernel with the given `roots`. `prologue`: only up to the first synchronisation of all threads of a CTA."""
 
     def __init__(self, graph: Graph, roots: frozenset[Kind] = EVENTS, *, prologue: bool = False) -> None:
         self.graph, self.roots = graph, roots
@@ -54,7 +54,7 @@ class Flow:
 
     @cached_property
     def waiting(self) -> dict[int, tuple[bool, bool]]:
-        """By first block of a loop: whether a barrier is waited for in it, and whether lanes of warps meet."""
+        """By loop header: whether a barrier is waited for in the loop, and whether lanes of warps synchronise."""
         found = {}
         for block in self.blocks:
             kinds = {step.kind for inner in block.loop for step in self.blocks[inner].steps if step.spin or step.kind in MEETINGS}
@@ -67,7 +67,7 @@ class Flow:
                 step.partly = True
 
     def mask(self, names: Sequence[str]) -> int:
-        """Those of the registers on which anything depends, as bits of a number."""
+        """The relevant ones of the registers, as a bit set."""
         made = 0
         for name in names:
             made |= self.bits.get(name, 0)
@@ -105,8 +105,7 @@ class Flow:
             if block.number not in among:
                 continue
             block.test = block.number in tests and block.next != (EXIT,)
-            # Nothing that matters depends on which way it goes: skip to where both ways meet again. The walk would otherwise double its
-            # states at each such branch.
+            # Nothing relevant depends on this branch: skip to the join. Otherwise each such branch would double the states of the walk.
             if len(block.next) > 1 and not block.test:
                 block.next = (graph.after[block.number],)
             if block.test:
@@ -114,11 +113,11 @@ class Flow:
                 _poll(block)
 
     def _runs(self, block: Block) -> None:
-        """Notes what is computed between two events."""
+        """Records the computations between events."""
         first, used, made = 0, 0, 0
         for at, step in enumerate((*block.steps, None)):
             if step is not None and _computes(step):
-                # Where its predicate is false, a register keeps what it had.
+                # If its predicate is false, a register keeps its value.
                 needs = step.uses | (step.defines if step.instruction.predicate else 0)
                 used, made = used | needs & ~made, made | step.defines
                 continue
@@ -127,7 +126,7 @@ class Flow:
             first, used, made = at + 1, 0, 0
 
     def named(self, mask: int) -> tuple[str, ...]:
-        """The registers that are bits of a number."""
+        """The registers of a bit set."""
         found = self._named.get(mask)
         if found is None:
             names, left = [], mask
@@ -147,14 +146,14 @@ class Flow:
                 self.blocks[number].carried |= made[inner]
 
     def _liveness(self, reached: set[int]) -> None:
-        """What is live in front of each block; steps that compute only what is not live are left out.
+        """Liveness at the start of each block; removes steps whose results are dead.
 
-        The slice follows names: of a register that is 0 where another one is made of it, it has all definitions, also those that nothing
-        comes to from which it matters. Registers of which nothing becomes but themselves, turn after turn, would tell states apart that do
-        the same. So a step makes its operands live only where its result is.
+        The slice follows names: if it needs a register in one place, it includes all its definitions, even those that do not reach that
+        place. Registers that only feed themselves, iteration after iteration, would distinguish equivalent states. So a step makes its
+        operands live only where its result is.
         """
         behind = dict.fromkeys(reached, -1)
-        # Backwards in the text is nearly post-order, so few rounds are needed.
+        # Reverse text order is almost postorder, so few rounds are needed.
         order = sorted(reached, reverse=True)
         changed = True
         while changed:
@@ -182,7 +181,7 @@ class Flow:
         block.steps = kept[::-1]
 
     def comes_to(self, wanted: "Question", block: Block, index: int) -> bool:
-        """Whether such a step can still be come to from a place."""
+        """Whether such a step is reachable from a place."""
         key = (wanted, block.number, index)
         found = self._to_come.get(key)
         if found is None:
@@ -200,7 +199,7 @@ class Flow:
 
 
 def meets_all(one: Instruction) -> bool:
-    """Of a named barrier: whether all threads of the CTA meet there."""
+    """For a named barrier: whether all threads of the CTA synchronise."""
     return one.predicate is None and len(one.operands) == 1
 
 
@@ -215,17 +214,17 @@ def signals_in_part(step: Step) -> bool:
 
 
 def initialises(step: Step) -> bool:
-    """Whether the step makes an mbarrier ready."""
+    """Whether the step initialises an mbarrier."""
     return step.kind is Kind.INIT
 
 
 def gives_up(step: Step) -> bool:
-    """Whether the step ends an mbarrier."""
+    """Whether the step invalidates an mbarrier."""
     return step.kind is Kind.GIVE_UP
 
 
 def shuffles(step: Step) -> bool:
-    """Whether a lane reads a register of another one, where that can be followed."""
+    """Whether a lane reads a register of another one in a way that can be tracked."""
     return step.instruction.opcode.startswith("shfl.sync.idx")
 
 
@@ -234,7 +233,7 @@ QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, initialises, gives_
 
 
 def _computes(step: Step) -> bool:
-    """Whether it depends on registers alone: what is read of memory depends on who reads it, and when."""
+    """Whether the result depends only on registers: what memory returns depends on the reader and the time."""
     opcode = step.instruction.opcode
     return step.kind is Kind.COMPUTE and (opcode[:3] != "ld." or opcode[:9] == "ld.param.")
 
@@ -250,7 +249,7 @@ def live_before(step: Step, live: int) -> int:
 
 
 def _sources(one: Instruction, what: Kind, event: bool) -> list[str]:
-    """The registers from which comes what matters of an instruction."""
+    """The registers on which the relevant effect of an instruction depends."""
     found = [one.predicate] if one.predicate else []
     if what is Kind.BRANCH or what is Kind.END:
         return found
@@ -260,13 +259,13 @@ def _sources(one: Instruction, what: Kind, event: bool) -> list[str]:
         text = one.text
         found += registers(text[text.find("}") + 1 :] if text[:1] == "{" else text.partition(",")[2])
         if one.predicate:
-            # Where the predicate is false the register keeps what it had, which matters then too.
+            # If the predicate is false the register keeps its value, which then matters as well.
             found += defines(one, what)
     return found
 
 
 def _poll(block: Block) -> None:
-    """A block that looks at memory and comes back to itself until it finds a number."""
+    """Recognises a block that loads from memory and loops until it finds a number."""
     if block.number not in block.next or block.branch is None:
         return
     if [step.kind for step in block.steps] != [Kind.OBSERVE, Kind.COMPUTE] or any(
@@ -284,7 +283,7 @@ def _poll(block: Block) -> None:
         return
     how, until = test.instruction.parts[1], operands[1] if operands[2] == found else operands[2]
     goes_on_when_true = (block.next[0] == block.number) != block.branch.negated
-    # Only "until it equals": a loop that ends on an inequality may see a value between two turns.
+    # Only "until it equals": a loop that ends on an inequality may miss a value between two iterations.
     if how not in ("eq", "ne") or goes_on_when_true == (how == "eq") or until in look.instruction.first:
         return
     look.until, block.steps, block.test = until, [look], False
@@ -293,7 +292,7 @@ def _poll(block: Block) -> None:
 
 
 def _spin(block: Block) -> None:
-    """A block that tries a barrier and, while it is not ready, does nothing but come back to itself: a wait."""
+    """Recognises a block that tries a barrier and only loops while it is not ready: a wait."""
     if block.number not in block.next or block.branch is None:
         return
     tries = [step for step in block.steps if step.kind is Kind.TRY]
@@ -301,7 +300,7 @@ def _spin(block: Block) -> None:
         return
     defined = 0
     for step in block.steps:
-        # A value carried from one try to the next (a counter that gives up, say) makes it more than a wait.
+        # A value carried between tries (such as a counter that gives up) makes it more than a wait.
         if step.uses & ~defined & _all(block) or step.instruction.predicate:
             return
         defined |= step.defines
@@ -310,7 +309,7 @@ def _spin(block: Block) -> None:
     for step in block.steps[block.steps.index(wait) + 1 :]:
         one = step.instruction
         turned = not ready[one.operands[1]] if one.opcode == "not.pred" and one.operands[1] in ready else None
-        # Whatever else is written says nothing of the barrier any more.
+        # Anything else written no longer reflects the barrier.
         for name in defines(one, step.kind):
             ready.pop(name, None)
         if turned is not None:
@@ -320,7 +319,7 @@ def _spin(block: Block) -> None:
         return
     taken_when_ready = way != block.branch.negated
     if block.next[0 if taken_when_ready else 1] == block.number:
-        # A spin loop with its sense reversed would be read as a wait that it is not.
+        # A spin loop with inverted condition must not be read as a wait.
         raise Unreadable(wait.instruction.line, "a loop that goes on while the barrier is complete is not understood")
     wait.spin, block.test = True, False
     block.next = (block.next[0 if taken_when_ready else 1],)

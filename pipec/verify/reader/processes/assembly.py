@@ -1,4 +1,4 @@
-"""From the automata of all classes of threads to the network: numbers for rings and cursors, and CTAs that are alike made one."""
+"""Assembles the network from the automata of all classes of threads: numbers rings and cursors, and merges CTAs with the same behaviour."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom
 
 @mutable
 class Class:
-    """Threads that do the same, and their automaton."""
+    """Threads with the same behaviour, and their automaton."""
 
     threads: tuple[int, ...]
     machine: Machine
@@ -26,19 +26,19 @@ class Class:
 
 @mutable
 class Cta:
-    """What one CTA of the cluster has: its classes, and the arrivals that each ring of mbarriers takes."""
+    """The classes of one CTA of the cluster, and the arrival counts of its mbarrier rings."""
 
     rank: int
     classes: list[Class]
     counts: tuple[int, ...]
 
 
-# A process of one CTA whose arrivals' `targets` are (rank of the barrier, how often).
+# A process of one CTA; the `targets` of its arrivals are (rank of the barrier, how often).
 _Draft = Process
 
 
 class Assembly:
-    """`rings`: of mbarriers, the same in all CTAs but for the counts."""
+    """`rings`: of mbarriers, the same in all CTAs except for the counts."""
 
     def __init__(
         self, name: str, interface: Interface, rings: list[Ring], threads: int, ranges: dict[str, tuple[int, int]],
@@ -53,7 +53,7 @@ class Assembly:
         self.size = len(ctas)
         drafts = [self._drafts(cta) for cta in ctas]
         counts = [(*cta.counts, *(ring.count for ring in self.rings[len(cta.counts) :])) for cta in ctas]
-        # CTAs that are alike become one process with several ranks; without this a cluster of 8 would have eight times the states.
+        # CTAs with the same behaviour become one process with several ranks; otherwise a cluster of 8 would have eight times the states.
         colours = _colours(drafts, counts)
         rings: list[Ring] = []
         place: dict[tuple[int, int], int] = {}
@@ -78,7 +78,7 @@ class Assembly:
 
     @staticmethod
     def _numbered(process: Process, number: int) -> Process:
-        """The symbols of registers begin with the number of the process."""
+        """Register symbols are prefixed with the number of the process."""
         return renamed(process, lambda name: f"{number}:{name.partition(':')[2]}")
 
     # One CTA.
@@ -93,8 +93,8 @@ class Assembly:
         ]
 
     def _groups(self, classes: list[Class]) -> list[tuple[tuple[int, ...], Class, object]]:
-        """The processes to be: threads, class, and the key of the ring on which the lanes of their warps meet. Warps whose lanes are
-        divided among the same classes go together."""
+        """The future processes: threads, class, and the key of the ring on which the lanes of their warps synchronise. Warps whose lanes
+        are divided among the same classes are combined."""
         owners: dict[int, list[int]] = {}
         for one in classes:
             for thread in one.threads:
@@ -135,7 +135,7 @@ class Assembly:
             return found
         assert isinstance(key, tuple)
         _, name, count = key
-        # Legal in PTX if the uses do not overlap, which is not known here: refused rather than guessed.
+        # Legal in PTX if the uses do not overlap, which is unknown here: refused rather than guessed.
         if any(ring.kind == "named" and ring.instances == (name,) for ring in self.rings):
             raise Unreadable(1, f"barrier {name} is used for different numbers of threads")
         self.rings.append(Ring("named", (name,), count))
@@ -155,7 +155,7 @@ class Assembly:
             first = len(states)
             states.append(State(states[0].line, Test(TRUE, edge, edge)))
         warps = tuple(sorted({thread // 32 for thread in threads}))
-        # A loop over the CTAs of a cluster is written out by the compiler as one arrival after the other.
+        # The compiler unrolls a loop over the CTAs of a cluster into consecutive arrivals.
         states = _coalesced(states, self.rings) if self.size > 1 else states
         made = Process(self.interface.role(warps[0]), len(threads), warps, (cta.rank,), len(cursors), tuple(states), first)
         if not one.machine.around.asks:
@@ -189,7 +189,7 @@ class Assembly:
     def _joined(
         self, same: list[Process], ranks: tuple[int, ...], colours: list[int], place: dict[tuple[int, int], int]
     ) -> Process:
-        """One process for the CTAs of `ranks`, whose processes differ in nothing but which CTAs they signal."""
+        """One process for the CTAs of `ranks`, whose processes differ only in the CTAs that they signal."""
         if self.size == 1:
             return same[0]
         colour = colours[ranks[0]]
@@ -239,7 +239,7 @@ class Assembly:
         remote = any(rank != target for rank, target in pairs)
         made = []
         for colour in sorted({colours[target] for target in reached}):
-            # CTAs of one colour receive alike, which is what made them one colour.
+            # CTAs of one colour receive alike, by definition of the colours.
             times = next(reached[target] for target in reached if colours[target] == colour)
             made.append(
                 Arrive(
@@ -260,8 +260,8 @@ class Assembly:
             names |= {symbol.name for symbol in mentioned(process)}
         names |= {symbol.name for one in self.conditions for symbol in symbols_in(one)}
         made: list[Formula] = [*self.conditions]
-        for name, (low, high) in self.ranges.items():  # as they are declared, whatever they are called
-            # Fewer facts make a smaller linear system for every question that is asked later.
+        for name, (low, high) in self.ranges.items():  # in declaration order, independent of names
+            # Fewer facts make a smaller linear system for every later query.
             if name not in names:
                 continue
             form = atom(Symbol(name))
@@ -274,7 +274,7 @@ class Assembly:
             place, blocks = f"%ctaid.{axis}", f"%nctaid.{axis}"
             if extent is None or not extent.terms or not {one.name for one in symbols_of(extent)} <= names:
                 continue
-            # (In a cluster the place of a block is that of its cluster, and its rank.)
+            # (In a cluster a block index is derived from that of its cluster and the rank.)
             if place in names:
                 made.append(Compare("ge", add(add(extent, Linear(-1)), atom(Symbol(place)), -1)))
             if blocks in names:
@@ -283,7 +283,7 @@ class Assembly:
 
 
 def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:
-    """Arrivals at the same use of a ring in one CTA after the other are one arrival at several."""
+    """Consecutive arrivals at the same use of a ring in several CTAs are merged into one."""
     made = list(states)
     for at in range(len(states) - 1, -1, -1):
         action = made[at].action
@@ -298,7 +298,7 @@ def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:
 
 
 def _ending(process: Process, end: End) -> Process:
-    """The process, which ends so."""
+    """The process with this end."""
     if not end.leaves:
         return process
     return replace(
@@ -311,7 +311,8 @@ def _what(action: Arrive) -> tuple[object, ...]:
 
 
 def _colours(drafts: list[list[_Draft]], counts: list[tuple[int, ...]]) -> list[int]:
-    """CTAs with the same number are alike: they do the same, and their barriers are signalled alike by CTAs that are alike."""
+    """A partition of the CTAs: those with the same colour behave alike, and their barriers are signalled alike by CTAs of the same
+    colours."""
     if len(drafts) == 1:
         return [0]
     keys: list[object] = []
@@ -330,7 +331,7 @@ def _colours(drafts: list[list[_Draft]], counts: list[tuple[int, ...]]) -> list[
                         for target, times in action.targets:
                             received[target][colours[rank], number, at] += times
         finer = _numbered([(colour, frozenset(got.items())) for colour, got in zip(colours, received, strict=True)])
-        # Partition refinement, as for minimising an automaton: classes are only ever split, so this ends.
+        # Partition refinement, as in automaton minimisation: classes are only split, so this terminates.
         if len(set(finer)) == len(set(colours)):
             return colours
         colours = finer

@@ -1,7 +1,7 @@
-"""What could make a thread wait and is no barrier: named, so that a proof says on what it rests.
+"""What could make a thread wait other than a barrier: named, so that a proof states its assumptions.
 
-Loops that the slice of the flow leaves out either count to a bound, and then they end, or they are named. A loop that looks at memory
-until somebody else has changed it is understood where it is a turn (turns.py).
+Loops outside the slice either count to a bound, and then terminate, or are named. A loop that polls memory until another thread changes
+it is understood if it is a turn (turns.py).
 """
 
 import re
@@ -20,7 +20,7 @@ from pipec.verify.reader.text.operations import wrapped
 from pipec.verify.reader.text.statements import registers
 from pipec.verify.reader.values.surroundings import Surroundings
 
-# By register: what defines it in a loop; None for what not every turn does once.
+# By register: its definitions in a loop; None for one that not every iteration executes exactly once.
 Definitions = dict[str, list[Instruction | None]]
 _BY_KIND: dict[Kind, AssumptionKind] = {
     Kind.GRID_WAIT: "preceding grid",
@@ -29,11 +29,11 @@ _BY_KIND: dict[Kind, AssumptionKind] = {
     Kind.MORE_REGISTERS: "registers",
 }
 _MOST_COLUMNS = 512
-_MOST_BLOCKS = 300  # of a loop that is looked at
+_MOST_BLOCKS = 300  # of a loop that is analysed
 
 
 def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
-    """One for each kind of thing, with the lines."""
+    """One per kind, with the lines."""
     lines: dict[AssumptionKind, list[int]] = {}
     notable = flow.graph.notable
     for at, kind in notable.items():
@@ -59,13 +59,13 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
     return tuple(Assumption(kind, tuple(sorted(found))) for kind, found in sorted(lines.items()) if found)
 
 
-# What reaches a barrier some time after the instruction.
+# What arrives on a barrier some time after the instruction.
 _LATER = frozenset({Kind.LOAD, Kind.ANSWER, Kind.COMMIT, Kind.COPIES_ARRIVE})
 _CLUSTER_REGISTERS = re.compile(r"%(?:n?cluster|is_explicit_cluster)")
 
 
 def _of_clusters(flow: Flow) -> list[int]:
-    """The lines that do something else where the launch makes clusters of CTAs."""
+    """The lines whose behaviour differs if the launch has clusters."""
     opcodes = {opcode for opcode in {*flow.code.opcodes} if _of_cluster(opcode)}
     asked = _CLUSTER_REGISTERS.search(flow.kernel.body) is not None
     if not opcodes and not asked:
@@ -83,7 +83,7 @@ def _of_cluster(opcode: str) -> bool:
 
 
 def check_loops(flow: Flow) -> None:
-    """Tensor memory is asked for and given back a number of times that is known."""
+    """Checks that tensor memory is allocated and freed a known number of times."""
     looped = frozenset[int]().union(*flow.graph.loops.values())
     for at, kind in flow.graph.notable.items():
         if kind in (Kind.ALLOCATE, Kind.FREE) and flow.graph.place[at] in looped:
@@ -91,13 +91,13 @@ def check_loops(flow: Flow) -> None:
 
 
 def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterable[Collection[int]]]) -> None:
-    """A CTA that asks for more than there is waits for itself; the next one on its multiprocessor waits for what is not given back.
-    `held`: for each CTA and class of its threads, how much it may have asked for beyond what it has given back when it ends."""
+    """Checks tensor-memory allocation: a CTA that allocates too much waits for itself, and the next one on its multiprocessor waits for
+    what is not freed. `held`: per CTA and class of its threads, the possible balances of allocated minus freed columns at the end."""
     for asked in around.columns.values():
         if sum(asked.values()) > _MOST_COLUMNS:
             raise Unreadable(flow.code[min(asked)[0]].line, f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
     for classes in held:
-        # Who asks and who gives back may be others, but none of them may do so on some ways only.
+        # Different threads may allocate and free, but each class must have the same balance on all paths.
         if any(len(each) > 1 for each in classes) or sum(value for each in classes for value in each) != 0:
             first = min((at for asked in around.columns.values() for at, _ in asked), default=None)
             raise Unreadable(
@@ -119,8 +119,8 @@ _TOUCHING = frozenset(
 
 
 def check_given_up(flow: Flow) -> None:
-    """A barrier is given up when nobody touches one any more: all threads have met at `bar.sync 0` as often as the one that gives it up,
-    and from none of the places where they may then be does a way lead to an instruction that touches a barrier."""
+    """Checks that a barrier is invalidated only when no thread uses barriers any more: all threads have passed `bar.sync 0` as often as
+    the invalidating one, and no use of a barrier is reachable from where they may be."""
     notable = flow.graph.notable
     given_up = [at for at, kind in notable.items() if kind is Kind.GIVE_UP]
     if not given_up:
@@ -138,7 +138,7 @@ def check_given_up(flow: Flow) -> None:
             raise Unreadable(flow.code[at].line, "a barrier is given up while somebody may still touch it")
 
 
-_MANY = -1  # not the same on all ways
+_MANY = -1  # not the same on all paths
 
 
 def _meets(flow: Flow, at: int) -> bool:
@@ -147,7 +147,7 @@ def _meets(flow: Flow, at: int) -> bool:
 
 
 def _meetings_before(flow: Flow) -> dict[int, int]:
-    """By instruction: how often a thread has met all others at `bar.sync 0` when it comes there."""
+    """By instruction: how often a thread has synchronised with all others at `bar.sync 0` before it."""
     begins, work = {0: 0}, [0]
     found: dict[int, int] = {}
     while work:
@@ -171,7 +171,7 @@ def _meetings_before(flow: Flow) -> dict[int, int]:
 
 
 def _followed(flow: Flow, body: frozenset[int]) -> bool:
-    """Whether the slice has all branches that leave the loop: then it is part of the network, or it is a wait for a barrier."""
+    """Whether all branches that leave the loop are in the slice: then it is part of the network, or a wait for a barrier."""
     for number in body:
         ways = flow.graph.blocks[number].next
         if len(ways) > 1 and not body.issuperset(ways):
@@ -182,7 +182,7 @@ def _followed(flow: Flow, body: frozenset[int]) -> bool:
 
 
 def _observing(flow: Flow, body: frozenset[int]) -> Iterator[int]:
-    """Instructions of the loop, by number, that look at what others change meanwhile."""
+    """Instructions of the loop, by number, that observe concurrent changes."""
     for number in sorted(body):
         for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
             if flow.kinds[at] is Kind.OBSERVE or flow.code[at].head == "atom":
@@ -191,8 +191,8 @@ def _observing(flow: Flow, body: frozenset[int]) -> Iterator[int]:
 
 
 def _read_again(flow: Flow, body: frozenset[int]) -> list[int]:
-    """The loads on which it depends whether the loop goes on, if nothing else does that changes from turn to turn: it ends only when
-    somebody else has stored something. Such loads say that by being `volatile`, or forget to."""
+    """The loads that decide whether the loop continues, if nothing else that decides it changes between iterations: it ends only after
+    another thread's store. Such loads should be `volatile`, but need not be."""
     definitions: dict[str, list[int]] = {}
     for number in body:
         for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
@@ -200,12 +200,12 @@ def _read_again(flow: Flow, body: frozenset[int]) -> list[int]:
                 definitions.setdefault(name, []).append(at)
     branches = [flow.graph.blocks[number].branch for number in body if not body.issuperset(flow.graph.blocks[number].next)]
     work = [branch.predicate for branch in branches if branch is not None and branch.predicate]
-    sources: dict[str, set[str]] = {}  # by register that is written in the loop: those from which it is made there
+    sources: dict[str, set[str]] = {}  # by register written in the loop: its sources there
     while work:
         name = work.pop()
         if name not in sources and name in definitions:
             texts = [" ".join(flow.code[at].operands[1:]) for at in definitions[name]]
-            # Where a predicate does not hold the register keeps what it had: from the turn before, unless it was written in between.
+            # If a predicate is false the register keeps its value: from the previous iteration, unless it was written in between.
             whole = [at for at in definitions[name] if flow.code[at].predicate is None]
             kept = [
                 one.predicate
@@ -219,13 +219,13 @@ def _read_again(flow: Flow, body: frozenset[int]) -> list[int]:
     try:
         TopologicalSorter(sources).prepare()
     except CycleError:
-        return []  # something is carried from one turn to the next
+        return []  # a value is carried between iterations
     read = {at for name in sources for at in definitions[name] if flow.code[at].head == "ld"}
     return sorted(at for at in read if "param" not in flow.code[at].parts)
 
 
 def _counts(flow: Flow, first: int, body: frozenset[int]) -> bool:
-    """Whether a branch that every turn comes to leaves the loop when a register that moves on by a constant has passed a bound."""
+    """Whether a branch that every iteration executes leaves the loop once a register with a constant increment has passed a bound."""
     if len(body) > _MOST_BLOCKS:
         return False
     once = _every_turn(flow, first, body)
@@ -238,8 +238,7 @@ def _counts(flow: Flow, first: int, body: frozenset[int]) -> bool:
 
 
 def _every_turn(flow: Flow, first: int, body: frozenset[int]) -> set[int]:
-    """The blocks that every turn of the loop passes once: without them the first block does not come back to itself, and they lie in no
-    loop further inside."""
+    """The blocks that every iteration executes exactly once: they dominate the back edges, and are in no inner loop."""
     found = set()
     inner = {number for at, other in flow.graph.loops.items() if at != first and other < body for number in other}
     for number in body:
@@ -282,7 +281,7 @@ def _only(definitions: Definitions, name: str) -> Instruction | None:
 
 
 def _moves_by(definitions: Definitions, name: str) -> int | None:
-    """By how much a register grows from one turn to the next."""
+    """The increment of a register per iteration."""
     seen: dict[str, int] = {}
     by = 0
     while name not in seen:
@@ -299,7 +298,7 @@ def _moves_by(definitions: Definitions, name: str) -> int | None:
         step = wrapped(step, int(one.parts[1][1:]))
         by += step if one.head == "add" else -step
         name = one.operands[1]
-    # What lies in front of the register that comes back to itself is the same distance in every turn.
+    # The part before the self-reference is the same offset in every iteration.
     return by - seen[name]
 
 
@@ -320,7 +319,7 @@ _FARTHEST = 1 << 30
 
 
 def _passes(how: str, kind: str, by: int, bound: int | None, stays_when: bool, turned: bool) -> bool:
-    """Whether `moving how bound` cannot hold in all turns, whatever the register begins with. `kind`: the type of the comparison."""
+    """Whether `moving how bound` cannot hold in all iterations, whatever the initial value. `kind`: the type of the comparison."""
     if how not in _OPPOSITE or abs(by) > _FARTHEST:
         return False
     how = _TURNED[how] if turned else how
@@ -328,13 +327,13 @@ def _passes(how: str, kind: str, by: int, bound: int | None, stays_when: bool, t
     if how == "eq":
         return True
     if how == "ne":
-        return by % 2 == 1  # comes to every number
+        return by % 2 == 1  # reaches every number
     upwards = how in ("lt", "le", "lo", "ls")
     if (by > 0) != upwards:
         return False
     if abs(by) == 1 and how in ("lt", "gt", "lo", "hi"):
         return True
-    # A step must not lead over the bound and the end of the numbers at once.
+    # A step must not pass the bound and wrap around at once.
     if bound is None or abs(bound) > _FARTHEST or kind[1:] not in ("32", "64"):
         return False
     unsigned = kind[0] != "s" or how in ("lo", "ls", "hi", "hs")

@@ -1,8 +1,8 @@
-"""Where threads are not waited for any more once they have exited.
+"""Where exited threads are no longer waited for.
 
-Lanes of a warp, all threads of a block and all threads of a cluster meet without those that have exited (CUDA C++ Programming Guide: "all
-non-exited threads", of __syncwarp, of the votes and shuffles of a warp, and of __syncthreads; PTX ISA, barrier.cluster). A named barrier
-that is used with a number of threads waits for so many.
+Lanes of a warp, all threads of a block and all threads of a cluster synchronise without those that have exited (CUDA C++ Programming
+Guide: "all non-exited threads", of __syncwarp, of the votes and shuffles of a warp, and of __syncthreads; PTX ISA, barrier.cluster). A
+named barrier with an explicit thread count waits for that many.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pipec.verify.network import Arrive, Process, Ring, Wait, edges_of
 from pipec.verify.reader.values.machine import Machine
 
-# What lanes execute together, whoever of them is left; others (`mma`, say) are for whole warps.
+# Instructions that the remaining lanes execute together; others (such as `mma`) need whole warps.
 _OF_WHO_IS_LEFT = frozenset({"bar", "barrier", "shfl", "vote", "match", "redux", "elect"})
 
 
@@ -22,12 +22,12 @@ def leaves(
     numbers: Mapping[object, int],
     rings: list[Ring],
 ) -> tuple[tuple[int, int], ...]:
-    """The rings at which the threads of a process are not waited for when it has ended, and how many arrivals are lacking then. `meeting`:
-    the key of the ring on which the lanes of its warps meet; `numbers`: of all rings, by their keys."""
+    """The rings at which the threads of a process are not waited for after it has ended, with the reduction in arrivals. `meeting`: the
+    key of the ring on which the lanes of its warps synchronise; `numbers`: of all rings, by key."""
     found = []
     for key, count in _left(threads, machine, meeting, numbers):
         ring = numbers[key]
-        # Who has arrived already is not missing, too.
+        # A process that has already arrived must not be discounted.
         if rings[ring].kind != "mbarrier" and not _may_end_after_arriving(process, ring):
             found.append((ring, count))
     return tuple(found)
@@ -56,14 +56,14 @@ def _left(
 
 
 def _may_leave(threads: tuple[int, ...], machine: Machine) -> bool:
-    """Not the lane that `elect.sync` is taken to elect: without it the machine elects another one."""
+    """Except the lane that `elect.sync` is assumed to elect: without it the machine elects another one."""
     return all(thread % 32 for thread in threads) or all(
         opcode.partition(".")[0] != "elect" for opcode in {*machine.around.kernel.code.opcodes}
     )
 
 
 def _may_end_after_arriving(process: Process, ring: int) -> bool:
-    """Whether an arrival may be the last thing that the process does at the ring, without the wait for it."""
+    """Whether the process may end after an arrival at the ring without the corresponding wait."""
     work = [
         state.action.edge.target for state in process.states if isinstance(state.action, Arrive) and state.action.use.ring == ring
     ]

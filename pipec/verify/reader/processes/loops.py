@@ -1,4 +1,4 @@
-"""Loops of a walk: values that change from turn to turn are generalised at the loop's first block."""
+"""Loops of a walk: values that change between iterations are generalised at the loop header."""
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
@@ -23,17 +23,17 @@ from pipec.verify.terms import (
     symbols_of,
 )
 
-_MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
+_MOST_REPEATED = 512  # iterations within which a loop that is followed concretely should return to an earlier state
 PUBLISHED = ("published",)
-# Values in which symbols may stand.
+# Types of values that may contain symbols.
 OF_SYMBOLS: frozenset[type] = frozenset({Linear, Compare, Both, Either})
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
-# How far a walk has come: nodes found, the node that is followed (-1: the start), barriers made ready.
+# The progress of a walk: nodes found, the current node (-1: the start), barriers initialised.
 Here = tuple[int, int, dict[int, tuple[int, int, tuple[int, ...]]]]
 
 
 class Again(Exception):
-    """A generalisation was found for the loop that begins with a block: begin anew where it was first come to."""
+    """A generalisation was found for the loop with this header: restart from where it was first reached."""
 
     def __init__(self, block: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def _alike(one: Value, other: Value) -> bool:
 
 
 class Path:
-    """What happened on the way from one state to the next. `meaning`: of symbols given a new value on the way, in terms of the source."""
+    """The events between two states. `meaning`: of symbols that get a new value on the way, in terms of the source."""
 
     __slots__ = ("advances", "meaning", "requires")
 
@@ -72,29 +72,29 @@ class Path:
 
 
 class Loops(Rounds):
-    """What a walk knows of loops. `special`: by first block, what its registers are generalised to.
+    """The loops of a walk. `special`: by header, the generalised values of registers.
 
-    Registers that go round in circles together with a ring (stage and phase) become tables over the position of that ring's cursor; others
-    (counters) become symbols. Whatever is found to need that starts the walk anew with it.
+    Registers that cycle together with a ring (stage and phase) become tables over the position of that ring's cursor; others (counters)
+    become symbols. Each newly required generalisation restarts the walk with it.
     """
 
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         super().__init__(flow, machine, name)
         self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
-        # By first block, the tables among these that may have to be moved here.
+        # By header, the tables among these that may have to be adapted to this CTA.
         self.hinted = {
             block: [name for name, one in found.items() if isinstance(one, Table)] for block, found in self.special.items()
         }
         self._symbols: dict[int, tuple[Value, frozenset[Symbol]]] = {}
         self.met: dict[int, Met] = {}
-        self.moduli: dict[tuple[int, object], int] = {}  # of counters, by block and register: by what they are divided
-        self.first: dict[int, Here] = {}  # by first block of a loop, in the order in which they were come to
+        self.moduli: dict[tuple[int, object], int] = {}  # of counters, by block and register: the divisor
+        self.first: dict[int, Here] = {}  # by loop header, in the order in which they were reached
 
     def _here(self) -> Here:
         raise NotImplementedError
 
     def hints(self) -> Hints:
-        """What was generalised, for the same threads of another CTA. (What goes round with a ring does so together or not at all.)"""
+        """The generalisations, for the same threads of another CTA. (Registers that cycle with a ring do so together or not at all.)"""
         made: Hints = {}
         for block, found in self.special.items():
             peeked = {cursor_of(one) for one in found.values() if isinstance(one, Peek)}
@@ -106,13 +106,13 @@ class Loops(Rounds):
         return made
 
     def _moved_here(self, block: Block, env: Env) -> None:
-        """Tables that another CTA has had. Where a register holds the same place in shared memory as there, but of another CTA, so do all
-        entries; where it holds no number, it is no table here. The turns of the loop show whether that is right."""
+        """Adapts the tables of another CTA. If a register holds the corresponding shared-memory address in this CTA, so do all entries;
+        if it holds no number, it is no table here. The iterations of the loop verify the guess."""
         special, left = self.special[block.number], []
         for name in self.hinted.pop(block.number, ()):
             table, value = special.get(name), self._value(env, name)
             if not isinstance(table, Table):
-                continue  # the turns have shown something else
+                continue  # iterations have shown otherwise
             at = self._value(env, ("position", table.cursor))
             entry = table.entries[at] if isinstance(at, int) else None
             if not isinstance(value, (int, Table)):
@@ -125,7 +125,7 @@ class Loops(Rounds):
             self.hinted[block.number] = left
 
     def _turn(self, block: Block, env: Env, trail: Trail, path: Path) -> Trail:
-        """At the first block of a loop: generalised values take the place of this turn's."""
+        """At a loop header: generalised values replace those of this iteration."""
         if block.number not in self.first:
             self.first[block.number] = self._here()
         if block.number in self.hinted:
@@ -156,7 +156,7 @@ class Loops(Rounds):
         return trail
 
     def _meet_alike(self, block: Block, env: Env) -> None:
-        """Who has met is the same in all turns: what is so in every one."""
+        """Which threads have synchronised must be the same in all iterations: the weakest over all of them."""
         known = self.met.get(block.number)
         if known is None:
             waits, meets = self.flow.waiting[block.number]
@@ -170,7 +170,8 @@ class Loops(Rounds):
         env[MET] = here
 
     def _before(self, block: Block, trail: Trail) -> tuple[Env, int, bool] | None:
-        """The values at the last turn of this loop, how many turns it had, and whether there was an undecided way out since."""
+        """The values at the previous iteration of this loop, the number of iterations, and whether an undecided exit branch was passed
+        since."""
         turns, undecided, last = 0, False, None
         while trail is not None:
             trail, number, what = trail
@@ -222,8 +223,8 @@ class Loops(Rounds):
         return size != sum(size_of(one) for one in special.values())
 
     def _beside(self, block: Block, last: Env, env: Env, name: object, names: list[object], trail: Trail) -> Table | None:
-        """A number that changes with the position on a ring where that is a table already, of some of its places: as the stage of a ring
-        of two, behind a loop of two turns in a loop."""
+        """A number that changes with a ring's position, which is already a table, for some positions: such as the stage of a ring of
+        two, after an inner loop with two iterations."""
         moved = [
             one
             for one in names
@@ -243,7 +244,7 @@ class Loops(Rounds):
         return None
 
     def _tabled(self, special: dict[object, Special], name: object, old: Value, new: Value, last: Env, env: Env) -> None:
-        """A number in one turn and a table in the next: the table, if the number fits into it at its position."""
+        """A number in one iteration and a table in the next: the table, if it has the number at this position."""
         if isinstance(old, Table) and isinstance(new, Table):
             union = fitted(new, old, UNKNOWN)
             if isinstance(union, Table):
@@ -287,7 +288,7 @@ class Loops(Rounds):
         for symbol, name in given.items():
             value = env[name]
             if not isinstance(value, (int, Linear)):
-                # A symbol is one value for all threads of the class; what comes round here may differ from thread to thread.
+                # A symbol is one value for all threads of the class; the value here may differ between threads.
                 self.special[block.number][name] = None
                 raise Again(block.number)
             form = Linear(value) if isinstance(value, int) else value
@@ -307,12 +308,12 @@ class Loops(Rounds):
         path.meaning.update(meaning)
 
     def _left(self, block: Block, name: object, env: Env) -> tuple[int, int | None]:
-        """By what a counter is divided, and what is left of it."""
+        """The modulus of a counter, and its residue."""
         modulus = self.moduli.get((block.number, name), 0)
         return modulus, self._residue(env[name], env, modulus) if modulus else None
 
     def _rewrite(self, block: Block, name: str, env: Env, given: set[Symbol], moved: dict[Symbol, Linear]) -> None:
-        """A register that mentions a symbol which gets a new value here: in terms of the new value, or generalised too."""
+        """A register whose value mentions a symbol that is redefined here: rewritten in terms of the new value, or generalised too."""
         value = env.get(name, UNKNOWN)
         met = self._registers_in(value) & given
         if not met:
@@ -326,10 +327,10 @@ class Loops(Rounds):
             env[name] = self.machine.same(substituted(value, moved))  # type: ignore[arg-type]
 
     def _to_tables(self, block: Block, tables: dict[object, Table | Peek], env: Env) -> None:
-        """Numbers become the tables that they are entries of, for all registers of a ring together or for none.
+        """Converts numbers to the tables that contain them, for all registers of a ring together or for none.
 
-        Where a table has no entry yet, it gets one only if turns of the loop come back to it: behind a wait for all that has been filled,
-        say, the position is ahead of the stage until the loop has caught up, and what holds then is never so again."""
+        A missing entry is added only if iterations of the loop return to it: for example after a wait for everything that was filled,
+        the position is ahead of the stage until the loop has caught up, a state that never recurs."""
         for ring in {cursor_of(table) for table in tables.values()}:
             mine = {name: table for name, table in tables.items() if cursor_of(table) == ring}
             at = self._value(env, ("position", ring))
@@ -343,12 +344,12 @@ class Loops(Rounds):
                 if made == mine:
                     env.update({name: self.machine.same(table) for name, table in made.items()})
                 elif self._comes_back(block, ring, env, made):
-                    # What moved with the ring in a loop within this one does so here, too.
+                    # Registers that advanced with the ring in an inner loop do so here, too.
                     self.special[block.number].update({**self._along(block, ring, env), **made})
                     raise Again(block.number)
 
     def _along(self, block: Block, ring: int, env: Env) -> dict[object, Table]:
-        """Registers that are tables over a ring and were nothing in particular so far."""
+        """Registers that are tables over a ring and have not been generalised yet."""
         names = self.flow.named(block.carried & block.live)
         tables = {name: value for name in names if isinstance(value := env.get(name), Table) and value.cursor == ring}
         return {name: table for name, table in tables.items() if name not in self.special[block.number]}
@@ -356,7 +357,7 @@ class Loops(Rounds):
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
         if type(value) not in OF_SYMBOLS:
             return _NO_SYMBOLS
-        # By the object: values that are kept are one object where they are equal, and to hash them takes longer.
+        # By identity: equal values in states are the same object, and hashing them takes longer.
         known, found = self._symbols.get(id(value), (None, _NO_SYMBOLS))
         if known is not value:
             all_of = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)  # type: ignore[arg-type]

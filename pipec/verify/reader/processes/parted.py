@@ -1,4 +1,4 @@
-"""Sections of a walk: some threads act behind a branch while the others go past it, and both come together again."""
+"""Sections of a walk: some threads act after a branch while the others skip it, until both join again."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Table, Valu
 
 @record
 class Acting:
-    """Those that are in a section of the flow, and what registers hold that are written there in the threads that are not."""
+    """The threads in a section of the flow, and the values that the registers written there have in the other threads."""
 
     section: Section
     threads: tuple[int, ...]
@@ -23,7 +23,7 @@ class Acting:
 
 
 class Parted(Loops):
-    """Threads of a class that stand apart for a while."""
+    """Tracks threads of a class that are temporarily separated."""
 
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         super().__init__(flow, machine, name, hints)
@@ -31,17 +31,17 @@ class Parted(Loops):
         self._acting: list[Acting] = []
 
     def _stand(self, env: Env) -> None:
-        """The machine is where some threads act, or where all are."""
+        """Sets whether the machine executes for the acting threads only, or for all."""
         number = env.get(ACTING)
         self.machine.acting = self._acting[number].threads if isinstance(number, int) else None
 
     def _set_apart(self, block: Block, value: Value, env: Env) -> bool:
-        """Whether the branch is around a section to which some threads go: they alone are followed until the others are met again."""
+        """Whether the branch is around a section that only some threads enter: then these alone are followed up to the join."""
         section = self.flow.sections.get(block.number)
         if section is None or ACTING in env or self.machine.partial or not isinstance(value, (Lanes, Mixed)):
             return False
         assert block.branch is not None
-        passing = (section.way == 1) != block.branch.negated  # the predicate of those that go past
+        passing = (section.way == 1) != block.branch.negated  # the predicate of the threads that skip the section
         held = zip(self.machine.threads, map(value.entries.__getitem__, self.machine.threads), strict=True)
         mine = tuple([thread for thread, entry in held if entry != passing])
         if not 0 < len(mine) < len(self.machine.threads):
@@ -62,7 +62,7 @@ class Parted(Loops):
         self._stand(env)
 
     def _keep(self, env: Env, how: Callable[[Value], Value]) -> None:
-        """What those that went past have kept, in terms of what holds now; symbols may mean something else."""
+        """Updates the values kept for the skipping threads; symbols may have been redefined."""
         number = env.get(ACTING)
         if isinstance(number, int) and self._acting[number].kept:
             acting = self._acting[number]
@@ -70,7 +70,7 @@ class Parted(Loops):
             self._act(env, replace(acting, kept=kept))
 
     def _rejoin(self, number: int, env: Env) -> None:
-        """Where those that went past come in, the registers written in the section may hold something else in each."""
+        """At the join, registers written in the section may have different values per thread."""
         at = env.get(ACTING)
         if not isinstance(at, int) or self._acting[at].section.join != number:
             return

@@ -1,5 +1,5 @@
-"""What a loop does turn after turn, found by repeating the turn just made: registers that go round with the position on a ring, registers
-that take a few values only, and counters of which no more matters than what a division leaves.
+"""The behaviour of loops, found by repeating the last iteration: registers that cycle with the position on a ring, registers that take
+only a few values, and counters of which only a residue matters.
 """
 
 from collections.abc import Iterable
@@ -14,27 +14,27 @@ from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Linear, symbols_of
 
 MOST_TURNS = 8
-# What is moved on by a number that is no multiple of this has not come round after MOST_TURNS turns.
+# A value with an increment that is not a multiple of this does not return to its start within MOST_TURNS iterations.
 _COMES_ROUND = (1 << 32) // MOST_TURNS
-_MOST_WOUND = 48  # turns after which the rings of a loop should be where they were
-# Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
+_MOST_WOUND = 48  # iterations within which the rings of a loop should return to their positions
+# Blocks passed, newest first: (before, block, values at a loop header). Block -1: an undecided branch, of that block.
 Trail = tuple["Trail", int, Env | int | None] | None
 
 
 class Rounds:
-    """Turns of a loop, repeated."""
+    """Repeats iterations of a loop."""
 
     def __init__(self, flow: Flow, machine: Machine, name: str) -> None:
         self.flow, self.machine, self.name = flow, machine, name
-        self.turns: dict[int, list[Step]] = {}  # by first block of a loop: what a turn does with registers that go round
+        self.turns: dict[int, list[Step]] = {}  # by loop header: the steps of an iteration for cycling registers
 
     @staticmethod
     def _value(env: Env, name: object) -> Value:
         return env.get(name, 0 if type(name) is tuple else UNKNOWN)
 
     def _toggles(self, block: Block, last: Env, name: object, trail: Trail) -> bool:
-        """Whether a register takes a few values only (a staging buffer's number, what is released late and is nothing at first): then it
-        is followed as it is."""
+        """Whether a register takes only a few values (the number of a staging buffer, a deferred release that is initially empty): then
+        it is followed concretely."""
         env, seen = dict(last), [last.get(name)]
         steps = self.machine.needed(self._passed(block, trail), self.flow.bits.get(str(name), 0))
         if self.machine.moved_by(steps, str(name)) % _COMES_ROUND:
@@ -47,10 +47,10 @@ class Rounds:
         return False
 
     def _modulus(self, block: Block, last: Env, env: Env, name: object, trail: Trail) -> int | None:
-        """By what a counter is divided to tell stages and phases: after so many counts the rings are where they were."""
+        """The modulus of a counter that determines stages and phases: after that many iterations the rings are back at their positions."""
         old, new = self._value(last, name), self._value(env, name)
         if not isinstance(old, int) or not isinstance(new, int):
-            # What is left of it in an inner loop is what matters here, too.
+            # A residue that matters in an inner loop matters here, too.
             known = {symbol for value in (old, new) if isinstance(value, Linear) for symbol in symbols_of(value)}
             moduli = {key[2] for key in (*last, *env) if type(key) is tuple and key[0] == RESIDUE and key[1] in known}
             return max(moduli, default=None)
@@ -76,7 +76,7 @@ class Rounds:
         return abs(counts[1] - counts[0]) * turns if turns > 1 else None
 
     def _residue(self, value: Value, env: Env, modulus: int) -> int | None:
-        """What is left of a value by a division."""
+        """The residue of a value."""
         if isinstance(value, int):
             return value % modulus
         if not isinstance(value, Linear):
@@ -101,7 +101,7 @@ class Rounds:
         return passed[::-1]
 
     def _orbits(self, block: Block, last: Env, names: list[object], trail: Trail) -> dict[object, Special]:
-        """Registers that go round together with the position on a ring, as tables over it, by repeating the turn just made."""
+        """Registers that cycle together with the position on a ring, as tables over it, found by repeating the last iteration."""
         passed = self._passed(block, trail)
         groups = [group for group in self.machine.groups(passed, names, last) if self._goes_round(group, last)]
         if not groups:
@@ -129,7 +129,7 @@ class Rounds:
         return found
 
     def _comes_back(self, block: Block, ring: int, env: Env, names: Iterable[object]) -> bool:
-        """Whether the turn that was found to go round leads back to what registers hold now, wherever the position on the ring is."""
+        """Whether the cycle found leads back to the current register values, wherever the position on the ring is."""
         steps = self.turns.get(block.number)
         if steps is None:
             return True
@@ -141,25 +141,25 @@ class Rounds:
         )
 
     def _repeats(self, steps: list[Step], env: Env, names: list[object], turns: int) -> bool:
-        """Whether registers hold again what they hold now, after so many turns or fewer."""
+        """Whether registers return to their current values within this many iterations."""
         begun = [env.get(name) for name in names]
         for _ in range(turns):
             try:
                 env = self.machine.repeat(steps, env)
             except Unreadable:
-                return True  # what cannot be followed says nothing
+                return True  # unsupported steps are inconclusive
             if [env.get(name) for name in names] == begun:
                 return True
         return False
 
     def _goes_round(self, group: Group, env: Env) -> bool:
-        """Whether there is a ring on which the position is a number: once it is a table, the turn is repeated at the same place."""
+        """Whether some ring has a numeric position: once it is a table, the iteration would be repeated at the same position."""
         return any(
             self.machine.signalled(ring) or isinstance(self._value(env, ("position", ring)), int) for ring in group.positions
         )
 
     def _orbit(self, group: Group, names: list[object], round_: list[tuple[Value, ...]]) -> dict[object, Special]:
-        """The registers of a group as tables. The first turns may be others: what is released late is nothing at first."""
+        """The registers of a group as tables. The first iterations may differ: a deferred release is initially empty."""
         for ring in sorted(group.positions, key=self.machine.period, reverse=True):
             at = names.index(("position", ring))
             places = [state[at] for state in round_]
@@ -176,5 +176,5 @@ class Rounds:
 
 
 def _entry(value: Value, ring: int, place: Value) -> Value:
-    """What it is at a position on a ring."""
+    """The value at a position on a ring."""
     return value.entries[place] if isinstance(value, Table) and value.cursor == ring and isinstance(place, int) else value  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""The states of a walk, and the ways between them."""
+"""The states of a walk, and the transitions between them."""
 
 from pipec.record import mutable
 from pipec.verify.reader.processes.rounds import Trail
@@ -10,8 +10,8 @@ Held = tuple[object, ...]
 
 @mutable
 class Node:
-    """A state found. `act` for an event (number `sub` of its step), `condition` for a branch, neither at the end. `held`: what tells it
-    from others at the same place."""
+    """A state. `act` for an event (number `sub` of its step), `condition` for a branch, neither at the end. `held`: what distinguishes
+    it from others at the same place."""
 
     block: int
     index: int
@@ -29,7 +29,7 @@ class Node:
 
 @mutable
 class Way:
-    """An edge between nodes."""
+    """A transition between nodes."""
 
     target: int
     values: tuple[tuple[Symbol, Linear | None], ...]

@@ -1,4 +1,4 @@
-"""A network without what decides nothing: meetings of a process with itself alone, branches whose two ways are one."""
+"""Removes what decides nothing: synchronisations of a process with itself, branches with equal successors."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,8 +8,8 @@ from pipec.verify.terms import FALSE, TRUE, Linear, Symbol, atom, substitute, su
 
 
 def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Process:
-    """Without the states that decide nothing: meetings of the process with itself alone, branches whose two ways are one. `number`: of the
-    process; `rings`: the numbers of the rings that are left."""
+    """The process without synchronisations with itself and branches with equal successors. `number`: of the process; `rings`: the new
+    numbers of the remaining rings."""
     onwards: dict[int, Edge] = {}
     for at, state in enumerate(process.states):
         match state.action:
@@ -56,7 +56,7 @@ def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Proce
 
 
 def reached_from(start: int, states: Sequence[State]) -> set[int]:
-    """The states that can be come to."""
+    """The reachable states."""
     seen: set[int] = set()
     work = [start]
     while work:
@@ -68,7 +68,7 @@ def reached_from(start: int, states: Sequence[State]) -> set[int]:
 
 
 def _joined(first: Edge, then: Edge) -> Edge:
-    """Two edges as one."""
+    """Composes two edges."""
     if not (then.values or then.advances or then.requires):
         return Edge(then.target, first.values, first.advances, first.requires)
     known = {symbol: form for symbol, form in first.values if form is not None}
@@ -84,7 +84,7 @@ def _joined(first: Edge, then: Edge) -> Edge:
 
 
 def _alone(network: Network) -> set[int]:
-    """Named barriers at which the threads of one process meet by themselves: they stand at the same place and wait for nobody."""
+    """Named barriers used by the threads of one process only: they are in lockstep and wait for nobody."""
     users: dict[int, set[int]] = {}
     whole: dict[int, bool] = {}
     for number, process in enumerate(network.processes):
@@ -99,7 +99,7 @@ def _alone(network: Network) -> set[int]:
 
 
 def tidied(network: Network) -> Network:
-    """The same without what decides nothing."""
+    """The network without what decides nothing."""
     alone = _alone(network)
     rings = {old: new for new, old in enumerate(ring for ring in range(len(network.rings)) if ring not in alone)}
     processes = [_counting(_shortened(process, at, rings), at) for at, process in enumerate(network.processes)]
@@ -107,7 +107,7 @@ def tidied(network: Network) -> Network:
 
 
 def _counting(process: Process, at: int) -> Process:
-    """What names a cursor is named by a register that is 0 at first and moves on with it."""
+    """References to a cursor are replaced by a register that starts at 0 and advances with it."""
     named = mentioned(process)
     cursors = {number: Symbol(f"{at}:cursor{number}") for number in range(process.cursors)}
     cursors = {number: symbol for number, symbol in cursors.items() if symbol in named}
@@ -125,7 +125,7 @@ def _counting(process: Process, at: int) -> Process:
 
 
 def _with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[Use], Use] = lambda use: use) -> Action:
-    """The action with other edges, and another use."""
+    """The action with transformed edges and use."""
     match action:
         case Test():
             return Test(action.condition, moved(action.yes), moved(action.no))
@@ -138,7 +138,7 @@ def _with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[U
 
 
 def renamed(process: Process, name: Callable[[str], str]) -> Process:
-    """With other names for the symbols of registers and cursors."""
+    """The process with renamed register and cursor symbols."""
     symbols = mentioned(process).union(*[state.live for state in process.states])
     names = {symbol: Symbol(name(symbol.name)) for symbol in symbols if ":" in symbol.name}
     names = {symbol: one for symbol, one in names.items() if symbol != one}
@@ -162,7 +162,7 @@ def renamed(process: Process, name: Callable[[str], str]) -> Process:
 
 
 def mentioned(process: Process) -> set[Symbol]:
-    """The symbols in what the states of a process do."""
+    """The symbols that occur in the actions of a process."""
     found: set[Symbol] = set()
     for state in process.states:
         if isinstance(state.action, Test):

@@ -1,5 +1,5 @@
-"""Turns: a block waits until a counter in global memory holds its place along an axis of the grid, and passes the turn on once. Then the
-block before it passes the turn on too, and it is enough that blocks start in their order."""
+"""Turns: a block waits until a counter in global memory equals its index along an axis of the grid, and passes the turn on once. All
+earlier blocks then do the same, so it suffices that blocks start in order."""
 
 from collections.abc import Iterable, Iterator
 
@@ -18,7 +18,7 @@ _EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
 
 
 def turns(flow: Flow, around: Surroundings) -> set[int]:
-    """The instructions, by number, of loops that wait for a turn which certainly comes if blocks start in the order of their numbers."""
+    """The instructions, by number, of polling loops whose turn is certain to come if blocks start in index order."""
     if around.ranks > 1:
         return set()
     try:
@@ -32,8 +32,7 @@ def turns(flow: Flow, around: Surroundings) -> set[int]:
 
 
 def walks(graph: Graph, around: Surroundings) -> Iterator[Walk]:
-    """What each class of threads does about counters in global memory: waits for one to be something, and stores to it; and the branches
-    on which that depends."""
+    """What each class of threads does with counters in global memory: polls and stores; with the branches on which they depend."""
     flow = Flow(graph, _EVENTS)
     work = [tuple(range(around.threads))]
     while work:
@@ -49,7 +48,8 @@ def walks(graph: Graph, around: Surroundings) -> Iterator[Walk]:
 
 
 def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, int]]:
-    """The counters with the instructions, by number, at which the block waits, if all is as it should be; raises Unreadable otherwise."""
+    """The counters with the instructions, by number, at which the block waits, if the protocol is respected; otherwise raises
+    Unreadable."""
     for walk in walks(graph, around):
         events = _sequence(walk)
         if events and (len(walk.machine.threads) > 1 or len(events) % 2):
@@ -62,15 +62,14 @@ def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, int]]
 
 
 def _sequence(walk: Walk) -> list[tuple[int, Act]]:
-    """What the class does about turns, if that is the same on every way through the kernel: instructions, by number,
-    and actions."""
+    """The turn operations of the class, if they are the same on every path through the kernel: instructions, by number, and actions."""
     before: dict[int, list[tuple[int, Act]]] = {walk.start.target: []}
     work = [walk.start.target]
     end: list[tuple[int, Act]] = []
     while work:
         number = work.pop()
         node = walk.nodes[number]
-        turn = node.act is not None and not isinstance(node.act.ring, int)  # waits for barriers end, which the network shows
+        turn = node.act is not None and not isinstance(node.act.ring, int)  # barrier waits terminate, as the network shows
         passed = before[number]
         if node.act is not None and turn:
             passed = [*passed, (walk.number_of(node), node.act)]
@@ -86,7 +85,7 @@ def _sequence(walk: Walk) -> list[tuple[int, Act]]:
 
 
 def _one_turn(around: Surroundings, wait: Act, on: Act) -> str:
-    """The pointer of the counter: blocks wait for their place along an axis, and the next along it comes next."""
+    """The pointer of the counter: a block waits for its index along an axis, and passes the turn to the next index."""
     match wait.ring, on.ring:
         case (("poll", Linear() as where, Linear() as turn), ("pass", there, int() | Linear() as value)) if where == there:
             pass
@@ -104,7 +103,7 @@ def _one_turn(around: Surroundings, wait: Act, on: Act) -> str:
 
 
 def _apart(around: Surroundings, where: Linear, axis: str) -> bool:
-    """Whether blocks along the axis share the counter, and no others: every other place in the grid is an index of its own, the last one
+    """Whether exactly the blocks along the axis share the counter: every other block index is an array index of its own, the last one
     (times the size of a counter) or one with a stride."""
     ways: list[object] = []
     for other in "xyz".replace(axis, ""):
@@ -124,7 +123,7 @@ def _apart(around: Surroundings, where: Linear, axis: str) -> bool:
 
 
 def _passes_on(around: Surroundings, turn: Linear, value: Linear, blocks: Symbol, axis: int) -> bool:
-    """Whether the turn passed on is the next one wherever there is a next block."""
+    """Whether the turn passed on is the next one whenever there is a next block."""
     facts = list(_ranges(around, (*symbols_of(turn), *symbols_of(value), blocks)))
     extent = around.interface.launch[axis]
     if extent is not None:

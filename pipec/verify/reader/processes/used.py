@@ -1,8 +1,8 @@
-"""Which rings are used from a place on: where a class stands on the others does not matter there any more.
+"""Liveness of rings: which rings are still used after a place, since the position of a class on the others no longer matters there.
 
-Loops one after the other, each of which may have had no turn, would else double the states of all that follows. What is known of uses may
-be incomplete, or wrong: of the position on a ring that is left behind no more is said than that it is that of the cursor, which it always
-is. A use of such a ring is then not understood.
+Consecutive loops that may each run zero times would otherwise double the states of everything that follows. The recorded uses may be
+incomplete or wrong: the position on a dead ring is generalised to that of the cursor, which is always correct; a later use of such a
+ring is then rejected.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ Used = dict[int, frozenset[int]]  # rings, by the number of an instruction
 
 
 class LeftBehind:
-    """`used`: as far as it was seen; what was not looked at may use any of the rings. Sets of rings are bits of a number."""
+    """`used`: the recorded uses; unrecorded instructions may use any of the rings. Sets of rings are bit sets."""
 
     def __init__(self, flow: Flow, barriers: Barriers, used: Mapping[int, Iterable[int]]) -> None:
         self.blocks = flow.blocks
@@ -27,7 +27,7 @@ class LeftBehind:
         self._at: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def at(self, block: Block, index: int) -> tuple[int, ...]:
-        """The rings that neither this step uses nor any to which a way leads from it."""
+        """The rings that are dead before this step."""
         found = self._at.get((block.number, index))
         if found is None:
             left = self.all & ~self._uses(block.steps[index:])
@@ -37,9 +37,9 @@ class LeftBehind:
         return found
 
     def _ahead(self) -> dict[int, int]:
-        """By block: what it uses, or one to which a way leads from it."""
+        """By block: the rings that it, or a block reachable from it, uses."""
         found = {number: self._uses(self.blocks[number].steps) for number in reached(self.blocks)}
-        # Backwards in the text is nearly post-order, so few rounds are needed.
+        # Reverse text order is almost postorder, so few rounds are needed.
         order, changed = sorted(found, reverse=True), True
         while changed:
             changed = False
@@ -60,7 +60,7 @@ class LeftBehind:
 
 
 def _bits(rings: Iterable[int], barriers: Barriers) -> int:
-    """An arrival also asks where the class stands on the other side."""
+    """An arrival also needs the position on the other side."""
     made = 0
     for ring in rings:
         other = barriers.other[ring]

@@ -1,8 +1,8 @@
-"""One class of threads, executed symbolically: from registers to an automaton of events.
+"""Symbolic execution of one class of threads: from registers to an automaton of events.
 
-A state is a place before an event or an undecided branch, with the values of the live registers. Values that change from turn to turn of
-a loop are generalised at the loop's first block: registers that go round in circles together with a ring (stage and phase) become tables
-over the position of that ring's cursor; others (counters) become symbols. Whatever is found to need that starts the walk anew with it.
+A state is a place before an event or an undecided branch, with the values of the live registers. Values that change between iterations
+of a loop are generalised at the loop header: registers that cycle together with a ring (stage and phase) become tables over the position
+of that ring's cursor; others (counters) become symbols. Each newly required generalisation restarts the walk with it.
 """
 
 from itertools import compress
@@ -36,35 +36,36 @@ from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
-MOST_STATES = 2_000  # the largest class of the examples has 157; what searches and checks is slow long before memory is full
-MANY_STATES = 160  # from which on it is worth to know how a branch came out that is asked again
-# What is kept only where an instruction can still follow that asks for it.
+MOST_STATES = 2_000  # the largest class of the examples has 157; search and checker become slow long before memory is full
+MANY_STATES = 160  # above this, it pays to remember the outcome of a branch whose predicate is tested again
+# State components that are kept only while an instruction that reads them is still reachable.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
 _INITIALISING = frozenset({Kind.INIT})
 _FINDING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.VOTE})
-# The part of an event that is the question whether it happens.
+# The value of `sub` for the predicate of an event.
 GUARD = -1
 _NOTHING: list[Act] = []
 _NO_RINGS: frozenset[int] = frozenset()
-_IS_MARK = frozenset({tuple}).__contains__  # a key of what is no register
+_IS_MARK = frozenset({tuple}).__contains__  # keys that are not registers
 _name = attrgetter("name")
-_DRAWING = ("ld", "vote", "bar", "barrier")  # what finds something new each time
+_DRAWING = ("ld", "vote", "bar", "barrier")  # instructions whose result is a new value each time
 
 
 class Crowded(Exception):
-    """A walk has come to many states."""
+    """The walk has many states; it is repeated with remembered predicates."""
 
 
 class Walk(Parted):
     """The automaton of `threads` of the CTA of `rank`.
 
-    `remembering`: behind an undecided branch its predicate is known, so that who asks it again goes the same way. Without that the other
-    way is followed too, with registers in combinations that never are (a stage still to be released where none was taken), which may be
-    many. But it tells states apart, most of which differ in nothing else; so it is done where there are many without it.
+    `remembering`: after an undecided branch its predicate is known, so that a later branch on it goes the same way. Otherwise both ways
+    are followed, with unreachable combinations of registers (a release of a stage that was never obtained), of which there may be many.
+    On the other hand, the remembered predicate distinguishes states that are otherwise equal; so it is only used if there are many
+    states without it.
 
-    `used`: the rings that instructions were seen to use. Where no instruction to come uses a ring, it does not matter any more where the
-    class stands on it; loops one after the other, each of which may have had no turn, would else double the states. `scouting`: comes to
-    each place once, only to see what is used there."""
+    `used`: the rings that instructions were seen to use. On a ring without further uses the position of the class no longer matters;
+    without this, consecutive loops that may each run zero times would double the states. `scouting`: visits each place once, only to
+    record such uses."""
 
     def __init__(
         self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None, *, remembering: bool = True, used: Used | None = None,
@@ -81,7 +82,7 @@ class Walk(Parted):
         self.at = -1
 
     def run(self) -> list[Node]:
-        """What is found before a loop is come to does not depend on what is generalised there, and stays."""
+        """States found before a loop is reached do not depend on its generalisation, and are kept."""
         self.nodes, self.keys, self.first, self.at = [], {}, {}, -1
         self.machine.inits.clear()
         for _ in range(200):
@@ -94,14 +95,14 @@ class Walk(Parted):
         raise Unreadable(self.flow.kernel.line, "the loops are too deep")
 
     def number_of(self, event: Node) -> int:
-        """Which instruction the event is."""
+        """The number of the event's instruction."""
         return self.flow.blocks[event.block].steps[event.index].instruction.number
 
     def _here(self) -> Here:
         return len(self.nodes), self.at, dict(self.machine.inits)
 
     def _back_to(self, block: int) -> None:
-        """To where the loop was first come to."""
+        """Resets the walk to where the loop was first reached."""
         found, self.at, inits = self.first[block]
         later = [*self.first]
         for one in later[later.index(block) :]:
@@ -134,13 +135,13 @@ class Walk(Parted):
             return
         assert node.act is not None
         if self.machine.prologue and self.machine.publishes(node.act):
-            # Beyond this point others may use the barriers: to initialise one again would undo their phases.
+            # From this point on other threads may use the barriers: initialising one again would reset its phases.
             if self.flow.graph.coming_to([block.steps[node.index].instruction.number], _INITIALISING):
                 raise Unreadable(node.line, "barriers are made ready again after threads have met")
             return
         more = node.sub + 1 < len(node.acts)
         if more and not node.act.waits and not node.act.advance:
-            # Nothing has changed: as a rule an arrival, and the wait for the same use.
+            # Nothing has changed: usually an arrival, followed by the wait for the same use.
             node.edges.append(self._come(block, node.index, node.sub + 1, node.held, node.env, node.trail, Path(), node.acts))
             return
         env, path = dict(node.env), Path()
@@ -172,18 +173,18 @@ class Walk(Parted):
             node.edges.append(self._enter(after, env, (node.trail, -1, block.number), Path()))
 
     def _asked_again(self, block: Block, env: Env) -> bool:
-        """Whether the predicate of an undecided branch asks of counters and is still there behind it."""
+        """Whether the predicate of an undecided branch depends on counters and is still live after it."""
         assert block.branch is not None and block.branch.predicate
         name = block.branch.predicate
         if not self._registers_in(env[name]):
             return False
         bit, blocks = self.flow.bits[name], self.flow.blocks
         again = any(bit & blocks[after].live for after in block.next if after != EXIT)
-        # At the first block of a loop it would be a number in one turn and a question in another.
+        # At a loop header it would be a number in one iteration and a condition in another.
         return again and not any(bit & one.carried & one.live and block.number in one.loop for one in blocks)
 
     def _pass(self, act: Act, env: Env, path: Path) -> None:
-        """The cursor moves on, and with it what is a function of it."""
+        """Advances the cursor, and rewrites values that depend on it."""
         if act.waits and self.machine.publishes(act):
             env[PUBLISHED] = max(self.machine.publishes(act), _published(env))
         if act.waits:
@@ -228,11 +229,11 @@ class Walk(Parted):
                     env[name] = UNKNOWN
 
     def _finish(self, step: Step, env: Env, path: Path) -> None:
-        """What an event leaves in registers."""
+        """The effect of an event on registers."""
         if step.kind in MEETINGS:
             self._meet(env)
         if step.kind in _FINDING:
-            if step.defines:  # else nobody asks for the result
+            if step.defines:  # otherwise the result is dead
                 self._compute(step, env, path)
         elif step.kind is Kind.TRY and not step.spin:
             env.update(self.machine.peek(step.instruction, env))
@@ -242,7 +243,7 @@ class Walk(Parted):
 
     @staticmethod
     def _meet(env: Env) -> None:
-        """The lanes of each warp have come as far as each other."""
+        """The lanes of each warp are at the same point."""
         if env.get(MET, Met.NONE) == Met.NONE and ACTING not in env:
             env[MET] = Met.LANES
 
@@ -270,7 +271,7 @@ class Walk(Parted):
         return Way(at, (), tuple(path.advances.items()), tuple(path.requires))
 
     def _go(self, block: Block, index: int, env: Env, trail: Trail, path: Path) -> Way:
-        """On to the next state."""
+        """Continues to the next state."""
         steps, runs = block.steps, block.runs
         while True:
             self.machine.around.spend(len(steps) - index + 1)
@@ -313,13 +314,13 @@ class Walk(Parted):
                 trail = (trail, after, None)
 
     def _asking(self, block: Block, env: Env) -> Env:
-        """What an undecided branch asks of those that are in a section, where other threads hold something else: `elected and i < n`."""
+        """The condition of an undecided branch for the threads in a section, if other threads have another value: `elected and i < n`."""
         assert block.branch is not None and block.branch.predicate
         value = env[block.branch.predicate]
         return {**env, ASKED: self.machine.uniform(value, block.branch.line)} if isinstance(value, Mixed) else env
 
     def _decided(self, block: Block, env: Env, trail: Trail) -> int | None:
-        """Which way the branch goes, None if that is a matter of the sizes."""
+        """The successor index of the branch; None if it depends on sizes."""
         assert block.branch is not None and block.branch.predicate
         value = env.get(block.branch.predicate, UNKNOWN)
         if isinstance(value, (Lanes, Mixed)):
@@ -330,13 +331,13 @@ class Walk(Parted):
             return 0 if bool(value) != block.branch.negated else 1
         if isinstance(value, Peek):
             return self._peeked(block, value, env, trail)
-        if not isinstance(value, (Compare, Both, Either)):  # a number too: one of which a predicate was made is not followed
+        if not isinstance(value, (Compare, Both, Either)):  # includes numbers used as predicates, which are not supported
             raise Unreadable(block.branch.line, "what decides this branch is not understood")
         return None
 
     def _peeked(self, block: Block, peek: Peek, env: Env, trail: Trail) -> int:
-        """A branch on whether a barrier was found complete: the way of a barrier that was not, if it leads to the wait for that very
-        use and from there to where the other way leads, too. Then the peek makes no difference but of time."""
+        """A branch on the result of a peek: takes the way of an incomplete barrier, if it leads to the wait for that same use and then
+        to the target of the other way. The peek then affects only the timing."""
         assert block.branch is not None
         ready = 0 if peek.negated == block.branch.negated else 1
         act = self.machine.peeked(block.branch, peek, env)
@@ -344,7 +345,7 @@ class Walk(Parted):
         node = self.nodes[slow.target]
         if node.act == act and not (slow.values or slow.advances or slow.requires):
             ways = []
-            # First the way through the wait: states behind it are found with it in their trail, by which a turn is repeated.
+            # First the way through the wait: the states after it then have it in their trail, from which iterations are repeated.
             for first, index, values, passed in (
                 (self.flow.blocks[node.block], node.index + 1, dict(node.env), node.trail),
                 (None, 0, dict(env), trail),
@@ -363,8 +364,8 @@ class Walk(Parted):
     # States.
 
     def _kept_at(self, block: Block, index: int) -> tuple[tuple[str, ...], bool, frozenset[object]]:
-        """What matters of an environment in front of a step: registers; whether barriers are still touched; of other things those that an
-        instruction to come may ask for."""
+        """The relevant part of an environment before a step: live registers; whether barriers are still used; other components that a
+        reachable instruction may read."""
         found = self._kept.get((block.number, index))
         if found is None:
             live = self.flow.live_after(block)
@@ -397,11 +398,11 @@ class Walk(Parted):
         return self._come(block, index, sub, (values, frozenset(marks)), kept, trail, path, acts)
 
     def _tells(self, key: tuple[object, ...], values: tuple[Value | None, ...]) -> bool:
-        """What is left of a counter tells something where the counter is still there."""
+        """The residue of a counter is relevant only while the counter is live."""
         return key[0] != RESIDUE or any(key[1] in self._registers_in(one) for one in values if one is not None)
 
     def _come(self, block: Block, index: int, sub: int, held: Held, env: Env, trail: Trail, path: Path, acts: list[Act]) -> Way:
-        """To the state in which that is held, which may be known."""
+        """Goes to the state with these values, creating it if it is new."""
         state = (block.number, index, sub, None if self.scouting else held)
         at = self.keys.setdefault(state, len(self.nodes))
         if at == len(self.nodes):

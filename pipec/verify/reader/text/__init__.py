@@ -1,1 +1,1 @@
-"""What stands in the text: statements, opcodes, what an operation does to numbers, what pipec writes beside a kernel."""
+"""The contents of the text: statements, opcodes, the meaning of operations on numbers, pipec's interface lines."""

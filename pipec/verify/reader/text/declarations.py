@@ -1,4 +1,4 @@
-"""What is declared of a kernel: its parameters, how it is launched, its variables in shared memory."""
+"""The declarations of a kernel: its parameters, launch directives, and variables in shared memory."""
 
 import re
 from math import prod
@@ -12,18 +12,18 @@ _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
 )
 _DIRECTIVE = re.compile(r"\s*\.(\w+)\s*((?:\w+\s*(?:,\s*)?)*)")
-# Of the launch; what has no place here may say something that is not known.
+# Launch directives; any other may have an unknown meaning.
 _KNOWN = frozenset(
     {
         *("reqntid", "maxntid", "minnctapersm", "maxnctapersm", "maxnreg"),
         *("reqnctapercluster", "explicitcluster", "maxclusterrank", "noreturn", "abi_preserve", "abi_preserve_control"),
     }
 )
-# (Behind an opcode's `.shared` stands its type, or an address.)
+# (The `.shared` of an opcode is followed by its type, or an address.)
 _SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\w+)\s+)?\.(\w+)\s+([\w$]+)\s*([^;,]*)")
 _EXTERN = re.compile(r"\.extern\s+\Z")
 _EXTENTS = re.compile(r"(?:\[\s*\w*\s*\]\s*)*")
-# Bytes of an element of a variable.
+# The element sizes of variables, in bytes.
 _SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
 
 Directives = dict[str, tuple[int, ...]]
@@ -35,7 +35,7 @@ def parameters_in(text: str) -> dict[str, str]:
 
 
 def directives_in(text: str, line: int) -> Directives:
-    """What stands between the parameters of a kernel and its body, with the numbers behind each."""
+    """The directives between a kernel's parameters and its body, with their numbers."""
     directives: Directives = {}
     at, text = 0, text.rstrip()
     while at < len(text):
@@ -51,8 +51,8 @@ def directives_in(text: str, line: int) -> Directives:
 
 
 def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Where each variable in shared memory lies, and of what its address is a multiple. Which address the dynamic one gets is the linker's
-    affair; only differences matter. Scopes are read as one, so that no two variables may have one name."""
+    """The address and alignment of each variable in shared memory. The linker assigns the address of dynamic shared memory; only
+    differences matter. Scopes are merged, so no two variables may have the same name."""
     places: dict[str, int] = {}
     alignments: dict[str, int] = {}
     at = 1 << 20
@@ -69,7 +69,7 @@ def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
             raise Unreadable(line, f"how large the variable {name[:40]} is, or where it may lie, is not understood")
         alignments[name] = aligned
         if outside:
-            # (None of its own is 0, so that no address is; and what is asked for beyond this is not promised.)
+            # (Its base is not 0, so that no address is; alignment beyond it is not guaranteed.)
             places[name] = 1 << 10
             alignments[name] = min(alignments[name], places[name])
             continue

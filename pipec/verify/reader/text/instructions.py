@@ -1,4 +1,4 @@
-"""Instructions as the text has them: each is made, and each operand taken apart, when somebody asks for it."""
+"""Instructions of the text, created and parsed on demand."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _Made = TypeVar("_Made")
 
 
 class once(Generic[_Made]):
-    """A value computed when it is first asked for. (functools.cached_property takes a lock, which costs more than most of them.)"""
+    """A value computed on first use. (functools.cached_property takes a lock, which costs more than most of them.)"""
 
     def __init__(self, rule: Callable[["Instruction"], _Made]) -> None:
         self.rule, self.name = rule, rule.__name__
@@ -29,8 +29,8 @@ _parts = cache(lambda opcode: tuple(opcode.split(".")))
 
 @mutable(caches=True)
 class Instruction:
-    """`number`: its place in the kernel. `predicate`: register that must be true (false if `negated`) for it to act; `text`: the operands,
-    as written."""
+    """`number`: its index in the kernel. `predicate`: the register that must be true (false if `negated`) for it to execute; `text`: the
+    operands, as written."""
 
     number: int
     line: int
@@ -49,7 +49,7 @@ class Instruction:
 
     @once
     def operands(self) -> tuple[str, ...]:
-        """Split at commas outside of brackets and braces."""
+        """Split at commas outside brackets and braces."""
         if "{" not in self.text and "[" not in self.text:
             return tuple(map(str.strip, self.text.split(","))) if self.text else ()
         return tuple(_split(self.text))
@@ -64,19 +64,19 @@ def _first(text: str) -> tuple[str, ...]:
     if text.startswith("{"):
         values, _, rest = text.partition("}")
         rest = rest.lstrip()
-        # Behind a bar stands a predicate: of `tex`, whether the texel is in memory.
+        # A predicate after a bar: for `tex`, whether the texel is resident.
         return tuple(_REGISTER.findall(values + rest.partition(",")[0] if rest[:1] == "|" else values))
     one = text.partition(",")[0]
     return (one.strip(),) if "|" not in one else tuple(part.strip() for part in one.split("|"))
 
 
-# A statement: of `_LINES` as far as `operands`.
+# A statement: the groups of `_LINES` up to `operands`.
 Outline = tuple[str, str, str, str, str, *tuple[str, ...]]
 
 
 class Code:
-    """The instructions of a kernel, in order. Most of them move data: each is made when it is asked for. By number: `opcodes`, and in
-    `defined` the name that stands first where that is all of the first operand, else ""."""
+    """The instructions of a kernel, in order. Most of them move data: each is created on demand. By number: `opcodes`, and in `defined`
+    the first operand if it is a plain name, else ""."""
 
     def __init__(self, outlines: list[Outline], lines: list[int]) -> None:
         self._outlines, self._lines = outlines, lines

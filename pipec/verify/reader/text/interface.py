@@ -1,7 +1,8 @@
-"""What pipec writes beside a kernel, on the line `// pipec.kernel {json}`: the only place where the reader knows pipec's conventions.
+"""The interface that pipec writes for a kernel, on the line `// pipec.kernel {json}`: the only place where the reader knows pipec's
+conventions.
 
-Taken from it: what the launcher promises of the parameters (sizes, boxes of tensor maps), and hints: the names of roles, and which barriers
-are the stages of one ring. A wrong hint makes a network that is not proved, never one that is proved wrongly.
+It provides the launcher's guarantees about parameters (sizes, boxes of tensor maps), and hints: the names of roles, and which barriers
+are the stages of one ring. A wrong hint leads to a network that is not proved, never to a wrong proof.
 """
 
 import json
@@ -18,7 +19,7 @@ from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, choo
 
 _MARK = "// pipec.kernel "
 _MARKED = re.compile(f"{_MARK}[^\\n]*")
-# Bits in shared memory of an element, by the name that the tensor map has for its type.
+# Element sizes in shared memory in bits, by the tensor map's type name.
 _BITS = {
     "u8": 8,
     "u16": 16,
@@ -40,7 +41,8 @@ LARGEST_SIZE = (1 << 31) - 1
 
 @record
 class Hint:
-    """`stages` barriers of 8 bytes from `offset`, one every `step` bytes. `other`: number of the ring of the same pipeline's other side."""
+    """`stages` barriers of 8 bytes from `offset`, one every `step` bytes. `other`: the number of the ring of the same pipeline's other
+    side."""
 
     name: str
     offset: int
@@ -51,26 +53,28 @@ class Hint:
 
 @record
 class Interface:
-    """`boxes`: bytes that one copy by a tensor map delivers. `sizes`: parameters that are dimensions. `roles`: name, first warp, warps.
-    `names`: what the source calls parameters, for people."""
+    """`boxes`: bytes delivered by one copy through a tensor map. `sizes`: parameters that are dimensions. `roles`: name, first warp,
+    warps. `names`: source names of parameters, for messages."""
 
     boxes: dict[str, int] = field(default_factory=dict)
     sizes: frozenset[str] = frozenset()
     roles: tuple[tuple[str, int, int], ...] = ()
     hints: tuple[Hint, ...] = ()
-    grid: tuple[int, int, int] = (LARGEST_SIZE, 65535, 65535)  # at most so many CTAs along each axis
+    grid: tuple[int, int, int] = (LARGEST_SIZE, 65535, 65535)  # maximum number of CTAs along each axis
     names: dict[str, str] = field(default_factory=dict)
-    launch: tuple[Linear | None, ...] = (None, None, None)  # how many CTAs exactly, where that is linear
-    scalars: dict[str, tuple[str, str]] = field(default_factory=dict)  # by their names: symbol, type
-    conditions: tuple[Formula, ...] = ()  # that every launch keeps to, over names of the source
-    tensors: dict[str, str] = field(default_factory=dict)  # of which tensor a parameter is a map, a pointer or a stride; else ""
+    launch: tuple[Linear | None, ...] = (None, None, None)  # exact number of CTAs, if it is linear
+    scalars: dict[str, tuple[str, str]] = field(default_factory=dict)  # by name: symbol, type
+    conditions: tuple[Formula, ...] = ()  # satisfied by every launch, over names of the source
+    tensors: dict[str, str] = field(
+        default_factory=dict
+    )  # the tensor of which a parameter is a map, a pointer or a stride; else ""
 
     def role(self, warp: int) -> str:
         return next((name for name, first, count in self.roles if first <= warp < first + count), f"warp {warp}")
 
 
 def facts_of(interface: Interface, parameters: Mapping[str, str]) -> tuple[Formula, ...]:
-    """The conditions that are about values which the kernel has, of its own symbols. `parameters`: their types, by symbol."""
+    """The conditions on values available in the kernel, in terms of its symbols. `parameters`: their types, by symbol."""
     values: dict[Symbol, Linear] = {Symbol(here): atom(Symbol(f"%nctaid.{axis}")) for here, axis in zip(GRID, "xyz", strict=True)}
     values |= {Symbol(interface.names[symbol]): atom(Symbol(symbol)) for symbol in interface.sizes if symbol in parameters}
     for name, (symbol, dtype) in interface.scalars.items():
@@ -81,19 +85,19 @@ def facts_of(interface: Interface, parameters: Mapping[str, str]) -> tuple[Formu
 
 
 def signed_as_declared(dtype: str, kind: str) -> bool:
-    """Whether the symbol of a scalar stands for a signed number, though the type of the parameter says nothing of signs: a register
-    that holds all its bits may be read either way."""
+    """Whether a scalar's symbol represents a signed number although the parameter's type has no sign: a register with all its bits can
+    be interpreted either way."""
     return dtype in ("i32", "i64") and kind[1:] == dtype[1:]
 
 
 def checked_by_launch(interface: Interface, parameters: Mapping[str, str]) -> frozenset[str]:
-    """The symbols on which a condition of the launch can be."""
+    """The symbols that a launch condition can restrict."""
     kinds = [(symbol, dtype, parameters.get(symbol, "")) for symbol, dtype in interface.scalars.values()]
     return interface.sizes.union(symbol for symbol, dtype, kind in kinds if signed_as_declared(dtype, kind) or dtype == kind)
 
 
 def _scalar(symbol: str, dtype: str, kind: str) -> Linear | None:
-    """The value of a scalar, whose symbol stands for the bits as its parameter's type reads them, or as the source does."""
+    """The value of a scalar; its symbol represents the bits as interpreted by the parameter's type, or by the source."""
     signed, width = dtype[:1] == "i", dtype[1:]
     if dtype[:1] not in ("i", "u") or kind[1:] != width or not width.isdigit():
         return None
@@ -110,7 +114,7 @@ def _scalar(symbol: str, dtype: str, kind: str) -> Linear | None:
 
 
 def without_interfaces(ptx: str) -> str:
-    """The text without the lines that describe kernels."""
+    """The text without interface lines."""
     return _MARKED.sub("", ptx)
 
 
@@ -124,7 +128,7 @@ def interface_of(ptx: str, kernel: str, parameters: Mapping[str, str] = MappingP
         try:
             found = json.loads(line)
             mine = isinstance(found, dict) and found.get("kernel") == kernel
-            # Whoever launches the kernel has to see the same: one description, where all look for it.
+            # The launcher must see the same: a single description, at the start of a line.
             if mine and (described is not None or ptx[at - 1 : at] not in ("", "\n")):
                 raise Unreadable(ptx.count("\n", 0, at) + 1, "the kernel is described twice, or in the middle of a line")
             described = _interface(found, parameters) if mine else described
@@ -135,7 +139,7 @@ def interface_of(ptx: str, kernel: str, parameters: Mapping[str, str] = MappingP
 
 
 def _most(expression: Any) -> float:
-    """An upper bound of a launch expression over sizes, none of them negative."""
+    """An upper bound of a launch expression over non-negative sizes."""
     if isinstance(expression, int):
         return expression
     match expression:
@@ -157,7 +161,7 @@ def _most(expression: Any) -> float:
 
 
 def _exactly(expression: Any, symbols: dict[str, Symbol]) -> Linear | None:
-    """A launch expression as a form over sizes and scalars; None where it is none."""
+    """A launch expression as a form over sizes and scalars; None if it is not linear."""
     match expression:
         case int(number):
             return Linear(number)
@@ -198,7 +202,7 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
     most = [_most(one) for one in found["grid"]]
     grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
     dimensions = {names[symbol]: Symbol(symbol) for symbol in sizes}
-    # The symbol of a scalar is its value where the text reads just its bits.
+    # The symbol of a scalar is its value if the text reads exactly its bits.
     values = {
         name: Symbol(symbol)
         for name, (symbol, dtype) in scalars.items()

@@ -1,18 +1,18 @@
-"""What a text is before it is statements: comments and strings are no part of them, and numbers are written in several ways."""
+"""Lexical preprocessing: comments, strings, and number formats."""
 
 import re
 
 from pipec.verify.network import Unreadable
 
-# Whichever begins first: what looks like a comment in a string is none, nor is a quote in a comment the beginning of a string.
+# Whichever starts first: a comment marker in a string is none, nor is a quote in a comment.
 _SET_ASIDE = re.compile(r'"(?:[^"\\\n]|\\[^"\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _OCTAL = re.compile(r"-?0[0-7]+")
 
 
 def plain(ptx: str) -> str:
-    """The text without comments and without what stands in strings, of as many lines."""
+    """The text without comments and string contents, with the same number of lines."""
     text = _SET_ASIDE.sub(_instead, ptx)
-    # A string that ends nowhere, or with a quote that may be part of it: where statements begin again is anybody's guess.
+    # An unterminated string, or one with an ambiguous quote: it is unclear where statements resume.
     unclear = [at for at in (text.find('"'), text.find("/*")) if at >= 0]
     if unclear:
         raise Unreadable(text.count("\n", 0, min(unclear)) + 1, "a string or a comment that does not end is not understood")
@@ -26,7 +26,7 @@ def _instead(found: re.Match[str]) -> str:
         case _, "/":
             return ""
         case _:
-            # Between two words it keeps them apart.
+            # A comment separates two words.
             return " " + "\n" * found[0].count("\n")
 
 

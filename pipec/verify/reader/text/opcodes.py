@@ -1,7 +1,7 @@
-"""Which instructions matter to the protocol, by their opcodes: one row each.
+"""The relevant instructions for the protocol, by opcode: one row each.
 
-Everything that could block, arrive at a barrier or change one has a row of its own; what has no row is not understood, and a kernel that
-contains it is not read.
+Everything that could block, arrive at a barrier or change one has a row of its own; an instruction without a row is not understood, and
+its kernel is not read.
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from pipec.verify.reader.text.instructions import Instruction
 
 
 class Kind(Enum):
-    """What an instruction does to the protocol, in the words of docs/proof.md."""
+    """The effect of an instruction on the protocol, in the words of docs/proof.md."""
 
     COMPUTE = "defines its first operand; integer arithmetic is followed, other results are unknown"
     EFFECT = "nothing: nobody waits for it, and it signals nobody"
@@ -49,7 +49,7 @@ class Kind(Enum):
     PUBLISH = "nothing, or passes a turn on"
     UNREAD = "not read"
 
-    __hash__ = object.__hash__  # a member is equal to itself alone; that of Enum takes a call for each look into a table
+    __hash__ = object.__hash__  # members compare by identity; Enum's hash costs a call per table lookup
 
 
 COMPUTING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.OBSERVE, Kind.VOTE})
@@ -75,7 +75,7 @@ _EFFECT = """st red fence membar prefetch prefetchu discard applypriority nanosl
 
 _DELIVERS = ("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async")
 
-# The longest row that the opcode starts with (in whole parts) holds.
+# The longest row that is a prefix of the opcode (in whole parts) applies.
 ROWS: dict[str, Kind] = {
     **dict.fromkeys(_COMPUTE.split(), Kind.COMPUTE),
     **dict.fromkeys(_EFFECT.split(), Kind.EFFECT),
@@ -174,7 +174,7 @@ def defines(instruction: Instruction, of: Kind) -> tuple[str, ...]:
     return instruction.first
 
 
-# Which operands of an event decide what it does to the protocol (by their places).
+# The operands of an event that determine its effect on the protocol (by index).
 _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.INIT: (0, 1),
     Kind.GIVE_UP: (0,),
@@ -194,19 +194,21 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
 }
 
 
-_OF_LANES = frozenset({"bar", "elect", "shfl", "vote", "match", "redux"})  # their last operand says which lanes of a warp meet
+_OF_LANES = frozenset(
+    {"bar", "elect", "shfl", "vote", "match", "redux"}
+)  # their last operand is the mask of lanes that synchronise
 
 
 def deciding(instruction: Instruction, of: Kind) -> tuple[str, ...]:
-    """The operands that decide what an event does."""
+    """The operands that determine the effect of an event."""
     if of is Kind.MEET or of is Kind.MEET_COMPUTE:
         return instruction.operands[-1:] if instruction.head in _OF_LANES else ()
     operands = instruction.operands
     if of is Kind.ARRIVE:
-        # Before the barrier stands where the state goes, which another instruction may have written before.
+        # The state operand before the barrier is only a destination.
         return operands[next((at for at, text in enumerate(operands) if text[:1] == "["), 0) :]
     if of is Kind.LOAD and "tensor" in instruction.parts:
-        # The tensor's map, not where in the tensor the box lies: it has the same bytes everywhere.
+        # The tensor map, not the coordinates: a box always has the same number of bytes.
         operands = (operands[0], operands[1].partition("{")[0], *operands[2:])
     if of is Kind.LOAD and "shared::cluster" in instruction.parts:
         return operands[:5]

@@ -1,4 +1,4 @@
-"""Integer operations of PTX: opcodes taken apart, and what they make of numbers."""
+"""Integer operations of PTX: parsed opcodes, and their meaning on numbers."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -10,7 +10,7 @@ _WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
 
 @record(eq=False)
 class Operation:
-    """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product, `relu`."""
+    """A parsed opcode: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product, `relu`."""
 
     name: str
     how: str
@@ -25,7 +25,7 @@ _PLAIN = ["add", "sub", "neg", "abs", "min", "max", "shl", "shr", "and", "or", "
 
 @cache
 def operation(opcode: str) -> Operation | None:
-    """What the opcode computes, if that is integer arithmetic that is followed."""
+    """The operation of the opcode, if it is supported integer arithmetic."""
     name, *parts = opcode.split(".")
     if not parts or parts[-1] not in _TYPED:
         return None
@@ -59,7 +59,7 @@ def computable(opcode: str) -> bool:
 
 
 def wrapped(value: int, width: int) -> int:
-    """The number in the signed range that is equal modulo 2^width; predicates are 0 and 1."""
+    """The number in the signed range that is congruent modulo 2^width; predicates are 0 and 1."""
     if width == 1:
         return value & 1
     half = 1 << (width - 1)
@@ -102,7 +102,7 @@ def number_of(op: Operation) -> Callable[[Sequence[int]], int]:
     if name == "mapa":
         return lambda v: v[0] & 0xFFFFFF | v[1] << 24
     if name in ("mov", "cvt") and to <= width or name in _ALIKE:
-        # The same bits whatever the sign.
+        # The same bits for either sign.
         rule = _SIMPLE[name]
         return _wrapping(rule, to)
     mask = (1 << width) - 1
@@ -113,8 +113,8 @@ def number_of(op: Operation) -> Callable[[Sequence[int]], int]:
         return _wrapping(lambda v: (wrapped(v[0], width) if signed else v[0] & mask) >> min(v[1] & 0xFFFFFFFF, width), to)
     if name == "bfe":
         return _wrapping(lambda v: _extracted(op, v[0], v[1], v[2]), to)
-    # What is written out, or stands in a register that is wider, counts by its lower bits: 4294967295 is -1 to `setp.lt.s32`.
-    # (The addend of a mad may be wider; it has no sign of its own.)
+    # A literal, or a value in a wider register, is reduced to its lower bits: 4294967295 is -1 to `setp.lt.s32`. (The addend of a mad may
+    # be wider; it has no sign of its own.)
     rule = _ordered(op)
     if name in _OF_ONE:
         return (lambda v: rule((wrapped(v[0], width),))) if op.signed else (lambda v: rule((v[0] & mask,)))
@@ -124,7 +124,7 @@ def number_of(op: Operation) -> Callable[[Sequence[int]], int]:
 
 
 def _ordered(op: Operation) -> Callable[[Sequence[int]], int]:
-    """Operations for which the operands are signed or unsigned numbers."""
+    """Operations that depend on the signedness of their operands."""
     if op.name == "setp":
         compare = _COMPARISONS[op.how]
         return lambda v: int(compare(v[0], v[1]))
@@ -146,7 +146,7 @@ def _wrapping(rule: Callable[[Sequence[int]], int], width: int) -> Callable[[Seq
 
 
 _OF_ONE = frozenset({"neg", "abs", "not", "mov", "cvt"})
-# What gives the same bits for signed and unsigned operands.
+# Operations with the same bits for signed and unsigned operands.
 _ALIKE = frozenset({"add", "sub", "neg", "and", "or", "xor", "not"})
 _SIMPLE: dict[str, Callable[[Sequence[int]], int]] = {
     "add": lambda v: v[0] + v[1],

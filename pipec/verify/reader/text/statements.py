@@ -1,7 +1,7 @@
 """PTX text to instructions: statements, labels, variables in shared memory.
 
-Only the outline of a statement is taken apart here: predicate, opcode, operands as text, and what it may define. Whoever needs more asks
-for the instruction, so that the thousands of arithmetic instructions of a large kernel cost one pattern match each.
+Only the outline of a statement is parsed here: predicate, opcode, operands as text, and the possible definition. The rest is parsed on
+demand, so that each of the thousands of arithmetic instructions of a large kernel costs one pattern match.
 """
 
 import re
@@ -14,8 +14,8 @@ from pipec.verify.reader.text.instructions import Code, Outline
 from pipec.verify.reader.text.lexical import integer, plain
 
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
-# A line: one statement (no label, whose colon is single, and nothing behind it), a label, a note of a line of the source, or anything else,
-# whole. Where the first operand of a statement is no more than a name, that name also stands alone.
+# A line: one statement (without label, whose colon is single, and nothing after it), a label, a `.loc`, or anything else, whole. If the
+# first operand of a statement is a plain name, that name is also captured.
 _LINES = re.compile(
     r"^[\t ]*+(?:@(!?)([%$\w]++)[\t ]++)?([a-z_][\w.]*+(?:::[\w.]++)*+)"
     r"(?:[\t ]++(?![\s:])(?:(?=([%$\w]++)[,;]))?+([^;\n]*+))?;[\t ]*+$"
@@ -25,7 +25,7 @@ _LINES = re.compile(
 _LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
 _READ = re.compile(r"(?!_(?![\w$.]))[%$A-Za-z_][\w$.]*")
 _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
-# What braces stand around, with no more than two pairs inside of each other: as nearly all kernels are.
+# The text inside braces, with at most two nested pairs, as in almost all kernels.
 _INNER = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
 _BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
 _REGISTERS = re.compile(r"\.reg\s*(\.v[24]\s*)?\.\w+\s+(.*)", re.DOTALL)
@@ -36,9 +36,8 @@ _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 
 @mutable
 class Kernel:
-    """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables;
-    `alignments`: of what they are multiples. `widths`: of registers in bits, by name or by what stands before their numbers.
-    `body`: the text between its braces."""
+    """One entry of the text. `labels`: the number of the instruction that each label precedes. `shared`: offsets of variables;
+    `alignments`: theirs. `widths`: of registers in bits, by name or by name prefix. `body`: the text between its braces."""
 
     name: str
     line: int
@@ -52,12 +51,12 @@ class Kernel:
     body: str = ""
 
     def is_wider(self, register: str, bits: int) -> bool:
-        """Whether the register is declared with more bits: what fills it is then extended as the type of the instruction says."""
+        """Whether the register is declared wider: values are then extended according to the type of the instruction."""
         return max(self.widths.get(register, 0), self.widths.get(register.rstrip("0123456789"), 0)) > bits
 
 
 def registers(text: str) -> list[str]:
-    """Names in an operand; numbers are none, nor is `_`, which stands where a result is thrown away."""
+    """Names in an operand; not numbers, nor `_`, which discards a result."""
     return _READ.findall(text)
 
 
@@ -69,7 +68,7 @@ def address(text: str, line: int) -> tuple[str, int]:
     return found
 
 
-@lru_cache(1024)  # a walk comes to an instruction again and again
+@lru_cache(1024)  # a walk visits an instruction many times
 def _address(text: str) -> tuple[str, int] | None:
     found = _ADDRESS.match(text)
     if not found:
@@ -110,7 +109,7 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
 
 
 def _names(kernel: Kernel) -> None:
-    """Notes how wide registers are. None hides a variable or a parameter."""
+    """Records the widths of registers. None may hide a variable or a parameter."""
     for found in _DECLARED.finditer(kernel.body):
         for name in found[2].split(","):
             stem, counted, _ = name.strip().partition("<")
@@ -121,7 +120,7 @@ def _names(kernel: Kernel) -> None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the brace is closed that is open at a place."""
+    """The position of the matching closing brace."""
     if found := _BODY.match(text, at):
         return found.end() - 1
     depth = 1
@@ -133,7 +132,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _outside(text: str) -> str:
-    """The text without the bodies of other kernels, whose variables are their own."""
+    """The text without the bodies of other kernels, which have variables of their own."""
     if "{" not in text:
         return text
     kept, depth, start = [], 0, 0
@@ -149,8 +148,8 @@ def _outside(text: str) -> str:
 
 @mutable
 class _Scopes:
-    """The statements read, and their lines; and the braces around the one being read, by number. `branches`: those within braces, with what
-    is around each. `declared`: by the name of a register, and whether it stands for numbered ones, the braces around it, and the line."""
+    """The statements read, and their lines; and the enclosing scopes, by number. `branches`: those inside scopes, with their scopes.
+    `declared`: by register name, and whether it is a numbered range: the scopes, and the line."""
 
     outlines: list[Outline] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -194,12 +193,12 @@ def _label(kernel: Kernel, scopes: _Scopes, label: str, line: int) -> None:
 
 
 def _scoped(label: str, scope: int) -> str:
-    """A label's name in the kernel: another than that of any other scope."""
+    """The kernel-wide name of a label, unique per scope."""
     return f"{label} in {scope}" if scope else label
 
 
 def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
-    """What is left of a statement behind braces, labels and notes of lines in front of it."""
+    """The rest of a statement after leading braces, labels and `.loc` directives."""
     while True:
         text = text.lstrip()
         if text[:1] == "{":
@@ -237,7 +236,7 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
 
 def _declare(scopes: _Scopes, vector: str | None, names: str, line: int) -> None:
     if vector:
-        # Its parts have names of their own, each of them several.
+        # Its components have names of their own.
         raise Unreadable(line, "a register of several values is not understood")
     for name in names.split(","):
         stem, counted, _ = name.strip().partition("<")
@@ -245,7 +244,7 @@ def _declare(scopes: _Scopes, vector: str | None, names: str, line: int) -> None
 
 
 def _check_hidden(scopes: _Scopes) -> None:
-    """Scopes are read as one: no register of one may hide another, wherever that is declared."""
+    """Scopes are merged: no register may hide another one, wherever it is declared."""
     for (name, counted), places in scopes.declared.items():
         stem = name.rstrip("0123456789")
         same = [(name, counted), *([(stem, True)] if stem != name and not counted else []), (name, not counted)]

@@ -1,7 +1,7 @@
-"""Which tensors a kernel writes: what is loaded from another one is the same whenever it is loaded.
+"""Which tensors a kernel writes: loads from other tensors always return the same value.
 
-A tensor has several parameters: a pointer, tensor maps. The interface says which belong together, and the launcher sees to it that
-a tensor which is written shares memory with no other.
+A tensor has several parameters: a pointer, tensor maps. The interface relates them, and the launcher ensures that a written tensor
+shares memory with no other.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,7 +10,7 @@ from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.statements import Kernel, registers
 
-# What is discarded is anything from then on.
+# Discarded memory has unspecified contents.
 _STORES = (
     *("st.", "red.", "atom.", "multimem.", "wmma.store.", "sust.", "sured.", "discard."),
     *("cp.async.bulk", "cp.reduce.async.bulk"),
@@ -25,8 +25,8 @@ def _stores(opcode: str) -> bool:
 
 
 class Writes:
-    """Looked for on demand: the parameters from which the addresses of stores come. `tensors`: to which tensor a parameter belongs, empty
-    for what is no part of one."""
+    """The parameters from which addresses of stores are derived, computed on demand. `tensors`: the tensor of a parameter, empty if it
+    has none."""
 
     def __init__(self, kernel: Kernel, tensors: Mapping[str, str]) -> None:
         self.kernel = kernel
@@ -34,13 +34,13 @@ class Writes:
         self._written: frozenset[str] | None = None
 
     def spares(self, parameter: str) -> bool:
-        """Whether no store goes to the tensor of the parameter, as far as is known (and none to an address that itself was loaded)."""
+        """Whether no store goes to the tensor of the parameter, as far as is known (and none to a loaded address)."""
         if self._written is None:
             self._written = self._search()
         return self._apart(parameter, self._written)
 
     def only_at(self, parameter: str, numbers: set[int]) -> bool:
-        """Whether these instructions alone store to the tensor of the parameter."""
+        """Whether only these instructions store to the tensor of the parameter."""
         return self._apart(parameter, self._search(numbers))
 
     def _apart(self, parameter: str, written: Collection[str]) -> bool:
@@ -49,7 +49,7 @@ class Writes:
         return parameter not in written and all(tensor == "" or tensor and mine and tensor != mine for tensor in theirs)
 
     def _search(self, except_at: Collection[int] = ()) -> frozenset[str]:
-        """Parameters that reach the address of a store, by whatever instructions; "" if an address may come from memory."""
+        """Parameters that flow into the address of a store; "" if an address may come from memory."""
         sources: dict[str, set[str]] = {}
         packed: set[str] = set()
         addresses: list[list[str]] = []
@@ -62,7 +62,7 @@ class Writes:
                 others += registers(one.operands[-1]) if "bulk" in one.opcode else []
             found = registers(one.text)
             if one.opcode.startswith("ld.") and "param" not in one.parts:
-                # A number from memory is no address; what is as wide as one may be.
+                # A loaded number is not an address unless it is as wide as one.
                 found = [_MEMORY, ""] if one.parts[-1] in ("b64", "u64", "s64") else [_MEMORY]
             for name in one.first:
                 sources.setdefault(name, set()).update(found)
@@ -75,19 +75,19 @@ class Writes:
         return reached | {""} if any(self._from_memory(one, sources, packed) for one in written) else reached
 
     def _from_memory(self, written: set[str], sources: Mapping[str, set[str]], packed: set[str]) -> bool:
-        """Whether an address may have been put together from parts that were loaded: where no parameter is part of it, or where
-        loaded numbers come to stand side by side."""
+        """Whether an address may have been assembled from loaded parts: if no parameter contributes to it, or if loaded numbers are
+        concatenated."""
         if _MEMORY not in written:
             return False
         based = any(self.kernel.parameters.get(name, "")[1:] in ("64", "8") for name in written)  # a pointer, a tensor map
         return not based or any(_MEMORY in _closure([name], sources) for name in written & packed)
 
 
-_MEMORY = "[]"  # stands for what was loaded, where names of registers stand
+_MEMORY = "[]"  # represents loaded values among register names
 
 
 def _packs(one: Instruction) -> bool:
-    """Whether it may put halves side by side to a number of 64 bits."""
+    """Whether it may concatenate halves to a 64-bit number."""
     if one.parts[-1][1:] != "64":
         return False
     if one.head == "mov":
@@ -96,7 +96,7 @@ def _packs(one: Instruction) -> bool:
 
 
 def _closure(names: list[str], sources: Mapping[str, set[str]]) -> set[str]:
-    """Everything that those registers are computed from."""
+    """All registers and parameters from which those registers are computed."""
     seen: set[str] = set()
     work = list(names)
     while work:

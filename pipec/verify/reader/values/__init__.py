@@ -1,1 +1,1 @@
-"""What registers hold in a class of threads, and what an instruction does to them and to the barriers."""
+"""Register values of a class of threads, and the effect of instructions on them and on the barriers."""

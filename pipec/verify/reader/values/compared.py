@@ -1,15 +1,15 @@
-"""What comparisons of linear forms ask for: conditions on numbers, where machines compare bits."""
+"""Comparisons of linear forms: conditions on integers for the machine's comparisons of bits."""
 
 from pipec.verify.reader.text.operations import Operation, wrapped
 from pipec.verify.reader.values.forms import Reading, as_formula, masked
 from pipec.verify.reader.values.values import Value
 from pipec.verify.terms import FALSE, TRUE, Apply, Compare, Floor, Formula, Linear, add, both, decided, either, negate
 
-_MOST_LEFT_OUT = 2  # bits of a number that is asked for without them
+_MOST_LEFT_OUT = 2  # bits of a number that are masked out in a comparison
 
 
 def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    """Of `setp`: the first number with the second."""
+    """The condition of `setp` on two numbers."""
     if op.how in ("eq", "ne"):
         difference = add(forms[0], forms[1], -1)
         if (few := _few(how, op, difference)) is not None:
@@ -17,7 +17,7 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         least, most = how.bounds(difference)
         if not (least > -(1 << op.width) and most < 1 << op.width):
             signed = Operation(op.name, op.how, op.width, True, 1)
-            # (A number less a constant is 0 where they are equal, however the machine counts.)
+            # (A difference with a constant is 0 iff they are equal, also modulo 2^width.)
             parts = forms if forms[1].terms else [difference, Linear(0)]
             difference = add(how.read(parts[0], signed, True), how.read(parts[1], signed, True), -1)
         least, most = how.bounds(difference)
@@ -44,7 +44,7 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 
 def _between(how: Reading, op: Operation, forms: list[Linear]) -> Formula | None:
-    """Whether a number lies between two constants, which compilers ask of what is left of it by the smaller one, without a sign."""
+    """A range check between two constants, which compilers write as one unsigned comparison after subtracting the lower bound."""
     form, most = forms[0], forms[1].constant & (1 << op.width) - 1
     if how.as_read or op.signed or op.how not in _UP_TO or forms[1].terms or form.constant >= 0 or how.bounds(form)[0] >= 0:
         return None
@@ -58,14 +58,13 @@ def _between(how: Reading, op: Operation, forms: list[Linear]) -> Formula | None
     return negate(inside) if beyond else inside
 
 
-# Of comparisons without a sign: by how much less than the second number the first is at most, and whether it is asked for what is beyond.
+# For unsigned comparisons: the slack of the upper bound, and whether the condition is the complement.
 _UP_TO = {"lt": (1, False), "lo": (1, False), "le": (0, False), "ls": (0, False)}
 _UP_TO |= {"ge": (1, True), "hs": (1, True), "gt": (0, True), "hi": (0, True)}
 
 
 def _few(how: Reading, op: Operation, difference: Linear) -> Formula | None:
-    """Whether the form is 0, where it is a number without a few of its bits, less a constant: compilers make `x & -3 == 1` of
-    `x == 1 or x == 3`."""
+    """Whether the form is 0, if it is a masked number minus a constant: compilers rewrite `x == 1 or x == 3` as `x & -3 == 1`."""
     divided = [one for one, _ in difference.terms if isinstance(one, Floor)]
     for one in divided if len(divided) > 1 else ():
         if one.divisor & -one.divisor != one.divisor or one.divisor >> op.width:
@@ -77,7 +76,7 @@ def _few(how: Reading, op: Operation, difference: Linear) -> Formula | None:
             if number is None:
                 continue
             if number % one.divisor >= low:
-                return FALSE  # a bit that is left out is asked for
+                return FALSE  # a masked-out bit is required
             equal = Operation("setp", "eq", op.width, True, 1)
             asked = (Linear(wrapped(number + more, op.width)) for more in range(0, one.divisor, low))
             return either(*(as_formula(compared(how, equal, [one.form, each])) for each in asked))
@@ -85,7 +84,7 @@ def _few(how: Reading, op: Operation, difference: Linear) -> Formula | None:
 
 
 def _all_zero(how: Reading, form: Linear) -> tuple[Linear, ...]:
-    """What has to be 0 for the form to be 0: both numbers of which `or` makes it."""
+    """What must be 0 for the form to be 0: both operands of an `or`."""
     match form:
         case Linear(0, ((Apply("or.u32.s32", parts), 1 | -1),)):
             signed = Operation("or", "", 32, True, 32)
@@ -95,7 +94,7 @@ def _all_zero(how: Reading, form: Linear) -> tuple[Linear, ...]:
 
 
 def _signs(how: Reading, form: Linear) -> Formula | None:
-    """Whether `form >= 0` where that asks for the sign of what `or` or `and` makes of two numbers."""
+    """The condition `form >= 0`, if it tests the sign of an `or` or `and` of two numbers."""
     match form:
         case Linear(-1 | 0, ((Apply("or.u32.s32" | "and.u32.s32" as function, (left, right)), 1 | -1 as times),)):
             if form.constant != (0 if times == 1 else -1):

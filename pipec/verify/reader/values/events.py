@@ -1,4 +1,4 @@
-"""What one class of threads does to the protocol at an instruction: the actions that its events are."""
+"""The actions of a class of threads at an instruction with events."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -17,16 +17,16 @@ from pipec.verify.terms import Linear, Symbol
 
 
 class Events(Registers):
-    """Events of a class of threads as actions of the network."""
+    """Converts instructions of a class of threads to actions of the network."""
 
     def publishes(self, act: Act) -> int:
-        """Whether all threads of the CTA meet here (1), or all of the cluster (2)."""
+        """Whether all threads of the CTA synchronise here (1), or all of the cluster (2)."""
         if act.ring == ("cluster",):
             return 2
         return int(isinstance(act.ring, tuple) and act.ring[0] == "named" and act.ring[2] >= self.around.threads)
 
     def acts(self, step: Step, env: Env) -> list[Act]:
-        """What the instruction does to the protocol, one action after the other."""
+        """The protocol actions of the instruction, in order."""
         rule = _EVENTS.get(step.kind)
         if rule is None:
             raise Unreadable(step.instruction.line, f"{step.instruction.opcode} is not understood")
@@ -82,7 +82,7 @@ class Events(Registers):
         if at is None:
             raise Unreadable(one.line, "the arrival has no barrier")
         amount = self.number(one, one.operands[at + 1], env, "the number of arrivals") if at + 1 < len(one.operands) else None
-        # (An announcement of no bytes is legal, an arrival that does not count is not.)
+        # (Announcing no bytes is legal, an arrival with count 0 is not.)
         if amount is not None and not int("expect_tx" not in one.parts) <= amount < 1 << 20:
             raise Unreadable(one.line, f"{amount} arrivals or bytes are not what a barrier counts")
         taking = self._taking(one, env)
@@ -100,8 +100,8 @@ class Events(Registers):
     def _tells(
         self, one: Instruction, use: Act, taking: Collection[int], *, arrives: bool = True, announces: bool = False
     ) -> None:
-        """Bytes that some threads of a class announce without arriving with them: those that arrive have to be the same threads, since
-        the network tells the threads of a class apart by how many they are alone."""
+        """Bytes that some threads of a class announce without arriving with them: the same threads must arrive, since the network
+        distinguishes threads of a class only by their number."""
         assert isinstance(use.ring, int)
         mine = frozenset(taking)
         rows = self.announcing.setdefault(use.ring, [])
@@ -112,12 +112,12 @@ class Events(Registers):
             raise Unreadable(one.line, "bytes are announced by other threads than arrive")
 
     def _arrive_remote(self, one: Instruction, where: str, base: Remote, amount: int | None, env: Env) -> Act:
-        """Arrivals at barriers that each thread chose."""
+        """Arrivals at barriers selected per thread."""
         spot = self._spot(one, where, {**env, address(where, one.line)[0]: base.address})
         taking = self._taking(one, env)
         warps = {thread // 32 for thread in taking}
         if self.partial and len(warps) > 1:
-            # A class of some lanes may become several processes, and which thread reaches which CTA is not told warp by warp.
+            # A class of partial warps may become several processes, and which thread reaches which CTA is not recorded per warp.
             raise self._split([[thread for thread in taking if thread // 32 == warp] for warp in sorted(warps)])
         reached = Counter(base.ranks[thread] for thread in taking)
         if not all(0 <= rank < self.around.ranks for rank in reached) or "expect_tx" in one.parts:
@@ -144,7 +144,7 @@ class Events(Registers):
         return [replace(use, count=count, part=self._part(taking, env))]
 
     def _signal(self, one: Instruction, where: str, mask: tuple[str, ...], env: Env, arrivals: int) -> Act:
-        """The use of a barrier, of each CTA that a multicast reaches. For a pair of CTAs the address says which of the two has the
+        """The use of a barrier in each CTA that a multicast reaches. For a CTA pair the address determines which of the two has the
         barrier (PTX ISA, cp.async.bulk.tensor)."""
         spot = self._spot(one, where, env)
         use = self._use(one, spot, env, arrivals)
@@ -179,7 +179,7 @@ class Events(Registers):
         return [replace(use, delivers=size * len(taking), part=self._part(taking, env))]
 
     def _own(self, one: Instruction, where: str, use: Act, env: Env) -> None:
-        """Without a pair, the barrier is that of the CTA which gets the data."""
+        """Without a pair, the barrier is in the CTA that receives the data."""
         name, offset = address(where, one.line)
         value = self.uniform(self.value(name, env), one.line) if name else 0
         entries = value.entries if isinstance(value, Table) else (value,)
@@ -241,7 +241,7 @@ class Events(Registers):
         if coming > count:
             raise Unreadable(one.line, f"which {count} of {coming} threads meet at barrier {name} is not understood")
         arrival = Act(False, ring, ("named", name), 0, count=coming)
-        # A named barrier counts whole warps, however many lanes have come: these have to be there together.
+        # A named barrier counts whole warps, however many lanes arrive: these must be converged.
         meeting = self._met_at(one)
         if step.kind is Kind.SIGN:
             return [*meeting, replace(arrival, advance=1)]
@@ -259,13 +259,13 @@ class Events(Registers):
         return self._met_at(step.instruction)
 
     def passes(self, one: Instruction) -> bool:
-        """Whether the class goes on from a meeting of whole warps without further ado: nearly always."""
+        """Whether a synchronisation of whole warps is trivial for the class: almost always."""
         return not self.partial and one.predicate is None and one.head not in _MASKED
 
     def _met_at(self, one: Instruction) -> list[Act]:
-        """The lanes of each warp reconverge: nothing to wait for if the class has all of them. All have to execute the same instruction if
-        it is `.aligned` or a named barrier; others they may find in different places, but of one kind: a lane at `shfl` does not meet
-        one at `elect`."""
+        """The lanes of each warp reconverge: there is nothing to wait for if the class has all of them. An `.aligned` instruction or a
+        named barrier must be the same one for all lanes; others may be different instructions of the same kind: a lane at `shfl` does
+        not synchronise with one at `elect`."""
         if not self.partial:
             return []
         where: tuple[object, ...] = ("warp",)
@@ -279,18 +279,18 @@ class Events(Registers):
         if not (32 <= columns <= 512 and columns & columns - 1 == 0):
             raise Unreadable(one.line, f"{columns} columns of tensor memory cannot be asked for")
         taking = self._taking(one, env)
-        # In lanes, since those of a warp may be of several classes.
+        # In lanes, since those of a warp may be in several classes.
         before, more = env.get(HELD, 0), columns * len(taking)
         assert isinstance(before, int)
         env[HELD] = before + (more if step.kind is Kind.ALLOCATE else -more)
-        # Each warp that executes it asks for so many.
+        # Each warp that executes it allocates that many.
         if step.kind is Kind.ALLOCATE:
             asked = self.around.columns.setdefault(self.rank, {})
             asked.update({(one.number, thread // 32): columns for thread in taking})
         return self._meet(step, env)
 
     def _observe(self, step: Step, env: Env) -> list[Act]:
-        """A loop that looks at memory until it finds a number."""
+        """A loop that polls memory for a number."""
         one = step.instruction
         return [Act(True, ("poll", self._where(one, one.operands[1], env), self.value(step.until, env)), ("poll",), 0)]
 
@@ -303,11 +303,11 @@ class Events(Registers):
         return self.arithmetic.apply(_ADD_WIDE, [self.value(name, env), offset])[0] if name else offset
 
     def met(self, act: Act) -> int:
-        """After a wait: which threads of the class have come as far as each other."""
+        """After a wait: which threads of the class are known to be at the same point."""
         return Met.ALL if isinstance(act.ring, tuple) and act.ring[0] == "named" else Met.NONE
 
     def _part(self, taking: Collection[int], env: Env) -> bool:
-        """Whether those threads, which execute something, may not know what others of the class have waited for."""
+        """Whether those threads may be unaware of what others of the class have waited for."""
         match env.get(MET, Met.NONE):
             case Met.ALL:
                 return not taking
@@ -317,7 +317,7 @@ class Events(Registers):
                 return len(taking) < len(self.threads)
 
 
-_MASKED = frozenset({"bar", "shfl", "elect", "vote", "match", "redux"})  # they name the lanes that meet
+_MASKED = frozenset({"bar", "shfl", "elect", "vote", "match", "redux"})  # instructions with a mask of lanes that synchronise
 _ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"
 _EVENTS: dict[Kind, Callable[[Events, Step, Env], list[Act]]] = {

@@ -1,4 +1,4 @@
-"""What operations make of linear forms: a form again, a condition, or a function of which only that is known."""
+"""Operations on linear forms: the result is a form, a condition, or an uninterpreted function."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -31,7 +31,7 @@ from pipec.verify.terms import (
 
 
 class Reading(Protocol):
-    """Forms as numbers of a width, and between which numbers they lie (see Arithmetic)."""
+    """Interprets forms as numbers of a width, and bounds them (see Arithmetic)."""
 
     as_read: bool
     apart: bool
@@ -42,7 +42,7 @@ class Reading(Protocol):
 
 
 def has_counter(form: Linear) -> bool:
-    """Whether a register that was made a symbol is a term of the form."""
+    """Whether a symbolic register is a term of the form."""
     return any(map(_counts, form.terms))
 
 
@@ -70,7 +70,7 @@ def as_linear(value: int | Linear) -> Linear:
     return Linear(value) if isinstance(value, int) else value
 
 
-_MOST_RUNS = 3  # of ones in a mask whose bits are followed one by one
+_MOST_RUNS = 3  # runs of ones in a mask that is evaluated exactly
 Rule = Callable[[Reading, Operation, list[Linear]], Value]
 
 
@@ -91,8 +91,8 @@ def _add(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 
 def _whole(upper: Linear, form: Linear) -> Linear | None:
-    """The sum, where `upper` is a part of a negative multiple of the form: a factor of 2^31 or more is written as one less 2^32, and what
-    it lacks is added (divisions by 7, for example)."""
+    """The sum, if `upper` is a part of a negative multiple of the form: a factor of 2^31 or more is represented minus 2^32, and the
+    difference is added back (divisions by 7, for example)."""
     match upper:
         case Linear(0, ((Floor(inner, divisor), 1),)) if form.terms and inner.terms:
             times = inner.terms[0][1] // form.terms[0][1]
@@ -119,8 +119,8 @@ def _not(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 
 def _part(how: Reading, form: Linear, factor: int, power: int, within: tuple[float, float] = (-inf, inf)) -> Linear:
-    """`floor(factor * form / 2^power)`. Compilers divide so: by the divisor of which the factor is a little more than the inverse.
-    `within`: the range in which the form has been read."""
+    """`floor(factor * form / 2^power)`, the compiled form of division: the factor is slightly more than the inverse of the divisor.
+    `within`: the range in which the form was interpreted."""
     least, most = how.bounds(form)
     least, most = max(least, within[0]), min(most, within[1])
     divisor = (1 << power) // factor + 1
@@ -139,14 +139,14 @@ def _rounded(form: Linear, divisor: int) -> Linear:
 
 
 def _negative(how: Reading, form: Linear) -> Linear:
-    """1 where the form is negative."""
+    """1 if the form is negative, else 0."""
     if how.bounds(form)[0] >= 0:
         return Linear(0)
     return choose(decided(Compare("ge", form)), Linear(0), Linear(1))
 
 
 def _divided(form: Linear) -> tuple[Linear, int]:
-    """What a quotient is of, with the multiples of the divisor that were taken out of it; and the divisor."""
+    """The dividend of a quotient, with the multiples of the divisor that were factored out; and the divisor."""
     quotient, _ = form.terms[0]
     assert isinstance(quotient, Floor)
     return add(quotient.form, Linear(form.constant * quotient.divisor)), quotient.divisor
@@ -157,12 +157,12 @@ def _common(form: Linear) -> int:
 
 
 def _parted(form: Linear, divisor: int) -> Linear:
-    """Exactly."""
+    """Exact division."""
     return Linear(form.constant // divisor, tuple((one, times // divisor) for one, times in form.terms))
 
 
 def _sign(how: Reading, form: Linear) -> Linear | None:
-    """1 where the form is negative, if it is what a division left (see _part)."""
+    """1 if the form is negative, for the result of a division (see _part)."""
     match form:
         case Linear(_, ((Floor(), 1),)):
             inner, _ = _divided(form)
@@ -180,8 +180,8 @@ def _sign(how: Reading, form: Linear) -> Linear | None:
 
 
 def _of_a_place(form: Linear) -> bool:
-    """Whether the form is of a value of which nothing is known but that a block's place in the grid is in it. What follows from dividing
-    it would be a condition on places, which no launch can check; a name for the quotient is enough for roles that compute it alike."""
+    """Whether the form is an uninterpreted value that involves a block index. Facts about its quotient would be conditions on block
+    indices, which no launch can check; a name for the quotient suffices for roles that compute the same one."""
     return any(isinstance(one, Apply) and any(map(_of_special, one.arguments)) for one, _ in form.terms)
 
 
@@ -208,13 +208,13 @@ def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     signed = Operation("mul", op.how, op.width, op.signed or op.how == "lo", op.to)
     if op.how != "lo":
         return _opaque(how, signed, forms[:2], orderless=True)
-    # Modulo a power of two the order does not matter in which factors are multiplied, and compilers choose it for each use.
+    # Modulo a power of two multiplication is commutative and associative, and compilers reorder it per use.
     first, *others = sorted((*_multiplied(forms[0], signed), *_multiplied(forms[1], signed)), key=repr)
     return reduce(lambda made, factor: _opaque(how, signed, [made, factor], orderless=True), others, first)
 
 
 def _multiplied(form: Linear, op: Operation) -> list[Linear]:
-    """The factors of which the form is the product that the operation makes; itself, if it is none."""
+    """The factors, if the form is a product by this operation; otherwise the form itself."""
     match form:
         case Linear(0, ((Apply(function, (left, right)), 1),)) if function == f"{op.name}.{op.how}.s{op.width}":
             return [*_multiplied(left, op), *_multiplied(right, op)]
@@ -245,7 +245,7 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         case Linear(_, ((Floor(), 1),)):
             inner, divisor = _divided(read)
             if divisor == 1 << op.width and (factor := _common(inner)) > 1:
-                # The quotient lies in the range as which it was read, and so what it is a quotient of.
+                # The quotient is in the range as which it was interpreted, which bounds the dividend.
                 low, high = RANGES[f"{'su'[not op.signed]}{op.width}"]
                 within = (-(-low * divisor // factor), ((high + 1) * divisor - 1) // factor)
                 return _part(how, _parted(inner, factor), factor, op.width + by.constant, within)
@@ -279,8 +279,8 @@ def _and(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 
 def _shifted(form: Linear, by: int) -> Linear:
-    """`floor(form / 2^by)`, in one of the ways to write it: what all parts have in common with the divisor is divided out, and whole
-    multiples of it out of each part. Compilers write `n - n // 2` as `(3 * n & -2) - (2 * n & -4)` with halves."""
+    """`floor(form / 2^by)`, in canonical form: common factors are cancelled, and whole multiples of the divisor are factored out.
+    Compilers write `n - n // 2` as `(3 * n & -2) - (2 * n & -4)` with halves."""
     common = gcd(1 << by, *(times for _, times in form.terms))
     divisor = (1 << by) // common
     if common == 1 and all(abs(times) < divisor for _, times in form.terms):
@@ -291,7 +291,7 @@ def _shifted(form: Linear, by: int) -> Linear:
 
 
 def masked(form: Linear, mask: int) -> Linear | None:
-    """`form & mask`: what lies between two powers of two, for each row of ones in the mask; None where these are many."""
+    """`form & mask`: the difference of two quotients for each run of ones in the mask; None if there are many."""
     if mask < 0:
         rest = masked(form, ~mask)
         return None if rest is None else add(form, rest, -1)
@@ -312,14 +312,14 @@ def _bfe(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     if forms[1].terms or forms[2].terms or start + length > op.width:
         return _opaque(how, op, forms)
     if op.signed and length:
-        # A shift to the left end and an arithmetic one back: compilers make `n * 2 // 8` one bit field.
+        # A left shift followed by an arithmetic right shift: compilers turn `n * 2 // 8` into one bit field.
         shifted = scale(forms[0], 1 << (op.width - start - length))
         return _shifted(how.read(shifted, op), op.width - length)
     return add(floor(forms[0], 1 << start), floor(forms[0], 1 << (start + length)), -(1 << length))
 
 
 def _or(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    """Bits that both have count once, with `or`; not at all, with `xor`."""
+    """Common bits count once for `or`, and not at all for `xor`."""
     left, right = forms if not forms[1].terms else forms[::-1]
     both = None if right.terms else masked(left, right.constant)
     if both is None:

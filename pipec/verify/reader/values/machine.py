@@ -1,4 +1,4 @@
-"""A class of threads as it executes instructions, and what of a turn of a loop has to be repeated to see where it leads."""
+"""Executes instructions for a class of threads, and selects the steps of an iteration that must be repeated to find its effect."""
 
 from pipec.verify.reader.flow.graph import Block, Run, Step
 from pipec.verify.reader.text.opcodes import COMPUTING, Kind
@@ -10,10 +10,10 @@ from pipec.verify.terms import Formula
 
 
 class Machine(Events):
-    """Instructions as one class of threads executes them. Turns are repeated with the branches as they went."""
+    """Executes instructions for one class of threads. Iterations are repeated with the same branch outcomes."""
 
     def execute(self, run: Run, env: Env, require: Require) -> None:
-        """Steps that compute. What they make of equal values is equal: all threads of the class execute them again and again."""
+        """Executes computing steps. Results for equal inputs are cached, since the same steps are executed many times."""
         if self.acting is not None or self.winds:
             for step in run.steps:
                 self.compute(step, env, require)
@@ -34,7 +34,7 @@ class Machine(Events):
             require(formulas)
 
     def needed(self, passed: list[Block], names: int) -> list[Step]:
-        """The steps of a turn on which registers (bits of a number) and positions on rings depend."""
+        """The steps of an iteration on which registers (a bit set) and positions on rings depend."""
         steps = [step for block in passed for step in block.steps]
         moving = [step.spin or step.passes or step.instruction.number in self._rings for step in steps]
         for step, moves in zip(steps, moving, strict=True):
@@ -48,7 +48,7 @@ class Machine(Events):
         return [step for step, moves in zip(steps, moving, strict=True) if moves or step.defines & names]
 
     def moved_by(self, steps: list[Step], name: str) -> int:
-        """By what a turn moves a register on, whatever it holds; 0 where that is not known."""
+        """The increment of a register per iteration, for any value; 0 if unknown."""
         by, register = 0, name
         for step in reversed(steps):
             one = step.instruction
@@ -66,7 +66,7 @@ class Machine(Events):
         return by if register == name else 0
 
     def repeat(self, steps: list[Step], env: Env) -> Env:
-        """Takes the steps of a turn once more."""
+        """Repeats the steps of an iteration."""
         for step in steps:
             if step.kind in COMPUTING:
                 self.compute(step, env, lambda formulas: None)
@@ -77,7 +77,7 @@ class Machine(Events):
         return env
 
     def _repeat_signal(self, step: Step, env: Env) -> None:
-        """An arrival that is counted by itself."""
+        """An arrival that is counted separately."""
         here, self.acting = self.acting, self.inside.get(step.instruction.number)
         acts = self.acts(step, env) if self.guard(step, env) == 1 else []
         self.acting = here
@@ -96,7 +96,7 @@ class Machine(Events):
             env[key] = self.moved(env.get(key, 0), spot.ring, act.advance)
 
     def groups(self, passed: list[Block], names: list[object], env: Env) -> list[Group]:
-        """The registers and positions that depend on each other over this turn, where a position is among them."""
+        """The registers and positions that depend on each other in this iteration, in groups with at least one position."""
         sources: dict[object, frozenset[object]] = {name: frozenset((name,)) for name in names}
         nothing: frozenset[object] = frozenset()
         rings: set[object] = set()

@@ -1,6 +1,7 @@
-"""Choices that choose nothing: quotients and remainders of signed numbers, which machines make of quotients rounded towards zero.
+"""Eliminates choices with equal alternatives: quotients and remainders of signed numbers, which are compiled from quotients rounded
+towards zero.
 
-Where a form is negative and where it is not, the choices in it come out, and what is left may be one and the same: `floor(x / 3)`.
+Substituting the outcome for negative and for non-negative values, both alternatives may be the same, such as `floor(x / 3)`.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,13 +32,13 @@ from pipec.verify.terms import (
 
 
 def merged(form: Linear, may_be_negative: Callable[[Linear], bool]) -> Linear:
-    """The same form, without a choice if that can be. Not of what is found in memory, of which nothing follows: roles that compute these
-    alike find the like."""
+    """The form without its choice, if that is possible. Not applied to loaded values, about which nothing is known: roles with the same
+    computation get the same form."""
     if not any(isinstance(one, Choose) for one, _ in form.terms) or not _plain(form):
         return form
     condition = _asked(form)
     if condition is None:
-        # What is made of dimensions is left: forms around it that are longer than is followed would be followed, at a cost.
+        # Forms of dimensions are left as they are: otherwise longer forms around them would be tracked, at a cost.
         if not any(may_be_negative(atom(symbol)) for symbol in symbols_of(form)):
             return form
         made = _given(form, {})
@@ -48,12 +49,12 @@ def merged(form: Linear, may_be_negative: Callable[[Linear], bool]) -> Linear:
 
 
 def rounded_down(form: Linear, divided: list[Linear]) -> Linear:
-    """The same form where no number that is divided is negative; these are added to `divided`."""
+    """The same form if no dividend is negative; the dividends are added to `divided`."""
     made = Linear(form.constant)
     for one, times in form.terms:
         match one:
             case Apply("div.u32" | "div.s32", (of, Linear(divisor, ()))):
-                # (That it is one, read as the instruction does, was required where it was divided.)
+                # (That it is in range, as interpreted by the instruction, was required at the division.)
                 divided.append(of)
                 made = add(made, floor(rounded_down(of, divided), divisor), times)
             case Floor(of, divisor):
@@ -64,7 +65,7 @@ def rounded_down(form: Linear, divided: list[Linear]) -> Linear:
 
 
 def not_negative(form: Linear) -> Linear:
-    """The same form where no symbol in it is negative: choices that ask only for that are made."""
+    """The same form if no symbol in it is negative: resolves choices that only depend on that."""
     known: Known = {}
     for condition in _conditions(form):
         signs = {times > 0 for one, times in condition.form.terms}
@@ -78,7 +79,7 @@ def _is_symbol(term: tuple[Atom, int]) -> bool:
 
 
 def _conditions(form: Linear) -> Iterator[Compare]:
-    """What the choices in a form ask for."""
+    """The conditions of the choices in a form."""
     for one, _ in form.terms:
         match one:
             case Floor(inner, _):
@@ -125,7 +126,7 @@ def _forms(condition: Formula) -> list[Linear]:
 
 
 def _asked(form: Linear) -> Formula | None:
-    """An inequality that a choice in the form asks for."""
+    """An inequality in the condition of a choice in the form."""
     for one, _ in form.terms:
         if isinstance(one, Choose):
             parts = one.condition.parts if isinstance(one.condition, (Both, Either)) else (one.condition,)
@@ -142,7 +143,7 @@ Known = dict[Formula, bool]
 
 
 def _given(form: Linear, known: Known) -> Linear:
-    """Where some conditions are known."""
+    """Simplified with known conditions."""
     made = Linear(form.constant)
     for one, times in form.terms:
         made = add(made, _atom(one, known), times)
@@ -172,14 +173,14 @@ def _condition(formula: Formula, known: Known) -> Formula:
 
 
 def _upright(form: Linear, divisor: int) -> Linear:
-    """The quotient of a form that begins with a minus as one of its opposite: `floor(-x / d)` is `-floor((x + d - 1) / d)`."""
+    """Rewrites a quotient with a leading minus in terms of the negated form: `floor(-x / d)` is `-floor((x + d - 1) / d)`."""
     if not form.terms or form.terms[0][1] > 0:
         return floor(form, divisor)
     return scale(floor(add(scale(form, -1), Linear(divisor - 1)), divisor), -1)
 
 
 def _choice(condition: Formula, yes: Linear, no: Linear) -> Linear:
-    """Where it is asked whether a division leaves anything, the quotient rounded up is one more than that rounded down."""
+    """If the condition is whether a division has a remainder, the quotient rounded up is one more than that rounded down."""
     step = add(yes, no, -1)
     if isinstance(condition, Compare) and condition.relation != "ge" and not step.terms:
         for one, times in condition.form.terms:

@@ -1,4 +1,4 @@
-"""Operands of instructions as one class of threads finds them: constants, special registers, what threads have in common."""
+"""Operands of instructions for one class of threads: constants, special registers, values common to threads."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,12 @@ from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, a
 
 
 class Operands:
-    """Operands as `threads` (a class of them) of the CTA of `rank` find them. `group`: their number among all that are looked at.
+    """Operands for `threads` (a class of them) of the CTA of `rank`. `group`: the number of the class among all.
 
-    `acting`: in a section of the flow, the threads that are in it. `inside`: by number of an instruction in a section, who was there
-    last. `announcing`: by ring, who arrives or announces bytes, and whether without an arrival. `lags`: by ring, how many uses behind its
-    cursor the class waits: none for who takes what is there, all stages for who makes room. `waited`: the rings for which the class
-    waits, None while that is not known; `waits`, `relied`: found on the way.
+    `acting`: in a section of the flow, the threads in it. `inside`: by number of an instruction in a section, the threads that last
+    executed it. `announcing`: by ring, the threads that arrive or announce bytes, and whether without an arrival. `lags`: by ring, how
+    many uses behind its cursor the class waits: none for a consumer, all stages for a producer. `waited`: the rings for which the class
+    waits, None while unknown; `waits`, `relied`: collected on the way.
     """
 
     def __init__(self, around: Surroundings, threads: tuple[int, ...], rank: int, name: str = "") -> None:
@@ -39,19 +39,19 @@ class Operands:
         self.waits: set[int] = set()
         self.relied: set[int] = set()
         self._rings: dict[int, set[int]] = {}
-        # Barriers that were tried, by the instruction and what it found in registers: the barrier, and stage + stages * parity.
+        # Barriers that were tried, by instruction and register values: the barrier, and stage + stages * parity.
         self._tried: dict[tuple[object, ...], tuple[Spot, Value]] = {}
         # By offset: arrivals, instruction, thread. Filled before the first barrier of the CTA.
         self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self.prologue = False
-        self.winds = False  # whether what is left of counters by a division is known (see RESIDUE)
+        self.winds = False  # whether residues of counters are known (see RESIDUE)
         # Constants are the same for all classes of a CTA.
         self._operands = around.operands.setdefault(rank, {})
         self._plans = around.plans.setdefault(rank, {})
 
     @property
     def present(self) -> tuple[int, ...]:
-        """The threads that execute the instruction, unless its predicate keeps them from it."""
+        """The threads that execute the instruction, apart from its predicate."""
         return self.threads if self.acting is None else self.acting
 
     def same(self, value: Value) -> Value:
@@ -125,7 +125,7 @@ class Operands:
         return (self.rank % x, self.rank // x % y, self.rank // (x * y))[place]
 
     def uniform(self, value: Value, line: int) -> Value:
-        """The value that all threads present have. Splits the class where they differ."""
+        """The common value of all present threads. Splits the class if they differ."""
         if not isinstance(value, (Lanes, Mixed)):
             return value
         present = self.present
@@ -140,12 +140,12 @@ class Operands:
         raise self._split(groups.values())
 
     def _split(self, groups: Iterable[Sequence[int]]) -> Split:
-        """The class divided into those groups, and the threads that are not present."""
+        """Splits the class into those groups, and the threads that are not present."""
         rest = tuple(sorted({*self.threads} - {*self.present}))
         return Split([tuple(group) for group in (*groups, rest) if group])
 
     def joined(self, acting: tuple[int, ...], mine: Value, others: Value) -> Value:
-        """A register where `acting` and the other threads of the class come together."""
+        """Merges a register at the join of `acting` and the other threads of the class."""
         if mine is others or mine == others:
             return mine
         columns = [value.entries if isinstance(value, Lanes) else (value,) * self.around.threads for value in (mine, others)]
@@ -156,13 +156,13 @@ class Operands:
         return self.same(Lanes(entries))  # type: ignore[arg-type]
 
     def divides(self, value: Value) -> bool:
-        """Whether a branch on it divides a warp."""
+        """Whether a branch on the value diverges within a warp."""
         if not isinstance(value, (Lanes, Mixed)):
             return False
         return any(len({*value.entries[32 * warp : 32 * warp + 32]}) > 1 for warp in self.warps)
 
     def guard(self, step: Step, env: Env) -> int | Formula:
-        """Whether the instruction is executed; 1 too if by some threads of the class only and that stops nobody."""
+        """Whether the instruction is executed; also 1 if only some threads of the class execute it and it cannot block."""
         one = step.instruction
         if one.predicate is None:
             return 1
@@ -170,7 +170,7 @@ class Operands:
         if isinstance(value, Lanes) and step.kind in _NOBODY_WAITS:
             taking = self._taking(one, env)
             if self.partial and 0 < len(taking) < len(self.present):
-                # What some lanes do is told of the lanes of other classes in their warps.
+                # What some lanes do also affects the lanes of other classes in their warps.
                 raise self._split([taking, sorted({*self.present} - {*taking})])
             return int(bool(taking))
         value = self.uniform(value, one.line)

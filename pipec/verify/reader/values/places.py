@@ -1,4 +1,4 @@
-"""Which barrier is meant, and which use of its ring: from an address and a parity to the place relative to a cursor."""
+"""Resolves barriers and uses of their rings: from an address and a parity to a position relative to a cursor."""
 
 from collections.abc import Callable
 
@@ -14,23 +14,23 @@ from pipec.verify.terms import Symbol
 
 
 class Places(Operands):
-    """Barriers as a class of threads addresses them."""
+    """Barriers as addressed by a class of threads."""
 
     def cursor_symbol(self, ring: int) -> Symbol:
-        """How many uses of a ring lie behind the cursor."""
+        """The number of uses of a ring behind the cursor."""
         return Symbol(f"{self.name}:cursor {ring}")
 
     def period(self, ring: int) -> int:
-        """After how many uses the position on a ring is where it was."""
+        """The number of uses after which the position on a ring recurs."""
         stages = self.around.barriers.stages[ring]
         return stages if self.signalled(ring) else 2 * stages
 
     def anywhere(self, ring: int) -> Value:
-        """The position of which no more is said than that it is that of the cursor."""
+        """The position, known only to be that of the cursor."""
         return self.same(Table(ring, tuple(range(self.period(ring)))))
 
     def signalled(self, ring: int) -> bool:
-        """Whether the class counts its own arrivals at the ring, since it waits neither for it nor for its other side."""
+        """Whether the class's arrivals at the ring are counted separately, since it waits neither for it nor for its other side."""
         return self.waited is not None and ring not in self.waited
 
     def moved(self, position: Value, ring: int, by: int) -> Value:
@@ -99,11 +99,11 @@ class Places(Operands):
         return Act(True, ring, ring, ahead - 2 * stages - lag, 0, ring)
 
     def gone_past(self, one: Instruction, env: Env) -> Act:
-        """The use of a barrier for which the class does not wait: the position moves past it, and nothing happens."""
+        """A use for which the class does not wait: only advances the position."""
         return replace(self._wait(one, env), waits=False)
 
     def _apart(self, one: Instruction, at: Value, position: Value, modulus: int) -> int:
-        """How far one place on a ring lies behind another; the same for all values of the cursor."""
+        """The distance between two positions on a ring; must be the same for all values of the cursor."""
         cursor = next((value.cursor for value in (at, position) if isinstance(value, Table)), None)
         apart = _joined(cursor, at, position, lambda place, start: (place - start) % modulus)
         apart = self.same(apart) if apart is not None else None
@@ -112,34 +112,34 @@ class Places(Operands):
         return apart
 
     def _use(self, one: Instruction, spot: Spot, env: Env, arrivals: int, *, announces: bool = False) -> Act:
-        """Which use of a ring an arrival belongs to. After a wait for the other side: the use that it made free, or an earlier one."""
+        """The use of a ring to which an arrival belongs. After a wait for the other side: the use that it made free, or an earlier one."""
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         stage: Value = spot.stage if spot.cursor is None else Table(spot.cursor, spot.stage)  # type: ignore[arg-type, assignment]
         for driver in (self.around.barriers.other[ring], spot.cursor):
-            # What a class waits for on the ring itself makes nothing free there.
+            # A wait of the class on the ring itself frees nothing there.
             if driver is None or driver == ring or self.signalled(driver):
                 continue
             self.relied.add(driver)
             self._rings.setdefault(one.number, set()).add(driver)
             behind = self._apart(one, stage, self._position(driver, env), stages)
-            # The position is that of the next use; the last one lies one before.
+            # The position is that of the next use; the last one is one before.
             return Act(False, ring, driver, behind - stages, 0, driver, targets=((spot.rank, 1),))
         self.relied.add(ring)
         self._rings.setdefault(one.number, set()).add(ring)
         ahead = self._apart(one, stage, self._position(ring, env), stages)
         if not self.signalled(ring):
-            # What the class waited for last on this barrier lies so many uses behind its cursor, and this is the next one.
+            # The last use of this barrier for which the class waited is this many uses behind its cursor, and this is the next one.
             lag = self.lags.get(ring, 0) if ("position", ring) in env else 0
             return Act(False, ring, ring, ahead - lag, 0, ring, targets=((spot.rank, 1),))
         announced = env.pop((ANNOUNCED, ring), 0) if arrivals else env.get((ANNOUNCED, ring), 0)
         if announces and not arrivals and not ahead:
             env[(ANNOUNCED, ring)] = announced = 1
         if announced and not arrivals:
-            # Bytes that are announced before the arrival, and copies behind them, are of the use that the arrival will be of.
+            # Bytes announced before the arrival, and copies after them, belong to the use of the arrival.
             return Act(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
         rounds = self.around.rounds.get(ring, 1)
         if arrivals and rounds > 1:
-            # The next use only behind the last of them.
+            # The next use starts only after the last of them.
             before = env.get((FILLED, ring), 0)
             if not isinstance(before, int) or before and ahead:
                 raise Unreadable(one.line, "arrivals of one phase that are not one after the other are not understood")
@@ -150,7 +150,7 @@ class Places(Operands):
         return Act(False, ring, ring, -1 if ahead == stages - 1 else ahead, 0, ring, targets=((spot.rank, 1),))
 
     def peek(self, one: Instruction, env: Env) -> dict[str, Value]:
-        """The outcome of a try_wait outside of a loop that waits."""
+        """The result of a try_wait outside a waiting loop."""
         if "parity" not in one.parts:
             raise Unreadable(one.line, "a wait without a parity is not understood")
         name, offset = address(one.operands[1], one.line)
@@ -161,7 +161,7 @@ class Places(Operands):
         return {one.operands[0]: self.same(Peek(where, self.uniform(self.value(one.operands[2], env), one.line)))}
 
     def peeked(self, one: Instruction, peek: Peek, env: Env) -> Act:
-        """The wait that a peek with outcome true stands for."""
+        """The wait that corresponds to a successful peek."""
         name = f"{_WHERE} of the peek"
         there: Env = {**env, name: peek.address, "%parity of the peek": peek.parity}
         awaited = Instruction(one.number, one.line, "mbarrier.try_wait.parity", None, False, f"_, [{name}], %parity of the peek")
@@ -170,13 +170,13 @@ class Places(Operands):
 
 
 _ADD = Operation("add", "", 32, True, 32)
-_WHERE = "%where"  # begins a name that no register has
+_WHERE = "%where"  # prefix of names that no register has
 
 
 def _joined(
     cursor: int | None, left: "Value | tuple[int | None, ...]", right: Value, how: Callable[[int, int], int]
 ) -> Value | None:
-    """A function of two numbers, of which each may be a table over the same cursor."""
+    """Applies a binary function to numbers or tables over the same cursor."""
     columns: list[tuple[int | None, ...] | None] = []
     length = 1
     for value in (left, right):

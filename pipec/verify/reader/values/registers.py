@@ -1,4 +1,4 @@
-"""What one class of threads computes: the registers that an instruction defines."""
+"""The computations of one class of threads: the registers that an instruction defines."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from pipec.verify.terms import RANGES, Apply, Both, Compare, Either, Linear, Sym
 
 
 class Registers(Places):
-    """Registers as instructions of a class of threads define them."""
+    """Executes the register effects of instructions for a class of threads."""
 
     def compute(self, step: Step, env: Env, require: Require) -> None:
         self.plan(step.instruction)(self, env, require)
@@ -27,7 +27,7 @@ class Registers(Places):
         return found
 
     def _plan(self, one: Instruction) -> Plan:
-        """How to execute an instruction, for all classes of a CTA: what it is and where its operands are is found once."""
+        """How to execute an instruction, for all classes of a CTA: its kind and operands are resolved once."""
         op = operation(one.opcode)
         fills = (
             op is not None and _defines_one(one) and not (op.name == "cvt" and self.around.kernel.is_wider(one.first[0], op.to))
@@ -55,9 +55,9 @@ class Registers(Places):
         return execute
 
     def _arithmetic(self, one: Instruction, op: Operation) -> Plan:
-        """Of what is no more than arithmetic: nearly always on numbers."""
+        """For plain arithmetic, almost always on numbers."""
         (target, *sources), rule, numbers = one.operands, number_of(op), {int} if op.name not in _DIVIDING else set()
-        # By name, and what stands for it where that is no register that holds something.
+        # By name, and the value for an operand that is not a register with a value.
         operands: list[tuple[str | None, Value]] = []
         for text in sources:
             is_register, value = self._operand(text)
@@ -87,7 +87,7 @@ class Registers(Places):
         return self._wound(found, env, require) if self.winds and isinstance(found, Linear) else found
 
     def _wound(self, form: Linear, env: Env, require: Require) -> Value:
-        """What depends on no more of a loop's counter than what is left of it by a division: `k % 3`, where that is known of `k`."""
+        """A value that depends on a loop counter only through its residue: `k % 3`, if that is known for `k`."""
         symbols = symbols_of(form)
         left: dict[Symbol, Linear] = {}
         for key, value in env.items():
@@ -99,7 +99,7 @@ class Registers(Places):
         divided: list[Linear] = []
         made = substitute(rounded_down(form, divided), left)
         if made.terms:
-            # What machines make of quotients asks for signs; a counter that is not negative has counted turns from 0.
+            # Compiled quotients test signs; a non-negative counter has counted iterations from 0.
             made = not_negative(made)
             divided += map(atom, left)
         if made.terms:
@@ -118,7 +118,7 @@ class Registers(Places):
         return value
 
     def _remote(self, one: Instruction, env: Env) -> Value | None:
-        """An address that each thread maps to a CTA of its own choice, or only some threads map."""
+        """An address that each thread maps to a CTA of its own choice, or that only some threads map."""
         taking = env.get(one.predicate, UNKNOWN) if one.predicate else 1
         where, rank = self.value(one.operands[1], env), self.value(one.operands[2], env)
         if not isinstance(taking, Lanes) and not isinstance(rank, Lanes):
@@ -193,7 +193,7 @@ class Registers(Places):
         return result
 
     def loaded(self, one: Instruction, env: Env) -> dict[str, Value]:
-        """A load of global memory that nobody writes while the kernel runs is a function of its address."""
+        """A load of global memory that is not written while the kernel runs is a function of its address."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
         if len(one.first) != 1 or len(one.operands) != 2 or not self._loads_word(one):
             return result
@@ -212,17 +212,17 @@ class Registers(Places):
         return one.parts[-1] in ("b32", "u32", "s32") and not self.around.kernel.is_wider(one.first[0], 32)
 
     def _drawn(self, one: Instruction) -> Value:
-        """A number of which nothing is known but that all threads of the class find it at the same place."""
+        """An unknown number that is the same for all threads of the class."""
         symbol = self.draws(one)
         self.arithmetic.ranges[symbol.name] = RANGES["s32"]
         return self.same(atom(symbol))
 
     def draws(self, one: Instruction) -> Symbol:
-        """The symbol for what a load or a vote finds; each time it is executed a new number."""
+        """The symbol for the result of a load or a vote; each execution gives a new value."""
         return Symbol(f"{self.name}:{LOADED if one.head == 'ld' else VOTED}{one.number} of {self.rank}")
 
     def voted(self, one: Instruction, env: Env) -> dict[str, Value]:
-        """What those that vote are told is the same for all of them: the lanes of a warp, or all that meet at a named barrier."""
+        """The result of a vote is the same for all participants: the lanes of a warp, or all threads at a named barrier."""
         if one.head == "vote":
             self._whole_warp(one, env)
         if len(one.first) != 1 or one.head == "vote" and len({thread // 32 for thread in self.present}) > 1:
@@ -233,7 +233,7 @@ class Registers(Places):
         return {one.first[0]: self.same(Compare("ne", found) if "pred" in one.parts else found)}
 
     def from_shared(self, one: Instruction, env: Env) -> dict[str, Value]:
-        """What is read from shared memory is not known, but for an answer of the scheduler: it depends on the use that brought it."""
+        """Values read from shared memory are unknown, except a response of the scheduler: it depends on the use that delivered it."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
         name, offset = address(one.operands[1], one.line)
         value = self._common(self.value(name, env)) if name else 0
@@ -259,7 +259,7 @@ class Registers(Places):
         return {one.first[0]: self.same(atom(Apply(function, (use,))))}
 
     def queried(self, one: Instruction, env: Env) -> dict[str, Value]:
-        """What an answer of the scheduler says."""
+        """The contents of a scheduler response."""
         answer = self.value(one.operands[1], env)
         if not isinstance(answer, Linear) or len(one.first) != 1:
             return dict.fromkeys(one.first, UNKNOWN)
@@ -274,20 +274,20 @@ def _defines_one(one: Instruction) -> bool:
 
 
 def _loads_all(kind: str, declared: str, wider: bool) -> bool:
-    """Whether a load of one type finds the value of a parameter of another: the same bits, and where the register may be wider, extended
-    as the value's range has it. `wider`: the register is."""
+    """Whether a load with one type returns the value of a parameter with another: the same bits, and if the register is wider, extended
+    according to the value's range. `wider`: the register is."""
     if kind[:1] not in ("u", "s", "b") or kind[1:] != declared[1:]:
         return False
     return int(kind[1:]) >= 32 and not wider or {"u": "u", "b": "u", "s": "s"}[kind[0]] == declared[0]
 
 
 def _may_be_zero(value: Value, width: int) -> bool:
-    """Whether a value that is known by itself, or in each thread or place, is 0 in some."""
+    """Whether a known value, or one of its entries, is 0."""
     entries = value.entries if isinstance(value, (Lanes, Table)) else (value,)
     return any(isinstance(entry, int) and not entry & ((1 << width) - 1) for entry in entries)
 
 
-_DIVIDING = frozenset({"div", "rem"})  # by 0: some number, which PTX leaves to the machine
+_DIVIDING = frozenset({"div", "rem"})  # by 0: a machine-specific result in PTX
 _LANES = {int, Lanes}
 _SELECT = Operation("selp", "", 32, False, 32)
 Special = Callable[[Registers, Instruction, Env], dict[str, Value]]
@@ -303,5 +303,5 @@ _SPECIAL: dict[str, Special] = {
 
 
 def _special(one: Instruction) -> Special | None:
-    """What finds values that are no arithmetic."""
+    """The handler of an instruction with a value that is not arithmetic."""
     return _SPECIAL.get(".".join(one.parts[:2])) or _SPECIAL.get(one.head)

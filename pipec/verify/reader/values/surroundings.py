@@ -1,4 +1,4 @@
-"""What the threads of a kernel have in common while they are walked, and the words in which their actions are told."""
+"""The shared state of all walks of a kernel, and the vocabulary of actions."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -13,30 +13,28 @@ from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.values import Lanes, Value
 from pipec.verify.terms import Formula
 
-# The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
+# Register values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
 Env = dict[object, Value]
 Require = Callable[[tuple[Formula, ...]], None]
 Plan = Callable[[Any, Env, Require], None]  # of an instruction, for a Registers
-# Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
+# Keys in an environment: a Met; and whether lanes of a warp of the class have diverged, so that their registers may differ.
 APART = ("apart",)
 MET = ("met",)
-READY = ("ready",)  # which barriers a thread has made ready: a bit for each word of shared memory
-GIVEN_UP = ("given up",)  # and which ones it has given up: a bit for each
-ACTING = ("acting",)  # in a section of the flow: which one, and by whom (a number of the walk's)
-ASKED = (
-    "asked",
-)  # at a branch: its condition for those that are in a section, where the predicate differs from thread to thread
-HELD = ("held",)  # columns of tensor memory asked for and not given back, times the lanes that did so
+READY = ("ready",)  # the barriers that a thread has initialised: a bit for each word of shared memory
+GIVEN_UP = ("given up",)  # the barriers that it has invalidated: likewise
+ACTING = ("acting",)  # in a section of the flow: which one, and for which threads (a number of the walk's)
+ASKED = ("asked",)  # at a branch: its condition for threads in a section, if the predicate differs between threads
+HELD = ("held",)  # columns of tensor memory allocated and not freed, times the lanes
 ANNOUNCED = "announced"  # keys (ANNOUNCED, ring): whether bytes of the next use have been announced
-FILLED = "filled"  # keys (FILLED, ring): how many arrivals the use has that the class counts by itself
-RESIDUE = "residue"  # keys (RESIDUE, symbol, modulus): what is left of a counter of turns when it is divided
+FILLED = "filled"  # keys (FILLED, ring): the number of separately counted arrivals of the use
+RESIDUE = "residue"  # keys (RESIDUE, symbol, modulus): the residue of an iteration counter
 LOADED, VOTED = "loaded at ", "voted at "  # in the name of a symbol
-CTA_BITS = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
+CTA_BITS = 24  # in a cluster address, the CTA's rank is above this bit
 OFFSET = (1 << CTA_BITS) - 1
 
 
 class Met(IntEnum):
-    """Which threads of a class have met since they last waited for others: all, those of each warp, or none."""
+    """Which threads of a class have synchronised since they last waited for others: all, those of each warp, or none."""
 
     NONE = 0
     LANES = 1
@@ -44,11 +42,11 @@ class Met(IntEnum):
 
 
 class Later(Exception):
-    """What the class reads is written by a class that has not been walked yet."""
+    """The class reads what a class that has not been walked yet writes."""
 
 
 class Split(Exception):
-    """The threads do not all do the same: what those groups do must be looked at apart."""
+    """The threads behave differently: these groups must be walked separately."""
 
     def __init__(self, groups: list[tuple[int, ...]]) -> None:
         super().__init__()
@@ -58,8 +56,8 @@ class Split(Exception):
 @record
 class Act:
     """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
-    registers may be functions of it; `advance`: how far the cursor moves on. `targets`: ranks of the CTAs whose barriers are reached, and
-    how often. `part`: see network.Arrive."""
+    registers may be functions of it; `advance`: by how much the cursor advances. `targets`: ranks of the CTAs whose barriers are
+    reached, and how often. `part`: see network.Arrive."""
 
     waits: bool
     ring: object
@@ -76,7 +74,7 @@ class Act:
 
 @record
 class Spot:
-    """A barrier: of `ring`, of the CTA of `rank`. `stage`: a number, or one for each entry of a table over `cursor`."""
+    """A barrier of `ring`, of the CTA of `rank`. `stage`: a number, or one per entry of a table over `cursor`."""
 
     ring: int
     stage: int | tuple[int | None, ...]
@@ -86,7 +84,7 @@ class Spot:
 
 @record
 class Group:
-    """Registers that depend on each other over one turn of a loop. `positions`: the rings among them."""
+    """Registers that depend on each other over one iteration of a loop. `positions`: the rings among them."""
 
     names: frozenset[object]
     positions: frozenset[int]
@@ -101,15 +99,15 @@ class Barriers:
     other: tuple[int | None, ...]
 
 
-# Of a text: steps followed, and values kept in states. A tenth of this takes about a second; no example takes a hundredth.
+# For one text: steps executed, and values kept in states. A tenth of this takes about a second; no example takes a hundredth.
 MOST_WORK = 4_000_000
 
-worked = [0]  # in all texts of this process
+worked = [0]  # over all texts of this process
 
 
 @mutable(caches=True)
 class Surroundings:
-    """What all threads have in common. `work`: what it took so far to follow them."""
+    """The state shared by all threads. `work`: the cost of the walks so far."""
 
     kernel: Kernel
     interface: Interface
@@ -120,24 +118,25 @@ class Surroundings:
     cluster: tuple[int, int, int]
     pointers: frozenset[str]
     unwritten: Callable[[str], bool]
-    # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
+    # The destinations of the scheduler's responses: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the
+    # same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
-    rounds: dict[int, int] = field(default_factory=dict)  # arrivals of each class in a phase, by ring, where more than one
-    counted: set[int] = field(default_factory=set)  # named barriers that are used with a number of threads
-    loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
-    # Columns of tensor memory asked for: by rank, then by instruction and warp.
+    rounds: dict[int, int] = field(default_factory=dict)  # arrivals of each class per phase, by ring, if more than one
+    counted: set[int] = field(default_factory=set)  # named barriers used with a thread count
+    loads: set[int] = field(default_factory=set)  # lines where a value loaded by several threads decides something
+    # Columns of tensor memory allocated: by rank, then by instruction and warp.
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
         default_factory=dict
     )  # by rank and place: instruction, threads
     numbers: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)  # of classes of threads, by rank and threads
-    # By rank: whether an operand is a register, and its value if it is not.
+    # By rank: whether an operand is a register, and its value otherwise.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
     work: int = 0
 
     def spend(self, count: int) -> None:
-        """A count, so that a text is read on every machine or on none."""
+        """A count, so that the result does not depend on the machine."""
         self.work += count
         worked[0] += count
         if self.work > MOST_WORK:
@@ -145,12 +144,12 @@ class Surroundings:
 
     @cached_property
     def leaders(self) -> Lanes:
-        """Whom `elect.sync` elects."""
+        """The lanes that `elect.sync` elects."""
         return Lanes(tuple(int(thread % 32 == 0) for thread in range(self.threads)))
 
     @cached_property
     def asks(self) -> bool:
-        """Whether the kernel asks the scheduler for work at all."""
+        """Whether the kernel requests work from the scheduler."""
         return "clusterlaunchcontrol.try_cancel" in self.kernel.body
 
     @property

@@ -1,11 +1,11 @@
-"""Values that are functions of a ring's position: made, compared and joined."""
+"""Values as functions of a ring's position: construction, comparison, union."""
 
 from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Symbol
 
-# What a register is generalised to: a function of a cursor (a peek of such a barrier), a symbol, or nothing known.
+# The generalised value of a register: a function of a cursor (or a peek at such a barrier), a symbol, or unknown.
 Special = Table | Peek | Symbol | None
-Hints = dict[int, dict[object, Special]]  # by first block of a loop
+Hints = dict[int, dict[object, Special]]  # by loop header
 
 
 def cursor_of(value: Table | Peek) -> int:
@@ -15,7 +15,7 @@ def cursor_of(value: Table | Peek) -> int:
 
 
 def size_of(one: Special) -> int:
-    """How much is generalised; it only grows."""
+    """The amount of generalisation, which only grows."""
     if isinstance(one, Table):
         return 1 + sum(entry is not None for entry in one.entries)
     if isinstance(one, Peek):
@@ -24,7 +24,7 @@ def size_of(one: Special) -> int:
 
 
 def as_table(ring: int, period: int, places: list[Value], values: list[Value]) -> Value | None:
-    """The values at the places of a ring as one."""
+    """Combines the values at the positions of a ring."""
     if all(value == values[0] for value in values):
         return values[0]
     if all(isinstance(value, int) for value in values):
@@ -43,7 +43,7 @@ def as_table(ring: int, period: int, places: list[Value], values: list[Value]) -
 
 
 def fitted(table: Value, value: Value, at: Value) -> Value | None:
-    """The table, with what the value says beside it; None if they disagree."""
+    """The table extended by the value at a position; None if they disagree."""
     if isinstance(table, Peek):
         if not isinstance(value, Peek) or value.negated != table.negated:
             return None

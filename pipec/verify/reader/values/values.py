@@ -1,10 +1,10 @@
-"""Abstract values of registers, and what instructions make of them.
+"""Abstract values of registers, and the effect of instructions on them.
 
 A value is one of: an integer (canonical: in the signed range of its width), a linear form (the register holds it modulo 2^width), a
-condition (of a predicate), a table (a function of a cursor), lanes (an integer per thread of the CTA), mixed (a condition per thread), or
-UNKNOWN. Where the meaning of an instruction depends on the register's value as a signed or unsigned number, the form must lie in that
-range: shown from the ranges of its symbols, or required where the form has registers in it (a loop counter) or a launch can see to it, or
-else made a choice, or an uninterpreted function of the form.
+condition (of a predicate), a table (a function of a cursor), lanes (an integer per thread of the CTA), mixed (a condition per thread),
+or UNKNOWN. If the meaning of an instruction depends on the register's value as a signed or unsigned number, the form must be in that
+range. This is proved from the ranges of its symbols, or required (if the form contains registers, such as a loop counter, or a launch
+can ensure it); otherwise the result is a choice, or an uninterpreted function of the form.
 """
 
 from pipec.record import record
@@ -12,7 +12,7 @@ from pipec.verify.terms import Both, Compare, Either, Linear
 
 
 class Unknown:
-    """Nothing is known; it may differ from thread to thread."""
+    """Unknown, possibly different per thread."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -23,13 +23,13 @@ UNKNOWN = Unknown()
 
 @record(remember=True)
 class Table:
-    """A function of the position of a cursor: entry `position % len(entries)`; None where the position cannot be."""
+    """A function of the position of a cursor: entry `position % len(entries)`; None for impossible positions."""
 
     cursor: int
     entries: tuple[int | None, ...]
 
     def turned(self, by: int) -> "Table":
-        """The same function, of the position after it has moved on by `by`."""
+        """The same function in terms of the position after advancing by `by`."""
         by %= len(self.entries)
         return Table(self.cursor, self.entries[-by:] + self.entries[:-by]) if by else self
 
@@ -46,14 +46,14 @@ class Lanes:
 
 @record(remember=True)
 class Mixed:
-    """Of a predicate: for each thread of the CTA whether it holds, a number or a condition. Forgotten where control flow meets."""
+    """For a predicate: its value in each thread of the CTA, a number or a condition. Dropped at joins of the control flow."""
 
     entries: tuple["int | Compare | Both | Either", ...]
 
 
 @record(remember=True)
 class Peek:
-    """Whether a barrier was found complete: the outcome of a try_wait, or its negation."""
+    """The result of a try_wait on a barrier, or its negation."""
 
     address: "Value"
     parity: "Value"
@@ -62,7 +62,7 @@ class Peek:
 
 @record(remember=True)
 class Remote:
-    """An address in this CTA, mapped to another CTA for each thread; rank -1 for the threads that did not do so."""
+    """An address in this CTA, mapped to another CTA per thread; rank -1 for the threads that did not map it."""
 
     address: "Value"
     ranks: tuple[int, ...]
