@@ -71,6 +71,49 @@ def test_stores_to_the_same_place_take_effect_in_order(lines: str) -> None:
     assert np.array_equal(y[8:], x[40:])
 
 
+# A store in a loop whose places come round, or stay, only after more turns than any list of sizes tries.
+LATE = """
+kernel k(n: i32, m: i32, x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    grid(2)
+    role all(warps=WARPS):
+        r = 0
+        for i in range(n):
+            store(y[block.x * 1024 + (PLACE) * 8, 0], load(x[i * 8, 0], 8, 64))
+            r = r + 1 if r < PERIOD - 1 else 0
+"""
+LATE_PLACES = (
+    "i % PERIOD",
+    "i & 31",
+    "min(i, PERIOD)",
+    "max(i, PERIOD)",
+    "abs(i - PERIOD)",
+    "i if i < PERIOD else i - PERIOD",
+    "r",
+    "m * i",
+    "i // PERIOD",
+    "i % PERIOD * (1 - block.x)",
+    "(i * 7 + m) % PERIOD",
+)
+
+
+@pytest.mark.parametrize("place", LATE_PLACES)
+def test_stores_that_come_round_late_take_effect_in_order(place: str) -> None:
+    chance = random.Random(place)
+    period, trips, m = chance.choice((5, 20, 27)), chance.choice((40, 60)), chance.choice((0, 1))
+    text = LATE.replace("PLACE", place).replace("PERIOD", str(period)).replace("WARPS", str(chance.choice((1, 4))))
+    x, y = np.arange(2048 * 64, dtype=np.float32).reshape(2048, 64), np.zeros((2048, 64), np.float32)
+    wanted = y.copy()
+    for block in range(2):
+        for i in range(trips):
+            known = {"i": i, "r": i % period, "m": m, "block": type("", (), {"x": block})}
+            at = block * 1024 + 8 * eval(place.replace("PERIOD", str(period)), known)
+            wanted[at : at + 8] = x[i * 8 : i * 8 + 8]
+    program = pipec.compile(text)
+    assert not any("different elements" in line for line in program.report["k"].assumed)
+    program["k"](trips, m, x, y, device="sim", options=LaunchOptions(simulation=Options(timing="late")))
+    assert np.array_equal(y, wanted)
+
+
 SHARED = """
 kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
     grid(GRID)

@@ -10,7 +10,7 @@ from pipec.checks.memory.hand_overs import HandOvers, Use, before, ordered, spea
 from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
-from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, may_meet, taken_for_apart
+from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, may_meet, not_compared
 from pipec.kir.global_memory.clocks import only_order
 from pipec.kir.global_memory.order import Clash, order
 from pipec.kir.global_memory.overlaps import between_roles
@@ -37,7 +37,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
                 for second in other.accesses:
                     names = row.role.name, other.role.name, first.tensor
                     # One pair of roles and one tensor need one hand-over, and get one message, however many accesses there are.
-                    unsure = taken_for_apart(first, second)
+                    unsure = not_compared(first, second)
                     if names in (taken if unsure else told) or not (unsure or may_meet(first, second)):
                         continue
                     mine, theirs = (row.role.name, first), (other.role.name, second)

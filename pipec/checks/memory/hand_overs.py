@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from pipec.checks.summary import RoleSummary, dominators, predecessors
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import Access
-from pipec.kir.global_memory.places import Place, apart_in_earlier_iterations, apart_in_other_iterations, renamed
+from pipec.kir.global_memory.places import apart_in_earlier_iterations, apart_in_other_iterations, renamed
 from pipec.kir.plan.types import Plan
 from pipec.kir.values.reader import Loop
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.terms.term import Term
 from pipec.vocabulary import OTHER_SIDE, Side
@@ -239,7 +240,7 @@ def _same_iterations(role: HandOvers, start: Position, one: Access, partner: Han
     if counters is None:
         return False
     steps = {loop.statement: loop.step for loop in partner.loops(wait[0])}
-    place = Place(tuple(renamed(term, counters) for term in one.place.corner), one.place.extent, one.place.ranges)
+    place = replace(one.place, corner=tuple(renamed(term, counters) for term in one.place.corner))
     apart = apart_in_other_iterations(place, other.place, steps) or apart_in_earlier_iterations(place, other.place, steps)
     return not steps or apart
 

@@ -180,16 +180,17 @@ def commute(one: Access, other: Access) -> bool:
 def may_meet(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
     """Whether the order of two accesses can matter; `loops` are those in which they are in different iterations (None: in none).
 
-    Stores whose places cannot be compared are taken for different tiles, as those of a block that stores one tile after the other are;
-    a load and a store must be shown to be apart. `followed` says whether all of the loops are counted.
+    Stores of tiles that are dealt out to blocks are taken for different ones, unless they are known to be the same; all others must be
+    shown to be apart. `followed` says whether all of the loops are counted.
     """
     if _shown_apart(one, other, loops, followed):
         return False
-    return not (one.writes and other.writes) or overlap_by_numbers(one.place, other.place, loops or {})
+    dealt_out = one.writes and other.writes and one.place.dealt_out and other.place.dealt_out
+    return not dealt_out or overlap_by_numbers(one.place, other.place, loops or {})
 
 
-def taken_for_apart(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
-    """Whether two stores are different tiles for `may_meet`, though nothing shows that."""
+def not_compared(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
+    """Whether two stores are neither shown to be different tiles nor known to be the same."""
     if not (one.writes and other.writes) or _shown_apart(one, other, loops, followed):
         return False
     return not overlap_by_numbers(one.place, other.place, loops or {})

@@ -20,6 +20,7 @@ Position = tuple[int, int, int]
 
 # By dimension and by scalar parameter. Tensors that TMA reaches have rows of 16 bytes; packed elements come by 128.
 SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
+IN_BLOCK = ((256, 2), (144, 3), (640, 17))  # loops that end at a parameter go round often enough, too
 WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to come round to those of another block
 FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to come to a block that the kernel names
 _PACKED_ROW = 128

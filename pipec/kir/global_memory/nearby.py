@@ -1,8 +1,8 @@
 """Which accesses of a role may meet, found without comparing each with each.
 
-Along an axis a tile begins at a term. Of two stores whose terms differ in a part of unknown range, the distance is not known, and they
-are taken for different tiles (`may_meet`). Where such parts agree, the rest is between two numbers in every iteration: the tiles are
-boxes, and a sweep finds those that overlap.
+Along an axis a tile begins at a term. Of two tiles whose terms differ in a part of unknown range, the distance is not known, and they are
+compared. Where such parts agree, the rest is between two numbers in every iteration: the tiles are boxes, and a sweep finds those that
+overlap.
 """
 
 from collections import Counter
@@ -23,12 +23,9 @@ class _Boxed:
     box: _Box
 
 
-def nearby(
-    accesses: Sequence[Access], again: Collection[tuple[Access, Access]], *, stores_too: bool = False
-) -> list[tuple[int, ...] | None]:
+def nearby(accesses: Sequence[Access], again: Collection[tuple[Access, Access]]) -> list[tuple[int, ...] | None]:
     """For each access those that it may meet, in whichever iteration of the loops around the two, by number and itself among them. None
-    where it is to be compared with all. `again`: pairs that are known to meet. `stores_too`: the stores that are only taken for different
-    tiles as well."""
+    where it is to be compared with all. `again`: pairs that are known to meet."""
     numbers = {access: number for number, access in enumerate(accesses)}
     known: dict[int, list[int]] = {}
     for first, second in again:
@@ -37,7 +34,7 @@ def nearby(
     groups: dict[tuple[str, Hashable], list[_Boxed]] = {}
     for number, access in enumerate(accesses):
         groups.setdefault((access.tensor, _unknown_parts(access)), []).append(_Boxed(number, _box(access)))
-    compared = _compared(accesses, groups, stores_too=stores_too)
+    compared = _compared(accesses, groups)
     for (tensor, _), members in groups.items():
         near = None if tensor in compared else _near(members)
         for member in members:
@@ -47,14 +44,11 @@ def nearby(
     return found
 
 
-def _compared(accesses: Sequence[Access], groups: dict[tuple[str, Hashable], list[_Boxed]], *, stores_too: bool) -> set[str]:
-    """The tensors that the role also loads, which must be shown to be apart from what it stores: boxes only say so if all of them are the
-    same distance apart in every iteration."""
-    loaded = {access.tensor for access in accesses if stores_too or not access.writes}
+def _compared(accesses: Sequence[Access], groups: dict[tuple[str, Hashable], list[_Boxed]]) -> set[str]:
+    """The tensors of which boxes do not say that tiles are apart: they are not the same distance apart in every iteration."""
     keys = Counter(tensor for tensor, _ in groups)
-    several = {tensor for tensor in loaded if keys[tensor] > 1}
     moving = {access.tensor for access in accesses if any(loops_in(_unknown(access, term)) for term in access.place.corner)}
-    return loaded & (several | moving)
+    return moving.union(tensor for tensor in keys if keys[tensor] > 1)
 
 
 def _unknown_parts(access: Access) -> Hashable:

@@ -14,8 +14,8 @@ from pipec.kir.global_memory.accesses import (
     Access,
     RoleAccesses,
     may_meet,
+    not_compared,
     own_elements,
-    taken_for_apart,
 )
 from pipec.kir.global_memory.nearby import nearby
 from pipec.kir.walk import subexpressions
@@ -39,7 +39,7 @@ class Clash:
 @record
 class Ordering:
     """`before`: operations before which the role is ordered; `at_end`: blocks at whose end, before the branch. `taken`: the tensors of
-    which the role is taken to store different elements each time, where nothing shows it."""
+    which the role is taken to store different elements each time, where nothing shows it of tiles that are dealt out to blocks."""
 
     before: frozenset[tree.Operation]
     at_end: frozenset[int]
@@ -73,7 +73,6 @@ class _Walk:
         self._around = [tuple(loops) for loops in around]
         self._in_loop = [[one for block in loop.blocks for one in self._in_block.get(block, ())] for loop in row.role.loops]
         self._nearby = nearby(row.accesses, again)
-        self._unshown = nearby(row.accesses, again, stores_too=True)
         self._flies = any(access.handle is not None for access in row.accesses)
         # By block, the loops that something pending there has crossed the ends of.
         self._crossed: list[set[int | None]] = [{None} for _ in row.role.blocks]
@@ -162,9 +161,8 @@ class _Walk:
         return pending | frozenset((access, None) for access in accesses)
 
     def _candidates(self, number: int, pending: _Pending, next_: int) -> Collection[_One]:
-        """What is pending, less what is known not to meet the access, and shown not to while that is to be found out."""
-        found = self._nearby if self._accesses[next_].tensor in self._taken else self._unshown
-        near, crossed = found[next_], self._crossed[number]
+        """What is pending, less what is known not to meet the access."""
+        near, crossed = self._nearby[next_], self._crossed[number]
         if near is None or len(near) * len(crossed) > len(pending):
             return pending
         return [one for access in near for loop in crossed if (one := (access, loop)) in pending]
@@ -218,16 +216,18 @@ class _Walk:
         if (a, b) in self._again:
             return True
         if crossed is None:
-            if taken_for_apart(a, b):
+            if may_meet(a, b):
+                return True
+            if not_compared(a, b):
                 self._taken.add(a.tensor)
-            return may_meet(a, b)
+            return False
         common = [index for index in self._around[b.block] if index in self._around[a.block]]
         loops = [self._role.loops[index] for index in common[common.index(crossed) :]]
         steps = {loop.statement: loop.step for loop in loops if loop.variable is not None}
         followed = len(steps) == len(loops)
         if may_meet(a, b, steps, followed=followed) or (first == second and self._repeats(first, loops)):
             return True
-        if taken_for_apart(a, b, steps, followed=followed):
+        if not_compared(a, b, steps, followed=followed):
             self._taken.add(a.tensor)
         return False
 

@@ -9,10 +9,20 @@ from itertools import islice
 
 from pipec.isa.specials import AXES
 from pipec.isa.targets import WARP
-from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute, taken_for_apart
+from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute, not_compared
 from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.courses import Course, short_course
-from pipec.kir.global_memory.launches import FAR, SIZES, WHOLE_TILES, Cells, Launch, Position, launches, numbers_of_blocks
+from pipec.kir.global_memory.launches import (
+    FAR,
+    IN_BLOCK,
+    SIZES,
+    WHOLE_TILES,
+    Cells,
+    Launch,
+    Position,
+    launches,
+    numbers_of_blocks,
+)
 from pipec.kir.global_memory.places import Along, Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, Run, Touch, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
@@ -26,6 +36,7 @@ from pipec.vocabulary import Axis
 _MOST_SIZES = 2
 _CORNERS = 27  # of its blocks, at most
 _MOST_WORK = 1_500  # expressions, in all of them
+_MOST_OWN = 3  # blocks that are run for what happens inside of each
 _MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_TOGETHER = 8  # blocks all of whose roles are run together
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
@@ -228,9 +239,8 @@ def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Again:
     both = _stored_by_several(rows)
     own: dict[str, set[tuple[Access, Access]]] = {}
     shared: set[tuple[Access, Access]] = set()
-    several = [short_course(kernel, row) for row in rows if _stores(row) or any(one.tensor in both for one in row.accesses)]
-    for launch in islice(launches(kernel, most=1), _MOST_SIZES) if several else ():
-        known = next(iter(launch.blocks.values()))
+    several = [short_course(kernel, row) for row in rows if _deals_out(row) or any(one.tensor in both for one in row.accesses)]
+    for known in _some_blocks(kernel) if several else ():
         of_all: dict[str, list[tuple[str, Touch]]] = {}
         for course in several:
             stores: dict[str, list[Touch]] = {}
@@ -252,7 +262,7 @@ def _stored_by_several(rows: tuple[RoleAccesses, ...]) -> frozenset[str]:
         for number, row in enumerate(rows)
         for other in rows[number + 1 :]
         for one in row.accesses
-        if one.writes and any(taken_for_apart(one, second) for second in other.accesses)
+        if one.writes and any(not_compared(one, second) for second in other.accesses)
     )
 
 
@@ -274,11 +284,13 @@ def _again(touches: list[Touch]) -> Iterator[tuple[Access, Access]]:
             yield touches[last].access, second.access
 
 
-def _stores(row: RoleAccesses) -> bool:
-    """Whether a role may store twice: it has two stores to one tensor, or one in a loop."""
-    stores = [one for one in row.accesses if one.writes]
-    looped = {number for loop in row.role.loops for number in loop.blocks}
-    return len({one.tensor for one in stores}) < len(stores) or any(one.block in looped for one in stores)
+def _deals_out(row: RoleAccesses) -> bool:
+    """Whether the role stores tiles that are taken for different ones."""
+    return any(one.writes and one.place.dealt_out for one in row.accesses)
+
+
+def _some_blocks(kernel: Kernel) -> Iterator[Mapping[str, int]]:
+    return (known for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN) for known in launch.blocks.values())
 
 
 def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
@@ -295,11 +307,7 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
     if not suspects or _shares(kernel):
         return None
     return next(
-        (
-            found
-            for launch in islice(launches(kernel, most=1), _MOST_SIZES)
-            for found in _unordered(kernel, rows, launch, suspects)
-        ),
+        (found for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN) for found in _unordered(kernel, rows, launch, suspects)),
         None,
     )
 
@@ -315,10 +323,12 @@ def _shares(kernel: Kernel) -> bool:
 
 
 def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[Met]:
-    block, known = next(iter(launch.blocks.items()))
-    clocks = _together(kernel, rows, known)
-    if clocks is None:
-        return
+    for block, known in launch.blocks.items():
+        if (clocks := _together(kernel, rows, known)) is not None:
+            yield from _of_two_roles(kernel, clocks, block, launch, suspects)
+
+
+def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launch, suspects: set[str]) -> Iterator[Met]:
     for tensor in sorted(suspects):
         uses = [(role, one) for role, one in clocks.touches if one.touch.access.tensor == tensor and _inside(one.touch)]
         uses = uses[:_MOST_TOUCHES]

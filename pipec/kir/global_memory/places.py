@@ -27,16 +27,18 @@ _FOLLOWED = frozenset((Operator.DIMENSION, Operator.PARAMETER, Operator.COUNTER,
 @record
 class Place:
     """The corner of a tile by axis, and its extent along each; None where it is not known. `ranges`: the least and the largest value of
-    loops' counters whose bounds are numbers."""
+    loops' counters whose bounds are numbers. `dealt_out`: a loop deals tiles out to blocks, and the corner is made of its counter, of
+    sizes, parameters and other counters."""
 
     corner: tuple[Term, ...]
     extent: tuple[int | None, ...]
     ranges: Mapping[Atom, tuple[int, int]]
+    dealt_out: bool
 
 
 def place_of(where: tree.TensorSlice, extent: tuple[int | None, ...], values: Values) -> Place:
     corner = tuple(congruent(values.of(coordinate), _COORDINATE_BITS) for coordinate in where.coordinates)
-    return Place(corner, extent, values.numbered)
+    return Place(corner, extent, values.numbered, _is_dealt_out(corner, values))
 
 
 def renamed(term: Term, loops: Mapping[Loop, Term]) -> Term:
@@ -61,6 +63,26 @@ def is_followed(term: Term) -> bool:
         atom.operator in _FOLLOWED
         or (atom.operator is Operator.SPECIAL and "." in str(atom.operands[0]))  # of the block, not the thread
         for atom in leaves(term)
+    )
+
+
+def _is_dealt_out(corner: tuple[Term, ...], values: Values) -> bool:
+    found = {leaf for term in corner for leaf in leaves(term)}
+    dealt = {leaf for leaf in found if _deals_out(leaf, values)}
+    return bool(dealt) and all(
+        leaf in dealt or (leaf.operator is not Operator.ELEMENT and is_followed(as_term(leaf))) for leaf in found
+    )
+
+
+def _deals_out(leaf: Atom, values: Values) -> bool:
+    """Whether it counts in a loop whose ends depend on the block's place, or is a tile of those that a scheduler hands out."""
+    if leaf.operator is Operator.LOOP_CARRIED:
+        loop, key = leaf.operands
+        return isinstance(loop, tree.While) and loop.tile is key
+    return leaf.operator is Operator.COUNTER and any(
+        one.operator is Operator.SPECIAL and str(one.operands[0]).startswith(("block.", "cluster."))
+        for term in values.controls[_loop(leaf)]
+        for one in leaves(term)
     )
 
 
