@@ -26,9 +26,9 @@ WORKSPACE = 256 * 2**20
 # ------------------------------------------------------------------------------------------------------------------- data
 
 
-def buffers(shape: Shape) -> Sets:
-    """Random operands and poisoned results, in as many sets as exceed the L2 several times."""
-    count = max(2, min(MOST_SETS, -(-L2_TIMES * l2_bytes() // shape.bytes)))
+def buffers(shape: Shape, l2_times: int = L2_TIMES) -> Sets:
+    """Random operands and poisoned results, in as many sets as exceed the L2 so many times."""
+    count = max(2, min(MOST_SETS, -(-l2_times * l2_bytes() // shape.bytes)))
     generator = torch.Generator(device="cuda").manual_seed(shape.m * 31 + shape.n * 17 + shape.k)
 
     def draw(rows: int, columns: int) -> torch.Tensor:

@@ -12,6 +12,7 @@ import gc
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,10 @@ def tiles() -> list[Tile]:
     return [*persistent, *clusters, Tile("gemm_sm90"), Tile("gemm_sm90", {"BM": 64, "BN": 64, "STAGES": 6, "WARPS": 4})]
 
 
-def gemms(record: dict[str, Any], options: argparse.Namespace, started: float) -> None:
+def gemms(
+    record: dict[str, Any], options: argparse.Namespace, started: float, shapes: Sequence[Shape], chosen: Sequence[Tile]
+) -> None:
+    """Adds a row to the record's figures for each shape. `options`: `rounds`, `budget`, `l2_times` and `output`."""
     import torch
 
     from benchmarks.gemm_build import build_all, key
@@ -93,15 +97,14 @@ def gemms(record: dict[str, Any], options: argparse.Namespace, started: float) -
     from pipec.tune.rounds import compare
     from pipec.tune.torch_clock import GpuClock
 
-    chosen = tiles()
     built = build_all(chosen, torch.cuda.get_device_properties(0).multi_processor_count)
     print(f"{len(built)} tiles built after {time.perf_counter() - started:.0f} s", flush=True)
     launchers = OfPipec(built).launchers
-    for shape in SHAPES:
+    for shape in shapes:
         if time.perf_counter() - started > options.budget:
             record["left_out"].append(str(shape))
             continue
-        sets = buffers(shape)
+        sets = buffers(shape, options.l2_times)
         judge = Judge(shape, sets)
         clock = GpuClock(len(sets), max(shape.flops / 400e12, shape.bytes / 2.5e12))
         ready, failed = [], {}
@@ -137,7 +140,7 @@ def gemms(record: dict[str, Any], options: argparse.Namespace, started: float) -
         )
         del clock, sets, judge
         gc.collect()
-        _write(options.output, record)
+        write(options.output, record)
 
 
 def _clock_rate() -> int | None:
@@ -206,7 +209,7 @@ def _timed(rows: list[Any], rounds: int, example: str, given: dict, sizes: dict,
     print(row, flush=True)
 
 
-def _write(path: Path, record: dict[str, Any]) -> None:
+def write(path: Path, record: dict[str, Any]) -> None:
     """One line for each shape, so that a diff shows which changed."""
     text = json.dumps(record | {"figures": {}}, indent=1)
     rows = ",\n".join(f"  {json.dumps(shape)}: {json.dumps(row)}" for shape, row in record["figures"].items())
@@ -218,16 +221,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--budget", type=float, default=300.0, help="seconds after which no further shape is begun")
     parser.add_argument("-o", dest="output", type=Path, default=RESULTS / "h200_tiles.json")
+    parser.add_argument("--l2-times", type=int, default=3, help="what the buffers hold together, in sizes of the L2")
     options = parser.parse_args()
     import torch
 
     started = time.perf_counter()
     record: dict[str, Any] = surroundings() | {"gpu": torch.cuda.get_device_name(0), "left_out": [], "figures": {}}
     others(record, options)
-    _write(options.output, record)
-    gemms(record, options, started)
+    write(options.output, record)
+    gemms(record, options, started, SHAPES, tiles())
     record["seconds"] = round(time.perf_counter() - started, 1)
-    _write(options.output, record)
+    write(options.output, record)
     return 0
 
 
