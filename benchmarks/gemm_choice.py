@@ -25,11 +25,11 @@ from benchmarks.common import RESULTS, write
 from benchmarks.gemm_shapes import SHAPES, Shape
 from benchmarks.measured import MULTIPROCESSORS, Measured, measured
 from pipec import library
-from pipec.predict.counting import workload
 from pipec.predict.workload import Workload
 from pipec.record import replace
 from pipec.tune.choice import Candidate, Ranked
 from pipec.tune.several import Several
+from pipec.tune.works import Works
 
 RECORDS = ("h200_gemm", "h200_choice", "h200_overlap")
 _EXAMPLES = {entry.kernels[0]: entry.file for entry in library.GEMM["sm_90a"]}
@@ -43,7 +43,7 @@ def several(kind: str) -> Several:
 
 def work_of(offer: Several, candidate: Candidate, sizes: dict[str, int]) -> str:
     name, own = offer.split(candidate)
-    return _told(workload(offer.choices(name).trees[own], sizes, MULTIPROCESSORS))
+    return _told(Works(sizes, MULTIPROCESSORS).of(offer.choices(name).typed[own]))
 
 
 def _told(work: Workload) -> str:

@@ -15,14 +15,17 @@ from pipec.record import replace
 from pipec.sema import tree
 
 
-def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
+def workload(
+    kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, stages: Mapping[str, int] | None = None
+) -> Workload:
     """Of the block that has the most to do, the first one unless one at another end of the grid has more, when dimensions and scalars have
-    these values."""
+    these values; pipelines that `stages` names have so many."""
+    count_of = {pipeline.name: pipeline.stages for pipeline in kernel.pipelines} | dict(stages or {})
     nothing = Counter(kernel, sizes, multiprocessors, (1, 1, 1), np.arange(1))
     x, y, z = (_whole(nothing.value(extent)) for extent in kernel.grid)
     grid = x, y, z
     threads = 32 * sum(role.warps for role in kernel.roles)
-    shared = shared_bytes(kernel)
+    shared = shared_bytes(kernel, stages)
     launched = launch_registers(kernel, threads)
     registers = max((nothing.registers(role) for role in kernel.roles), default=0)
     columns = tensor_columns(kernel)
@@ -54,7 +57,7 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
         launched,
         registers,
         columns,
-        {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in uses},
+        {ring: count for ring, count in count_of.items() if ring in uses},
         uses,
         min((buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.owner is not None), default=2),
         {tensor.name: _tensor_bytes(tensor, sizes) for tensor in kernel.tensors if tensor.name in tensors},

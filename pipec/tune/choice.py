@@ -8,11 +8,13 @@ from pipec.diag.message import Diagnostic
 from pipec.driver import Compilation, compile_source
 from pipec.isa.targets import TARGETS
 from pipec.predict.closed import Estimate, estimate
-from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH
+from pipec.predict.parameters import without_tuning
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Source
+from pipec.syntax import ast
+from pipec.tune.works import Typed, Value, Works, typed
 
 _GAIN = 1.02  # what another tile than the file's must promise
 
@@ -110,7 +112,6 @@ class Choices(Offer):
         self._compilation, self._kernel = compilation, kernel
         self._device = BY_ARCH[compilation.arch]
         self._refusals: dict[Candidate, tuple[Diagnostic, ...]] = {}
-        self._too_large: set[Candidate] = set()  # stages that are more than a block's shared memory, whatever the sizes
 
     @property
     def source(self) -> Source:
@@ -129,26 +130,28 @@ class Choices(Offer):
         return tuple(Candidate(tuple(zip(tuning.names, values, strict=True))) for values in tuning.candidates)
 
     @cached_property
-    def trees(self) -> dict[Candidate, tree.Kernel]:
-        """The typed kernel of each candidate that has one; what is wrong with the others goes to the refusals."""
-        found = {}
-        for candidate in self.candidates:
-            state = self._compiled(candidate, "analyse")
-            if state.failed or not state.trees:
-                self._refusals[candidate] = tuple(state.diagnostics)
-            else:
-                found[candidate] = state.trees[0]
-        return found
+    def typed(self) -> Mapping[Candidate, Typed]:
+        """Of each candidate that has a typed kernel, and room for its stages; what is wrong with the others the checks say."""
+        values = [candidate.values for candidate in self.candidates]
+        found = {Candidate(one): kernel for one, kernel in typed(self._compilation, self._kernel, values, self._tree)}
+        most = TARGETS[self._compilation.arch].shared_bytes
+        return {one: found[one] for one in self.candidates if one in found and found[one].shared_bytes <= most}
 
-    def _compiled(self, candidate: Candidate, until: str) -> Compilation:
+    def _tree(self, values: tuple[Value, ...]) -> tree.Kernel | None:
+        # The lists of candidates are read already, and combining their values anew takes longer than typing the rest.
+        assert self._compilation.file is not None
+        state = self._compiled(Candidate(values), "analyse", without_tuning(self._compilation.file))
+        return None if state.failed or not state.trees else state.trees[0]
+
+    def _compiled(self, candidate: Candidate, until: str, file: ast.File | None) -> Compilation:
         options = self._compilation.options
         constants = {**options.constants, **candidate.constants}
         given = type(options)(options.arch, constants, self._kernel, None, options.unchecked, options.allow_undecided)
-        return compile_source(self._compilation.source, given, until, self._compilation.file)
+        return compile_source(self._compilation.source, given, until, file)
 
     def planned(self, candidate: Candidate) -> Compilation:
         """With a candidate's values, up to the checks of its limits."""
-        return self._compiled(candidate, "limits")
+        return self._compiled(candidate, "limits", self._compilation.file)
 
     def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
         if candidate not in self._refusals:
@@ -159,19 +162,10 @@ class Choices(Offer):
         self._refusals[candidate] = tuple(found)
 
     def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
-        most = TARGETS[self._compilation.arch].shared_bytes
         device = self._device
         if multiprocessors is not None:
             device = replace(device, machine=device.machine.resized(multiprocessors))
-        found = []
-        for candidate, kernel in self.trees.items():
-            if candidate in self._too_large:
-                continue
-            work = workload(kernel, sizes, device.machine.multiprocessors)
-            if work.shared_bytes <= most:
-                found.append(Ranked(candidate, estimate(work, device)))
-            else:
-                self._too_large.add(candidate)
-        order = {candidate: number for number, candidate in enumerate(self.candidates)}
-        # Ties go to the order in the file, so that the choice is the same in every process.
-        return sorted(found, key=lambda one: (one.prediction.seconds, order[one.candidate]))
+        works = Works(sizes, device.machine.multiprocessors)
+        found = [Ranked(one, estimate(works.of(kernel), device)) for one, kernel in self.typed.items()]
+        # `sort` is stable: ties go to the order in the file, so that the choice is the same in every process.
+        return sorted(found, key=lambda one: one.prediction.seconds)

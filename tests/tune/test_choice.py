@@ -8,8 +8,10 @@ from samples import some
 
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
+from pipec.predict.counting import workload
 from pipec.source import Source
 from pipec.tune.choice import Candidate, Choices
+from pipec.tune.works import Works
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemm_sm90_persistent.pipe"
 
@@ -82,6 +84,31 @@ def test_fewer_multiprocessors_may_want_another_tile(gemm: Choices) -> None:
     assert gemm.ranked(sizes(1024, 1024, 1024), 16)[0].candidate != gemm.ranked(sizes(1024, 1024, 1024), 132)[0].candidate
 
 
+def kernels(found: Choices) -> int:
+    """How many are typed."""
+    return len({id(one.kernel) for one in found.typed.values()})
+
+
+def test_candidates_that_differ_in_stages_alone_are_typed_once(gemm: Choices) -> None:
+    assert kernels(gemm) == len({(one.constants["BM"], one.constants["BN"], one.constants["BK"]) for one in gemm.typed})
+    assert kernels(gemm) < len(gemm.typed) / 2
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ("    save(acc,", "    save(acc if STAGES > 3 else acc,"),  # the code may be another one
+        ("stages=STAGES)", "stages=STAGES + 1)"),
+        ("tiles = TileScheduler(", "comptime DEEP = STAGES\n    tiles = TileScheduler("),
+    ],
+)
+def test_each_is_typed_where_the_number_of_stages_says_something_else(line: str, other: str) -> None:
+    text = read_source(str(EXAMPLE)).text
+    assert line in text
+    found = choices(text.replace(line, other))
+    assert kernels(found) == len(found.typed) > 80
+
+
 TUNED = [path for path in sorted(EXAMPLE.parent.glob("*.pipe")) if "\n    tune " in path.read_text(encoding="utf-8")]
 
 
@@ -94,3 +121,19 @@ def test_whatever_the_checks_let_pass_is_proved(path: Path) -> None:
         if not found.refusal(candidate):
             state = compile_source(found.source, Options(None, candidate.constants), until="prove")
             assert not state.diagnostics, (str(candidate), [str(one) for one in state.diagnostics])
+
+
+@pytest.mark.sample(0.4)
+@pytest.mark.parametrize("path", TUNED, ids=lambda path: path.stem)
+def test_what_is_counted_of_a_candidate_is_that_of_its_own_kernel(path: Path) -> None:
+    """Also where it was typed with another number of stages, and so holds fewer or more blocks at a time."""
+    found = choices(read_source(str(path)).text)
+    names = [name for name in ("M", "N", "K", "H", "S", "T")]
+    for size in (96, 1000, 4096):
+        given = dict.fromkeys(names, size)
+        works = Works(given, 132)
+        counted = {one: works.of(kernel) for one, kernel in found.typed.items()}
+        for candidate in some(f"works of {path.stem} {size}", [*counted], min(1.0, 6 / len(counted))):
+            state = compile_source(found.source, Options(None, candidate.constants), until="analyse")
+            assert state.trees is not None
+            assert counted[candidate] == workload(state.trees[0], given, 132)
