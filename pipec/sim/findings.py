@@ -59,7 +59,11 @@ CHECKS: dict[CheckName, Check] = {
     "bytes": Check("byte_mismatch", "an mbarrier that ends with bytes announced and not delivered"),
     "leak": Check("leaked_tmem", "tensor memory that is not given back"),
     "commit": Check("undefined", "bulk stores that no commit_group follows, so that no wait is for them", practice="warn"),
-    "exit": Check("undefined", "bulk stores that nobody has waited for when their CTA ends", practice="warn"),
+    "exit": Check(
+        "undefined",
+        "bulk stores, or operations on tensor memory, that nobody has waited for when their CTA ends or gives that memory back",
+        practice="warn",
+    ),
     "split": Check(
         "undefined",
         "arrivals of one instruction that fall into two phases of an mbarrier, as where its count is too small",

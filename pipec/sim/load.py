@@ -12,7 +12,7 @@ from .instructions.control.aligned import is_aligned, together
 from .instructions.control.branches import end_of_kernel
 from .instructions.decode import Decoded, decode
 from .instructions.forms import form_of
-from .instructions.tensor.moved_accumulators import early_moves, following
+from .instructions.tensor.moved_accumulators import early_moves, following, unread_copies
 from .instructions.tensor.pending_loads import all_registers, early_uses, looking
 from .instructions.tensor.register_fences import telling, unfenced_uses
 from .machine.image import MATRICES, Image
@@ -63,9 +63,11 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
         # Machine code looks at nothing, and leaves these registers alone as long as they are being loaded.
         steps[index].execute = looking(steps[index].execute, used, items[index])
         image.used_early |= used
-    for index, moved in early_moves(items, successors).items():
+    moves = early_moves(items, successors)
+    unread = unread_copies(items) if moves else frozenset[int]()
+    for index, moved in moves.items():
         # What is in flight, machine code leaves alone.
-        steps[index].execute = following(steps[index].execute, moved)
+        steps[index].execute = following(steps[index].execute, moved, moved[0] <= unread)
     for index, used in unfenced_uses(items, successors).items():
         steps[index].execute, steps[index].form = telling(steps[index].execute, used, items[index]), None
     points = reconvergence_points(successors)

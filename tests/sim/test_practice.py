@@ -155,6 +155,8 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         EQUAL_LANES,
         FOR_NOBODY,
         "own memory behind a relaxed cluster barrier",
+        "loads before a relaxed cluster barrier",
+        "requests for clusters in order",
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(
         PRACTICES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from pipec.sim import Options, SimulationError
@@ -9,8 +11,10 @@ from pipec.sim.machine.races import detector
 from pipec.sim.machine.schedule import scheduler
 
 from .race_programs import PROGRAMS
+from .race_programs.clusters import MULTICAST
 from .race_programs.copies import LOADED, STORE
-from .race_programs.program import CLUSTER_SYNC, HANGS, INIT, NO_VALUES, RELAXED_SYNC, UNORDERED, Program, wait
+from .race_programs.matrix_units import DESCRIPTORS, FREED, IDESC, MULTIPLIED
+from .race_programs.program import CLUSTER_SYNC, EXPECT, HANGS, INIT, NO_VALUES, RELAXED, RELAXED_SYNC, UNORDERED, Program, wait
 
 FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in program.faults]
 
@@ -123,6 +127,96 @@ def test_own_memory_behind_a_relaxed_cluster_barrier_is_a_practice() -> None:
     ):
         with pytest.raises(SimulationError, match=words):
             BEHIND_RELAXED.run(fault, Options(rules=rules))
+
+
+# The second CTA reads its own tile, and the first one loads another over it.
+READ_BEHIND_RELAXED = Program(
+    ".reg .b16 %h; mov.u16 %h, 3; setp.eq.u32 %p1, %rank, 0; and.pred %p1, %p1, %first;\n"
+    + INIT.format(1, 1)
+    + "st.shared.u32 [%own], %t; fence.proxy.async; @%first "
+    + EXPECT.format("%bar", 256)
+    + CLUSTER_SYNC
+    + "ld.shared.u32 %r1, [%other]; bar.sync 0;\n"
+    + RELAXED_SYNC
+    + "@%p1 "
+    + MULTICAST
+    + wait("%bar", "0", "W")
+    + CLUSTER_SYNC,
+    {"no barrier": ("bar.sync 0;\n" + RELAXED_SYNC, "", UNORDERED)},
+    cluster=2,
+    grid=2,
+)
+
+
+def test_loads_of_own_memory_before_a_relaxed_cluster_barrier_are_a_practice() -> None:
+    assert "loads before a relaxed cluster barrier" in READ_BEHIND_RELAXED.run().relied_on
+    with pytest.raises(SimulationError, match=RELAXED):
+        READ_BEHIND_RELAXED.run(options=Options(rules="documents"))
+    with pytest.raises(SimulationError, match=UNORDERED):
+        READ_BEHIND_RELAXED.run("no barrier")
+
+
+REQUEST = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%tile], [{0}];\n"
+REQUESTS = Program(
+    INIT.format(1, 1)
+    + "@!%first bra ON;\n"
+    + "".join(EXPECT.format(bar, 16) + REQUEST.format(bar) for bar in ("%bar", "%bar2"))
+    + "ON: "
+    + wait("%bar", "0", "W")
+    + wait("%bar2", "0", "W2")
+    + "ld.shared.u32 %r1, [%tile];\n",
+    {"read before the second": (wait("%bar2", "0", "W2"), "", UNORDERED)},
+    target="sm_100a",
+)
+
+
+def test_two_requests_of_one_warp_answer_in_order() -> None:
+    assert REQUESTS.run().relied_on == ["requests for clusters in order"]
+    for fault, rules in ((None, "documents"), ("read before the second", "practice")):
+        with pytest.raises(SimulationError, match=UNORDERED):
+            REQUESTS.run(fault, Options(rules=rules))
+
+
+GIVEN_BACK = Program(
+    MULTIPLIED + wait("%bar2", "0", "W2") + FREED, {"early": (wait("%bar2", "0", "W2"), "", "")}, threads=128, target="sm_100a"
+)
+
+
+@pytest.mark.parametrize("timing", ["order", "late"])
+def test_tensor_memory_given_back_under_a_product_is_a_warning_in_practice(timing: Literal["order", "late"]) -> None:
+    assert GIVEN_BACK.run(options=Options(timing)).findings == []
+    found = GIVEN_BACK.run("early", Options(timing)).findings
+    assert {one.check for one in found} == {"exit"} and any("tcgen05.dealloc" in one.message for one in found)
+    with pytest.raises(SimulationError, match="dealloc"):
+        GIVEN_BACK.run("early", Options(timing, rules="documents"))
+
+
+# The product of a pair reads what nobody has written; in the second CTA an address of tensor memory stands there.
+GARBAGE = Program(
+    CLUSTER_SYNC
+    + INIT.format(1, 1)
+    + DESCRIPTORS.format(upper=0x4010)
+    + "@%w0 tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%tile], 32;\nbar.sync 0; ld.shared.u32 %r21, [%tile];\n"
+    + "setp.ne.u32 %p1, %rank, 0; @%p1 bra ON; @!%first bra ON; .reg .b16 %h; mov.u16 %h, 3;\n"
+    + f"mov.u32 %r23, {IDESC + (8 << 24)}; tcgen05.mma.cta_group::2.kind::f16 [%r21], %rd5, %rd6, %r23, %p6;\n"
+    + "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%bar2], %h;\nON: "
+    + wait("%bar2", "0", "W2")
+    + CLUSTER_SYNC
+    + FREED.replace("cta_group::1", "cta_group::2"),
+    {"written by threads": ("[%tile];\n", "[%tile]; st.shared.u32 [%own], 0;\n", UNORDERED)},
+    threads=128,
+    cluster=2,
+    grid=2,
+    target="sm_100a",
+)
+
+
+def test_an_address_of_tensor_memory_is_no_operand() -> None:
+    """Who reads it as one reads what nobody wrote, whether or not something orders the two."""
+    assert GARBAGE.run(options=Options(checks={"uninitialised": "off"})).findings == []
+    assert GARBAGE.run().relied_on == ["unwritten memory that does not matter"]
+    with pytest.raises(SimulationError, match=UNORDERED):
+        GARBAGE.run("written by threads", Options(checks={"uninitialised": "off"}))
 
 
 OVERWRITTEN = Program(

@@ -29,6 +29,8 @@ PracticeName = Literal[
     "bytes announced for nobody",
     "own memory behind a relaxed cluster barrier",
     "no tcgen05.fence at all",
+    "loads before a relaxed cluster barrier",
+    "requests for clusters in order",
 ]
 
 
@@ -137,5 +139,16 @@ PRACTICES: dict[PracticeName, Practice] = {
         "the two `tcgen05.fence` stand around whatever orders threads that hand over tensor memory",
         "of a kernel that has none of them none is missed; where it has one, each that is missing is a warning",
         "Triton 3.9 emits none, and its kernels run on B200",
+    ),
+    "loads before a relaxed cluster barrier": Practice(
+        "`barrier.cluster.arrive.relaxed` orders nothing: who has read before it and who overwrites that behind it race",
+        "an ordinary load from the shared memory of its own CTA has read before the barrier; a load from another CTA's has not, nor has "
+        "a product or a copy",
+        "Triton 3.9 has such a barrier between the loads of the address that `tcgen05.alloc` wrote and multicast copies over it",
+    ),
+    "requests for clusters in order": Practice(
+        "two `clusterlaunchcontrol.try_cancel` that write to one place race unless the first one's mbarrier is waited for",
+        "those of one warp write in the order in which they were issued; a load between the two waits is a race",
+        "Triton's sanitizer takes such a pair for right",
     ),
 }

@@ -1,6 +1,6 @@
 """CTAs of a cluster: memory and barriers of the neighbour's, multicast."""
 
-from .program import CLUSTER_SYNC, EXPECT, INIT, NO_VALUES, RELAXED_SYNC, UNORDERED, Program, wait
+from .program import CLUSTER_SYNC, EXPECT, INIT, NO_VALUES, RELAXED, RELAXED_SYNC, UNORDERED, Program, wait
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -11,6 +11,7 @@ PROGRAMS["words of the neighbour"] = Program(
     {
         "no cluster barrier": (CLUSTER_SYNC, "", UNORDERED),
         "relaxed arrival": ("barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed.aligned", NO_VALUES),
+        "relaxed arrival behind the loads": ("[%r6];\n" + CLUSTER_SYNC, "[%r6];\n" + RELAXED_SYNC, RELAXED),
         "no cluster barrier behind the loads": ("[%r6];\n" + CLUSTER_SYNC, "[%r6];\n", UNORDERED),
         "a barrier of the CTA": (CLUSTER_SYNC, "bar.sync 0;\n", UNORDERED),
     },
@@ -69,6 +70,22 @@ PROGRAMS["one load for both"] = Program(
             "ld.shared.u32 %r1, [%other];\n" + wait("%bar", "0", "W"),
             UNORDERED,
         ),
+    },
+    grid=2,
+    cluster=2,
+)  # fmt: skip
+
+STORED = """mad.wide.u32 %rd9, %rank, 256, %array;
+st.shared.u32 [%own], %t; fence.proxy.async; bar.sync 0;
+@%first cp.async.bulk.global.shared::cta.bulk_group [%rd9+4096], [%tile], 256;
+@%first cp.async.bulk.commit_group; @%first cp.async.bulk.wait_group 0;
+"""
+PROGRAMS["stored by each, then loaded for both"] = Program(
+    ".reg .b16 %h; mov.u16 %h, 3; setp.eq.u32 %p1, %rank, 0; and.pred %p1, %p1, %first;\n" + INIT.format(1, 1)
+    + "@%first " + EXPECT.format("%bar", 256) + STORED + CLUSTER_SYNC + "@%p1 " + MULTICAST + wait("%bar", "0", "W") + CLUSTER_SYNC,
+    {
+        "relaxed arrival": (CLUSTER_SYNC, RELAXED_SYNC, RELAXED),
+        "no wait for the store": ("@%first cp.async.bulk.wait_group 0;", "", UNORDERED),
     },
     grid=2,
     cluster=2,

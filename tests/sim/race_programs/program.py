@@ -76,6 +76,7 @@ EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{0}], {1};\n"
 UNORDERED = "nothing orders them"
 HANGS = "no warp can make progress"
 NO_VALUES = "publishes nothing that threads wrote"
+RELAXED = "the cluster barrier between them is relaxed, and orders nothing"
 NO_PROXY = "no fence.proxy.async"
 CLUSTER_SYNC = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
 RELAXED_SYNC = CLUSTER_SYNC.replace("arrive.aligned", "arrive.relaxed.aligned")

@@ -2,7 +2,8 @@
 
 Triton unpacks 16-bit accumulators right behind the commit and then waits. ptxas makes the move wait for the wgmma. Here the registers
 that are written so are in flight themselves, and the moves are made when a wait has found the wgmma complete. Which moves could come to
-that is known before the kernel runs, so that only those look.
+that is known before the kernel runs, so that only those look. A copy that nobody reads is none: it says that a value lives in another
+register behind a wait that may leave groups pending, and ptxas drops it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ...machine.threads.divergence import Outcome
 from ...machine.threads.in_flight import InFlight
 from ...ptx.tree import Immediate, Instruction
 from .held_registers import hold
-from .pending_loads import registers
+from .pending_loads import all_registers, registers
 
 _MULTIPLY, _WAIT = "wgmma.mma_async", "wgmma.wait_group"
 # What a move writes, and what it reads.
@@ -44,6 +45,27 @@ def early_moves(items: Sequence[Instruction], successors: Sequence[Sequence[int]
     return {index: moved for index, moved, before in moves if moved and moved[1] & before}
 
 
+def unread_copies(items: Sequence[Instruction]) -> frozenset[int]:
+    """Registers that nothing reads but moves into registers which nobody reads either."""
+    sources: dict[int, set[int]] = {}  # by target of moves alone: what those read
+    used, written = set[int](), set[int]()
+    for item in items:
+        moved = _move(item)
+        if moved is None:
+            used |= all_registers(item)
+            continue
+        written |= moved[0]
+        for target in moved[0]:
+            sources.setdefault(target, set()).update(moved[1])
+    work = [target for target in written if target in used]
+    while work:
+        for source in sources.get(work.pop(), ()):
+            if source not in used:
+                used.add(source)
+                work.append(source)
+    return frozenset(written - used)
+
+
 def _move(item: Instruction) -> Moved | None:
     if item.root != "mov" or item.guard is not None:
         return None
@@ -51,8 +73,8 @@ def _move(item: Instruction) -> Moved | None:
     return into, out_of
 
 
-def following(execute: Execute, moved: Moved) -> Execute:
-    """`execute`, or in practice its promise, where a wgmma is still at work on what is moved."""
+def following(execute: Execute, moved: Moved, unread: bool) -> Execute:
+    """`execute`, or in practice its promise, where a wgmma is still at work on what is moved. `unread`: nobody uses what it writes."""
     into, out_of = moved
 
     def move(warp: Warp) -> Outcome:
@@ -60,6 +82,8 @@ def following(execute: Execute, moved: Moved) -> Execute:
         whole = warp.mask is None and not any(slot in warp.in_flight for slot in into)
         if not early or not whole or not warp.cta.machine.practised("moves before wgmma.wait_group"):
             return execute(warp)
+        if unread:
+            return None
         held = dict.fromkeys(early.values())
         users = [user for one in held for user in one.users]
         for one in held:

@@ -286,6 +286,8 @@ def commit(d: Decoder) -> Execute:
             run = functools.partial(_arrive_all, cta, targets, address, told, _arrival(warp, told))
             cta.trace("commit_issued", warp=warp.index, barrier=address & OFFSET_MASK)
             for target in targets:
+                if target.cta is cta:
+                    cta.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
                 state_of(target.cta).order.handed_over(address & OFFSET_MASK)
             # In the pipe also when the thread has issued nothing else: its commits arrive in order.
             warp.later(COMMIT_LATENCY, run, ("tensor", ctas[0].rank))
@@ -308,9 +310,20 @@ def _arrival(warp: Warp, told: Knowledge) -> Access:
     )
 
 
+def _too_late(cta: Cta, arrival: Access) -> None:
+    """A commit whose mbarrier is no longer: its CTA has invalidated it, or has ended, without a wait."""
+    image, pc = cta.image, arrival.pc
+    item = image.item(pc)
+    error = SimulationError("undefined", "tcgen05.commit arrives on an mbarrier that its CTA has given up without waiting for it")
+    cta.machine.findings.add("exit", pc, error.located(item.line if item else 0, image.source(item)))
+
+
 def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowledge, arrival: Access) -> None:
     for target in targets:
         owner = target.cta
+        if owner is cta and (owner.exited or address & OFFSET_MASK not in owner.mbarriers):
+            _too_late(cta, arrival)
+            continue
         if owner.exited:
             raise SimulationError("undefined", f"tcgen05.commit arrives on a barrier of {owner.name}, which has exited")
         barrier = owner.mbarrier(address & OFFSET_MASK, "tcgen05.commit")

@@ -71,6 +71,6 @@ def issue(warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: in
                 raise SimulationError("undefined", f"a tensor operation works on {cta.name}, which has exited")
         action()
         for cta in ctas:
-            state_of(cta).outstanding -= 1
+            state_of(cta).completed()
 
     warp.later(MMA_LATENCY, run, ("tensor", ctas[0].rank), busy=slots)

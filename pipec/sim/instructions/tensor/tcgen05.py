@@ -53,10 +53,15 @@ def deallocate(d: Decoder) -> Execute:
     d.types()
     address, columns = d.sources(0, 1, type_=TYPES["u32"])
 
-    def execute(warp: Warp) -> None:
+    def execute(warp: Warp) -> Outcome:
         state = state_of(warp.cta, group)
         if state.outstanding:
-            raise SimulationError("undefined", f"tcgen05.dealloc while {state.outstanding} tensor operations are in flight")
+            what = f"{state.outstanding} tensor operations in flight"
+            if warp.watched is None:
+                raise SimulationError("undefined", f"tcgen05.dealloc with {what}")
+            # That nobody has waited for them is found below, with the lines of both.
+            state.draining.append(warp.fragment)
+            return warp.park(Wait("tmem", what, retry=True))
         base, count = int(address(warp)[0]), int(columns(warp)[0])
         state.memory.deallocate(base, count)
         state.order.give_back(warp.thread, warp.fragment.pc, base, count)
@@ -65,6 +70,7 @@ def deallocate(d: Decoder) -> Execute:
             fragment.wait = None
         state.waiting.clear()
         warp.cta.machine.progress += 1
+        return None
 
     return execute
 

@@ -119,7 +119,16 @@ class TensorState:
     group: CtaGroup | None = None
     collectors: dict[str, int] = field(default_factory=dict)  # buffer -> the operand that filled it
     waiting: list[Fragment] = field(default_factory=list)
+    draining: list[Fragment] = field(default_factory=list)  # that give memory back once nothing is outstanding
     outstanding: int = 0
+
+    def completed(self) -> None:
+        """One more of the outstanding operations is."""
+        self.outstanding -= 1
+        if not self.outstanding:
+            for fragment in self.draining:
+                fragment.wait = None
+            self.draining.clear()
 
     def leak(self, cta: str) -> SimulationError | None:
         """Of a CTA that has ended with tensor memory."""

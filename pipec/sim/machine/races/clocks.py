@@ -53,12 +53,14 @@ def with_time(clock: Clock, actor: int, time: int) -> Clock:
 
 class Knowledge(NamedTuple):
     """`order`: what is over. `values`: what was written, too: less than `order` where a signal was relaxed or its scope too narrow.
+    `settled`: what is over by more than the word of a relaxed cluster barrier; between the two, and the same as `order` where `values` is.
     `shared`, `global_`: of the ordinary accesses to that memory, those that a proxy fence has put before the async proxy.
     `tensor`: what a tcgen05.fence::before_thread_sync has sent along. `device`: what a fence for the whole device has; `heard`: what
     was told by signals that somebody read relaxed, for whoever executes such a fence behind them."""
 
     order: Clock = NOTHING
     values: Clock = NOTHING
+    settled: Clock = NOTHING
     shared: Clock = NOTHING
     global_: Clock = NOTHING
     tensor: Clock = NOTHING
@@ -69,19 +71,21 @@ class Knowledge(NamedTuple):
 UNKNOWING: Final = Knowledge()
 
 
-def merged(old: Knowledge, new: Knowledge, values: bool = True) -> Knowledge:
-    """`old`, and what `new` tells: without `values` of the order alone."""
+def merged(old: Knowledge, new: Knowledge, values: bool = True, settled: bool = True) -> Knowledge:
+    """`old`, and what `new` tells: without `values` of the order alone, and without `settled` nothing more of that."""
     if old is new:
         return old
     order, tensor = join(old.order, new.order), join(old.tensor, new.tensor)
+    alike = old.settled is old.order and new.settled is new.order and settled
+    firm = order if alike else join(old.settled, new.settled) if settled else old.settled
     if not values:
-        if order is old.order and tensor is old.tensor:
+        if order is old.order and tensor is old.tensor and firm is old.settled:
             return old
-        return old._replace(order=order, tensor=tensor)
+        return old._replace(order=order, tensor=tensor, settled=firm)
     alike = old.values is old.order and new.values is new.order
     written = order if alike else join(old.values, new.values)
     shared, global_ = join(old.shared, new.shared), join(old.global_, new.global_)
-    found = Knowledge(order, written, shared, global_, tensor, join(old.device, new.device), join(old.heard, new.heard))
+    found = Knowledge(order, written, firm, shared, global_, tensor, join(old.device, new.device), join(old.heard, new.heard))
     for one in (old, new):
         if all(part is same for part, same in zip(found, one, strict=True)):
             return one
@@ -121,23 +125,25 @@ def gather(arrivals: Sequence[Arrival]) -> Knowledge:
     if not news:
         return common
     order = common.order | news
-    return common._replace(order=order, values=order)
+    return common._replace(order=order, values=order, settled=order)
 
 
 def _gathered(told: Sequence[Knowledge]) -> Knowledge:
     order = _all_of(one.order for one in told)
-    alike = all(one.values is one.order for one in told)
-    others = zip(*(one[2:] for one in told), strict=True)
-    return Knowledge(order, order if alike else _all_of(one.values for one in told), *map(_all_of, others))
+    values = order if all(one.values is one.order for one in told) else _all_of(one.values for one in told)
+    settled = order if all(one.settled is one.order for one in told) else _all_of(one.settled for one in told)
+    others = zip(*(one[3:] for one in told), strict=True)
+    return Knowledge(order, values, settled, *map(_all_of, others))
 
 
 def learned(old: Knowledge, actor: int, time: int) -> Knowledge:
     """`old`, and that `actor` has come to `time`."""
     if old.order.get(actor, 0) >= time and old.values.get(actor, 0) >= time:
-        return old
+        return old  # and settled is between them
     order = with_time(old.order, actor, time)
     values = order if old.values is old.order else with_time(old.values, actor, time)
-    return old._replace(order=order, values=values)
+    settled = order if old.settled is old.order else with_time(old.settled, actor, time)
+    return old._replace(order=order, values=values, settled=settled)
 
 
 class Actors:

@@ -20,7 +20,7 @@ from ..practice import PracticeName
 from .clocks import Knowledge
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
-from .missing import ALLOCATION, Missing, all_over, missing_between, together
+from .missing import ALLOCATION, REQUEST, Missing, all_over, missing_between, together
 from .replaced import Same, forgiven, keep_replaced, replicated
 from .shadow import Index, Shadow, where
 from .signals import Signal
@@ -258,7 +258,7 @@ class Races:
 
     def _read(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, found: set[int]) -> set[int]:
         """`access` has read these pieces, at which the sets `found` of readers stand; returns the sets that stand there now."""
-        made = {one: self.sets.joined(one, access, thread.knowledge.order) for one in found}
+        made = {one: self.sets.joined(one, access, thread.knowledge.settled) for one in found}
         marks = shadow.marks(size)
         if len(made) > 1:
             marks.read_after(index, made)
@@ -272,7 +272,7 @@ class Races:
 
     def _add(self, thread: Thread, access: Access, cells: Cells, index: Index) -> set[int]:
         """The sets that stand there now."""
-        clock, old = thread.knowledge.order, cells[index]
+        clock, old = thread.knowledge.settled, cells[index]
         made = {one: self.sets.joined(one, access, clock) for one in distinct(old)}
         marks = np.empty_like(old)
         for one, new in made.items():
@@ -349,9 +349,12 @@ class Races:
                 if missing is None:
                     continue
                 clean = False
-                if missing == "overwrite" and self.practised("overwriting without a proxy fence"):
+                replaces = missing == "overwrite" or (missing == "values to a copy" and access.writes and old.what == ALLOCATION)
+                if replaces and self.practised("overwriting without a proxy fence"):
                     continue
-                if missing == "proxy" and old.what == ALLOCATION:
+                if missing == "read here" and self.practised("loads before a relaxed cluster barrier"):
+                    continue
+                if old.what == ALLOCATION and access.proxy == "async" and not access.writes:
                     place = shadow.place(where(cells, index, number, size))
                     self.unwritten(
                         SimulationError(
@@ -360,6 +363,12 @@ class Races:
                     )
                     continue
                 if missing == "values" and self._in_own_memory(thread, old, access, shadow):
+                    continue
+                if (
+                    old.what == access.what == REQUEST
+                    and old.thread is thread
+                    and self.practised("requests for clusters in order")
+                ):
                     continue
                 if forgiven(old, access, shadow, cells, index, number, same, self.practised):
                     self.forgiven += 1

@@ -17,6 +17,8 @@ Missing = Literal[
     "wait",
     "values",
     "values to a copy",
+    "read",
+    "read here",
     "scopes",
     "init",
     "proxy",
@@ -27,12 +29,14 @@ Missing = Literal[
     "tcgen05.wait::ld of what was used",
     "tcgen05.wait::st",
     "tcgen05.commit",
+    "given back",
     "before",
     "after",
     "stale",
 ]
 
 DEALLOCATION = "tcgen05.dealloc"
+REQUEST = "clusterlaunchcontrol.try_cancel"
 ALLOCATION = "tcgen05.alloc"  # what writes an address, which is no data of the async proxy
 
 
@@ -54,7 +58,7 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
         return "scopes" if old.scope and new.scope else "wait"
     if not old.writes:
         # A reader that lets a writer go on has read, whatever the scope of its signal.
-        return None
+        return None if old.over(knowledge.settled, thread.number) else _missing_before_relaxed(thread, old, shadow)
     if new.writes and old.proxy != "generic":
         # Nor does what no thread wrote need to be told to whom overwrites it.
         return None
@@ -67,6 +71,13 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
         fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
         return None if old.over(fenced) else "overwrite" if new.writes else "proxy"
     return None
+
+
+def _missing_before_relaxed(thread: Thread, old: Access, shadow: Shadow) -> Missing | None:
+    """Of a read that nothing but a relaxed cluster barrier puts before `thread`."""
+    if old.thread.cta == thread.cta or shadow.kind != "shared":
+        return None
+    return "read here" if old.proxy == "generic" and old.thread.cta == shadow.owner else "read"
 
 
 def all_over(
@@ -88,7 +99,7 @@ def all_over(
                     return False
     own = thread.who_number
     for who, time in read.items():
-        if time > issued if who == own else not reached(order, sets.actor(who), time):
+        if time > issued if who == own else not reached(knowledge.settled, sets.actor(who), time):
             return False
     fenced = None if new.proxy != "async" else knowledge.shared if shadow.kind == "shared" else knowledge.global_
     for who, time in written.items():
@@ -119,7 +130,8 @@ def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access,
         if not old.issued(knowledge.order, thread.number):
             return "wait"
         if old.pipe or old.writes:
-            return "tcgen05.commit" if old.pipe else "tcgen05.wait::st"
+            unwaited: Missing = "given back" if new.what == DEALLOCATION else "tcgen05.commit"
+            return unwaited if old.pipe else "tcgen05.wait::st"
         used = any(old.thread.used(number, knowledge.order) for _, number in old.ends or ())
         return "tcgen05.wait::ld of what was used" if used else "tcgen05.wait::ld"
     if DEALLOCATION in (old.what, new.what) or (own and not old.pipe) or old.over(thread.usable):

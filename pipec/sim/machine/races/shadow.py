@@ -29,6 +29,7 @@ class Shadow:
 
     def __init__(self, kind: Memory, size: int, granule: int, place: Callable[[int], str]) -> None:
         self.kind, self.size, self.granule, self.place = kind, size, granule, place
+        self.owner = ""  # the CTA whose memory it is
         self.writes = self.reads = self.replaced = np.zeros(0, np.int32)
         self.rows: dict[int, tuple[Cells, Cells]] = {}
         self.marked: dict[int, Marks] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Clock, Knowledge, Log, Reach, merged
 from .thread import Thread
 
-_FACETS = Knowledge._fields[:5]  # order to tensor: what signals tell
+_FACETS = Knowledge._fields[:6]  # order to tensor: what signals tell
 
 
 class Signal:

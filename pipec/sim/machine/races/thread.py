@@ -260,14 +260,14 @@ class Thread:
         self._published = own, past, told
         return told
 
-    def tell(self, releases: bool, reach: Reach) -> Knowledge:
-        """What a signal tells listeners so near: a relaxed one the order, and what was written before the last fence."""
+    def tell(self, releases: bool, reach: Reach, settled: bool = True) -> Knowledge:
+        """What a signal tells listeners so near: a relaxed one the order, `settled` or not, and what was written before the last fence."""
         now = self.publish()
         if releases:
             return now
         # Also what others fenced before they met this warp at a barrier, as CUDA's code does before one thread counts.
         fenced = self.released.get(reach, UNKNOWING)
-        return merged(fenced._replace(values=join(fenced.values, now.device)), now, values=False)
+        return merged(fenced._replace(values=join(fenced.values, now.device)), now, values=False, settled=settled)
 
     def hear(self, told: Knowledge) -> None:
         self.knowledge = merged(self.knowledge, told)
@@ -282,7 +282,7 @@ class Thread:
     def arrive_at_cluster(self, relaxed: bool) -> Knowledge:
         """What the cluster barrier is told."""
         self.arrived_after = self.publish().values
-        return self.tell(not relaxed, "cluster")
+        return self.tell(not relaxed, "cluster", settled=False)
 
     def leave_cluster_barrier(self, told: Knowledge, acquires: bool) -> None:
         self.hear_signal(told, acquires, "cluster")

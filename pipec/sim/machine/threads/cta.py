@@ -176,7 +176,9 @@ class Cta(AddressSpaces):
         # Cooperative groups keep barriers of parts of the CTA in what is reserved in front, and ask where that is.
         base = 0 if "%reserved_smem_offset_1" in self.image.specials else SHARED_BASE
         if size > base:
-            return SharedMemory(size, self.rank, races, base, self.machine.schedule.filling, self.image.granule)
+            memory = SharedMemory(size, self.rank, races, base, self.machine.schedule.filling, self.image.granule)
+            memory.shadow.owner = self.name
+            return memory
         # Of a kernel that has none every access is out of bounds, so that all CTAs of a rank may have the same.
         found: SharedMemory | None = self.machine.no_shared.get(self.rank)
         if found is None:
