@@ -1,1 +1,1 @@
-"""How long a kernel takes, before any GPU runs it: roles and rings as timed events, and what bounds them."""
+"""Predicts the time of a kernel without a GPU: roles and rings as timed events, and what bounds them."""

@@ -1,4 +1,4 @@
-"""A prediction in the words of the source: what bounds each main loop, and what would help."""
+"""A prediction in terms of the source: what bounds each main loop, and what would help."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -7,16 +7,16 @@ from pipec.predict.following.events import Step
 from pipec.predict.following.main_loops import MainLoop
 from pipec.record import record
 
-_ALL = 0.97  # of the period: an engine so busy is the bound
-_MOSTLY = 0.9  # of the period: threads that work so long, or steps of this kind on the critical path, are the bound
-_WORTH = 0.01  # a gain below it is not told
+_ALL = 0.97  # of the period: an engine this busy is the bound
+_MOSTLY = 0.9  # of the period: threads working this long, or such steps on the critical path, are the bound
+_WORTH = 0.01  # smaller gains are not reported
 _WORK = "work "
 
 
 @record
 class Tried:
-    """Another number of stages, with which the launch was followed: the `setting` that says so (None where there is no room for more),
-    cycles a stage of the loop then (None where it is too short to have a pace), and how much faster the launch is, as a part."""
+    """The result with another number of stages: the `setting` for it (None if there is no room for more), cycles per stage of the loop
+    (None if it is too short to have a pace), and the relative speed-up of the launch."""
 
     setting: str | None
     period: float | None
@@ -25,9 +25,9 @@ class Tried:
 
 @record
 class Finding:
-    """`bound`: "products", "copies", "l2", "served", "issue", "work", "schedulers" or "stages". `enough`: the fewest stages with which
-    the next bound is met; None where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes,
-    as a part: at most, where nobody has tried."""
+    """`bound`: "products", "copies", "l2", "served", "issue", "work", "schedulers" or "stages". `enough`: the smallest number of stages
+    with which the next bound is reached; None if stages are not the bound. `gain`: the relative speed-up of the loop by the proposed
+    change; an upper bound if it has not been tried."""
 
     bound: str
     sentence: str
@@ -36,18 +36,20 @@ class Finding:
 
 
 def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
-    """What sets the pace of the loop. `tried`: how it goes with enough stages, or with as many as there is room for."""
+    """What determines the pace of the loop. `tried`: the result with enough stages, or as many as there is room for."""
     ring, stages, period = loop.pipeline.name, loop.pipeline.stages, loop.period
     engines = _engines(loop)
     engine, most = max(engines.items(), key=lambda item: item[1])
-    if most >= (_MOSTLY if engine.startswith((_WORK, "schedulers")) else _ALL) * period:  # threads in turn always leave gaps
+    if (
+        most >= (_MOSTLY if engine.startswith((_WORK, "schedulers")) else _ALL) * period
+    ):  # threads that alternate always leave gaps
         return _busy(loop, engines, engine, most)
     worked = sum(step.cycles for step in loop.path if step.reason.kind == "work")
     if worked >= _MOSTLY * period:
         roles = sorted({step.reason.where for step in loop.path if step.reason.kind == "work"})
         said = f"bound by what the threads of {_listed(roles)} do one after the other: {worked:,.0f} cycles a stage"
         return Finding("work", said, None, 0.0)
-    trip = period * stages  # what a stage needs from its load to the next one, if that is what everybody waits for
+    trip = period * stages  # the time that a stage needs from one load to the next, if it is the critical cycle
     enough = max(stages + 1, ceil(trip / most)) if most else stages + 1
     gain = period / most - 1 if most else 0.0
     cover = "covers" if stages == 1 else "cover"
@@ -70,7 +72,7 @@ def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
 
 
 def _engines(loop: MainLoop) -> dict[str, float]:
-    """What walks boxes counts as one, whether the engine or the L2 sets its pace; the schedulers, where several roles share them."""
+    """Box processing counts as one engine, whether limited by the engine or by the L2; the schedulers count if several roles share them."""
     engines = dict(loop.engines)
     if engines.get("schedulers", 0.0) <= max((cycles for name, cycles in engines.items() if name.startswith(_WORK)), default=0.0):
         engines.pop("schedulers", None)
@@ -124,7 +126,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _way(loop: MainLoop) -> str:
-    """The cycle that everybody waits for, from the role that loads back to it."""
+    """The critical cycle, from the loading role back to it."""
     actors = [actor for step in loop.path for actor in _actors(step, loop)]
     others = list(dict.fromkeys(actor for actor in actors if actor != loop.loader)) or [loop.role]
     return " -> ".join(f"`{name}`" for name in (loop.loader, *others, loop.loader))

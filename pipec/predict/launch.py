@@ -1,4 +1,5 @@
-"""A launch: how many blocks share a multiprocessor, how often, and what memory and power allow; around the events of one block."""
+"""A launch: how many blocks share a multiprocessor, the number of waves, and the limits of memory and power; around the events of one
+block."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -30,14 +31,14 @@ from pipec.source import Span
 class Prediction:
     """`seconds` of a launch of `blocks` blocks, `held` of them on a multiprocessor at a time; `bounds` in seconds, each alone.
 
-    `shares`: of the critical path through the first blocks, by what it goes to: how much would be gained were that for nothing.
-    `stretches`: what their roles and engines did when. `assumed`: branches whose outcome is not known here and counted as taken.
+    `shares`: the critical path through the first blocks by category: an upper bound on the gain if that were free. `stretches`: what
+    their roles and engines did when. `assumed`: branches with unknown outcome that are assumed to be taken.
     """
 
     kernel: str
     device: Device
     clock: float
-    stated: float | None  # the clock that was asked for; otherwise it is the one that the launch can keep
+    stated: float | None  # the requested clock; otherwise the one that the launch can sustain
     sizes: Mapping[str, int]
     blocks: int
     held: int
@@ -48,8 +49,8 @@ class Prediction:
     loops: tuple[MainLoop, ...]
     shares: Mapping[str, float]
     memory_bytes: float
-    within: tuple[float, float]  # seconds: between them lie nine of ten kernels on record, or what is not known leaves them
-    hidden_epilogue: float | None  # the part of the threads' storing during which products run; None where there are none
+    within: tuple[float, float]  # seconds: the interval of nine of ten recorded kernels, extended by unknown figures
+    hidden_epilogue: float | None  # the part of the threads' storing time in which products run; None if there is none
     stretches: tuple[Stretch, ...]
     assumed: tuple[Span, ...]
 
@@ -59,30 +60,30 @@ class Prediction:
 
     @property
     def flops(self) -> float:
-        """Multiplications and additions, of whatever type."""
+        """Multiplications and additions, of any type."""
         return self.work.operations
 
     @property
     def tensor_share(self) -> float:
-        """Of the arithmetic that the tensor cores of all multiprocessors could do in that time, in 16-bit operations."""
+        """The utilisation of the tensor cores of all multiprocessors, in 16-bit operations."""
         machine = self.device.machine
         return self.work.flops / (self.seconds * machine.multiprocessors * machine.product_flops * self.clock)
 
     @property
     def l2_bytes(self) -> float:
-        """That copies and stores move through the L2: a multicast serves several CTAs at once."""
+        """Bytes that copies and stores move through the L2: a multicast serves several CTAs at once."""
         return self.work.l2_bytes
 
     @property
     def last_wave(self) -> float:
-        """The part of the multiprocessors' places that the last wave of blocks, or of tiles of blocks that stay, fills."""
+        """The part of the multiprocessors' block slots that the last wave of blocks (or of tiles of persistent blocks) fills."""
         if self.work.stays:
             return self.work.last_wave
         return (self.waves - 1e-9) % 1.0 if self.waves > 1 else self.waves
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What no table says."""
+        """Figures that no table provides."""
         scaled = any(one.instructions.scale_bytes for role in self.work.roles for one in role.products)
         return (*self.device.unknown, *((_SCALES,) if scaled else ()))
 
@@ -95,7 +96,7 @@ _SCALES = "what copies of scale factors into tensor memory take: as much as shar
 
 
 def _hidden(stretches: tuple[Stretch, ...], tiles: int) -> float | None:
-    """Of all `tiles` of a block; the first few were followed, and the last one's epilogue finds no products to run beside."""
+    """Over all `tiles` of a block; only the first few were followed, and the last one's epilogue overlaps no products."""
     products = sorted((one.start, one.end) for one in stretches if one.track == "products")
     works = [(one.start, one.end) for one in stretches if one.what in _EPILOGUE]
     if not products or not works:
@@ -126,7 +127,7 @@ def prediction(
     *,
     alone: bool = False,
 ) -> Prediction:
-    """Of one kernel of a compilation that has its plans; `alone` without what it is worth and what happens when. Raises Failure."""
+    """The prediction for one kernel of a planned compilation; `alone` omits the error interval and the timeline. Raises Failure."""
     assert state.trees is not None and state.plans is not None
     kernel, plan = next(pair for pair in zip(state.trees, state.plans, strict=True) if pair[0].name == name)
     known = sizes_of(plan.interface, {dimension: str(size) for dimension, size in sizes.items()})
@@ -138,12 +139,12 @@ def prediction(
 
 
 def between(kernel: tree.Kernel, plan: Plan, sizes: Mapping[str, int], device: Device, clock: float | None) -> Prediction:
-    """A prediction with what it is worth. Raises Unpredictable."""
+    """A prediction with its error interval. Raises Unpredictable."""
     found = Launch(kernel, plan, sizes, device, clock).predict()
     part = next(part for most, part in device.spread if found.seconds <= most)
     least, most = found.seconds * (1 - part), found.seconds * (1 + part)
     if found.blocks > device.alone * device.machine.multiprocessors:
-        # The closed form says by how much; following the blocks again for each extreme would take longer.
+        # The closed form gives the difference; following the blocks again for each extreme would take longer.
         usual = estimate(found.work, device).seconds
         for extreme in device.extremes:
             machine = replace(device.machine, flops=extreme.flops)
@@ -162,8 +163,8 @@ def _device(kernel: str, arch: str, name: str | None) -> Device:
 
 
 class Launch:
-    """One kernel with one set of sizes on one device; with other numbers of `stages` for the rings that are named, which its code does not
-    depend on, and with what is then its `work`. Raises Unpredictable."""
+    """One kernel with one set of sizes on one device; with other numbers of `stages` for the named rings, on which its code does not
+    depend, and the corresponding `work`. Raises Unpredictable."""
 
     def __init__(
         self,
@@ -182,22 +183,22 @@ class Launch:
         self._costs = device.at(self.clock)
         self.grid = self._grid()
         self.blocks = prod(self.grid)
-        # The plan knows what epilogues stage beside the pipelines' buffers.
+        # The plan includes the staging buffers of epilogues.
         shared = plan.interface.shared_bytes + (shared_bytes(kernel, stages) - shared_bytes(kernel) if stages else 0)
         self.held = max(1, min(self.work.held, SHARED_BYTES // (shared + BLOCK_BYTES)))
         if plan.allocated_columns:
             self.held = max(1, min(self.held, plan.target.tensor_columns // plan.allocated_columns))
         schedule = kernel.schedule
         places = machine.multiprocessors * self.held
-        # With cluster launch control a block takes over the tiles of those that then never start.
+        # With cluster launch control, a block takes over the tiles of those that then never start.
         self.running = min(self.blocks, places) if schedule is not None and schedule.mode == "clc" else self.blocks
 
     def predict(self, *, drawn: bool = True) -> Prediction:
-        """`drawn`: with the stretches of a timeline, and what they say of the epilogue."""
+        """`drawn`: includes the timeline and what it shows about the epilogue."""
         first, waves = self._waves()
         stretches = first.stretches() if drawn else ()
         cycles = sum(wave.cycles for wave in waves)
-        if self.stated is None:  # what was followed may take longer than the closed form says, and then less power
+        if self.stated is None:  # the followed time may exceed that of the closed form, and then takes less power
             self.clock = kept(self.work, self.device, waves)
         bounds = bounds_of(self.work, self.device, waves, self.clock)
         seconds = apart(self.work, self.device) + together(bounds, waves, self.clock, self.device)
@@ -208,7 +209,7 @@ class Launch:
         )  # fmt: skip
 
     def _waves(self) -> tuple[Followed, list[Wave]]:
-        """The first blocks followed, and what the launch consists of."""
+        """The first blocks, followed, and the waves of the launch."""
         count, places = self.device.machine.multiprocessors, self.device.machine.at_a_time(self.work.cluster)
         met = meeting(self.work, self.device)
         if self._stays or self.running <= places:
@@ -230,8 +231,8 @@ class Launch:
         return run, waves
 
     def _last_wave(self, full: Followed, blocks: int, busy: float) -> float:
-        """Cycles of so many blocks on a multiprocessor. If they are as many as in a full wave, only what the others leave them is more, and
-        the closed form says what that changes; following them again would take as long as the first time."""
+        """Cycles of a wave with this many blocks per multiprocessor. If they are as many as in a full wave, only the share of the L2
+        differs, and the closed form gives the ratio; following them again would take as long as the first time."""
         if blocks != self.held:
             return self._run(blocks, busy).cycles
         return (

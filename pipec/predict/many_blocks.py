@@ -1,4 +1,4 @@
-"""Numbers of one launch that are worked out for all blocks at once: a value is one number, or one for each block."""
+"""Numbers of one launch computed for all blocks at once: a value is one number, or one per block."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,13 +12,13 @@ Values = int | float | np.ndarray[Any, Any]
 
 
 def first(value: Values) -> Number:
-    """Of the block that counts."""
+    """The value for the reference block."""
     return value[0] if isinstance(value, np.ndarray) else value
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     **{name: MEANINGS[name] for name in ("+", "-", "*", "//", "%", "ceildiv", "<", "<=", ">", ">=", "==", "!=")},
-    # Of many blocks at once; whether a branch is taken the first of them says.
+    # For many blocks at once; the first of them decides whether a branch is taken.
     "min": lambda left, right: np.minimum(left, right) if _several(left, right) else min(left, right),
     "max": lambda left, right: np.maximum(left, right) if _several(left, right) else max(left, right),
     "and": lambda left, right: bool(first(left) and first(right)),

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds at a time: shared memory, registers, threads, columns of tensor memory."""
+"""The number of resident blocks per multiprocessor: limited by shared memory, registers, threads, tensor-memory columns."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -6,14 +6,14 @@ from math import ceil
 from pipec.predict.tile_loops import operations_in
 from pipec.sema import tree
 
-SHARED_BYTES = 227 * 1024  # of a multiprocessor, for its blocks together
-BLOCK_BYTES = 1024  # of shared memory that the system keeps for each block
+SHARED_BYTES = 227 * 1024  # of a multiprocessor, for all its blocks
+BLOCK_BYTES = 1024  # of shared memory reserved by the system per block
 REGISTERS = 65_536  # of a multiprocessor
-_SYSTEM_REGISTERS = 56  # that a thread needs beside its accumulators
+_SYSTEM_REGISTERS = 56  # of a thread in addition to its accumulators
 
 
 def held(shared_bytes: int, threads: int, launch_registers: int | None, accumulator_registers: int, columns: int) -> int:
-    """Blocks that a multiprocessor holds at a time. All targets have as much of everything."""
+    """Blocks per multiprocessor. All targets have the same resources."""
     if launch_registers is not None:
         registers = launch_registers
     else:
@@ -24,7 +24,7 @@ def held(shared_bytes: int, threads: int, launch_registers: int | None, accumula
 
 
 def tensor_columns(kernel: tree.Kernel) -> int:
-    """Of tensor memory, allocated by powers of two: 32-bit columns."""
+    """Allocated tensor memory, a power of two: 32-bit columns."""
     columns = sum(buffer.columns * buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.alias is None)
     return min(512, max(32, 1 << (columns - 1).bit_length())) if columns else 0
 
@@ -34,7 +34,7 @@ def tile_bytes(rows: int, columns: int, bits: int) -> int:
 
 
 def shared_bytes(kernel: tree.Kernel, stages: Mapping[str, int] | None = None) -> int:
-    """Of a block's tiles, and of what stores stage beside them; rings that `stages` names have as many as it says."""
+    """The bytes of a block's tiles and staging buffers; rings in `stages` have that many stages."""
     total = 0
     for buffer in kernel.buffers:
         if buffer.space == "shared":
@@ -45,12 +45,12 @@ def shared_bytes(kernel: tree.Kernel, stages: Mapping[str, int] | None = None) -
 
 
 _PANEL_BYTES = 128  # of a row: the widest swizzle
-_FOUR_PANELS = (3, 4)  # of a tile that a role which adds up in registers stores at once, where there is room
+_FOUR_PANELS = (3, 4)  # panels that a role with accumulators in registers stores at once, if there is room
 
 
 def staging_bytes(kernel: tree.Kernel, free: int) -> int:
-    """Of shared memory, for tiles on their way to TMA stores: a panel for each role that stores so, two where they fit, or four (the plan,
-    pipec.kir.plan.memory, has it exactly)."""
+    """Shared memory that stages TMA stores: a panel for each role with such stores, or two if they fit, or four (the exact rule is in
+    pipec.kir.plan.memory)."""
     strides, wide = [], []
     for role in kernel.roles:
         done = list(operations_in(role.body))
@@ -68,7 +68,7 @@ def staging_bytes(kernel: tree.Kernel, free: int) -> int:
 
 
 def launch_registers(kernel: tree.Kernel, threads: int) -> int | None:
-    """Of a thread when the block starts, where roles have budgets: all the same, or all that there are in equal shares
+    """Registers of a thread at the start of the block, if roles have budgets: all the same, or all available ones in equal shares
     (pipec.kir.plan.roles)."""
     budgets = {role.registers for role in kernel.roles}
     if budgets == {None}:

@@ -1,4 +1,4 @@
-"""The compile-time parameters of a kernel as its source has them: their values, and what each of them is about."""
+"""The compile-time parameters of a kernel in its source: their values, and what each of them affects."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from pipec.syntax import ast
 
 
 def integers(state: Compilation, name: str) -> Mapping[str, int]:
-    """The compile-time parameters that are numbers in the file or set from outside; those worked out from others follow them."""
+    """The compile-time parameters that are numbers in the file or set from outside, not derived from others."""
     kernel = _kernel(state, name)
     found = {}
     for constant in kernel.constants if kernel is not None else ():
@@ -24,7 +24,7 @@ def integers(state: Compilation, name: str) -> Mapping[str, int]:
 
 
 def stages_parameter(state: Compilation, name: str, pipeline: tree.Pipeline) -> str | None:
-    """The parameter that the declaration of a pipeline takes as the number of its stages."""
+    """The parameter that a pipeline's declaration uses as its number of stages."""
     kernel = _kernel(state, name)
     for target, word in _stages_of_rings(kernel) if kernel is not None else ():
         if target == pipeline.name:
@@ -34,8 +34,8 @@ def stages_parameter(state: Compilation, name: str, pipeline: tree.Pipeline) -> 
 
 @record
 class Mentions:
-    """Where a kernel's source names something, and how often: in the types of its tensors, in its grid, in the bodies of its roles and in
-    functions, anywhere. `rings`: the name that says how many stages a pipeline has, by pipeline."""
+    """Where a kernel's source mentions a name, and how often: in tensor types, in the grid, in roles and functions, anywhere. `rings`:
+    the name for a pipeline's number of stages, by pipeline."""
 
     tensors: Counter[str]
     grid: Counter[str]
@@ -44,18 +44,18 @@ class Mentions:
     rings: Mapping[str, str]
 
     def only_stages_of(self, parameter: str) -> frozenset[str] | None:
-        """The pipelines whose number of stages a parameter is; None where it says something else besides."""
+        """The pipelines whose number of stages the parameter is; None if it has other uses."""
         rings = frozenset(ring for ring, word in self.rings.items() if word == parameter)
         asked = any(self.anywhere[word] for word in _ASKED)
         return None if asked or self.anywhere[parameter] != len(rings) else rings
 
     @property
     def only_in_roles(self) -> frozenset[str]:
-        """How they compute, and not what passes between them."""
+        """Names that affect only how roles compute, not what passes between them."""
         return frozenset(word for word, count in self.roles.items() if count == self.anywhere[word])
 
 
-_ASKED = ("num_stages", "num_group_stages")  # the same number by another name
+_ASKED = ("num_stages", "num_group_stages")  # other names for the same number
 
 
 def mentions(state: Compilation, name: str) -> Mentions:
@@ -85,7 +85,7 @@ def _of_grid(call: ast.Expression) -> Iterator[str]:
 
 
 def without_tuning(file: ast.File) -> ast.File:
-    """The lists of values to choose from have been read; combining them anew for each value takes longer than all else."""
+    """Drops the lists of candidate values, which have been read; combining them again for each value would dominate the cost."""
 
     def without(kernel: ast.Kernel) -> ast.Kernel:
         body = tuple(one for one in kernel.body if not isinstance(one, ast.Tune))
@@ -112,7 +112,7 @@ def _stages_of_rings(kernel: ast.Kernel) -> Iterator[tuple[str, str]]:
 
 
 def _words(node: object) -> Iterator[str]:
-    """Names and attributes in a part of the syntax tree, as often as they stand there."""
+    """Names and attributes in a part of the syntax tree, with repetitions."""
     match node:
         case ast.Name(name=name):
             yield name

@@ -1,4 +1,4 @@
-"""What a role does for given sizes: its loads, products, stores and reads, and how often, for the blocks of some numbers at once."""
+"""The work of a role for given sizes: its loads, products, stores and reads, and how often, for several blocks at once."""
 
 from collections.abc import Iterator, Mapping
 from math import ceil, gcd
@@ -17,7 +17,7 @@ from pipec.sema import tree
 
 
 class Counter:
-    """Of the roles of a kernel, in the blocks at these `places` in a grid."""
+    """For the roles of a kernel, in the blocks at these `places` in a grid."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Counter:
         self._fills: dict[Any, int] = {}  # of the role, the number of each acquire that loads
 
     def registers(self, role: tree.Role) -> int:
-        """32-bit registers per thread of the accumulators that a role adds up."""
+        """32-bit registers per thread for a role's accumulators."""
         found = {operation.accumulator for operation in operations_in(role.body) if isinstance(operation, tree.RegisterMma)}
         return sum(one.rows * one.columns // (32 * role.warps) for one in found)
 
@@ -80,7 +80,7 @@ class Counter:
     def _in_all_trips(
         self, role: tree.Role, begin: Mapping[tree.TmaLoad | tree.CopyAsync, Places]
     ) -> Iterator[tuple[tree.Operation, float]]:
-        """`in_all` of the loads that `begin` at these places, where blocks do not keep in step: others see to it that it differs."""
+        """`in_all` of the loads that start at these places, if blocks are not in lockstep; otherwise it is not needed."""
         if not self._walk.unlike:
             return
         self._walk.at_last = True
@@ -107,7 +107,7 @@ class Counter:
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in source.tensor.shape]
         rows = extents[-2] if len(extents) > 1 else 1
         starts = self._places(operation)
-        # CTAs of a cluster go on side by side behind the tensor's end.
+        # CTAs of a cluster continue side by side beyond the tensor's end.
         span = tile.rows * self._sharing.in_cluster(starts[-2] if len(starts) > 1 else None)
         inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
         distinct, requested = self._sharing.at_once(starts)
@@ -116,7 +116,7 @@ class Counter:
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
         fill = self._fills.setdefault(operation.destination.handle, len(self._fills))
-        if tile.dtype.is_scale:  # whole chunks, which lie in memory one after the other
+        if tile.dtype.is_scale:  # whole chunks, contiguous in memory
             lines = tile_bytes(tile.rows, tile.columns, tile.dtype.bits) // ROW_BYTES
             return Load(source.tensor.name, owner, fill, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, requested, 0.0)
         fleeting = isinstance(operation, tree.TmaLoad) and operation.cache == "evict_first"

@@ -1,10 +1,10 @@
-"""Which parameter of a kernel buys most: each is moved by one step, ranked by the closed form, and the best is followed event by event, as
-is the number of stages that would do.
+"""The most valuable parameters of a kernel: each is changed by one step and ranked by the closed form; the best is followed event by
+event, as is a sufficient number of stages.
 
-What a step is worth is told where the values pass all checks and the events of the kernel with them were followed; the closed form only
-says where to look. A report is to be had at once, so the work is bounded: another number of stages is followed on the kernel as it is
-compiled; any other value needs the kernel to be typed anew, for as many values as the kernel's length allows, and checked and planned
-anew, for the most promising.
+The gain of a step is reported if the values pass all checks and the kernel was followed with them; the closed form only suggests
+candidates. A report must be fast, so the work is bounded: another number of stages is followed on the kernel as compiled; any other
+value requires analysing the kernel again, for as many values as the kernel's length allows, and checking and planning it again, for the
+most promising.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,27 +25,25 @@ from pipec.predict.workload import Workload
 from pipec.record import record, replace
 from pipec.sema import tree
 
-_OPERATIONS = 220  # that are typed anew, all other kernels together
-_FEWEST = 2  # other kernels that are typed, however long each is
-_FEW = 16  # counts below it move by one, extents from there on are doubled and halved
-_FOLLOWED = 2  # launches with what is advised or promises most, until one keeps the promise
-_CHECKED = 2  # kernels that are checked and planned anew for that
-_LONG = 48  # operations of a kernel beyond which that takes so long
-_PROMISING = (0.02, 0.05)  # what the closed form must promise then, of other kernels and of those
-WORTH = 0.01  # a gain below it is not told
-_SAME_WORK = 0.9  # of the products inside the tensors; masks and edges cut tiles of other sizes differently
-_FILLED = (
-    0.7  # of all places for blocks, in all waves together; in a launch that does not reach it most is to be had from the grid
-)
-_LANES = 128  # of tensor memory, as many rows as an accumulator may have
-_COMPUTING = ("work", "schedulers")  # bounds of loops whose threads set the pace
+_OPERATIONS = 220  # operations analysed again, over all variants
+_FEWEST = 2  # variants that are analysed, however long each is
+_FEW = 16  # smaller values change by one, larger ones are doubled and halved
+_FOLLOWED = 2  # launches with the recommended or most promising value, until one confirms the gain
+_CHECKED = 2  # variants that are checked and planned again for that
+_LONG = 48  # operations of a kernel beyond which that takes too long
+_PROMISING = (0.02, 0.05)  # the gain that the closed form must then predict, for other kernels and for those
+WORTH = 0.01  # smaller gains are not reported
+_SAME_WORK = 0.9  # of the products inside the tensors; masks and edges clip tiles of other sizes differently
+_FILLED = 0.7  # of all block slots, in all waves together; a launch below that gains most from its grid
+_LANES = 128  # of tensor memory: the maximum number of rows of an accumulator
+_COMPUTING = ("work", "schedulers")  # bounds of loops whose threads determine the pace
 
 
 @record
 class Variation:
-    """`gain`: how much faster the launch is with this value, as a part; negative where it is slower. `followed`: the values pass all
-    checks, and the launch with them was predicted like this one, with these `loops`; otherwise the closed form says so, and the checks
-    have not seen them."""
+    """`gain`: the relative speed-up of the launch with this value; negative if it is slower. `followed`: the values pass all checks, and
+    the launch was predicted with them like this one, with these `loops`; otherwise it is an estimate of the closed form, and has not
+    been checked."""
 
     parameter: str
     value: int
@@ -56,7 +54,7 @@ class Variation:
 
 
 def variations(state: Compilation, name: str, found: Prediction) -> tuple[Variation, ...]:
-    """The best first, by what is known of each. Values that the checks refuse, and kernels that do something else, are left out."""
+    """The best first. Values that the checks reject, and kernels that compute something else, are left out."""
     search = _Search(state, name, found)
     advised = dict.fromkeys(advice(state, name, loop) for loop in found.loops)
     for one in advised:
@@ -72,7 +70,7 @@ def variations(state: Compilation, name: str, found: Prediction) -> tuple[Variat
 
 
 def tried(state: Compilation, name: str, loop: MainLoop, others: tuple[Variation, ...]) -> Tried | None:
-    """How the loop goes with what there is to advise about its stages."""
+    """The result for the loop with the recommended number of stages."""
     advised = advice(state, name, loop)
     if advised is not None and advised[1] == integers(state, name)[advised[0]]:
         return Tried(None, None, 0.0)
@@ -84,21 +82,21 @@ def tried(state: Compilation, name: str, loop: MainLoop, others: tuple[Variation
 
 
 def advice(state: Compilation, name: str, loop: MainLoop) -> tuple[str, int] | None:
-    """The parameter that says how many stages the loop's ring has, and a value that makes them enough, or as many as a block has room for,
-    which may be those that it has; None where that is not what the loop waits for."""
+    """The parameter for the number of stages of the loop's ring, and a value that makes them sufficient, or as many as a block has room
+    for, possibly the current number; None if stages are not the bound."""
     said = finding(loop)
     parameter = stages_parameter(state, name, loop.pipeline)
     if said.enough is None or said.gain < WORTH or parameter is None:
         return None
     value = integers(state, name)[parameter]
-    each, rest = divmod(value, loop.pipeline.stages)  # a ring of groups has fewer stages than it is told
+    each, rest = divmod(value, loop.pipeline.stages)  # a ring of groups has fewer stages than its parameter
     most = loop.pipeline.stages + _room(state, name, parameter)
     stages = min(said.enough, most)
     return (parameter, stages * each) if not rest else None
 
 
 def _room(state: Compilation, name: str, parameter: str) -> int:
-    """How many more stages a block has room for, in all rings that the parameter is about."""
+    """How many more stages a block has room for, over all rings that the parameter affects."""
     kernel, plan = _tree(state, name), next(one for one in state.plans or () if one.kernel.name == name)
     rings = {one.name for one in kernel.pipelines if stages_parameter(state, name, one) == parameter}
     tiles = (one for one in kernel.buffers if one.owner is not None and one.owner.name in rings and one.space == "shared")
@@ -108,7 +106,7 @@ def _room(state: Compilation, name: str, parameter: str) -> int:
     return max(0, limit - used) // stage
 
 
-_BARRIERS = 16  # bytes of a stage
+_BARRIERS = 16  # bytes per stage
 
 
 def _tree(state: Compilation, name: str) -> tree.Kernel:
@@ -116,7 +114,7 @@ def _tree(state: Compilation, name: str) -> tree.Kernel:
 
 
 class _Search:
-    """Other values of parameters of one kernel. `tried`: those that are in `followed`, or refused."""
+    """Other values of parameters of one kernel. `tried`: those in `followed`, or rejected."""
 
     def __init__(self, state: Compilation, name: str, found: Prediction) -> None:
         assert state.file is not None
@@ -132,7 +130,7 @@ class _Search:
 
     @property
     def promising(self) -> float:
-        """The gain for which a kernel is worth to be checked anew."""
+        """The gain for which a kernel is worth checking again."""
         return _PROMISING[self._length > _LONG]
 
     @property
@@ -140,7 +138,7 @@ class _Search:
         return len(self.followed) >= _FOLLOWED or self._checked >= _CHECKED
 
     def estimated(self) -> list[Variation]:
-        """Parameters moved by one step, by the closed form. Where one way promises something, the other does not."""
+        """Parameters changed by one step, estimated by the closed form. If one direction is promising, the other is not."""
         found, estimated = self._found, []
         usual = estimate(found.work, found.device, found.stated).seconds
         left = max(_FEWEST, _OPERATIONS // max(1, self._length))
@@ -166,16 +164,16 @@ class _Search:
         return estimated
 
     def _answered(self, parameter: str, value: int) -> bool:
-        """Whether a value on the same side was followed: that says what the parameter is worth, and an estimate beside it could only
+        """Whether a value on the same side was followed: that determines the value of the parameter, and an estimate could only
         contradict it."""
         usual = integers(self._state, self._name)[parameter]
         return any(one.parameter == parameter and (one.value > usual) == (value > usual) for one in self.followed)
 
     def _steps(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """One step up and one down, of parameters that do not say which problem is solved. First come those that are about what the launch
-        waits for: if it does not fill the multiprocessors, its grid; if threads set the pace, how they compute."""
+        """One step up and one down, for parameters that do not define the problem. First those that affect the bottleneck: the grid, if
+        the launch does not fill the multiprocessors; how threads compute, if they determine the pace."""
         values, where, found = integers(self._state, self._name), self._mentions, self._found
-        # Whether more stages help the loops have said.
+        # The loops have shown whether more stages help.
         names = sorted((one for one in values if not where.tensors[one]), key=lambda one: where.only_stages_of(one) is not None)
         if any(finding(loop).bound in _COMPUTING for loop in found.loops):
             names.sort(key=lambda one: one not in where.only_in_roles)
@@ -187,8 +185,8 @@ class _Search:
             yield parameter, tuple(step for step in steps if step > 0)
 
     def _rings(self, parameter: str) -> frozenset[str]:
-        """The rings that the parameter alone is about, if the code with more or fewer stages is the same; it is not where another one would
-        be given back late (pipec.kir.plan.mma_waits)."""
+        """The rings that only this parameter affects, if the code is the same with other numbers of stages; it is not if a stage would
+        be released late (pipec.kir.plan.mma_waits)."""
         plan = next(one for one in self._state.plans or () if one.kernel.name == self._name)
         if any(row.mma_waits is not None and row.mma_waits.lagging is None for row in plan.roles):
             return frozenset()
@@ -207,7 +205,7 @@ class _Search:
         return replace(work, stages=rings, shared_bytes=shared_bytes(self._kernel, stages))
 
     def _counted(self, parameter: str, value: int) -> Workload | None:
-        """None where analysis refuses the value, other tensors come of it, or a block has no room for it."""
+        """None if the analysis rejects the value, the tensors change, or a block has no room for it."""
         other = self._compiled(parameter, value)
         if other.failed or not other.trees:
             return None
@@ -217,17 +215,17 @@ class _Search:
         return workload(kernel, self._found.sizes, self._found.device.machine.multiprocessors) if self._fits(kernel) else None
 
     def _fits(self, kernel: tree.Kernel, stages: Mapping[str, int] | None = None) -> bool:
-        """As far as the tree says: the checks know exactly."""
+        """As far as the tree shows: the checks decide exactly."""
         target = self._state.target
         tensor = [one for one in kernel.buffers if one.space == "tensor" and one.alias is None]
         columns = sum(one.tensor_columns for one in tensor)
         scaled = any(isinstance(one, tree.Mma) and one.scales for role in kernel.roles for one in operations_in(role.body))
         rows = max((one.rows for one in tensor), default=0)
-        fits = columns + scaled <= target.tensor_columns or not tensor  # factors lie beside the accumulators
+        fits = columns + scaled <= target.tensor_columns or not tensor  # factors are next to the accumulators
         return fits and rows <= _LANES and shared_bytes(kernel, stages) <= target.shared_bytes
 
     def follow(self, parameter: str, value: int) -> None:
-        """Unless the checks refuse the value."""
+        """Unless the checks reject the value."""
         self.tried.add((parameter, value))
         try:
             one = self._predicted(parameter, value)
@@ -239,7 +237,7 @@ class _Search:
 
     def _predicted(self, parameter: str, value: int) -> Prediction | None:
         found, rings = self._found, self._rings(parameter)
-        if rings and value >= integers(self._state, self._name)[parameter]:  # and there is room for them, says advice()
+        if rings and value >= integers(self._state, self._name)[parameter]:  # advice() has found room for them
             stages = dict.fromkeys(rings, value)
             plan = next(one for one in self._state.plans or () if one.kernel.name == self._name)
             work = self._with_stages(stages)

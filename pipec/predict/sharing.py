@@ -1,4 +1,4 @@
-"""Which tiles blocks that run together load in common: in the same trip of their loops, and in all of them."""
+"""Which tiles concurrent blocks load in common: in the same trip of their loops, and in all of them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,15 @@ import numpy as np
 
 from pipec.predict.many_blocks import Values
 
-# Multiprocessors whose requests for the same data the L2 sees as one: three pairs of them (a CPC), to which blocks are dealt in order. Of
-# runs of 2, 4, 6, 8 and 16 blocks this one describes the recorded tiles best.
+# Multiprocessors whose requests for the same data the L2 merges: three pairs of them (a CPC), to which blocks are assigned in order. Of
+# runs of 2, 4, 6, 8 and 16 blocks this fits the recorded tiles best.
 _NEIGHBOURS = 6
 
 Places = Sequence[Values | None]  # of a tile in its tensor, along each axis
 
 
 class Sharing:
-    """Of so many blocks, whose numbers and clusters the `specials` have."""
+    """For this many blocks, whose indices and clusters are in `specials`."""
 
     def __init__(self, blocks: int, cluster: int, specials: Mapping[str, Values]) -> None:
         self._blocks = blocks
@@ -27,7 +27,7 @@ class Sharing:
         self._leading = np.all([self._each(one) == self._each(one)[0] for one in (x, y, z)], axis=0)
 
     def at_once(self, places: Places) -> tuple[float, float]:
-        """Of the tiles at these places, the part that are not the same: among all, and among neighbours in sum over all neighbourhoods."""
+        """The fraction of distinct tiles at these places: among all, and summed over all neighbourhoods."""
         known = [self._each(place).tolist() for place in places if place is not None]
         if not known:
             return 1.0, 1.0
@@ -35,12 +35,12 @@ class Sharing:
         return len({one[1:] for one in asked}) / self._blocks, len(asked) / self._blocks
 
     def in_cluster(self, place: Values | None) -> int:
-        """How many tiles lie side by side that the CTAs of one cluster load."""
+        """The number of adjacent tiles loaded by the CTAs of one cluster."""
         return 1 if place is None else len(np.unique(self._each(place)[self._leading]))
 
     def in_all(self, begin: Places, end: Places, extents: Sequence[int]) -> float | None:
-        """Of all tiles from the first places to the last ones, which loops go to along one axis, the part that are not the same; None
-        where they go along several axes, or along none. `extents` of a tile."""
+        """The fraction of distinct tiles from the first places to the last ones, which loops traverse along one axis; None if they
+        traverse several axes, or none. `extents` of a tile."""
         known = [
             (self._each(first), self._each(last), extent)
             for first, last, extent in zip(begin, end, extents, strict=True)
@@ -63,7 +63,7 @@ class Sharing:
 
 
 def _covered(ways: list[tuple[float, float]]) -> float:
-    """The length of what lies in one or more of them."""
+    """The length of the union of intervals."""
     length, behind = 0.0, -np.inf
     for low, high in sorted(ways):
         length += max(0.0, high - max(low, behind))

@@ -1,4 +1,4 @@
-"""Sizes of a launch as the command line gives them, for commands that look at a launch without making it."""
+"""Sizes of a launch from the command line, for commands that analyse a launch without making it."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from pipec.verify.data import formula_of
 
 
 def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, int]:
-    """A number for each dimension that the launch binds, and for the scalars that are given. Raises Failure."""
+    """A number for each dimension that the launch binds, and for the given scalars. Raises Failure."""
     tensors = (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
     names = list(dict.fromkeys(name for tensor in tensors for name in tensor.shape if isinstance(name, str)))
     scalars = [argument.name for argument in interface.arguments if isinstance(argument, ScalarArgument)]
@@ -27,7 +27,7 @@ def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, 
         raise Failure(UnknownSize(what=f"no size is given for {listed}", kernel=interface.name, known=known))
     sizes = {name: int(value) for name, value in given.items()}
     for condition in map(formula_of, interface.conditions):
-        # What a condition says of the grid or of a scalar that is not given, only a launch can tell.
+        # Conditions on the grid or on scalars that are not given can only be checked at launch.
         if {*names_in(condition)} <= sizes.keys() and not met(condition, sizes):
             values = ", ".join(f"{name} = {sizes[name]}" for name in names_in(condition))
             raise Failure(

@@ -1,4 +1,4 @@
-"""Which loops of a role go over the tiles that are a block's own, and what stands in bodies."""
+"""Which loops of a role iterate over a block's own tiles, and the contents of loop bodies."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -15,14 +15,14 @@ def walks_over_tiles(kernel: tree.Kernel) -> bool:
 
 @cache
 def goes_over_tiles(loop: tree.For) -> bool:
-    """A block's loop over the tiles that are its own: from its number in steps of the number of blocks, or that many times."""
+    """Whether the loop iterates over a block's own tiles: from its number in steps of the number of blocks, or that many times."""
     if loop.step > 1 and isinstance(loop.start, tree.Special):
         return True
     return any(_shared_out(part) for part in subexpressions(loop.stop))
 
 
 def _shared_out(expression: tree.Expression) -> bool:
-    """A number of tiles over a number of blocks."""
+    """Whether it is a number of tiles divided by a number of blocks."""
     match expression:
         case tree.Call("ceildiv", (_, among)) | tree.Binary("//", _, among):
             return any(
@@ -34,7 +34,7 @@ def _shared_out(expression: tree.Expression) -> bool:
 
 
 def operations_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
-    """All of them, whichever branches are taken."""
+    """All of them, in all branches."""
     for statement in body:
         match statement:
             case tree.For() | tree.While() | tree.Elect():
@@ -47,7 +47,7 @@ def operations_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
 
 
 def statements_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
-    """All of them, those with bodies before what stands in these."""
+    """All of them, in preorder."""
     for statement in body:
         yield statement
         match statement:
@@ -65,16 +65,16 @@ _COUNTED = tree.TmaLoad | tree.CopyAsync | tree.Mma | tree.RegisterMma | tree.St
 
 @cache
 def counts(branch: tree.If) -> bool:
-    """Whether something stands in its branches that loads, multiplies or stores."""
+    """Whether its branches load, multiply or store anything."""
     return any(isinstance(one, _COUNTED) for one in operations_in((branch,)))
 
 
 def warpgroups(role: tree.Role) -> int:
-    """Warpgroups that multiply in registers go through their role each at its own pace, each with its rows of a tile."""
+    """Warpgroups that multiply in registers proceed at their own pace, each with its rows of a tile."""
     return max(1, role.warps // WARPGROUP_WARPS) if multiplies(role.body) else 1
 
 
 @cache
 def multiplies(body: tuple[tree.Statement, ...]) -> bool:
-    """In registers."""
+    """Whether it has register MMAs."""
     return any(isinstance(operation, tree.RegisterMma) for operation in operations_in(body))

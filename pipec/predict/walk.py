@@ -1,11 +1,11 @@
-"""A role's statements followed for given sizes: how often each operation happens in every block, and the values of expressions there.
+"""Walks a role's statements for given sizes: how often each operation is executed in every block, and the values of expressions there.
 
-Loops are followed once, times their trips, with variables as they are in the first trip, or several times where loops in them depend on the
-trip. Bounds that only the GPU knows (elements of tensors, answers of the tile scheduler) make a loop or branch count as one trip: such
-kernels are described roughly, and a figure made of it is worth as much.
+Loops are walked once, times their trip count, with variables as in the first trip, or several times if inner loops depend on the trip. A
+loop or branch that depends on data known only to the GPU (elements of tensors, responses of the tile scheduler) counts as one trip: the
+description, and any figure derived from it, is then rough.
 
-Expressions are worked out with the numbers of one launch, of all blocks at once as arrays. The analysis of values (pipec.kir.values) says
-what holds in every launch, in registers that wrap; nothing here decides whether a kernel is right.
+Expressions are evaluated with the numbers of one launch, for all blocks at once as arrays. Unlike the value analysis (pipec.kir.values),
+which covers every launch and wrapping registers, nothing here affects whether a kernel is correct.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from pipec.sema import tree
 
 
 class Times(NamedTuple):
-    """How often the block that counts does something, and how often each of those beside it does."""
+    """How often the reference block does something, and how often each of the others does."""
 
     first: float
     each: Values
@@ -38,8 +38,8 @@ class Times(NamedTuple):
 
 
 class Walk:
-    """Goes through roles with what is known of variables, for the blocks of these numbers at once: a value is a number, or one for each of
-    them. The first of them counts: it says how often loops run and which branches are taken."""
+    """Walks roles with known variables, for several blocks at once: a value is a number, or one per block. The first block is the
+    reference: it determines trip counts and branches."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Walk:
         x, y, z = (self.specials[f"cta.{axis}"] for axis in "xyz")
         self.specials["cta.rank"] = kernel.cluster.rank((x, y, z))  # type: ignore[arg-type]
         self._variables: dict[tree.Variable, Values | None] = {}
-        self.at_last = False  # whether variables of loops are as they are in the last trip, but for those over tiles
+        self.at_last = False  # whether loop variables have their values of the last trip, except in loops over tiles
         self.unlike = False  # whether the role has loops, not over tiles, that some blocks leave earlier than others
 
     def walked(self, role: tree.Role) -> Iterator[tuple[tree.Operation, Times]]:
@@ -99,8 +99,8 @@ class Walk:
                     yield statement, times
 
     def _branch(self, statement: tree.If, times: Times) -> Iterator[tuple[tree.Operation, Times]]:
-        """Where blocks come to their ends at different trips, each takes its own branch; otherwise all take that of the first one: CTAs of
-        a cluster share the work that one of them does for all."""
+        """If blocks end their loops at different trips, each takes its own branch; otherwise all take that of the first one: CTAs of a
+        cluster share the work that one of them does for all."""
         holds = self.value(statement.condition)
         if isinstance(holds, np.ndarray) and counts(statement) and self._of_trips(statement.condition):
             before = dict(self._variables)
@@ -113,14 +113,14 @@ class Walk:
         yield from self._walk(statement.then if holds is None or first(holds) else statement.otherwise, times)
 
     def _of_trips(self, condition: tree.Expression) -> bool:
-        """Whether it depends on how far a loop has come, and not on which CTA of its cluster a block is."""
+        """Whether it depends on the loop iteration, and not on the CTA's position in its cluster."""
         nodes = [*subexpressions(condition, self._assigned)]
         in_cluster = any(isinstance(node, tree.Special) and node.name.startswith("cta.") for node in nodes)
         return not in_cluster and any(isinstance(node, tree.ReadVariable) for node in nodes)
 
     def _some(self, loop: tree.For, trips: Values) -> tuple[tuple[Values, Values], ...]:
-        """Trips that are looked at, each with how many of its own it stands for in every block, if what the loop's body does depends on
-        which trip it is. How long other loops run may be different in each; branches differ where tiles run out."""
+        """The trips that are walked, each with the number of trips that it represents in every block, if the work of the loop's body
+        depends on the trip. Trip counts of inner loops may differ in each; branches differ where tiles run out."""
         inner = [*statements_in(loop.body)]
         bounds = (bound for one in inner if isinstance(one, tree.For) for bound in (one.start, one.stop))
         conditions = (one.condition for one in inner if isinstance(one, tree.If) and counts(one))
@@ -141,7 +141,7 @@ class Walk:
     # ---------------------------------------------------------------------------------------------------- expressions
 
     def value(self, expression: tree.Expression) -> Values | None:
-        """None for what only the GPU knows, and for what is no number."""
+        """None for values that only the GPU knows, and for values other than numbers."""
         match expression:
             case tree.Constant():
                 return expression.value
@@ -175,6 +175,6 @@ _LOOKED_AT = 8
 
 
 def _spread(trips: int) -> tuple[tuple[int, float], ...]:
-    """Of so many trips a few; the last one stands for itself, since fewer blocks may have it."""
+    """A few representatives of this many trips; the last one represents only itself, since fewer blocks may have it."""
     few = min(trips - 1, _LOOKED_AT)
     return (*(((2 * number + 1) * (trips - 1) // (2 * few), (trips - 1) / few) for number in range(few)), (trips - 1, 1.0))

@@ -1,4 +1,4 @@
-"""What an operation costs the engine or the threads that do it."""
+"""The cost of an operation for the engine or the threads that execute it."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -18,15 +18,15 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
 
-LINE = 128  # bytes of a box row that the TMA engine takes in one step, and the widest swizzle
+LINE = 128  # bytes of a box row that the TMA engine processes in one step, and the widest swizzle
 _BYTE = 8
-_STEP = 32  # bytes of K that one MMA instruction multiplies
-SCHEDULERS = 4  # of a multiprocessor, each issues one instruction a cycle
+_STEP = 32  # bytes of K per MMA instruction
+SCHEDULERS = 4  # of a multiprocessor, each issues one instruction per cycle
 
 
 @record
 class Transfer:
-    """One TMA operation of a CTA: instructions, rows of up to 128 bytes that the engine walks, bytes that arrive through it."""
+    """One TMA operation of a CTA: instructions, rows of up to 128 bytes that the engine processes, bytes transferred."""
 
     instructions: int
     rows: int
@@ -45,8 +45,8 @@ def transfer(operation: tree.TmaLoad | tree.TmaStore, plan: TmaPlan) -> Transfer
 
 @record
 class Instructions:
-    """`count` MMA instructions of `rows` times `columns` per CTA over 32 bytes of K each, by a `group` of CTAs; `near`: A is in registers
-    or tensor memory; `scale_bytes` are copied beside."""
+    """`count` MMA instructions of `rows` times `columns` per CTA over 32 bytes of K each, by a `group` of CTAs; `near`: A is in
+    registers or tensor memory; `scale_bytes` are copied in addition."""
 
     count: int
     rows: int
@@ -63,7 +63,7 @@ def instructions(operation: tree.Mma | tree.RegisterMma) -> Instructions:
     depth = b.buffer.rows if b.transposed else b.buffer.columns
     bits = b.buffer.dtype.bits
     if isinstance(operation, tree.RegisterMma) or not reads_packed(operation):
-        bits = max(bits, _BYTE)  # the tensor cores read one element from each byte
+        bits = max(bits, _BYTE)  # the tensor cores read one element per byte
     count = ceil(depth * bits / _BYTE / _STEP)
     if isinstance(operation, tree.RegisterMma):
         accumulator, near = operation.accumulator, isinstance(operation.a, tree.ReadVariable)
@@ -75,17 +75,17 @@ def instructions(operation: tree.Mma | tree.RegisterMma) -> Instructions:
 
 
 def product_cycles(of: Instructions, device: Device) -> tuple[float, float]:
-    """Cycles in the tensor cores, and from the start to their first."""
+    """Cycles in the tensor cores, and the latency to the first one."""
     interval = device.interval(of.rows, of.columns, of.group, of.near) * device.product - (device.narrow if of.narrow else 0.0)
     copied = of.scale_bytes / device.machine.operand_bytes
     return of.count * interval + copied, device.latency(of.rows, of.columns, of.group, of.near)
 
 
-# Instructions for one element of a tile, by what is computed; a store's own are part of the machine's figure for an epilogue.
+# Instructions per element of a tile, by operation; those of a store are part of the machine's epilogue cost.
 _READ = 1.0  # from tensor or shared memory, several elements at a time
 _READ_GLOBAL = 2.0
 _PLAIN = 1.0
-# Functions by the instructions of the special-function units that they become, and the others beside them (pipec/lower/emit/functions.py).
+# Functions by their numbers of special-function and other instructions (pipec/lower/emit/functions.py).
 _FUNCTIONS: Mapping[str, tuple[int, int]] = {
     "exp": (1, 4),
     "exp2": (1, 3),
@@ -104,9 +104,8 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
 
 
 class Slots(NamedTuple):
-    """Issue slots of a scheduler, in which it issues other instructions, how many it gives to the special-function units, those of f32
-    arithmetic, of which some devices do two elements with one instruction (pipec/lower/emit/packed.py), and those that find the larger or
-    smaller of f32 numbers."""
+    """Issue slots of a scheduler: other instructions, those for the special-function units, f32 arithmetic, of which some devices
+    process two elements per instruction (pipec/lower/emit/packed.py), and f32 minimum and maximum."""
 
     plain: float
     special: float
@@ -125,7 +124,7 @@ _NONE = Slots(0.0, 0.0)
 
 @cache
 def slots(operation: tree.Operation, warps: int) -> Slots:
-    """Of each scheduler, for the tile that the role's threads evaluate."""
+    """Per scheduler, for the tile that the role's threads evaluate."""
     tile = evaluated_tile(operation)
     if tile is None or not isinstance(tile.type, TileType):
         return _NONE
@@ -135,14 +134,13 @@ def slots(operation: tree.Operation, warps: int) -> Slots:
 
 @cache
 def tiles_read(operation: tree.Operation) -> tuple[tree.ReadTensor, ...]:
-    """What the role's threads read from global memory for the tile that they evaluate."""
+    """The role's loads from global memory for the tile that it evaluates."""
     tile = evaluated_tile(operation)
     return () if tile is None else tuple(node for node in _nodes(tile) if isinstance(node, tree.ReadTensor))
 
 
 def thread_cycles(operation: tree.Operation, warps: int, device: Device) -> float:
-    """Cycles that the role's threads take for the tile that they evaluate, and for storing it to global memory, had they the
-    multiprocessor for themselves."""
+    """Cycles that the role's threads take to evaluate a tile and store it to global memory, with the multiprocessor to themselves."""
     tile = evaluated_tile(operation)
     if tile is None or not isinstance(tile.type, TileType):
         return 0.0
@@ -155,12 +153,12 @@ def store_cycles(elements: int, device: Device) -> float:
 
 
 def _instructions(tile: tree.Expression) -> Slots:
-    """Of one element; parts that the expression shares count once, and those with fewer elements in proportion."""
+    """Per element; shared subexpressions count once, and those with fewer elements in proportion."""
     assert isinstance(tile.type, TileType)
     whole = tile.type.rows * tile.type.columns
     total = _NONE
     nodes = _nodes(tile)
-    needed = dict.fromkeys(nodes, 0.0) | {tile: 1.0}  # for which part of the elements
+    needed = dict.fromkeys(nodes, 0.0) | {tile: 1.0}  # for which fraction of the elements
     for node in nodes:
         assert isinstance(node.type, TileType)
         total = total.and_also(_of_node(node), needed[node] * node.type.rows * node.type.columns / whole)
@@ -171,7 +169,7 @@ def _instructions(tile: tree.Expression) -> Slots:
 
 
 def _nodes(tile: tree.Expression) -> list[tree.Expression]:
-    """The tiles that an expression consists of, each once and before what it is made of."""
+    """The tiles in an expression, each once, in preorder."""
     found: dict[tree.Expression, None] = {}
     stack = [(tile, False)]
     while stack:
@@ -185,8 +183,8 @@ def _nodes(tile: tree.Expression) -> list[tree.Expression]:
 
 
 def _parts(node: tree.Expression) -> list[tuple[tree.Expression, float]]:
-    """What an expression is made of, and for which part of its elements that is computed: where it is known which side of a choice a column
-    is on, the other's is not."""
+    """The operands of an expression, with the fraction of its elements for which each is computed: if the side of a select is known per
+    column, the other is not computed."""
     if isinstance(node, tree.Select) and isinstance(node.type, TileType):
         holds = _by_column(node.condition, node.type.columns)
         if holds is not None:
@@ -196,7 +194,7 @@ def _parts(node: tree.Expression) -> list[tuple[tree.Expression, float]]:
 
 
 def _by_column(expression: tree.Expression, columns: int) -> Any:
-    """The value in each column, where nothing but the column decides it."""
+    """The value in each column, if it depends only on the column."""
     match expression:
         case tree.Constant():
             return expression.value

@@ -1,4 +1,4 @@
-"""What one block of a kernel does for given sizes: bytes loaded, products, stores, and how often (counting.py finds it)."""
+"""The work of one block of a kernel for given sizes: bytes loaded, products, stores, and how often (computed by counting.py)."""
 
 from collections.abc import Iterator, Mapping
 from math import ceil, prod
@@ -7,18 +7,19 @@ from pipec.predict.occupancy import held as blocks_held
 from pipec.predict.work import Instructions, Slots
 from pipec.record import record
 
-ROW_BYTES = 128  # of a box that one TMA row takes: the widest swizzle
+ROW_BYTES = 128  # of a box per TMA row: the widest swizzle
 
 
 @record
 class Load:
-    """Tiles of `rows` times `row_bytes` that come through a pipeline: `times` by the first block, `average` by one of those that run first.
+    """Tiles of `rows` times `row_bytes` that come through a pipeline: `times` by the first block, `average` over the blocks that run
+    first.
 
-    `shared`: CTAs of a cluster that one transfer serves. `inside`: the part of the tile's rows that lies in the tensor, on average.
-    `fill` numbers the acquires of its pipeline that load, in each role: loads behind the same one bring parts of one stage.
-    `distinct`: of the tiles that blocks running together load first, the part that are not the same; `requested`: the part of them that
-    the L2 gives out, where neighbours that ask for the same one are served together. `in_all`: like `distinct`, of all tiles that they load
-    until they end; known where their loops end at different times, so that they do not go through the same tiles in step.
+    `shared`: CTAs of a cluster that one transfer serves. `inside`: the average fraction of the tile's rows inside the tensor. `fill`
+    numbers the loading acquires of its pipeline, in each role: loads after the same one fill parts of one stage. `distinct`: the
+    fraction of distinct tiles among those that concurrent blocks load first; `requested`: the fraction that the L2 serves, with merged
+    requests of neighbours. `in_all`: like `distinct`, for all tiles that they load until they end; known if their loops end at different
+    times, so that they are not in lockstep.
     """
 
     tensor: str
@@ -32,13 +33,13 @@ class Load:
     inside: float
     distinct: float
     requested: float
-    crooked: float  # the part of the rows that start within a line of the cache, so that a request for one touches two
-    fleeting: bool = False  # the L2 is told to give it up first
+    crooked: float  # the fraction of rows that start within a cache line, so that a request for one touches two
+    fleeting: bool = False  # marked for eviction first in the L2
     in_all: float | None = None
 
     @property
     def fresh(self) -> float:
-        """The part that comes from memory if nothing stays in the L2 but what blocks load that run together."""
+        """The fraction that comes from memory if the L2 only holds what concurrent blocks load."""
         return self.distinct if self.in_all is None else self.in_all
 
     @property
@@ -52,7 +53,7 @@ class Load:
 
 @record
 class Product:
-    """Matrix products of m x n over `k_bytes` of each operand's rows, by `instructions`; `late`: their stage is given back when the next
+    """Matrix products of m x n over `k_bytes` of each operand's rows, by `instructions`; `late`: their stage is released when the next
     ones run (wgmma)."""
 
     m: int
@@ -82,27 +83,27 @@ class RoleWork:
     loads: tuple[Load, ...]
     products: tuple[Product, ...]
     epilogues: tuple[Epilogue, ...]
-    reads: tuple[Load, ...]  # by the threads themselves, into registers: of no pipeline
-    slots: Slots  # of all tiles that the first block's threads evaluate
+    reads: tuple[Load, ...]  # by the threads themselves, into registers: not through a pipeline
+    slots: Slots  # for all tiles that the first block's threads evaluate
 
     @property
     def stored(self) -> float:
-        """Tiles that it stores, some of them in parts."""
+        """The number of tiles that it stores, some of them in parts."""
         return max((one.times for one in self.epilogues), default=0.0)
 
 
 @record
 class Workload:
-    """`blocks` run altogether. `stages` of each pipeline with loads, and its `uses` by the block that is counted; `accumulators`: stages of
-    the pipelines in tensor memory, the fewest of them. `tensors`: bytes of those that are loaded. `stays`: blocks walk over tiles, so that
-    there are no more than fit. `lead`: the number of the block that has the most to do, of which everything here is counted."""
+    """`blocks` run altogether. `stages` of each pipeline with loads, and its `uses` by the reference block; `accumulators`: the smallest
+    number of stages of the pipelines in tensor memory. `tensors`: bytes of those that are loaded. `stays`: persistent blocks, no more
+    than fit. `lead`: the number of the block with the most work, the reference block of all figures here."""
 
     blocks: int
     cluster: int  # blocks that start together, on multiprocessors of one group
     threads: int
     shared_bytes: int
-    launch_registers: int | None  # of a thread, where roles have budgets
-    accumulator_registers: int  # per thread of the role that has most
+    launch_registers: int | None  # of a thread, if roles have budgets
+    accumulator_registers: int  # per thread of the role with the most
     columns: int  # of tensor memory
     stages: Mapping[str, int]
     uses: Mapping[str, float]
@@ -111,7 +112,7 @@ class Workload:
     stays: bool
     lead: int
     roles: tuple[RoleWork, ...]
-    programmatic: bool  # its blocks may start before the grids in front of it have ended
+    programmatic: bool  # its blocks may start before the preceding grids have ended
 
     @property
     def held(self) -> int:
@@ -127,17 +128,17 @@ class Workload:
 
     @property
     def flops(self) -> float:
-        """16-bit operations of the whole launch; an 8-bit one counts half."""
+        """16-bit operations of the whole launch; an 8-bit one counts as half."""
         return self.blocks * sum(one.m * one.n * one.k_bytes * one.average for role in self.roles for one in role.products)
 
     @property
     def filled(self) -> float:
-        """The part of what is multiplied that comes from inside the tensors: the rest is zeros."""
+        """The fraction of the multiplied data that is inside the tensors: the rest is zeros."""
         return prod({load.tensor: load.inside for load in self.loads}.values())
 
     @property
     def evenness(self) -> float:
-        """What an average block does of what the leading one does."""
+        """The work of an average block relative to the reference block."""
         products = [(one.times, one.average) for role in self.roles for one in role.products]
         done = products + [(one.times, one.average) for one in self.loads]
         first = sum(times for times, _ in done)
@@ -145,8 +146,8 @@ class Workload:
 
     @property
     def tiles(self) -> float:
-        """That the leading block goes over. Roles that take the stages of a ring in turn have tiles of their own; those that all multiply
-        each stage store parts of the same ones."""
+        """The number of tiles of the reference block. Roles that alternate on the stages of a ring have tiles of their own; roles that
+        all multiply each stage store parts of the same ones."""
         stored = [role.stored for role in self.roles if role.epilogues]
         return sum(stored) if stored and self._in_turn else max(stored, default=1.0)
 
@@ -159,7 +160,7 @@ class Workload:
 
     @property
     def last_wave(self) -> float:
-        """Of blocks that stay: the part of them that has a tile when the last ones have theirs."""
+        """For persistent blocks: the fraction of them that has a tile in the last wave."""
         return 1.0 - (1.0 - self.evenness) * self.tiles
 
     @property
@@ -171,5 +172,5 @@ class Workload:
 
     @property
     def operations(self) -> float:
-        """Multiplications and additions of the whole launch, whatever their type."""
+        """Multiplications and additions of the whole launch, of any type."""
         return self.blocks * sum(2 * one.m * one.n * one.k * one.average for role in self.roles for one in role.products)

@@ -1,1 +1,1 @@
-"""Choosing the compile-time parameters of a kernel: measured, or by a model."""
+"""Choosing the compile-time parameters of a kernel: by measurement, or by a model."""

@@ -8,15 +8,15 @@ from pipec.tune.tuned import Gpu
 
 
 def gpu_for(arch: str, arguments: Sequence[Any], device: str) -> Gpu | None:
-    """The device of arguments that are on one, the one asked for, or the first that runs code for `arch`; None where there is none.
+    """The device of the arguments, the requested one, or the first that runs code for `arch`; None if there is none.
 
-    Says nothing of arguments that do not fit: the launcher does.
+    Invalid arguments are reported by the launcher, not here.
     """
     for argument in arguments:
         place: Any = getattr(argument, "device", None)
         if getattr(argument, "is_cuda", False):  # torch
             return _gpu(arch, place.index)
-        if hasattr(argument, "__cuda_array_interface__"):  # CuPy and its like
+        if hasattr(argument, "__cuda_array_interface__"):  # CuPy and similar
             return _gpu(arch, getattr(place, "id", 0))
     index = device.removeprefix("cuda").removeprefix(":")
     return _gpu(arch, int(index) if index.isdecimal() and len(index) < 4 else None)

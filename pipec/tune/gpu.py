@@ -13,7 +13,7 @@ from pipec.tune.rounds import Clock
 from pipec.tune.torch_clock import GpuClock, l2_bytes
 from pipec.tune.tuned import Gpu
 
-_L2_TIMES = 3  # what the copies hold together, in sizes of the L2
+_L2_TIMES = 3  # total size of the copies, in units of the L2 size
 _MOST_COPIES = 64
 _MOST_BYTES = 0.25  # of the free memory, for copies
 
@@ -67,7 +67,7 @@ class TorchBench:
         return float(start.elapsed_time(end)) / 1e3
 
     def clock(self) -> Clock:
-        """A turn is as long for a large kernel as for a small one."""
+        """A turn has the same duration for large and small kernels."""
         made = GpuClock(len(self._sets), self._fastest)
         for name, launch in self._launches.items():
             made.add(name, launch)
@@ -75,12 +75,12 @@ class TorchBench:
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    """With the same strides: a clone would close the gaps that rows are padded with."""
+    """With the same strides: a clone would remove the padding of rows."""
     return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def random_tensors(interface: KernelInterface, sizes: Mapping[str, int], seed: int) -> list[Any]:
-    """Arguments as `pipec run` makes them up, on the GPU; rows padded to 16 bytes stay so."""
+    """Arguments as `pipec run` generates them, on the GPU, preserving the padding of rows to 16 bytes."""
     made = random_arguments(interface, sizes, seed).values()
     return [_moved(argument) if isinstance(argument, np.ndarray) else argument for argument in made]
 

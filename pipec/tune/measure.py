@@ -1,6 +1,7 @@
-"""Finds the fastest candidate by measuring: those that the model does not rule out, screened, then the best of them against the file's own.
+"""Finds the fastest candidate by measurement: those that the model does not rule out are screened, then the best is compared with the
+file's own values.
 
-What it measures with is passed in: `Bench` prepares launches and gives a clock, on a GPU (gpu.py) or, in tests, a pretended one.
+The means of measurement is passed in: `Bench` prepares launches and provides a clock, on a GPU (gpu.py) or, in tests, a simulated one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from pipec.tune.choice import Candidate, Offer
 from pipec.tune.rounds import Clock, Patience, Spread, compare, screen
 from pipec.tune.table import Row
 
-_SLOWER = 2.5  # candidates that the model thinks so many times slower than its best are not measured
+_SLOWER = 2.5  # candidates that the model predicts to be this much slower than its best are not measured
 _MOST = 48  # candidates that are measured
 _FINALISTS = 4
 _ROUNDS = 15
@@ -24,18 +25,18 @@ class Bench(Protocol):
     multiprocessors: int
 
     def prepare(self, candidate: Candidate) -> str | None:
-        """Compiles and loads a candidate and launches it once; None, or why it cannot run."""
+        """Compiles and loads a candidate and launches it once; returns None, or why it cannot run."""
         ...
 
     def clock(self) -> Clock:
-        """Of the candidates prepared, each by its text."""
+        """A clock for the prepared candidates, named by their text."""
         ...
 
 
 @record
 class Outcome:
-    """`ranking` has the candidates that ran with the median of their seconds while screened, fastest first; `dropped` the others with
-    the reason. `ratio`: how many times faster the winner is than the values in the file, in rounds of their own."""
+    """`ranking` has the candidates that ran with the median of their screening times, fastest first; `dropped` the others with the
+    reason. `ratio`: the speed-up of the winner over the values in the file, in rounds of their own."""
 
     device: str
     sizes: Mapping[str, int]
@@ -58,7 +59,7 @@ class NothingRuns(RuntimeError):
 
 
 def best(choices: Offer, sizes: Mapping[str, int], bench: Bench, *, patience: Patience | None = None, seed: int = 0) -> Outcome:
-    """The fastest candidate on a device. Raises NothingRuns when none runs there."""
+    """The fastest candidate on a device. Raises NothingRuns if none runs there."""
     ready: dict[str, Candidate] = {}
     dropped: list[tuple[Candidate, str]] = []
     for candidate, reason in considered(choices, sizes, bench.multiprocessors):
@@ -76,7 +77,7 @@ def best(choices: Offer, sizes: Mapping[str, int], bench: Bench, *, patience: Pa
     final = compare(finalists, clock, _ROUNDS, seed)
     winner = min(finalists, key=lambda name: final.time(name).median)
     against = own if own in ready else winner
-    # Equal within the noise: what stands in the file stays.
+    # Equal within the noise: the values in the file are kept.
     if final.ratio(winner, against).low <= 1.0:
         winner = against
     return Outcome(
@@ -93,7 +94,7 @@ def best(choices: Offer, sizes: Mapping[str, int], bench: Bench, *, patience: Pa
 
 
 def considered(choices: Offer, sizes: Mapping[str, int], multiprocessors: int) -> Sequence[tuple[Candidate, str | None]]:
-    """Each candidate with what speaks against measuring it, the file's own first."""
+    """Each candidate with the reason not to measure it, the file's own first."""
     ranked = choices.ranked(sizes, multiprocessors)
     times = {one.candidate: one.prediction.seconds for one in ranked}
     fastest = ranked[0].prediction.seconds if ranked else 0.0

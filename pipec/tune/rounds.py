@@ -1,11 +1,11 @@
-"""Comparing contenders by time so that the order of running cannot favour one: rounds of turns, shuffled anew in each round.
+"""Comparing contenders by time without bias from the order of execution: rounds of turns, reshuffled in each round.
 
 A clock (`Clock`) runs one round: each contender named has one turn, in the order given. The GPU's clock rate drifts with temperature and
-power while a comparison runs, so contenders are compared within a round, by the ratio of their times there; figures over rounds are the
-median of such ratios with an interval, not a ratio of best times.
+power during a comparison, so contenders are compared within a round, by the ratio of their times; figures over rounds are the median of
+such ratios with an interval, not a ratio of best times.
 
-`compare` gives every contender every round. `screen` is for many contenders of which only the fast ones matter: it stops measuring those
-that have fallen behind. What wins a screening won partly by luck, so its time is measured again by `compare`.
+`compare` runs every contender in every round. `screen` is for many contenders of which only the fast ones matter: it stops measuring
+those that have fallen behind. The winner of a screening was partly lucky, so its time is measured again by `compare`.
 """
 
 import random
@@ -22,10 +22,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of several measurements: the median, an interval that holds the true median with at least 95 % confidence, the extremes.
+    """Of several measurements: the median, an interval that contains the true median with at least 95 % confidence, the extremes.
 
-    The interval is one of order statistics (binomial, no distribution assumed). Below six measurements it is the whole range, whose
-    confidence is less.
+    The interval is one of order statistics (binomial, distribution-free). Below six measurements it is the whole range, whose confidence
+    is less.
     """
 
     median: float
@@ -36,7 +36,7 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float]) -> "Spread":
-        """Raises ValueError when there is no value."""
+        """Raises ValueError if there is no value."""
         found = sorted(values)
         if not found:
             raise ValueError("no measurements")
@@ -45,9 +45,9 @@ class Spread:
 
 
 def _interval(count: int) -> int:
-    """How many values to leave out at either end of `count` sorted ones."""
-    # The true median lies below all values, or above all, with probability 2 * (1/2)^n: each is on either side of it with equal chance.
-    out, tail = 0, 2 * 0.5**count  # of the median lying outside the range
+    """The number of values to drop at either end of `count` sorted ones."""
+    # The true median is below all values, or above all, with probability 2 * (1/2)^n: each is on either side of it with equal probability.
+    out, tail = 0, 2 * 0.5**count  # probability that the median is outside the range
     while out < (count - 1) // 2:
         tail += 2 * comb(count, out + 1) * 0.5**count
         if tail > 1 - CONFIDENCE:
@@ -58,7 +58,7 @@ def _interval(count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """What was measured: the order of the turns in each round, and the seconds per launch in each turn of that order."""
+    """The measurements: the order of the turns in each round, and the seconds per launch in that order."""
 
     seed: int | str
     orders: tuple[tuple[str, ...], ...]
@@ -72,7 +72,7 @@ class Rounds:
         return Spread.of(self.times(name))
 
     def ratio(self, name: str, to: str) -> Spread:
-        """How many times faster than `to` a contender is: seconds of `to` over its own, round by round."""
+        """The speed-up of a contender over `to`: seconds of `to` over its own, round by round."""
         both = [row for row in self._by_name() if name in row and to in row]
         return Spread.of(row[to] / row[name] for row in both)
 
@@ -82,9 +82,9 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """`ranking`: those that were never dropped, fastest first, then the dropped ones, last to go first.
+    """`ranking`: those that were never dropped, fastest first, then the dropped ones, the last dropped first.
 
-    `dropped`: after how many rounds each of them went.
+    `dropped`: after how many rounds each of them was dropped.
     """
 
     ranking: tuple[str, ...]
@@ -98,10 +98,10 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """When a screening gives up on a contender, and when it ends.
+    """When a screening drops a contender, and when it ends.
 
-    `first`: dropped after one round when so many times slower than the fastest of it. `behind`: dropped after at least `least` rounds when
-    so many times slower than the leader in every one of them. `most`: rounds at which the screening ends.
+    `first`: dropped after one round if this many times slower than the fastest in it. `behind`: dropped after at least `least` rounds if
+    this many times slower than the leader in every one of them. `most`: rounds at which the screening ends.
     """
 
     first: float = 1.5
@@ -115,7 +115,7 @@ class Patience:
 
 
 def compare(names: Sequence[str], clock: Clock, rounds: int, seed: int | str = 0) -> Rounds:
-    """Every contender once in every round, in an order drawn for the round from `seed`."""
+    """Every contender once in every round, in an order drawn per round from `seed`."""
     generator = random.Random(seed)
     orders, seconds = [], []
     for _ in range(rounds):
@@ -126,7 +126,7 @@ def compare(names: Sequence[str], clock: Clock, rounds: int, seed: int | str = 0
 
 
 def screen(names: Sequence[str], clock: Clock, patience: Patience | None = None, seed: int | str = 0) -> Screening:
-    """Finds the fastest of many: shuffled rounds of those still in, until one is left or patience ends."""
+    """Finds the fastest of many: shuffled rounds of the remaining ones, until one is left or patience ends."""
     patience = patience or Patience()
     generator = random.Random(seed)
     orders: list[tuple[str, ...]] = []
@@ -145,7 +145,7 @@ def screen(names: Sequence[str], clock: Clock, patience: Patience | None = None,
             gone.append(name)
         left = [name for name in left if name not in behind]
     rounds = Rounds(seed, tuple(orders), tuple(seconds))
-    # Those still in have taken part in the same rounds, so their medians can be compared; those that were dropped have not.
+    # The remaining ones have taken part in the same rounds, so their medians are comparable; dropped ones have not.
     ranked = sorted(left, key=lambda name: median(rounds.times(name)))
     return Screening((*ranked, *reversed(gone)), dropped, rounds)
 
@@ -158,8 +158,8 @@ def _fallen_behind(left: Sequence[str], rounds: Rounds, patience: Patience) -> s
         return {name for name in left if rounds.times(name)[0] > patience.first * fastest}
     if count < patience.least:
         return set()
-    # Slower in every round, not on average: one round in which the clock fell during its turn would otherwise cost a contender its
-    # place.
+    # Slower in every round, not on average: otherwise a single round in which the clock dropped during its turn would eliminate a
+    # contender.
     return {name for name in left if name != leader and rounds.ratio(leader, name).least > patience.behind}
 
 

@@ -1,7 +1,7 @@
-"""Several kernels that answer as one: the candidates of all of them, ranked together.
+"""Several kernels combined into one: the candidates of all of them, ranked together.
 
 A candidate's first value names its kernel (`kernel=gemm_sm90_narrow BM=16 SPLITS=2`), so that tables, measurements and the choice at a
-call are those of one kernel with one parameter more.
+call work as for one kernel with one more parameter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ KERNEL = "kernel"
 
 @record
 class Later:
-    """A kernel that runs behind another one; `overlaps`: its blocks wait on the GPU already when that ends (programmatic launch)."""
+    """A kernel that runs after another one; `overlaps`: its blocks are already waiting on the GPU when that ends (programmatic launch)."""
 
     choices: Choices
     overlaps: bool
@@ -27,20 +27,19 @@ class Later:
 
 @record
 class Member:
-    """One that may answer: a kernel, or several that run one after the other, of which the first is tuned. `name` tells it from the
-    others."""
+    """An alternative: a kernel, or several that run in sequence, of which the first is tuned. `name` identifies it."""
 
     name: str
     choices: Choices
     others: tuple[Later, ...] = ()
 
     def named(self, candidate: Candidate) -> Candidate:
-        """A candidate of its kernel as one of them all."""
+        """A candidate of its kernel as a candidate of the combination."""
         return Candidate(((KERNEL, self.name), *candidate.values))
 
 
 class Several(Offer):
-    """The first member's values in its file are those of all."""
+    """The file values of the first member are those of the combination."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = {member.name: member for member in members}
@@ -48,7 +47,7 @@ class Several(Offer):
 
     @cached_property
     def source(self) -> Source:
-        """Under the first one's name, beside which the table stands; measurements count for just these kernels with these settings."""
+        """Named after the first one, beside which the table is stored; measurements apply to exactly these kernels with these settings."""
         parts = (
             one for member in self._members.values() for one in (member.choices, *(later.choices for later in member.others))
         )
@@ -57,7 +56,7 @@ class Several(Offer):
 
     @property
     def pinned(self) -> Mapping[str, object]:
-        """What is set alike in all of them."""
+        """The settings common to all of them."""
         others = [member.choices.pinned for member in self._members.values()]
         return {
             name: value for name, value in self._first.choices.pinned.items() if all(one.get(name) == value for one in others)
@@ -68,12 +67,12 @@ class Several(Offer):
         return tuple(member.named(one) for member in self._members.values() for one in member.choices.candidates)
 
     def split(self, candidate: Candidate) -> tuple[str, Candidate]:
-        """The name of a candidate's member, and which of its kernel's candidates it is."""
+        """The name of a candidate's member, and the candidate of that member's kernel."""
         (_, name), *values = candidate.values
         return str(name), Candidate(tuple(values))
 
     def planned(self, candidate: Candidate) -> tuple[Compilation, ...]:
-        """A candidate's kernel, and those that run behind it, up to the checks of their limits."""
+        """A candidate's kernel, and those that run after it, up to the resource checks."""
         name, own = self.split(candidate)
         member = self._members[name]
         return member.choices.planned(own), *(later.choices.planned(later.choices.file) for later in member.others)
@@ -94,7 +93,7 @@ class Several(Offer):
         self._members[name].choices.refuse(own, found)
 
     def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
-        """`sort` is stable: ties go to the order in which the kernels were given."""
+        """`sort` is stable: ties are resolved by the order in which the kernels were given."""
         found: list[Ranked] = []
         for member in self._members.values():
             behind = sum(_seconds_behind(later, sizes, multiprocessors) for later in member.others)
@@ -106,7 +105,7 @@ class Several(Offer):
 
 
 def _seconds_behind(later: Later, sizes: Mapping[str, int], multiprocessors: int | None) -> float:
-    """That a kernel adds to those before it. One whose blocks wait already takes no more than its bytes: its launch and its first
-    accesses are hidden, as the records of gemm_sm90_split_k_sums show (benchmarks/gemm_choice.py)."""
+    """The time that a kernel adds to those before it. One whose blocks already wait takes only the time for its bytes: its launch and
+    its first accesses are hidden, as the records of gemm_sm90_split_k_sums show (benchmarks/gemm_choice.py)."""
     prediction = later.choices.ranked(sizes, multiprocessors)[0].prediction
     return prediction.terms.get("memory", 0.0) if later.overlaps else prediction.seconds

@@ -1,5 +1,5 @@
-"""Where measured tiles are found: in the user's cache, then in the table beside the kernel's source; and where choices of the model are
-kept, so that a later process need not rank the candidates again."""
+"""Where measured tiles are looked up: in the user's cache, then in the table beside the kernel's source; also caches the model's
+choices, so that later processes need not rank the candidates again."""
 
 from functools import cache as once
 from pathlib import Path
@@ -19,7 +19,7 @@ def _key(source: Source, device: str) -> str:
 
 
 def kept(source: Source, device: str) -> list[Row]:
-    """What was measured on this machine."""
+    """The measurements on this machine."""
     return _rows(_key(source, device))
 
 
@@ -28,7 +28,7 @@ def keep(source: Source, row: Row) -> None:
 
 
 def ranked_before(source: Source, device: str, multiprocessors: int) -> list[Row]:
-    """What the model, as it is now, chose earlier, with the times that it predicted."""
+    """Earlier choices of the current model, with the times that it predicted."""
     return _rows(_ranking(source, device, multiprocessors))
 
 
@@ -42,14 +42,14 @@ def _ranking(source: Source, device: str, multiprocessors: int) -> str:
 
 @once
 def _model() -> str:
-    """The text of what ranks: with a constant changed, earlier choices are not those of the model any more."""
+    """The source text of the model: if a constant changes, earlier choices are invalid."""
     package = Path(__file__).parents[1]
     files = (path for part in ("predict", "tune") for path in sorted((package / part).glob("*.py")))
     return cache.key_of(*(path.read_bytes() for path in files))
 
 
 def _rows(key: str) -> list[Row]:
-    """A damaged entry is none."""
+    """A damaged entry is ignored."""
     content = cache.read(_KIND, key)
     try:
         return [] if content is None else parsed(content.decode())
@@ -62,13 +62,13 @@ def _write(key: str, row: Row) -> None:
 
 
 def table_path(source: Source) -> Path | None:
-    """Beside the file that the source was read from; None for text from elsewhere."""
+    """Beside the file of the source; None for other sources."""
     path = Path(source.name)
     return path.with_suffix(ENDING) if path.suffix == ".pipe" and path.is_file() else None
 
 
 def shipped(source: Source) -> list[Row]:
-    """The rows of the table beside the source; none without one. Raises Failure for a table that is none."""
+    """The rows of the table beside the source; empty without one. Raises Failure for an invalid table."""
     path = table_path(source)
     if path is None or not path.is_file():
         return []

@@ -1,9 +1,9 @@
-"""Tiles that were measured, as text that can be read, reviewed and shipped beside a kernel: `gemm.tiles` beside `gemm.pipe`.
+"""Measured tiles as text that can be read, reviewed and shipped beside a kernel: `gemm.tiles` beside `gemm.pipe`.
 
     NVIDIA H200 | gemm | M=4096 N=4096 K=4096 | BM=128 BN=256 STAGES=4 | 196.8 | 197.0
 
 A line has the device, the kernel, sizes, values of tuned parameters, and microseconds with these values and with those in the file.
-Blank lines and lines that begin with `#` say nothing.
+Blank lines and lines that start with `#` are ignored.
 """
 
 import re
@@ -36,7 +36,7 @@ class Row:
 
 
 class TableError(ValueError):
-    """A line that is no row; `line` counts from 1."""
+    """An invalid line; `line` counts from 1."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -50,7 +50,7 @@ def rendered(rows: Iterable[Row]) -> str:
 
 
 def parsed(text: str) -> list[Row]:
-    """The rows of a table. Raises TableError for the first line that is none."""
+    """The rows of a table. Raises TableError for the first invalid line."""
     if len(text) > MOST_BYTES:
         raise TableError(1, f"the table is longer than {MOST_BYTES:,} characters")
     return [
@@ -97,7 +97,7 @@ def _time(number: int, text: str) -> float:
 
 
 def bucket(size: int) -> int:
-    """Sizes that share a tile: a power of two up to 16, then four to each doubling; the largest size of the bucket."""
+    """Sizes that share a tile: a power of two up to 16, then four per doubling; returns the largest size of the bucket."""
     if size <= 1:
         return size
     step = 1 << max(0, size.bit_length() - 3) if size > 16 else 1
@@ -105,7 +105,7 @@ def bucket(size: int) -> int:
 
 
 def found(rows: Sequence[Row], device: str, kernel: str, sizes: Mapping[str, int]) -> Row | None:
-    """The row for exactly these sizes, else the nearest one whose sizes are all in the same buckets."""
+    """The row for exactly these sizes, else the nearest one with all sizes in the same buckets."""
     mine = [row for row in rows if (row.device, row.kernel) == (device, kernel) and dict(row.sizes).keys() == sizes.keys()]
     exact = next((row for row in mine if dict(row.sizes) == dict(sizes)), None)
     if exact is not None:
@@ -119,5 +119,5 @@ def _distance(row: Row, sizes: Mapping[str, int]) -> float:
 
 
 def merged(rows: Iterable[Row], new: Iterable[Row]) -> list[Row]:
-    """`rows` with `new`, which replace those of the same device, kernel and sizes."""
+    """`rows` with `new`, which replace those with the same device, kernel and sizes."""
     return list({(row.device, row.kernel, row.sizes): row for row in (*rows, *new)}.values())

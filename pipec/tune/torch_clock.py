@@ -1,6 +1,6 @@
-"""A clock for pipec.tune.rounds on a GPU, by torch: launches replayed from CUDA graphs, timed by events on the stream.
+"""A clock for pipec.tune.rounds on a GPU, with torch: launches replayed from CUDA graphs, timed by events on the stream.
 
-In front of each turn a buffer twice as large as the L2 cache is read, so that no contender finds what another one left there.
+Before each turn a buffer twice the size of the L2 cache is read, so that no contender benefits from data left by another one.
 """
 
 import sys
@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-TURN_SECONDS = 0.004  # about how long a turn takes: many launches of a small kernel, one of a large
+TURN_SECONDS = 0.004  # target duration of a turn: many launches of a small kernel, one of a large
 MOST_LAUNCHES = 400
 
-Launch = Callable[[int], object]  # of the set of buffers with this number
+Launch = Callable[[int], object]  # with the set of buffers of this number
 
 
 def l2_bytes() -> int:
@@ -22,14 +22,15 @@ def l2_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A contender with its graph; None where it cannot be captured, and launches are made one by one."""
+    """A contender with its graph; None if it cannot be captured, and launches are made one by one."""
 
     launch: Launch
     graph: Any
 
 
 class GpuClock:
-    """Seconds per launch. `sets`: how many sets of buffers a turn goes through; `guess`: about how long one launch takes, in seconds."""
+    """Seconds per launch. `sets`: the number of buffer sets that a turn cycles through; `guess`: the approximate time of one launch, in
+    seconds."""
 
     def __init__(self, sets: int, guess: float) -> None:
         self._sets = sets
@@ -41,7 +42,7 @@ class GpuClock:
         self._turns[name] = _Turn(launch, self._graph(name, launch))
 
     def forget(self, names: Iterable[str]) -> None:
-        """Frees the graphs of contenders that are out."""
+        """Frees the graphs of dropped contenders."""
         for name in names:
             self._turns.pop(name, None)
 
@@ -64,7 +65,7 @@ class GpuClock:
             launch(index % self._sets)
 
     def __call__(self, order: Sequence[str]) -> list[float]:
-        """A round is queued as a whole, so the GPU does not idle between its turns."""
+        """A round is enqueued as a whole, so the GPU does not idle between its turns."""
         marks = []
         for name in order:
             turn = self._turns[name]

@@ -1,7 +1,7 @@
-"""A kernel that picks its tile at the call: what was measured for its sizes, else what the model says, else the values in the file.
+"""A kernel that selects its tile at the call: by measurements for its sizes, else by the model, else the values in the file.
 
-The choice is made once for each set of shapes and remembered; a call then costs a look-up by the shapes. On the simulator, and where no GPU
-fits, the values in the file are taken: there is nothing to be fast on, and every run does the same.
+The choice is made once per set of shapes and remembered; a call then costs a lookup by shapes. On the simulator, and if no GPU fits, the
+values in the file are used: speed does not matter there, and every run does the same.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Variant = TypeVar("Variant")
 Origin = Literal["measured", "table", "model", "file"]
 
-_MOST_SHAPES = 4096  # remembered; more are forgotten all at once
+_MOST_SHAPES = 4096  # size of the memo, which is cleared when full
 Shapes = tuple[Any, ...]
 
 
 @record
 class Gpu:
-    """What a choice needs to know of a device."""
+    """The properties of a device that a choice depends on."""
 
     name: str
     multiprocessors: int
@@ -36,21 +36,21 @@ class Gpu:
 
 @record
 class Chosen:
-    """`origin` says why: measured here, in the table beside the kernel, chosen by the model, or as the file has it."""
+    """`origin`: measured here, in the table beside the kernel, chosen by the model, or the values in the file."""
 
     candidate: Candidate
     origin: Origin
 
 
 def label(kernel: str, pinned: Mapping[str, object]) -> str:
-    """How tables name a kernel: with what was set from outside."""
+    """The name of a kernel in tables, including values set from outside."""
     values = " ".join(f"{name}={value}" for name, value in sorted(pinned.items()))
     return kernel + (f"[{values}]" if values else "")
 
 
 class Tuned(Generic[Variant]):
-    """`compiled` makes a candidate's kernel; `gpu_of` finds the device of a call's arguments, None where it will not run on one;
-    `interface_of` tells how a candidate's kernel is called, and so for which sizes it can be."""
+    """`compiled` creates a candidate's kernel; `gpu_of` finds the device of a call's arguments, None if it will not run on one;
+    `interface_of` gives the interface of a candidate's kernel, which restricts its sizes."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Tuned(Generic[Variant]):
         self._by_bucket: dict[tuple[Gpu, tuple[tuple[str, int], ...]], Chosen] = {}
         self._variants: dict[Candidate, Variant] = {}
         self._rows: dict[str, list[Row]] = {}
-        self.again: Again | None = None  # the last launch, of whichever candidate it was
+        self.again: Again | None = None  # the last launch, of any candidate
 
     @property
     def label(self) -> str:
@@ -99,7 +99,7 @@ class Tuned(Generic[Variant]):
             try:
                 made = self.of(chosen)
             except Failure as failure:
-                # The checks let it pass, and the proof, which comes after them, did not: nobody has asked for just these values.
+                # It passed the checks, but not the proof, which comes later: the user has not asked for these particular values.
                 self.choices.refuse(chosen, failure.diagnostics)
                 self._by_bucket.clear()
                 continue
@@ -109,20 +109,20 @@ class Tuned(Generic[Variant]):
         return None
 
     def of(self, candidate: Candidate) -> Variant:
-        """A candidate's kernel, compiled once. Raises what compiling it raises."""
+        """A candidate's kernel, compiled once. Propagates compile errors."""
         if candidate not in self._variants:
             self._variants[candidate] = self._compiled(candidate)
         return self._variants[candidate]
 
     def chosen(self, sizes: Mapping[str, int], gpu: Gpu, without: Collection[Candidate] = ()) -> Chosen:
-        """The candidate for these sizes on a device, none of those in `without` while there are others. Raises Failure when the table
-        beside the kernel is damaged."""
+        """The candidate for these sizes on a device, excluding `without` while there are others. Raises Failure if the table beside the
+        kernel is damaged."""
         for origin, rows in (("measured", self._measured(gpu.name)), ("table", self._shipped())):
             row = found(rows, gpu.name, self.label, sizes)
             candidate = None if row is None else self.choices.of_values(dict(row.values))
             if candidate is not None and candidate not in without:
                 return Chosen(candidate, "measured" if origin == "measured" else "table")
-        if without:  # what cannot be launched with just these sizes says nothing of others in their bucket
+        if without:  # failing to launch with these exact sizes says nothing about others in their bucket
             return self._of_model(self.choices.choose(sizes, gpu.multiprocessors, without))
         key = gpu, tuple(sorted((name, bucket(size)) for name, size in sizes.items()))
         if key not in self._by_bucket:
@@ -133,7 +133,7 @@ class Tuned(Generic[Variant]):
         return Chosen(candidate, "file" if candidate == self.choices.file else "model")
 
     def _ranked_before(self, sizes: Mapping[str, int], gpu: Gpu) -> Candidate | None:
-        """What the model chose for these sizes, or others in their bucket, in an earlier process, if the checks still let it pass."""
+        """The model's choice in an earlier process for these sizes, or others in their bucket, if it still passes the checks."""
         row = found(ranked_before(self.choices.source, gpu.name, gpu.multiprocessors), gpu.name, self.label, sizes)
         return None if row is None else self.choices.of_values(dict(row.values))
 
@@ -149,7 +149,7 @@ class Tuned(Generic[Variant]):
         return candidate
 
     def remember(self, row: Row) -> None:
-        """What was measured counts from now on, also in later processes."""
+        """Records a measurement, also for later processes."""
         keep(self.choices.source, row)
         self._rows.clear()
         self._by_shapes.clear()
@@ -168,14 +168,14 @@ class Tuned(Generic[Variant]):
     # ---------------------------------------------------------------------------------------------------------- sizes
 
     def _shapes(self, arguments: Sequence[Any]) -> Shapes | None:
-        """What the look-up goes by; None for arguments that tell no shape, which the launcher will look at."""
+        """The lookup key; None for arguments without shapes, which are left to the launcher."""
         try:
             return tuple([tuple(arguments[index].shape) for index, _ in self._tensors])
         except (AttributeError, IndexError, TypeError):
             return None
 
     def sizes(self, arguments: Sequence[Any]) -> dict[str, int] | None:
-        """Dimension -> extent of these arguments; None when they do not fit the kernel, which the launcher will say."""
+        """Dimension -> extent of these arguments; None if they do not fit the kernel, which the launcher reports."""
         shapes = self._shapes(arguments)
         return None if shapes is None else self._sizes(shapes)
 
@@ -191,6 +191,6 @@ class Tuned(Generic[Variant]):
 
 
 def launchable(interface: KernelInterface, sizes: Mapping[str, int]) -> bool:
-    """Whether the kernel's conditions allow these sizes; what they say of the grid or of scalars, the launch will tell."""
+    """Whether the kernel's conditions allow these sizes; conditions on the grid or on scalars are checked at launch."""
     conditions = map(formula_of, interface.conditions)
     return all(met(one, sizes) for one in conditions if {*names_in(one)} <= sizes.keys())

@@ -1,1 +1,1 @@
-"""One block followed event by event: its roles, what they hand to each other, and the engines that they share."""
+"""Event-driven simulation of one block: its roles, what they hand to each other, and the shared engines."""

@@ -1,4 +1,4 @@
-"""One block on its multiprocessor: the engines that all blocks share, and what its roles have handed to each other so far."""
+"""One block on its multiprocessor: the engines shared by all blocks, and what its roles have handed over so far."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from pipec.vocabulary import Side
 
 
 class Waiting(Protocol):
-    """Who waits for a use."""
+    """A process that waits for a use."""
 
     now: Event
 
 
 class Engines:
-    """What blocks on a multiprocessor share: each of the engines is free from its last event on."""
+    """What blocks on a multiprocessor share: each engine is free from its last event on."""
 
     def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int]) -> None:
         self.device, self.conditions, self._stages = device, conditions, stages
@@ -33,7 +33,7 @@ class Engines:
         self.stretches: list[Stretch] = []
         self.busy: dict[str, float] = defaultdict(float)
         self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
-        self.loaded: dict[tree.Operation, int] = defaultdict(int)  # how often, by the first block
+        self.loaded: dict[tree.Operation, int] = defaultdict(int)  # number of loads, by the first block
         self.blocks: list[Block] = []
 
     def stages(self, pipeline: tree.Pipeline) -> int:
@@ -53,7 +53,7 @@ class Block:
         around: Engines,
         number: int,
     ) -> None:
-        """`granted`: tiles by a tile scheduler, after the block's own; `most_tiles`: after so many the block ends."""
+        """`granted`: the tiles from a tile scheduler, after the block's own; `most_tiles`: the block ends after this many."""
         self.number, self.plan, self.values, self.around = number, plan, values, around
         self.kernel = kernel
         self.arrived: dict[Use, list[Event]] = defaultdict(list)
@@ -64,7 +64,7 @@ class Block:
         self.most_tiles = most_tiles
         self.assumed: dict[Span, None] = {}
         self._counts: dict[tuple[tree.Pipeline, Side], int] = {}
-        self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role had each stage
+        self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role obtained each stage
         self.groups = {role.name: warpgroups(role) for role in kernel.roles}
 
     def arrive(self, use: Use, event: Event) -> None:
@@ -75,7 +75,7 @@ class Block:
             self.woken += self.waiting.pop(use, ())
 
     def _arrivals(self, pipeline: tree.Pipeline, side: Side) -> int:
-        """Of groups of threads, which complete a use."""
+        """The arrivals of groups of threads that complete a use."""
         key = pipeline, side
         if key not in self._counts:
             signals = self.plan.signals.get(key)

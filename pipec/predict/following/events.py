@@ -1,11 +1,11 @@
-"""Events with the reason for their time: who waits, for what, and how the critical path to an event came about."""
+"""Events with the reason for their time: who waits for what, and the critical path to an event."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
 class Reason(NamedTuple):
-    """Why an event comes so much later than the one before it. `where` names a role, a pipeline or an engine."""
+    """Why an event is later than its predecessor. `where` names a role, a pipeline or an engine."""
 
     kind: str  # "issue", "walk", "latency", "multiply", "work", "hand over", "start"
     where: str
@@ -15,7 +15,7 @@ START = Reason("start", "")
 
 
 class Event:
-    """`time` is `cycles` after that of `before`, the latest of all that it waited for."""
+    """`time` is `cycles` after that of `before`, the latest event that it waited for."""
 
     __slots__ = ("before", "cycles", "reason", "time")
 
@@ -26,7 +26,7 @@ class Event:
         return Event(self.time + cycles, self, reason, cycles)
 
     def path(self) -> "Iterator[Event]":
-        """From here back to the start."""
+        """The path back to the start."""
         event: Event | None = self
         while event is not None:
             yield event
@@ -34,7 +34,7 @@ class Event:
 
 
 class Step(NamedTuple):
-    """One reason on the way, with all its cycles."""
+    """One reason on the critical path, with its total cycles."""
 
     reason: Reason
     cycles: float
@@ -49,7 +49,7 @@ def latest(events: Iterable[Event]) -> Event:
 
 
 def steps(end: Event, since: float) -> list[Step]:
-    """The way to `end` from the time `since` on, by reason, in the order of time; what lies before is cut off."""
+    """The critical path to `end` from the time `since` on, by reason, in time order; the part before is cut off."""
     found: dict[Reason, float] = {}
     for event in end.path():
         if event.time <= since:

@@ -1,4 +1,4 @@
-"""Blocks that are followed on one multiprocessor: long loops and many tiles are cut short and continued at their pace."""
+"""The blocks followed on one multiprocessor: long loops and many tiles are truncated and extrapolated at their pace."""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil, lcm
@@ -21,16 +21,18 @@ from pipec.predict.workload import Workload
 from pipec.record import record
 from pipec.sema import tree
 
-_LONGEST = 24  # iterations that are followed; longer loops are continued from their last ones
-_STEADY = 8  # iterations after which a loop has its pace, if its rings have gone round so often by then:
+_LONGEST = 24  # iterations that are followed; longer loops are extrapolated from their last ones
+_STEADY = 8  # iterations after which a loop is steady, if its rings have completed as many laps by then
 _LAPS = 2
-_MORE = 12  # iterations by which it is measured, again whole laps; twelve, since some loops repeat themselves after two, three or four
-_FEW_TILES = 2  # after which tiles follow each other at their pace
+_MORE = (
+    12  # iterations over which the pace is measured, in whole laps; twelve, since some loops have a period of two, three or four
+)
+_FEW_TILES = 2  # tiles after which the pace between tiles is steady
 
 
 @record
 class Launched:
-    """`grid` in blocks, `blocks` all of them, `held` on a multiprocessor at a time."""
+    """`grid` in blocks, `blocks` their number, `held` those on a multiprocessor at a time."""
 
     kernel: tree.Kernel
     plan: Plan
@@ -40,17 +42,17 @@ class Launched:
     grid: tuple[int, int, int]
     blocks: int
     held: int
-    stages: Mapping[str, int]  # of rings that have others than their declaration says
+    stages: Mapping[str, int]  # numbers of stages that differ from the declaration
 
 
 class Followed:
-    """Blocks on a multiprocessor together. Long loops and many tiles are cut short and continued at the pace that they have reached:
-    a block's time is linear in both once the rings have filled."""
+    """Blocks that share a multiprocessor. Long loops and many tiles are truncated and extrapolated at their pace: a block's time is
+    linear in both once the rings are full."""
 
     def __init__(self, launch: Launched, blocks: int, around: Conditions) -> None:
         self._launch, self._blocks, self._conditions = launch, blocks, around
         self._runs: list[_Run] = []
-        self._lengths: tuple[_Run, _Run] | None = None  # two that differ in the length of their loops alone
+        self._lengths: tuple[_Run, _Run] | None = None  # two that differ only in the length of their loops
         self.tiles = tiles = _tiles(launch)
         most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
         shorter = _shortened(launch, tiles, most)
@@ -66,7 +68,7 @@ class Followed:
         self.loops = tuple(main_loops(self.around.blocks[0], self._paces()))
 
     def _along(self, shorter: "_Shorter | None") -> "_Whole":
-        """What the launch has of something that each run has a part of, whatever the length of the loops."""
+        """Extrapolates a quantity of the runs to the launch, for any length of the loops."""
         sizes = self._launch.sizes
         if shorter is None:
             run = self._follow(sizes, None)
@@ -81,26 +83,26 @@ class Followed:
         return lambda of: of(after) + (of(after) - of(before)) * more
 
     def _of_tiles(self, shorter: "_Shorter | None", tiles: int, most: int) -> "_Whole":
-        """Tiles follow each other at a pace of their own, which is as linear in the length of their loops as the first ones' time is."""
+        """Tiles have a pace of their own, which is as linear in the length of their loops as the time of the first ones."""
         sizes = self._launch.sizes
         if shorter is None:
             few, more = self._follow(sizes, most), self._follow(sizes, most + 1)
             return lambda of: of(more) + (of(more) - of(few)) * (tiles - most - 1)
         short = {**sizes, shorter.dimension: shorter.few}
         before, after = self._follow(short, most), self._follow(short, most + 1)
-        longer = self._follow({**sizes, shorter.dimension: shorter.more}, most)  # the last one, whose loops are looked at
+        longer = self._follow({**sizes, shorter.dimension: shorter.more}, most)  # the last one, whose loops are inspected
         self._lengths = before, longer
         if shorter.trips is not None:
             trips, each = shorter.trips - before.trips, max(1, longer.trips - before.trips)
-            # Each tile more has its trips, which do not count twice.
+            # The trips of each further tile must not count twice.
             trips -= (after.trips - before.trips) * (tiles - most)
             return lambda of: of(before) + (of(after) - of(before)) * (tiles - most) + (of(longer) - of(before)) / each * trips
         longer_by = (sizes[shorter.dimension] - shorter.few) / (shorter.more - shorter.few) * tiles / most
         return lambda of: of(after) + (of(longer) - of(before)) * longer_by + (of(after) - of(before)) * (tiles - most - 1)
 
     def _paces(self) -> dict[tuple[str, tree.Pipeline], float]:
-        """Cycles a use of each ring, by what longer loops take more than shorter ones; none where nothing was cut short, or where blocks
-        that share the multiprocessor still find their places between each other."""
+        """Cycles per use of each ring, from the difference between longer and shorter loops; none if nothing was truncated, or if blocks
+        that share the multiprocessor have not settled yet."""
         if self._lengths is None or self._blocks > 1:
             return {}
         before, after = self._lengths
@@ -113,7 +115,7 @@ class Followed:
         for number in range(self._blocks):
             values = Values(sizes, _specials(launch, number))
             self.around.add(launch.kernel, launch.plan, values, _granted(launch, number), tiles)
-        # Events are many, live long and form no cycles: looking for garbage among them takes longer than they do.
+        # There are many long-lived events without reference cycles: garbage collection takes longer than they do.
         with uncollected():
             self._end = self.around.run()
         uses = {ring: len(marks) for ring, marks in self.around.blocks[0].marks.items()}
@@ -122,7 +124,7 @@ class Followed:
         return run
 
     def stretches(self) -> tuple[Stretch, ...]:
-        """With those marked that the critical path goes through; roles in the order of their declaration, before the engines."""
+        """Marks those on the critical path; roles in declaration order, before the engines."""
         ends = {round(event.time, 3) for event in self._end.path() if event.cycles}
         critical = [
             one._replace(critical=True) for one in self.around.stretches if round(one.end, 3) in ends and "wait" not in one.what
@@ -133,7 +135,7 @@ class Followed:
 
 
 def _parts(end: Event) -> dict[str, float]:
-    """Cycles of the critical path by what they go to."""
+    """Cycles of the critical path by category."""
     found: dict[str, float] = {}
     for step in steps(end, 0.0):
         name = f"{step.reason.kind} ({step.reason.where})"
@@ -142,7 +144,7 @@ def _parts(end: Event) -> dict[str, float]:
 
 
 def _specials(launch: Launched, number: int) -> dict[str, int]:
-    """Of the leading block, and of those beside it."""
+    """For the leading block, and for its neighbours."""
     x, y, _ = (max(1, extent) for extent in launch.grid)
     lead, step = launch.work.lead, launch.kernel.cluster.shape[0]
     at = [lead % x, lead // x % y, lead // x // y]
@@ -160,7 +162,7 @@ def _is_granted(launch: Launched) -> bool:
 
 
 def _granted(launch: Launched, number: int) -> list[int]:
-    """The tiles that a tile scheduler grants to a worker, when all are equally fast."""
+    """The tiles that a tile scheduler grants to a worker if all are equally fast."""
     if not _is_granted(launch):
         return []
     size = launch.kernel.cluster.size
@@ -169,7 +171,7 @@ def _granted(launch: Launched, number: int) -> list[int]:
 
 
 def _tiles(launch: Launched) -> int:
-    """How many the first block goes over, one after the other."""
+    """The number of tiles of the first block."""
     values = Values(launch.sizes, _specials(launch, 0))
     found = 1 + len(_granted(launch, 0))
     for role in launch.kernel.roles:
@@ -188,8 +190,8 @@ def _tiles(launch: Launched) -> int:
 
 
 class _Run(NamedTuple):
-    """`trips`: how often the first block did what it loads most often; `uses`: how often each of its roles used a ring; `parts`: of the
-    cycles, by what they go to."""
+    """`trips`: how often the first block executed its most frequent load; `uses`: how often each of its roles used a ring; `parts`: the
+    cycles by category."""
 
     cycles: float
     trips: int
@@ -197,13 +199,13 @@ class _Run(NamedTuple):
     parts: Mapping[str, float]
 
 
-# Of the whole launch, what each of the runs that were followed has a part of.
+# Extrapolates a quantity of the runs to the whole launch.
 _Whole = Callable[[Callable[[_Run], float]], float]
 
 
 class _Shorter(NamedTuple):
-    """Two sizes of a dimension, smaller than it is, that leave loops along it their pace. Where a mask cuts loops short, so that they are
-    not linear in it: `trips` with all of it, of the most frequent load."""
+    """Two reduced sizes of a dimension that leave loops along it their pace. If a mask shortens loops, so that they are not linear in
+    it: `trips` of the most frequent load at the full size."""
 
     dimension: str
     few: int
@@ -212,8 +214,8 @@ class _Shorter(NamedTuple):
 
 
 def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | None:
-    """None where all loops can be followed to their end."""
-    of_one = 1 if _is_granted(launch) else tiles  # of whose loops the workload knows
+    """None if all loops can be followed to their end."""
+    of_one = 1 if _is_granted(launch) else tiles  # whose loops are in the workload
     trips = max((load.times for load in (*launch.work.loads, *launch.work.reads)), default=0.0) / of_one
     if trips * (1 if most is None else most) <= _LONGEST:
         return None
@@ -228,7 +230,7 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
     lap = _lap(launch)
     few = size % (unit * lap) + unit * lap * max(_LAPS, ceil(_STEADY / lap))
     unit *= lap * ceil(_MORE / lap)
-    # As many tiles are followed as _along and _of_tiles say.
+    # The number of tiles followed, as in _along and _of_tiles.
     whole, short, long = (1, 1, 1) if most is None else (2 * most + 1, 2 * most + 1, most)
     if short * few + long * (few + unit) >= whole * size:
         return None
@@ -244,20 +246,20 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
 
 
 def _lap(launch: Launched) -> int:
-    """Iterations after which all rings that are loaded stand as before: stages differ by when they were filled first, so that a pace is one
-    of whole laps."""
+    """Iterations after which all loaded rings are at the same position: stages differ by when they were first filled, so the pace is
+    that of whole laps."""
     stages = launch.work.stages.values()
     together = lcm(*stages)
     return together if together <= _LONG_LAP else max(stages)
 
 
 _LONG_LAP = 32
-_NEARLY = 0.9  # one trip of a few may stand before or behind its loop
+_NEARLY = 0.9  # one of a few trips may be before or after its loop
 _LINEAR = 0.05
 
 
 def _bounding(role: tree.Role) -> set[str]:
-    """Dimensions that bound the role's loops, but for those over tiles; also by way of variables."""
+    """Dimensions that bound the role's loops, except those over tiles; also through variables."""
     assigned = {one.variable: one.value for one in operations_in(role.body) if isinstance(one, tree.Assign)}
     loops = (loop for loop in _loops(role.body) if not goes_over_tiles(loop))
     nodes = (node for loop in loops for node in subexpressions(loop.stop, assigned))

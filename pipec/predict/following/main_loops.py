@@ -1,4 +1,4 @@
-"""Main loops of a block that has been followed: the pace of each ring whose stages are loaded and multiplied."""
+"""The main loops of a followed block: the pace of each ring whose stages are loaded and multiplied."""
 
 from collections.abc import Iterator, Mapping
 from statistics import median
@@ -12,16 +12,16 @@ from pipec.sema import tree
 
 @record
 class MainLoop:
-    """The loop around the products: `period` cycles for each use of a stage of `pipeline` by `role`, which `loader` fills.
+    """The loop around the products: `period` cycles per use of a stage of `pipeline` by `role`, which `loader` fills.
 
-    `engines`: cycles that each engine is busy for one use; `path`: the way from one use to the next, summed by reason.
+    `engines`: cycles that each engine is busy per use; `path`: the critical path from one use to the next, summed by reason.
     """
 
     role: str
     loader: str
     pipeline: tree.Pipeline
     period: float
-    instructions: float  # of TMA, by the loading role for one use
+    instructions: float  # of TMA, by the loading role per use
     engines: Mapping[str, float]
     path: tuple[Step, ...]
 
@@ -30,8 +30,7 @@ class MainLoop:
 
 
 def main_loops(block: Block, paces: Mapping[tuple[str, tree.Pipeline], float]) -> Iterator[MainLoop]:
-    """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing. `paces`: what is known of it by then,
-    as cycles for each use by a role."""
+    """For every ring whose stages are loaded and multiplied: its steady pace. `paces`: known paces, as cycles per use by a role."""
     loaded = {
         operation.destination.handle.pipeline: role.name
         for role in block.kernel.roles
@@ -58,8 +57,8 @@ def main_loops(block: Block, paces: Mapping[tuple[str, tree.Pipeline], float]) -
 
 
 def _steady(marks: list[Event], stages: int, pace: float | None) -> tuple[int, int]:
-    """Places between which the loop keeps its pace, or the one that it has most of the time: whole laps of the ring, the latest ones. What
-    comes between two tiles, as an epilogue by the same role, is not part of a loop, nor is the end, when nothing is loaded any more."""
+    """The interval in which the loop keeps its most frequent pace: whole laps of the ring, the latest ones. Excludes gaps between tiles,
+    such as an epilogue of the same role, and the end, when nothing is loaded any more."""
     end = len(marks) - 1 - (stages if len(marks) > 3 * stages + 2 else 0)
     begin = len(marks) // 3
     laps_seen = [marks[at + stages].time - marks[at].time for at in range(min(begin, end - stages), end - stages + 1)]
@@ -83,7 +82,7 @@ _AHEAD = 0.1
 
 def _main_loop(block: Block, role: str, loader: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:
     path = tuple(Step(step.reason, step.cycles / count) for step in steps(end, since.time))
-    # By each block, while the engines work for all of them; roles that take turns at a ring use a part of what is loaded each.
+    # Per block, while the engines work for all blocks; roles that alternate on a ring use only a part of what is loaded.
     uses = max(len(block.marks[role, pipeline]), len(block.marks[loader, pipeline]))
     engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
     instructions = block.around.instructions[loader] / uses

@@ -1,4 +1,4 @@
-"""One role of a block, followed statement by statement: what it waits for, what it gives to the engines, and when."""
+"""One role of a block, followed statement by statement: what it waits for, what it submits to the engines, and when."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ from pipec.vocabulary import Side
 
 _NOTHING = (0, 0)  # rows and bytes
 _SCHEDULERS = "schedulers"
-_FILLED = 64  # bytes that the L2 brings at a time
+_FILLED = 64  # bytes per L2 request
 
 
 class Role:
-    """Threads of a role, or of one warpgroup of it, as one: `now` is when they have done what `steps` went through."""
+    """The threads of a role, or of one of its warpgroups, as a unit: `now` is when they have executed the current step."""
 
     def __init__(self, block: Block, plan: RolePlan, body: tuple[tree.Statement, ...], group: int) -> None:
         self.block, self.plan = block, plan
@@ -40,8 +40,11 @@ class Role:
         self.pending: dict[tree.Handle, list[Event]] = defaultdict(list)  # copies and products that a stage waits for
         self.landed: dict[tree.Handle, tuple[int, int]] = {}  # rows and bytes copied into a stage so far
         self.products: list[Event] = []  # of wgmma, in flight
-        self.held_back: list[tuple[tree.Handle, int]] = []  # stages that are given back later
-        self.turns: tuple[float | None, float] = (None, 0.0)  # how many blocks take turns, and since when this one has its own
+        self.held_back: list[tuple[tree.Handle, int]] = []  # stages with deferred release
+        self.turns: tuple[float | None, float] = (
+            None,
+            0.0,
+        )  # the number of blocks that take turns, and since when this one has its own
         self.steps = self._run(body)
 
     def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
@@ -60,7 +63,7 @@ class Role:
     # ------------------------------------------------------------------------------------------------------ statements
 
     def _ready(self, body: tuple[tree.Statement, ...]) -> "tuple[_Step, ...]":
-        """Each statement is made ready once and gone through often."""
+        """Statements are prepared once and executed many times."""
         return tuple(step for statement in body for step in self._steps_of(statement))
 
     def _steps_of(self, statement: tree.Statement) -> "Iterator[_Step]":
@@ -104,7 +107,7 @@ class Role:
         return self._go(taken if holds is None or holds else other)
 
     def _unknown(self, *expressions: tree.Expression) -> str:
-        """What a loop's bounds are read from: elements of tensors, also by way of variables."""
+        """The tensor elements that loop bounds are read from, also through variables."""
         assigned = {one.variable: one.value for one in operations_in(self.body) if isinstance(one, tree.Assign)}
         nodes = (node for expression in expressions for node in subexpressions(expression, assigned))
         read = sorted({node.source.tensor.name for node in nodes if isinstance(node, tree.ReadElement)})
@@ -138,7 +141,7 @@ class Role:
             case tree.RequestTile():
                 yield _does(self._request, operation.handle)
             case tree.TmaLoad():
-                yield _in_turn(self._load, operation)  # in the order of time among all who copy
+                yield _in_turn(self._load, operation)  # in time order among all copies
             case tree.CopyAsync():
                 yield _does(self._copy, operation.destination)
             case tree.TmaStore():
@@ -155,7 +158,7 @@ class Role:
             case tree.PassTurn():
                 yield _does(self._take_turns)
             case tree.Drain() | tree.ExpectBytes() | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents():
-                pass  # the end is waited for anyway, and what is not the block's own is not followed
+                pass  # draining happens at the end anyway, and memory of other blocks is not modelled
             case _:
                 yield _does(self._refuse, operation)
 
@@ -211,7 +214,7 @@ class Role:
     def _release(self, operation: tree.Release) -> "Iterator[_Step]":
         handle = operation.handle
         if not operation.signals and "tma" not in self.block.plan.signals[handle.pipeline, handle.side].how[self.name]:
-            return  # bytes of copies count by themselves, also where nobody signals
+            return  # bytes of copies count by themselves, even without a signal
         late = self.plan.mma_waits is not None and operation in self.plan.mma_waits.late
         yield _does(self._give, handle, handle.pipeline.sub_stages(handle.side), late)
 
@@ -261,21 +264,21 @@ class Role:
         rows, size = self.landed[handle]
         rows, size = rows + copy.rows * parts, size + copy.bytes * parts
         self.landed[handle] = rows, size
-        # A request brings at least 64 bytes, so that shorter rows find half of theirs already there.
+        # A request transfers at least 64 bytes, so that shorter rows find half of theirs already there.
         far = around.conditions.farther * min(1.0, size / rows / _FILLED)
         late = device.load + far + rows * device.load_row + size / LINE * device.load_line
         self._lands(handle, later_of(around.copies, around.served).later(Reason("latency", pipeline), late))
 
     def _parts(self, operation: tree.TmaLoad, copy: Transfer) -> int:
-        """CTAs of the cluster that load a tile together, each a part of it."""
+        """The number of CTAs of the cluster that load a tile together."""
         if self.block.plan.tma[operation].line is None:
             return 1
         shares = operation.destination.buffer.rows * copy.instructions // max(1, copy.rows)
         return min(self.block.plan.kernel.cluster.size, max(1, shares))
 
     def _walking(self, copy: Transfer, parts: int, tensor: str) -> tuple[float, str]:
-        """Cycles that the copy engine takes, for rows inside the tensor, which need requests, and for those outside, which are filled;
-        and whether it is the engine or the L2 that takes so long."""
+        """Cycles of the copy engine, for rows inside the tensor, which need requests, and for those outside, which are zero-filled; and
+        whether the engine or the L2 is the limit."""
         conditions = self.around.conditions
         inside = conditions.inside.get(tensor, 1.0)
         requests = 1.0 + (self.device.split - 1.0) * conditions.crooked.get(tensor, 0.0)
@@ -303,7 +306,7 @@ class Role:
     def _multiply(self, operation: tree.Mma | tree.RegisterMma, cycles: float, first: float) -> None:
         around = self.around
         cycles *= self.part
-        # A product that follows another at once finds the pipe filled.
+        # A product that directly follows another finds the pipeline filled.
         begin = later_of(self.now.later(Reason("latency", self.name), first), around.products)
         around.products = begin.later(Reason("multiply", self.name), cycles)
         self._engine("products", self.name, begin, around.products, cycles)
@@ -314,7 +317,7 @@ class Role:
             self._lands(tile.handle, around.products)
 
     def _await_products(self, wait: MmaWait) -> None:
-        """Where wgmma's products are waited for, and the stage that is given back late with them."""
+        """Waits for wgmma's products, and releases the late stage."""
         if len(self.products) > wait.pending:
             self._wait(self.products[-1 - wait.pending], "products")
             del self.products[: len(self.products) - wait.pending]
@@ -333,8 +336,8 @@ class Role:
         self.turns = turns(self.known), self.now.time
 
     def _take_turns(self) -> None:
-        """Blocks that run at the same time come to their turns together, and the last of them waits for all others: each hands over to the
-        next when its stores have arrived, by a counter that the next one polls."""
+        """Concurrent blocks reach their turns together, and the last of them waits for all others: each passes the turn on when its
+        stores have completed, through a counter that the next one polls."""
         turns, since = self.turns
         others = max(0.0, (turns or 1) * self.around.conditions.at_once - 1)
         if others:
@@ -348,17 +351,17 @@ class Role:
             yield _does(self._read, tiles)
         cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part
         if cycles:
-            # Storing keeps the way to memory busy, not the schedulers. In the order of time among all who compute.
+            # Stores occupy the path to memory, not the schedulers. In time order among all computations.
             engine = self.name if isinstance(operation, tree.Store) else _SCHEDULERS
             yield _in_turn(self._compute, type(operation).__name__.lower(), engine, cycles)
 
     def _compute(self, what: str, engine: str, cycles: float) -> None:
-        """In turn with other groups and other blocks, whose instructions the same schedulers issue, whatever their role."""
+        """Interleaved with other groups and blocks of any role, whose instructions the same schedulers issue."""
         before, around, reason = self.now, self.around, Reason("work", self.name)
         start = later_of(before, around.working[engine])
         filled = cycles * min(1.0, self.plan.role.warps / SCHEDULERS)
         around.working[engine] = start.later(reason, filled)
-        # One warpgroup's warp on a scheduler waits for its own results meanwhile.
+        # With one warp per scheduler, a warpgroup waits for its own results meanwhile.
         waits = self._multiplies and engine == _SCHEDULERS
         self.now = start.later(reason, cycles * (self.device.dependent if waits else 1.0))
         self._stretch(what, before.time, self.now.time)
@@ -367,7 +370,7 @@ class Role:
             around.busy[_SCHEDULERS] += filled
 
     def _read(self, tiles: tuple[tree.ReadTensor, ...]) -> None:
-        """What threads read from global memory comes through the L2 like copies, and they wait for it."""
+        """Threads wait for their loads from global memory, which come through the L2 like copies."""
         before, around = self.now, self.around
         for tile in tiles:
             size = tile.type.rows * tile.type.columns * tile.source.tensor.dtype.bits / 8 * self.part
@@ -375,7 +378,7 @@ class Role:
             around.copies = first.later(Reason("read", self.name), size / around.conditions.bytes_per_cycle)
         whole = [tile for tile in tiles if tile.axis is None]
         if not whole:
-            return  # vectors that go with each row or column are small, stay in the L2 and are asked for early
+            return  # row and column vectors are small, stay in the L2 and are loaded early
         late = self.device.load + around.conditions.farther
         self.now = around.copies.later(Reason("latency", whole[-1].source.tensor.name), late)
         self._stretch("read", before.time, self.now.time)
@@ -389,8 +392,8 @@ class Role:
 
 
 class _Step(NamedTuple):
-    """A statement made ready: what it `does`, at once or `in_turn` with all others on the multiprocessor, in the order of time; or, where
-    it may wait itself, how it goes on."""
+    """A prepared statement: what it `does`, immediately or `in_turn`, that is, in time order with all others on the multiprocessor; or,
+    if it may wait itself, how it continues."""
 
     does: Callable[[], object]
     in_turn: bool = False

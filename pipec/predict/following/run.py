@@ -1,7 +1,7 @@
-"""Blocks of a kernel run on one multiprocessor, event by event: roles wait for stages, engines take what they are given in turn.
+"""Runs blocks of a kernel on one multiprocessor, event by event: roles wait for stages, engines serve requests in order.
 
 Nothing is computed; scalars are followed as far as loops and branches need them. The result is the time of every event and what it
-waited for, from which the period of the main loop and its bottleneck are read off.
+waited for, from which the period of the main loop and its bottleneck are derived.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Multiprocessor(Engines):
         self._roles: list[Role] = []
 
     def add(self, kernel: tree.Kernel, plan: Plan, values: Values, granted: Sequence[int], most_tiles: int | None) -> None:
-        """Another block, as Block has it."""
+        """Adds a block; arguments as for Block."""
         block = Block(kernel, plan, values, granted, most_tiles, self, len(self.blocks))
         self.blocks.append(block)
         plans = {row.role.name: row for row in plan.roles}
@@ -38,7 +38,7 @@ class Multiprocessor(Engines):
         ]
 
     def run(self) -> Event:
-        """All blocks to their end, whichever role is earliest going first. Raises Unpredictable."""
+        """Runs all blocks to their end, the earliest role first. Raises Unpredictable."""
         turn = len(self._roles)
         ready = [(0.0, number, role) for number, role in enumerate(self._roles)]
         while ready:

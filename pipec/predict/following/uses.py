@@ -1,4 +1,4 @@
-"""What roles hand to each other and leave behind while they are followed: uses of stages, stretches of time."""
+"""What roles hand over and record while they are followed: uses of stages, time intervals."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from pipec.vocabulary import Side
 
 
 class Unpredictable(Exception):
-    """What decides `what` is known to the GPU alone, or the roles wait for each other."""
+    """`what` depends on data that only the GPU knows, or the roles wait for each other."""
 
     def __init__(self, what: str, at: Span) -> None:
         super().__init__(what)
@@ -16,7 +16,7 @@ class Unpredictable(Exception):
 
 
 class Use(NamedTuple):
-    """One side's hand-over of a stage: of the `number`-th use of the pipeline, counted from 0."""
+    """One side's hand-over of a stage: for the `number`-th use of the pipeline, from 0."""
 
     pipeline: tree.Pipeline
     side: Side
@@ -25,7 +25,7 @@ class Use(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A track of the timeline from `start` to `end` (cycles); `critical`: the end of the whole waits for it."""
+    """An interval on a track of the timeline, from `start` to `end` (cycles); `critical`: it is on the critical path."""
 
     block: int
     track: str

@@ -1,7 +1,7 @@
-"""Scalars of a role as functions of what is known when the kernel runs, each expression translated once.
+"""Scalars of a role as functions of the values known at run time; each expression is translated once.
 
-This follows one block of one launch, iteration by iteration; the analysis of values (pipec.kir.values) says what holds of all of them.
-What a loop carries is a number here, and a leaf without a value there.
+This follows one block of one launch, iteration by iteration, whereas the value analysis (pipec.kir.values) covers all of them. A
+loop-carried value is a number here, and an unknown leaf there.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,9 @@ from pipec.arithmetic import MEANINGS
 from pipec.sema import tree
 
 Number = int | float
-Known = dict[tree.Variable | tree.Handle, Number | None]  # a held response of a tile scheduler stands for the tile it grants
+Known = dict[
+    tree.Variable | tree.Handle, Number | None
+]  # a held response of a tile scheduler is represented by the tile it grants
 Value = Callable[[Known], Number | None]
 
 _SHIFTS = MEANINGS["<<"], MEANINGS[">>"]
@@ -19,9 +21,9 @@ _MOST_SHIFTED = 32
 
 
 class Values:
-    """Of one launch: `sizes` are its dimensions and integer parameters, `specials` what the hardware tells a block.
+    """The values of one launch: `sizes` are its dimensions and integer parameters, `specials` a block's hardware values.
 
-    The value of an expression is None where only the GPU knows it.
+    The value of an expression is None if only the GPU knows it.
     """
 
     def __init__(self, sizes: Mapping[str, int], specials: Mapping[str, int]) -> None:

@@ -1,1 +1,1 @@
-"""The time of a kernel of which only the PTX is there: the network that proofs are about, with a time for each event."""
+"""Predicts the time of a kernel from PTX alone: the network used for proofs, with a time for each event."""

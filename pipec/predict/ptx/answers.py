@@ -1,5 +1,5 @@
-"""Which clusters of a PTX kernel are handed over by cluster launch control: in steps of those that run at the same time, since all of
-them take about as long. What a network leaves open about the scheduler's answers becomes forms of numbers that a launch has."""
+"""Which clusters of a PTX kernel are granted by cluster launch control: in steps of the number that run concurrently, assuming equal
+durations. The scheduler's responses, which a network leaves open, become forms of launch values."""
 
 from pipec.record import replace
 from pipec.verify.network import Arrive, Edge, Network, State, Test, Wait
@@ -27,7 +27,7 @@ LAUNCHED = Symbol("%clusters_launched")
 
 
 def answered(network: Network, cluster: tuple[int, int, int]) -> Network | None:
-    """The network with answers that are known, if anything in it depends on one; `cluster`: its CTAs along x, y and z."""
+    """The network with known responses, if anything depends on one; `cluster`: its CTAs along x, y and z."""
     answers = _Answers(cluster[0])
     processes = tuple(
         replace(process, states=tuple(map(answers.state, process.states))) for process in network.processes
@@ -72,9 +72,9 @@ class _Answers:
         match one:
             case Apply(question, (Linear(0, ((Apply(answer, (use,)), 1),)),)) if answer.startswith("answer "):
                 self.found = True
-                # The first cluster starts by itself, so that the answer of the first use is the second turn.
+                # The first cluster starts by itself, so that the response of the first use is the second tile.
                 turn = add(atom(Symbol("%clusterid.x")), product(add(use, Linear(1)), atom(AT_ONCE)))
-                if question == "is_canceled":  # PTX's word for: the cluster will not be launched, and its tiles are ours
+                if question == "is_canceled":  # in PTX's terms: the launch of that cluster is cancelled, and its tiles are ours
                     one_more = Compare("ge", add(atom(LAUNCHED), add(turn, Linear(1)), -1))
                     return choose(one_more, Linear(1), Linear(0))
                 return scale(turn, self._extent) if question.endswith("::x.ctaid") else Linear(0)

@@ -1,7 +1,7 @@
-"""What stands between two places of a PTX kernel: matrix products, stores, other instructions. Read from the text, nothing is run.
+"""The code between two places of a PTX kernel: matrix products, stores, other instructions. Read from the text; nothing is executed.
 
-Only what a time needs is read: shapes of products from opcodes (wgmma) and from instruction descriptors (tcgen05.mma), where those are
-constants whatever the thread; bytes of stores; counts of everything else. Loops that touch no barrier count once.
+Only what affects time is read: shapes of products from opcodes (wgmma) and from constant instruction descriptors (tcgen05.mma); bytes of
+stores; counts of everything else. Loops without barriers count once.
 """
 
 import re
@@ -19,7 +19,7 @@ _TCGEN05 = re.compile(r"tcgen05\.mma(\.sp)?\.cta_group::([12])\.kind::(\w+)")
 _VECTOR = re.compile(r"\.v([248])\b")
 _WIDTH = re.compile(r"\.[a-z]+(\d+)$")
 _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
-_FREE = frozenset(("mov", "bra"))  # in SASS values stay in the registers that loops carry them in; branches issue beside
+_FREE = frozenset(("mov", "bra"))  # in SASS loop-carried values stay in their registers, and branches are issued in parallel
 _TO_GLOBAL = ("st.global", "red.global")
 _FROM_GLOBAL = ("ld.global", "ld.relaxed.gpu.global", "ld.volatile.global")
 _FETCH = re.compile(r"cp\.async\.c[ag]\.shared")
@@ -27,13 +27,13 @@ _BULK = ("cp.async.bulk", "cp.reduce.async.bulk")
 _NARROW = frozenset(("e4m3", "e5m2", "s8", "u8"))
 _KINDS = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}  # kind -> whether its elements have 8 bits or fewer
 _SCALED_KINDS = frozenset(("mxf8f6f4", "mxf4", "mxf4nvf4"))
-_SCALED_ROWS = 128  # block-scaled descriptors count rows by it
+_SCALED_ROWS = 128  # unit of rows in block-scaled descriptors
 _COPIED = re.compile(r"tcgen05\.cp\.cta_group::([12])\.(\d+)x(\d+)b\b")
 _WARPGROUP = 128
 
 
 class Unclear(Exception):
-    """What a time needs does not stand in the text; says what, and in which line."""
+    """Something that affects time cannot be determined from the text; says what, and in which line."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -42,7 +42,7 @@ class Unclear(Exception):
 
 @record
 class Multiply:
-    """One matrix product, as all threads of the process do it together."""
+    """One matrix product of all threads of the process together."""
 
     instructions: Instructions
     late: bool  # wgmma: waited for by groups
@@ -57,7 +57,7 @@ class Fetch:
 
 @record
 class Group:
-    """`commit`: the products so far, or the `fetches`, are a group. Otherwise all but the last `pending` groups are waited for."""
+    """`commit`: the products so far, or the `fetches`, form a group. Otherwise a wait for all but the last `pending` groups."""
 
     commit: bool
     pending: int = 0
@@ -66,8 +66,8 @@ class Group:
 
 @record
 class Stretch:
-    """What one thread does between two places: `asked` for in that order, products and copies; bytes `loaded` from global memory into
-    registers, and `stored` there, by all threads together."""
+    """What one thread does between two places: `asked`, products and copies in order; bytes `loaded` from global memory into registers,
+    and `stored` there, by all threads together."""
 
     slots: Slots
     loaded: float
@@ -97,7 +97,7 @@ class Code:
 
     @property
     def registers(self) -> int:
-        """The most that a thread starts with, as the entry states it; 0 where it does not."""
+        """The maximum number of registers of a thread at the start, as stated by the entry; 0 if it is not stated."""
         match = re.search(r"\.maxnreg\s+(\d+)", self._head)
         return int(match[1]) if match else 0
 
@@ -115,7 +115,7 @@ class Code:
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether it is made to start before the grids in front of it have ended."""
+        """Whether it may start before the preceding grids have ended."""
         return self._has("griddepcontrol.wait")
 
     def _has(self, operation: str) -> bool:
@@ -123,7 +123,7 @@ class Code:
 
     @property
     def _head(self) -> str:
-        """What stands before the body."""
+        """The text before the body."""
         return "\n".join(self._lines[self._first - 1 : self._last]).partition("\n{")[0]
 
     @cached_property
@@ -142,7 +142,7 @@ class Code:
 
     @cached_property
     def _next(self) -> dict[int, tuple[int, ...]]:
-        """Line -> the lines that may come after it."""
+        """Line -> its possible successors."""
         found = {}
         for at, instructions in self._parsed.items():
             after: list[int] = []
@@ -160,7 +160,8 @@ class Code:
         return " ".join(one.opcode for one in self._parsed.get(line, ()))
 
     def between(self, start: int, end: int, places: frozenset[int], threads: int) -> Stretch:
-        """Behind line `start` and before `end`, not by way of another of `places`; both sides of a branch count. `threads` go there."""
+        """After line `start` and before `end`, not passing through another of `places`; both sides of a branch count. `threads` execute
+        it."""
         slots, loaded, stored, staged = Slots(0.0, 0.0), 0.0, 0.0, 0.0
         asked: list[Multiply | Fetch | Group] = []
         leaves = False
@@ -178,7 +179,7 @@ class Code:
                 stored += _bytes(one.opcode) * threads if one.opcode.startswith(_TO_GLOBAL) else 0.0
                 staged += _bytes(one.opcode) * threads if one.opcode.startswith("st.shared") else 0.0
                 leaves |= one.opcode.startswith(_BULK) and ".global.shared" in one.opcode
-        # A bulk store's size stands in its tensor map or a register; what was put into shared memory for it is as much.
+        # The size of a bulk store is in its tensor map or a register; it equals what was written to shared memory for it.
         return Stretch(slots, loaded, stored + (staged if leaves else 0.0), tuple(asked))
 
     def _on_the_way(self, start: int, end: int, places: frozenset[int]) -> list[int]:
@@ -211,7 +212,7 @@ class Code:
         if one.opcode.startswith(("mma.", "wmma.mma")):
             raise Unclear(line, f"what `{one.opcode}` takes is not on record")
         copied = _COPIED.match(one.opcode)
-        if copied is not None:  # scale factors, by the unit that multiplies
+        if copied is not None:  # scale factors, copied by the tensor cores
             size = int(copied[2]) * int(copied[3]) // 8
             return Multiply(Instructions(0, _SCALED_ROWS, 8, int(copied[1]), False, True, size), late=False)
         match = _TCGEN05.match(one.opcode)
@@ -235,7 +236,7 @@ class Code:
         return Multiply(Instructions(1, rows // group, columns, group, near, _KINDS.get(match[3], True), 0), late=False)
 
     def _range(self, operand: str, depth: int = 12) -> tuple[float, float]:
-        """Between which numbers an operand lies, where few instructions tell."""
+        """Bounds of an operand, if few instructions determine them."""
         if re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", operand):
             return int(operand, 0), int(operand, 0)
         if operand.startswith("%tid"):
@@ -277,7 +278,7 @@ def _folded(operation: str, sources: list[tuple[float, float]]) -> tuple[float, 
 
 
 def _reached(first: Iterable[int], links: Mapping[int, tuple[int, ...]], places: frozenset[int]) -> set[int]:
-    """Lines to which links lead from the first ones without going through a place."""
+    """Lines reachable from the first ones without passing through a place."""
     found: set[int] = set()
     stack = [line for line in first if line not in places]
     while stack:
@@ -302,6 +303,6 @@ def _fetch(line: int, one: _Line, threads: int) -> Fetch | Group | None:
 
 
 def _bytes(opcode: str) -> float:
-    """Of one thread's load or store."""
+    """Bytes of one thread's load or store."""
     vector, width = _VECTOR.search(opcode), _WIDTH.search(opcode)
     return (int(vector[1]) if vector else 1) * (int(width[1]) / 8 if width else 4)

@@ -1,4 +1,4 @@
-"""One multiprocessor with the blocks of a PTX kernel on it: every process goes through its states, with numbers for sizes and blocks."""
+"""One multiprocessor with the blocks of a PTX kernel: every process goes through its states, with numbers for sizes and block indices."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from pipec.verify.network import Arrive, Edge, End, Network, Process, Test, Use,
 from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, symbols_in, symbols_of
 
 _WARPGROUP = 128
-_EARLY = 16  # bytes of a thread: so few of them, a factor or a bias, are asked for before they are needed
-_ALL = -1  # blocks
+_EARLY = 16  # bytes per thread: small loads, such as a factor or a bias, are issued before they are needed
+_ALL = -1  # all blocks
 
 UNIFORM = {"%ctaid": 0, "%clusterid": 0, "%cluster_ctaid": 0, "%cluster_ctarank": 0}
 
 
 class _Phase:
-    """A use of a ring: what has come of it, and when the last of it did."""
+    """A use of a ring: its arrivals so far, and the time of the last one."""
 
     __slots__ = ("arrived", "complete", "expected", "time")
 
@@ -42,7 +42,7 @@ class _Key(NamedTuple):
 
 
 class _Running:
-    """A process of one block, at `state` and `now`; of several warpgroups, which go through it each at its own pace, one of `groups`."""
+    """A process of one block, at `state` and `now`; of several warpgroups, each with its own pace, one of `groups`."""
 
     def __init__(self, process: Process, block: int, numbers: Mapping[Symbol, int], groups: int) -> None:
         self.process, self.block, self.state, self.now = process, block, process.start, 0.0
@@ -52,9 +52,9 @@ class _Running:
         self.numbers = dict(numbers)
         self.unknown: set[Symbol] = set()
         self.cursors = [0] * process.cursors
-        self.products = 0.0  # when those issued so far have ended
+        self.products = 0.0  # when those issued so far have completed
         self.groups: list[float] = []
-        self.fetched = 0.0  # when what was asked for by `cp.async` so far has come
+        self.fetched = 0.0  # when the `cp.async` copies issued so far have completed
         self.fetches: list[float] = []
         self.places = frozenset(state.line for state in process.states)
 
@@ -72,7 +72,7 @@ class Multiprocessor:
         running: int,
         first: int,
     ) -> None:
-        """`running`: of the launch's blocks, those that ever start; `first`: the number of the first cluster that is followed."""
+        """`running`: the number of the launch's blocks that ever start; `first`: the number of the first cluster that is followed."""
         self._network, self._code, self._device = network, code, device
         self._farther = device.memory + device.loaded * busy
         self._rate = device.loaded_rate / busy if busy else inf
@@ -101,7 +101,7 @@ class Multiprocessor:
     def _numbers(
         self, given: Mapping[str, int], number: int, rank: int, grid: tuple[int, int, int], running: int
     ) -> dict[Symbol, int]:
-        """Of a CTA of the cluster with this number."""
+        """The values of a CTA of the cluster with this number."""
         found: dict[str, int] = {}
         place = rank
         for axis, extent, blocks in zip("xyz", self._code.cluster, grid, strict=True):
@@ -196,7 +196,7 @@ class Multiprocessor:
                 self._push(other)
 
     def _copy(self, one: _Running, size: float) -> float:
-        """When the bytes have come that this CTA asks for."""
+        """When the bytes requested by this CTA arrive."""
         device, rows = self._device, max(1.0, size / LINE)
         walking = max(rows * device.row, size / self._rate)
         begin = max(one.now, self._copies[one.rank])
@@ -238,12 +238,13 @@ class Multiprocessor:
                 one.now = there
                 self._stretch(one, "read", begun, one.now)
         computing = 0.0
-        if one.threads >= _WARPGROUP:  # what one warp issues beside copies and products is part of their figures
+        if one.threads >= _WARPGROUP:  # what a single warp issues in addition to copies and products is part of their cost
             computing = between.slots.cycles(self._device)
         storing = self._device.tile / one.share + self._device.element * between.stored / 2 if between.stored else 0.0
         cycles = computing + storing
         if cycles:
-            # In turn with other groups and blocks, whose instructions the same schedulers issue; a warp alone waits for its own results.
+            # Interleaved with other groups and blocks, whose instructions the same schedulers issue; a single warp waits for its own
+            # results.
             key = (one.block, one.rank, one.process.role) if between.stored else (_ALL, one.rank, "")
             begun = one.now
             start = max(one.now, self._working[key])
@@ -263,7 +264,7 @@ class Multiprocessor:
                     self._await_groups(one, one.fetches if fetches else one.groups, pending)
 
     def _fetch(self, one: _Running, size: float) -> float:
-        """When bytes have come that threads ask for themselves, through the L2 like those of the copy engine."""
+        """When bytes requested by threads arrive, through the L2 like those of the copy engine."""
         moving = size / self._rate
         end = self._copies[one.rank] = max(one.now, self._copies[one.rank]) + moving
         self.busy["copies"] += moving * one.alike

@@ -1,9 +1,9 @@
-"""How long a block of a PTX kernel takes, from its barriers: the network that proofs are about (pipec.verify), with a time for each event.
+"""The time of a block of a PTX kernel, from its barriers: the network used for proofs (pipec.verify), with a time for each event.
 
-Every process goes through its states with numbers for sizes and block numbers; waits, arrivals, bytes and the code between them
-(`code.py`) cost what `device.py` says. CTAs of a cluster have engines of their own; those that the network takes for one are followed
-once, and each of them loads its part of what all receive. The text does not say how wide the boxes of a tensor map are, how large tensors
-are, or how many blocks a launch has: rows of 128 bytes are assumed, inputs in memory, and the number of blocks is given.
+Every process goes through its states with numbers for sizes and block indices; waits, arrivals, bytes and the code between them
+(`code.py`) have the costs in `device.py`. CTAs of a cluster have engines of their own; those that the network represents by one are
+followed once, and each of them loads its part of what all receive. The widths of tensor-map boxes, the sizes of tensors and the number
+of blocks are not in the text: rows of 128 bytes and inputs in memory are assumed, and the number of blocks is given.
 """
 
 from collections.abc import Mapping
@@ -21,16 +21,17 @@ from pipec.verify.network import Arrive, Network, Test, Wait
 from pipec.verify.terms import Symbol, symbols_in, symbols_of
 
 _BARRIER_BYTES = 8
-# Parts of a form beyond which the reader gives it a name of its own, which a proof compares by, and which has no value here: how many
-# tiles a block has takes 60.
+# The number of parts beyond which the reader folds a form into a name, which suffices for a proof but has no value here: the number of
+# tiles of a block has 60.
 FORMS = 2000
 
 
 @record
 class PtxPrediction:
-    """Of one launch. `busy`: cycles of each engine for one block; `moved`: bytes that it loads; `flops`: its products, in 16-bit ones.
+    """For one launch. `busy`: cycles of each engine for one block; `moved`: bytes that it loads; `flops`: its products, in 16-bit
+    operations.
 
-    `differ`: what a block does depends on its number; those of the first numbers were followed.
+    `differ`: the work of a block depends on its number; blocks from the start of the grid were followed.
     """
 
     kernel: str
@@ -54,7 +55,7 @@ class PtxPrediction:
 
     @property
     def waits_for(self) -> str:
-        """The engine that is busy longest, if most of the time, else the way round the rings."""
+        """The busiest engine, if it is busy most of the time, else the latency of the rings."""
         engine, cycles = max(self.busy.items(), key=lambda item: item[1], default=("", 0.0))
         return engine if cycles >= _MOST * self.cycles else "latency"
 
@@ -63,7 +64,7 @@ _MOST = 0.9
 
 
 def names_of(network: Network) -> list[str]:
-    """What a block's way depends on: parameters, and numbers that the launch has."""
+    """What a block's control flow depends on: parameters, and launch values."""
     found = {
         symbol.name
         for process in network.processes
@@ -76,7 +77,7 @@ def names_of(network: Network) -> list[str]:
 
 
 def _differ(network: Network) -> bool:
-    """Whether how a block goes on depends on its number."""
+    """Whether a block's control flow depends on its index."""
     found: set[Symbol] = set()
     for process in network.processes:
         for state in process.states:
@@ -100,8 +101,8 @@ def predict_ptx(
     blocks: int | tuple[int, int, int] | None,
     clock: float | None,
 ) -> PtxPrediction:
-    """At the clock that launches can keep, if none is given. `given`: values of `names_of`; `blocks`: of the launch, along x if one number,
-    one on each multiprocessor if None. Raises Unclear."""
+    """At the clock that launches can sustain, unless one is given. `given`: values of `names_of`; `blocks`: of the launch, along x if
+    one number, one on each multiprocessor if None. Raises Unclear."""
     if clock is not None:
         return _at_clock(network, text, device, given, blocks, clock)
     nominal = _at_clock(network, text, device, given, blocks, device.clock)
@@ -144,14 +145,14 @@ def _at_clock(
     longest = runs[ends.index(max(ends))]
     if min(ends) > _EVEN * max(ends):
         cycles = max(ends) * ceil(waves)
-    else:  # blocks follow each other without waiting for the longest, and at the end some places idle
+    else:  # blocks follow each other without waiting for the longest, and at the end some slots idle
         cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE))
     moved, flops = sum(run.moved for run in runs), sum(run.flops for run in runs)
     if not any(run.carried for run in runs) and not flops:
         raise Unclear(
             0, "no barrier of it carries copies or products: its threads take the time, and what they compute is not followed"
         )
-    # Of all that is launched, the part that was followed: blocks, or the tiles that these took over.
+    # The part of the launch that was followed: blocks, or the tiles that these took over.
     followed = each * len(runs) if taking_over is None else sum(ceil((clusters - number) / at_once) for number in range(each))
     part = followed / clusters
     bounds = {"multiprocessors": cycles / clock, "power": powered(device, flops / part, 0.0)}
@@ -177,5 +178,5 @@ _IDLE = 0.5  # of an average block's time
 
 
 def parameter_of(name: str, names: list[str], kernel: str) -> str | None:
-    """The parameter that a size names: itself, or as pipec calls the dimension of a kernel."""
+    """The parameter that a size names: itself, or pipec's name for a dimension of a kernel."""
     return next((one for one in names if one in (name, f"{kernel}_dim_{name}", f"{kernel}_{name}")), None)
