@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipec._version import VERSION as __version__
 
-# In a bare checkout the packages `pipec.grammar` and `pipec.runtime` live beside this folder, not inside it.
+# In a bare checkout the packages `pipec.grammar` and `pipec.runtime` are next to this folder, not inside it.
 _CHECKOUT = Path(__file__).resolve().parent.parent
 if (_CHECKOUT / "grammar" / "pipec.lark").is_file():
     __path__.append(str(_CHECKOUT))
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipec.api.embed import check, compile, kernel
     from pipec.api.program import CompiledKernel, CompileError, Program
 
-# Imported on first use: `import pipec` costs a command line almost nothing.
+# Imported on first use, to keep `import pipec` cheap.
 _LAZY = {
     "check": "pipec.api.embed",
     "choose": "pipec.api.choosing",

@@ -4,8 +4,7 @@ import gc
 import sys
 from typing import NoReturn
 
-# While modules load and a kernel compiles nothing becomes garbage in cycles, and looking for it takes a fifth of the time; a simulation
-# turns the collector on again.
+# Loading modules and compiling create no garbage cycles, and the collector takes a fifth of the time; a simulation turns it on again.
 gc.disable()
 
 
@@ -13,7 +12,7 @@ def entry() -> NoReturn:
     from pipec.commands.cli import main
 
     status = main()
-    # Python looks for cycles among all objects once more as it ends, which takes a tenth of a compilation.
+    # A final garbage collection at exit takes a tenth of a compilation.
     gc.freeze()
     sys.exit(status)
 

@@ -1,7 +1,7 @@
-"""What the language's operators and whole-number functions mean on Python's numbers: one table for whoever has the numbers at hand.
+"""The meaning of the language's operators and integer functions on Python numbers: one table for all uses.
 
-That is the folding of compile-time values, the host before a launch, and the models of one launch. The meaning in registers, which wrap
-around, is in pipec.terms.machine: it is asked of all launches at once, so it works on terms.
+Used for folding compile-time values, by the host before a launch, and by the models of one launch. The meaning in registers, which wrap,
+is in pipec.terms.machine: it covers all launches at once, and thus works on terms.
 """
 
 import operator

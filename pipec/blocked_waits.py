@@ -1,6 +1,6 @@
-"""Who waits for what, in the program's own words: the sentences of the simulator's deadlock report and of the watchdog's.
+"""Blocked waits in terms of the program: the sentences of the deadlock reports of simulator and watchdog.
 
-A leaf, so that both say the same. Roles and barriers come from the line of metadata in the PTX (pipec.interface.to_json).
+A leaf, so that both use the same words. Roles and barriers come from the metadata line in the PTX (pipec.interface.to_json).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from pipec.vocabulary import BarrierSide
 
 @record
 class BarrierName:
-    """A barrier of a pipeline; `sub_stage` is None where a stage has only one on this side."""
+    """A barrier of a pipeline; `sub_stage` is None if a stage has only one on this side."""
 
     pipeline: str
     side: BarrierSide
@@ -31,7 +31,7 @@ class BarrierName:
 class Names:
     """Looks up roles by warp and barriers by shared address; empty metadata (PTX of other compilers) names nothing.
 
-    `base` is the shared address at which dynamic shared memory begins.
+    `base` is the shared address of dynamic shared memory.
     """
 
     def __init__(self, metadata: Mapping[str, Any], base: int) -> None:
@@ -52,14 +52,14 @@ class Names:
         return None
 
     def who(self, warp: int) -> str:
-        """The warp as a report calls it."""
+        """The name of the warp in a report."""
         return who_text(self.role(warp), warp)
 
     def barrier(self, address: int) -> BarrierName | None:
         return self.barriers.get(address)
 
     def place_of(self, filled_by: int, used: int) -> dict[str, Any]:
-        """Pipeline and stage of memory that the barrier `filled_by` counts bytes for; else of the barrier last `used`."""
+        """Pipeline and stage of memory for which the barrier `filled_by` counts bytes; otherwise of the barrier last `used`."""
         own = self.barrier(filled_by)
         name = own or self.barrier(used)
         if name is None:
@@ -69,7 +69,7 @@ class Names:
 
 
 def _entries(metadata: Mapping[str, Any], table: str, *numbers: str) -> list[dict[str, Any]]:
-    """The entries of a table that have these numbers; anybody may have written the text."""
+    """The valid entries of a table; the text is untrusted."""
     entries = metadata.get(table, [])
     usable = entries if isinstance(entries, list) else []
     return [entry for entry in usable if isinstance(entry, dict) and all(isinstance(entry.get(name), int) for name in numbers)]
@@ -81,10 +81,10 @@ def who_text(role: str | None, warp: int) -> str:
 
 @record
 class BarrierState:
-    """An mbarrier that somebody waits on: the phase awaited, and what is known of the current one.
+    """An mbarrier with a waiting thread: the awaited phase, and the state of the current one.
 
-    `tx` are the bytes announced and not delivered (negative: delivered and not announced); where only a range of them is known, at
-    least `tx` and at most `most_tx`.
+    `tx` are the bytes announced and not delivered (negative: delivered and not announced); if only a range is known, at least `tx` and
+    at most `most_tx`.
     """
 
     wanted: int
@@ -124,14 +124,14 @@ def cta_text(index: Sequence[int]) -> str:
 
 
 def blocked_text(cta: str, role: str | None, warp: int, lanes: int, what: str, where: Iterable[str]) -> str:
-    """One line of a report: who, waiting for what, at which places of the program."""
+    """One line of a report: who waits for what, and at which source locations."""
     who = who_text(role, warp)
     count = "" if lanes == 32 else f", {lanes} lane{'s' if lanes > 1 else ''}"
     return f"{cta} {who}{count}: waits for {what} [{', '.join(where)}]"
 
 
 def report(entries: Sequence[Mapping[str, Any]], cycle: Sequence[str]) -> str:
-    """One line per blocked warp, and the wait cycle when the roles show one."""
+    """One line per blocked warp, and the wait cycle if there is a visible one."""
     text = "\n".join(f"  {entry['text']}" for entry in entries)
     return text + ("\nwait cycle: " + " -> ".join(cycle) if cycle else "")
 

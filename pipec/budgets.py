@@ -1,8 +1,8 @@
-"""What pipec may spend on any input: one table, whose rows name the limit, what it protects and what to do when it ends.
+"""What pipec may spend on any input: one table, whose rows name the limit, what it protects and the remedy if it is exceeded.
 
-A pass that could do work out of proportion to its input counts that work against its row (`Meter`) and stops with `BudgetEnded`, which
-becomes the diagnostic of the row. The command line holds processor time and memory as a whole to the last rows
-(`pipec.commands.guard`), for whatever the counts above them miss. docs/limits.md shows this table.
+A pass whose work may be out of proportion to its input counts it against its row (`Meter`) and stops with `BudgetEnded`, which becomes
+the diagnostic of the row. The command line limits total processor time and memory to the last rows (`pipec.commands.guard`), for
+anything that the counts miss. docs/limits.md shows this table.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from pipec.record import record
 
 @record
 class Budget:
-    """`limit` is counted in `unit`; `code` is the diagnostic that ends the work, `advice` what its reader can do."""
+    """`limit` is counted in `unit`; `code` is the diagnostic if it is exceeded, `advice` the remedy."""
 
     name: str
     limit: int
@@ -77,7 +77,7 @@ BUDGETS: Final = _table(
         "E0004",
         "put the kernels into several files, or compile one at a time with `--kernel`",
     ),
-    # LLVM asks at each loop what the loops before it say of its bounds: the time grows with the third power of their number.
+    # At each loop LLVM queries facts of earlier loops about its bounds: the time is cubic in their number.
     Budget("loops", 300, "loops of a kernel", "the time of LLVM", "E0004", _FEWER),
     Budget(
         "machine code",
@@ -131,7 +131,7 @@ BUDGETS: Final = _table(
 
 
 class BudgetEnded(Exception):
-    """Ends the work that a budget counts. `at` is the place in the source where it ended, where the counting pass knows one."""
+    """Ends the work that a budget limits. `at` is the source location where it ended, if known."""
 
     def __init__(self, budget: Budget, at: object = None) -> None:
         super().__init__(f"{budget.name}: more than {budget.limit:,} {budget.unit}")
@@ -148,7 +148,7 @@ class Meter:
         self.left = self.budget.limit
 
     def spend(self, count: int = 1, at: object = None) -> None:
-        """Raises BudgetEnded when that was too much."""
+        """Raises BudgetEnded if the budget is exceeded."""
         self.left -= count
         if self.left < 0:
             raise BudgetEnded(self.budget, at)

@@ -1,8 +1,8 @@
-"""What pipec keeps on disk between processes, in the user's own folder: bytes that are read as data, never run by Python.
+"""pipec's cache on disk, in the user's own folder: bytes that are read as data, never executed by Python.
 
-An entry is a file that begins with a mark and the hash of its kind, key and content; whatever does not match is no entry, and is made
-anew. The folder and each entry must be the user's own and writable by nobody else, else there is no cache at all: who can write there
-decides what this user's GPU runs. `PIPEC_CACHE_DIR`, an absolute path, moves the folder; "" turns it off.
+An entry is a file that starts with a mark and the hash of its kind, key and content; anything that does not match is ignored and
+replaced. The folder and each entry must be owned by the user and writable by nobody else, or there is no cache at all: whoever can write
+there determines what runs on this user's GPU. `PIPEC_CACHE_DIR`, an absolute path, moves the folder; "" turns it off.
 """
 
 import os
@@ -17,16 +17,16 @@ from pipec.record import record
 
 _MARK = b"pipec cache 1\n"
 _HASH_BYTES = 32
-_LARGEST = 1 << 28  # bytes of an entry; far above any cubin
+_LARGEST = 1 << 28  # bytes of an entry; far larger than any cubin
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _EXACT = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-_READ = os.O_RDONLY | _EXACT | getattr(os, "O_NONBLOCK", 0)  # a pipe of the entry's name must not keep us waiting
+_READ = os.O_RDONLY | _EXACT | getattr(os, "O_NONBLOCK", 0)  # must not block on a pipe with the entry's name
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _EXACT
 _FOLDERS_OPEN = hasattr(os, "O_DIRECTORY") and os.open in os.supports_dir_fd
 
 
 def key_of(*made_of: str | bytes) -> str:
-    """The name of what depends on exactly these texts, in this order."""
+    """The key of what depends on exactly these texts, in this order."""
     whole = sha256()
     for part in made_of:
         data = part.encode() if isinstance(part, str) else part
@@ -35,9 +35,9 @@ def key_of(*made_of: str | bytes) -> str:
 
 
 def folder() -> Path | None:
-    """Where entries are kept: $PIPEC_CACHE_DIR, else pipec's folder among the user's caches.
+    """The cache folder: $PIPEC_CACHE_DIR, else pipec's folder among the user's caches.
 
-    None when turned off, and when the place is not absolute, as without a home: a folder of the current one is whoever's wrote it.
+    None if it is turned off, or if the path is not absolute, as without a home: a relative folder may belong to anyone.
     """
     chosen = os.environ.get("PIPEC_CACHE_DIR")
     if chosen is None:
@@ -46,7 +46,7 @@ def folder() -> Path | None:
 
 
 def _on_linux() -> str:
-    """As platformdirs has it, whose import takes 3 ms, where the environment says all that it asks."""
+    """Like platformdirs, whose import takes 3 ms, if the environment has everything that it uses."""
     caches, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
     if sys.platform != "linux" or not os.path.isabs(caches or home):
         return ""
@@ -62,7 +62,7 @@ def _anywhere() -> str:
 
 
 def read(kind: str, key: str) -> bytes | None:
-    """The content kept under `key` (see `key_of`), or None. `kind` is the ending of the file's name."""
+    """The content cached under `key` (see `key_of`), or None. `kind` is the ending of the file's name."""
     with suppress(OSError), _opened(create=False) as place:
         if place is None:
             return None
@@ -79,7 +79,7 @@ def read(kind: str, key: str) -> bytes | None:
 
 
 def write(kind: str, key: str, content: bytes) -> None:
-    """Keeps `content`; the entry appears whole or not at all, and the last of several writers wins. Failing to write is no error."""
+    """Caches `content` atomically; the last of several writers wins. Failing to write is not an error."""
     with suppress(OSError), _opened(create=True) as place:
         if place is None or len(content) > _LARGEST:
             return
@@ -101,7 +101,7 @@ def _header(kind: str, key: str, content: bytes) -> bytes:
 
 @record
 class _Place:
-    """The folder, held open where the system can, so that what was checked is what is used."""
+    """The folder, held open if the system can, so that the checked folder is the one used."""
 
     path: Path
     descriptor: int | None
@@ -121,14 +121,14 @@ class _Place:
 
 @contextmanager
 def _opened(*, create: bool) -> Iterator[_Place | None]:
-    """The folder if it can be trusted, else None. Raises OSError where there is none."""
+    """The folder if it can be trusted, else None. Raises OSError if there is none."""
     path = folder()
     if path is None:
         yield None
         return
     if create:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _FOLDERS_OPEN:  # Windows, where the user's folders are nobody else's to write
+    if not _FOLDERS_OPEN:  # Windows, where only the user can write to the user's folders
         yield _Place(path, None)
         return
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _EXACT)
@@ -139,7 +139,7 @@ def _opened(*, create: bool) -> Iterator[_Place | None]:
 
 
 def _ours(about: os.stat_result) -> bool:
-    """Owned by the user, and writable by no one else. Windows tells neither."""
+    """Owned by the user, and writable by no one else. Windows reports neither."""
     if not hasattr(os, "geteuid"):
         return True
     return about.st_uid == os.geteuid() and not about.st_mode & _OTHERS_MAY_WRITE

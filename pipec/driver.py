@@ -1,9 +1,9 @@
-"""The compiler's stages in their order; nothing else knows it.
+"""The stages of the compiler in order; nothing else knows it.
 
     parse -> analyse -> build -> check -> plan -> limits -> lower -> emit -> prove
 
-A compilation can stop after any stage and stops by itself after a stage that reported something. Everything here is pure: a
-source in, results or diagnostics out.
+A compilation can stop after any stage and stops by itself after a stage that reported something. Everything here is pure: a source in,
+results or diagnostics out.
 """
 
 import os
@@ -30,10 +30,10 @@ from pipec.verify.document import Proof
 class Options:
     """`constants` sets compile-time parameters (values or their text); `kernel` compiles only that one.
 
-    `arch` None takes what the source says (see Compilation.arch). `watchdog` bounds each wait on a barrier, in seconds. `unchecked`
-    leaves out the checks and proofs: what comes out may hang or compute anything, which is what tests of the watchdog are for.
-    `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found. `timestamps` adds a tensor
-    in which the roles note the clock (pipec.timestamps).
+    `arch` None: the one named in the source (see Compilation.arch). `watchdog` bounds each wait on a barrier, in seconds. `unchecked`
+    skips the checks and proofs: the result may hang or compute anything, as tests of the watchdog need. `allow_undecided` accepts
+    kernels for which neither a deadlock nor a proof of its absence is found. `timestamps` adds a tensor in which the roles record the
+    clock (pipec.timestamps).
     """
 
     arch: str | None = None
@@ -47,7 +47,7 @@ class Options:
 
 @mutable
 class Compilation:
-    """What the stages have produced so far; a field is None until its stage ran without a message."""
+    """The results of the stages so far; a field is None until its stage ran without a message."""
 
     source: Source
     options: Options
@@ -55,9 +55,9 @@ class Compilation:
     file: ast.File | None = None
     trees: list[tree.Kernel] | None = None
     kernels: list[ir.Kernel] | None = None
-    protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> what is known of its freedom from deadlock
-    assumed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # kernel name -> what its checks take for granted
-    certificates: dict[str, Proof] = field(default_factory=dict)  # of the kernels that are proved, for the PTX without a watchdog
+    protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> the result about freedom from deadlock
+    assumed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # kernel name -> the assumptions of its checks
+    certificates: dict[str, Proof] = field(default_factory=dict)  # of the proved kernels, for the PTX without a watchdog
     plans: list[Plan] | None = None
     llvm: str | None = None
     ptx: str | None = None
@@ -72,7 +72,7 @@ class Compilation:
 
     @property
     def arch(self) -> str:
-        """The target asked for, else the one that the first compiled kernel's docstring names in a line `arch: sm_90a`."""
+        """The requested target, else the one in a line `arch: sm_90a` of the first compiled kernel's docstring."""
         return self.options.arch or self._stated_arch() or DEFAULT_TARGET
 
     def _stated_arch(self) -> str | None:
@@ -170,8 +170,8 @@ def _emit(state: Compilation) -> None:
 
 
 def _prove(state: Compilation) -> None:
-    """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, and time stamps wait for
-    nothing, so both are left out."""
+    """Freedom from deadlock is a property of the emitted code; a watchdog only bounds its waits, and time stamps do not wait, so both
+    are left out."""
     from pipec.lower import lower
     from pipec.protocol.effort import work_so_far
     from pipec.protocol.explain import not_decided, verdict
@@ -197,7 +197,7 @@ def _prove(state: Compilation) -> None:
 
 
 def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Judgement) -> tuple[str, Verdict, Judgement]:
-    """What the proof assumes of sizes becomes part of how the kernel is called, and the proof is checked on the text that says so."""
+    """The proof's assumptions on sizes become launch conditions, and the proof is checked on the text that states them."""
     from pipec.protocol.conditions import why_unasked, with_conditions
     from pipec.protocol.explain import proved, undecided
     from pipec.protocol.judge import confirmed
@@ -247,7 +247,7 @@ def compile_source(
 
 
 def carried_on(state: Compilation, after: str, until: str) -> Compilation:
-    """Runs the stages behind `after`, up to which `state` was compiled without a message, as compile_source would have done."""
+    """Runs the stages after `after`, up to which `state` was compiled without a message, like compile_source."""
     names = [*STAGES]
     with uncollected():
         return _through(state, names[names.index(after) + 1 :], until)
@@ -268,7 +268,7 @@ def _through(state: Compilation, names: Sequence[str], until: str) -> Compilatio
 
 
 def _guarded(state: Compilation, name: str, stage: Callable[[Compilation], None]) -> None:
-    """A stage that fails reports a fault of ours; no input ends in a Python traceback."""
+    """An exception in a stage is reported as an internal error; no input ends in a Python traceback."""
     try:
         stage(state)
     except BudgetEnded as ended:

@@ -1,14 +1,14 @@
-"""Work in which little becomes garbage in cycles, and during which Python therefore does not look for it, or not so often.
+"""Turns the garbage collector off, or down, during work that creates few reference cycles.
 
-The collector is asked in proportion to what is made, and goes through all that is there: in a compilation, whose results live until its
-end, that is time lost, and in a program with many objects of its own far more.
+The collector runs in proportion to allocations, and traverses all objects: in a compilation, whose results live until its end, that is
+wasted time, and much more so in a program with many objects of its own.
 """
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Objects that are made before the youngest are looked through: some megabytes of what a simulation leaves behind.
+# Allocations before the youngest generation is collected: some megabytes of simulation garbage.
 _SELDOM = 20_000
 
 
@@ -25,9 +25,9 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """For work that may last, and leaves some garbage in cycles: less often than Python does by itself."""
+    """For long work with some cyclic garbage: collects less often than Python's default."""
     youngest, *others = gc.get_threshold()
-    # 0: nothing is looked for.
+    # 0: the collector is off.
     if youngest:
         gc.set_threshold(max(youngest, _SELDOM), *others)
     try:

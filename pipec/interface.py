@@ -1,6 +1,6 @@
-"""How a compiled kernel is called: written by the compiler, read by the runtime, the simulator's launcher and reports.
+"""The call interface of a compiled kernel: written by the compiler, read by the runtime, the simulator's launcher and reports.
 
-Everything here is plain data, so that it can stand as JSON in the PTX text as well.
+Everything here is plain data, so that it can also be embedded in the PTX text as JSON.
 """
 
 import json
@@ -12,9 +12,9 @@ from pipec.vocabulary import BarrierSide, Swizzle
 
 # A launch expression: an int, a name (dimension, scalar parameter or MULTIPROCESSORS), or (operator, operand, ...); see `evaluate`.
 LaunchExpression = Any
-MULTIPROCESSORS = "gpu.multiprocessors"  # how many the GPU has that the kernel is launched on
+MULTIPROCESSORS = "gpu.multiprocessors"  # the number of multiprocessors of the GPU that runs the kernel
 
-# What the host computes; the launch code of bundles has the same ones in C (pipec.bundle.programs).
+# Computed by the host; the launch code of bundles has the same operators in C (pipec.bundle.programs).
 HOST_OPERATORS: Final = ("+", "-", "*", "//", "%")
 HOST_FUNCTIONS: Final = ("min", "max", "ceildiv")
 
@@ -37,10 +37,10 @@ class TensorArgument:
     dtype: str  # a name of pipec.isa.dtypes
     shape: tuple[str | int, ...]
     written: bool
-    # How the kernel reaches it: through tensor maps, which ask for 16-byte strides, or by address.
+    # How the kernel accesses it: through tensor maps, which require 16-byte strides, or by address.
     through_tensor_map: bool
     through_pointer: bool
-    # The kernel writes it only by reductions, or reads it as well: what it holds at the launch may be part of the result.
+    # The kernel writes it only by reductions, or reads it as well: its contents at the launch may affect the result.
     accumulated: bool = False
 
 
@@ -56,8 +56,8 @@ class ScalarArgument:
 class TensorMapParameter:
     """A 128-byte tensor map over `tensor`, passed by value (64-byte aligned, __grid_constant__).
 
-    `box` is in elements, innermost last (the order of the tensor's shape); `swizzle` is "none", "32B", "64B", "128B" or
-    "128B_ATOM_32B"; `dtype` is the tensor-map element type. A tensor with fewer than two dimensions is padded in front.
+    `box` is in elements, innermost last (the order of the tensor's shape); `swizzle` is "none", "32B", "64B", "128B" or "128B_ATOM_32B";
+    `dtype` is the tensor-map element type. A tensor with fewer than two dimensions gets leading ones.
     """
 
     symbol: str
@@ -113,7 +113,7 @@ Parameter = TensorMapParameter | PointerParameter | StrideParameter | DimensionP
 
 @record
 class Watchdog:
-    """A kernel compiled with bounded waits: how long one may take, and what its reports need to know.
+    """A kernel compiled with bounded waits: the time limit of one, and the data for its reports.
 
     `sides`: pipeline, roles that produce it, roles that consume it. `file` is the name in the PTX's `.file`.
     """
@@ -125,9 +125,9 @@ class Watchdog:
 
 @record
 class Timestamps:
-    """A kernel that notes the clock in a tensor of its own, `argument`, in front of and behind what `marks` list (pipec.timestamps).
+    """A kernel that records the clock in a tensor of its own, `argument`, before and after the operations in `marks` (pipec.timestamps).
 
-    `marks`: role, what it does, line of the source.
+    `marks`: role, operation, source line.
     """
 
     argument: str
@@ -139,7 +139,7 @@ class Timestamps:
 class BarrierRange:
     """The barriers of one side of a pipeline in dynamic shared memory, each expecting `count` arrivals.
 
-    Sub-stage j of stage i stands at `offset` + 8 * (i * sub_stages + j).
+    Sub-stage j of stage i is at `offset` + 8 * (i * sub_stages + j).
     """
 
     pipeline: str
@@ -162,7 +162,7 @@ class RoleWarps:
 
 @record
 class KernelInterface:
-    """All a launcher needs to know of one kernel."""
+    """Everything that a launcher needs to know about one kernel."""
 
     name: str
     arguments: tuple[TensorArgument | ScalarArgument, ...]
@@ -180,7 +180,7 @@ class KernelInterface:
     programmatic_launch: bool = False
     watchdog: Watchdog | None = None
     timestamps: Timestamps | None = None
-    # What a launch must keep to, as pipec.verify.data writes formulas, over dimensions, integer scalars and `grid.x` and the like.
+    # Conditions that a launch must satisfy, as formulas of pipec.verify.data, over dimensions, integer scalars and `grid.x` and the like.
     conditions: tuple[Any, ...] = ()
 
 
@@ -198,7 +198,7 @@ _PARAMETER_KINDS: dict[str, type] = {
 
 
 def to_json(interface: KernelInterface) -> str:
-    """One line: the fields of KernelInterface, the name as "kernel"; arguments and parameters say their "kind"."""
+    """One line: the fields of KernelInterface, the name as "kernel"; arguments and parameters have a "kind"."""
     row = {"kernel": interface.name, **fields_of(interface)}
     del row["name"]
     if not interface.programmatic_launch:
@@ -216,7 +216,7 @@ def to_json(interface: KernelInterface) -> str:
 
 
 def from_json(text: str) -> KernelInterface:
-    """The inverse of `to_json`. Raises ValueError, KeyError or TypeError on text that is something else."""
+    """The inverse of `to_json`. Raises ValueError, KeyError or TypeError on any other text."""
     row = json.loads(text)
     return KernelInterface(
         name=row["kernel"],
@@ -238,7 +238,7 @@ def from_json(text: str) -> KernelInterface:
 
 
 def _argument_row(argument: TensorArgument | ScalarArgument) -> dict[str, Any]:
-    """`accumulated` is told where it is so."""
+    """`accumulated` is included only if true."""
     row = _tagged(argument, _ARGUMENT_KINDS)
     if not row.get("accumulated"):
         row.pop("accumulated", None)
@@ -254,7 +254,7 @@ def _watchdog(row: dict[str, Any] | None) -> Watchdog | None:
 
 
 def _barrier_row(barrier: BarrierRange) -> dict[str, Any]:
-    """Sub-stages are told where there are several."""
+    """Sub-stages are included only if there are several."""
     row = fields_of(barrier)
     if barrier.sub_stages == 1:
         del row["sub_stages"]

@@ -24,7 +24,7 @@ from pipec.tune.devices import gpu_for
 
 @record
 class Entry:
-    """A file of the examples, and its kernels that run one after the other, with these settings of compile-time parameters."""
+    """A file of the examples, its kernels in order of execution, and settings of compile-time parameters."""
 
     file: str
     kernels: tuple[str, ...]
@@ -35,7 +35,7 @@ def _one(name: str, **constants: object) -> Entry:
     return Entry(name, (name,), constants)
 
 
-# The simplest first: it stands for all of them in the simulator, and is taken of those that are predicted to be equally fast.
+# The simplest first: it represents all of them in the simulator, and wins ties of predicted time.
 GEMM: Mapping[str, tuple[Entry, ...]] = {
     "sm_90a": (
         _one("gemm_sm90"),
@@ -64,7 +64,7 @@ GEMM: Mapping[str, tuple[Entry, ...]] = {
         _one("gemm_2cta_persistent", BN=128, STAGES=8),
     ),
 }
-# Type of A and B -> what it takes. The rows of a stage are 128 bytes long, as the widest swizzle is.
+# Type of A and B -> the settings. The rows of a stage are 128 bytes long, like the widest swizzle.
 _OPERANDS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "sm_90a": {"bf16": {}, "f16": {"AB": "f16", "OUT": "f16"}, "e4m3": {"AB": "e4m3", "BK": 128}},
     "sm_100a": {"bf16": {}},
@@ -72,17 +72,17 @@ _OPERANDS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 
 
 def folder() -> Path:
-    """Where the examples are: in the package, or beside it in a checkout."""
+    """The folder of the examples: in the package, or next to it in a checkout."""
     return next(path for place in pipec.__path__ if (path := Path(place) / "examples").is_dir())
 
 
 def gemm(arch: str | None = None, *, dtype: str = "bf16") -> CompiledKernel:
     """D = A @ B.T: `gemm(a, b, d)` with A of M x K, B of N x K and D of M x N elements, rows in multiples of 16 bytes.
 
-    `arch` is sm_90a or sm_100a; without it, that of the first GPU that there is, or sm_90a. `dtype` is that of A and B: bf16, on Hopper
-    f16 or e4m3 as well; D is f16 for f16, else bf16. On a GPU the kernel and its tile follow from the sizes of each call (docs/tuning.md).
-    Sums are in f32; where K is split among blocks, the order of additions may differ between launches. A kernel is compiled when it is
-    first called, once in a process; all are planned when this is. Raises CompileError for what there is not.
+    `arch` is sm_90a or sm_100a; without it, that of the first GPU, or sm_90a. `dtype` is that of A and B: bf16, on Hopper f16 or e4m3 as
+    well; D is f16 for f16, else bf16. On a GPU the kernel and its tile follow from the sizes of each call (docs/tuning.md). Sums are in
+    f32; where K is split among blocks, the order of additions may differ between launches. All kernels are planned here; each is
+    compiled on its first call, once per process. Raises CompileError for unsupported arguments.
     """
     return _gemm(_arch_here() if arch is None else arch, dtype)
 

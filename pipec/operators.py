@@ -1,4 +1,4 @@
-"""A kernel seen as an operator of a tensor library: what goes in, what is made and returned, what is changed in place."""
+"""A kernel as an operator of a tensor library: its inputs, returned tensors, and inputs changed in place."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,13 @@ from pipec.record import record
 
 
 class NotAnOperator(ValueError):
-    """The kernel cannot be an operator as asked; the text says why, and what can be done."""
+    """The kernel cannot be such an operator; the text says why, and what can be done."""
 
 
 @record
 class Signature:
-    """How the operator is called: `inputs` in the kernel's order; `returned` tensors are made by the operator, whose sizes follow from
-    the inputs; `changed` inputs are written in place."""
+    """The signature of the operator: `inputs` in the kernel's order; `returned` tensors are created by the operator, with sizes that
+    follow from the inputs; `changed` inputs are written in place."""
 
     inputs: tuple[TensorArgument | ScalarArgument, ...]
     returned: tuple[TensorArgument, ...]
@@ -22,7 +22,7 @@ class Signature:
 
     @property
     def schema(self) -> str:
-        """As torch.library reads it."""
+        """In the syntax of torch.library."""
         parts = [self._parameter(one) for one in self.inputs]
         results = ", ".join(["Tensor"] * len(self.returned))
         return f"({', '.join(parts)}) -> {results if len(self.returned) == 1 else f'({results})'}"
@@ -36,8 +36,8 @@ class Signature:
 
 
 def signature(arguments: Iterable[TensorArgument | ScalarArgument]) -> Signature:
-    """What the kernel only writes is returned, where its sizes follow from the others; what it adds to, or reads as well, is an input that
-    changes. Raises NotAnOperator."""
+    """Tensors that the kernel only writes are returned, if their sizes follow from the others; those that it accumulates into, or reads
+    as well, are changed inputs. Raises NotAnOperator."""
     listed = tuple(arguments)
     known = {
         extent

@@ -1,9 +1,9 @@
-"""Records, and mutable classes: what `@dataclass(slots=True)` gives, frozen or not, made in a twentieth of the time.
+"""Records, and mutable classes: like `@dataclass(slots=True)`, frozen or not, created in a twentieth of the time.
 
-The compiler has more than two hundred such classes, a command line is over in a third of a second, and a proof makes ten thousand
-values. `dataclasses` compiles up to six methods for each class, and fills the fields of a frozen one by calls that bypass its refusal to
-assign. Here classes with equally many fields share the compiled code of their methods, and only type checkers refuse an assignment to a
-record; they take both decorators for `dataclass` (PEP 681).
+The compiler has more than two hundred such classes, a command line takes a third of a second, and a proof creates ten thousand values.
+`dataclasses` compiles up to six methods for each class, and sets the fields of a frozen one by calls that bypass its `__setattr__`. Here
+classes with the same number of fields share the compiled code of their methods, and only type checkers reject an assignment to a record;
+they treat both decorators like `dataclass` (PEP 681).
 """
 
 import sys
@@ -17,7 +17,7 @@ Kind = TypeVar("Kind")
 
 
 class _Made:
-    """The default of a field for which each object gets a value of its own."""
+    """A default that is created separately for each object."""
 
     __slots__ = ("make",)
 
@@ -26,7 +26,7 @@ class _Made:
 
 
 def field(*, default_factory: Callable[[], Kind]) -> Kind:
-    """A default that is made anew for each object, as in `dataclasses`."""
+    """A default that is created for each object, as in `dataclasses`."""
     made: Any = _Made(default_factory)
     return made  # type: ignore[no-any-return]  # type checkers see a value of the field's type
 
@@ -35,9 +35,8 @@ def field(*, default_factory: Callable[[], Kind]) -> Kind:
 def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False, caches: bool = False) -> Any:
     """A class of values: annotated names are its fields, in order; an assigned value is a default.
 
-    Values are equal when they are of one class and their fields are equal; with `eq=False`, when they are the same object. `remember`:
-    the hash is computed once, for what is deep and looked up often. `caches`: each has a dictionary besides, as
-    `functools.cached_property` needs it.
+    Values are equal if their classes and fields are equal; with `eq=False`, if they are the same object. `remember`: the hash is cached,
+    for deep values that are looked up often. `caches`: adds a dictionary, as required by `functools.cached_property`.
     """
     if cls is None:
         return lambda decorated: record(decorated, eq=eq, remember=remember, caches=caches)
@@ -51,8 +50,8 @@ def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False, cache
 
 @dataclass_transform(field_specifiers=(field,))
 def mutable(cls: Any = None, /, *, eq: bool = True, caches: bool = False) -> Any:
-    """A class of objects that change. Two are equal when they are of one class and their fields are equal, and none can be hashed; with
-    `eq=False`, when they are the same object.
+    """A class of mutable objects. Two are equal if their classes and fields are equal, and they are not hashable; with `eq=False`, if
+    they are the same object.
 
     `caches`: as for `record`.
     """
@@ -68,7 +67,7 @@ if sys.version_info >= (3, 14):
     from annotationlib import Format, get_annotations
 
     def _annotated(cls: Any) -> tuple[str, ...]:
-        """The names that a class annotates itself; what they are annotated with may not be imported (PEP 649)."""
+        """The names annotated by the class itself; the annotations may not be importable (PEP 649)."""
         return tuple(get_annotations(cls, format=Format.FORWARDREF))
 
 else:
@@ -78,7 +77,7 @@ else:
 
 
 def _body(cls: Any, init: str, hidden: tuple[str, ...] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The class again, with slots (for its own fields and for what is `hidden`) and the methods that all have; the names of its fields,
+    """Recreates the class with slots (for its own fields and for `hidden`) and the common methods; returns the names of its fields,
     those of its base first."""
     if "__post_init__" in cls.__dict__:
         raise TypeError(f"{cls.__name__}: __post_init__ is for dataclasses")
@@ -88,7 +87,7 @@ def _body(cls: Any, init: str, hidden: tuple[str, ...] = ()) -> tuple[dict[str, 
     defaults = tuple(cls.__dict__[name] for name in own if name in cls.__dict__)
     if inherited:
         defaults = (*(cls.__base__.__init__.__defaults__ or ()), *defaults)
-    # Asking each argument whether it is to be made costs time, so only classes that need it do.
+    # Testing each argument for a default costs time, so only classes that need it do.
     init += " made" if any(isinstance(one, _Made) for one in defaults) else ""
     body = {name: value for name, value in cls.__dict__.items() if name not in own and name not in _OWN}
     body |= {"__slots__": (*own, *hidden), "__match_args__": names}
@@ -96,7 +95,7 @@ def _body(cls: Any, init: str, hidden: tuple[str, ...] = ()) -> tuple[dict[str, 
     return body, names
 
 
-# What a class has without asking; the finished class, which has slots, gets its own.
+# Attributes that every class has; the recreated class, which has slots, gets its own.
 _OWN = {"__dict__", "__weakref__"}
 
 
@@ -109,7 +108,7 @@ def _making(names: list[str]) -> str:
     return f"(self, {', '.join(names)}):\n{given} return"
 
 
-# The methods, each as its name and its text for fields of the given names.
+# The methods, each with its name and its source for fields of the given names.
 _TEXTS: dict[str, tuple[str, Callable[[list[str]], str]]] = {
     "init": ("__init__", _assigning),
     "init made": ("__init__", _making),
@@ -127,7 +126,7 @@ _TEXTS: dict[str, tuple[str, Callable[[list[str]], str]]] = {
 
 @cache
 def _template(what: str, count: int) -> CodeType:
-    """The compiled method of a class with so many fields, called _field0 and so on."""
+    """The compiled method of a class with this many fields, named _field0 and so on."""
     name, text = _TEXTS[what]
     made: dict[str, Any] = {}
     exec(f"def {name}{text([f'_field{at}' for at in range(count)])}", made)  # noqa: S102
@@ -136,7 +135,7 @@ def _template(what: str, count: int) -> CodeType:
 
 
 def _equality(cls: Any, names: tuple[str, ...]) -> Callable[[Any, object], bool]:
-    """Not from a template: to compile those of `==` took longer than all others, and few values are compared."""
+    """Not from a template: compiling those of `==` took longer than all others, and few values are compared."""
     values = attrgetter(*names) if names else lambda value: ()
 
     def __eq__(self: Any, other: object) -> bool:
@@ -149,7 +148,7 @@ def _equality(cls: Any, names: tuple[str, ...]) -> Callable[[Any, object], bool]
 
 
 def _method(cls: Any, what: str, names: tuple[str, ...], defaults: tuple[object, ...] = ()) -> FunctionType:
-    """A method with the fields' names in the place of those of the template."""
+    """A method with the fields' names substituted for those of the template."""
     code = _template(what, len(names))
     into = {f"_field{at}": name for at, name in enumerate(names)}
     qualified = f"{cls.__qualname__}.{code.co_name}"
@@ -186,5 +185,5 @@ def _show(self: Any) -> str:
 
 
 def _rebuild(self: Any) -> tuple[type, tuple[object, ...]]:
-    """For copies and pickles."""
+    """For copying and pickling."""
     return type(self), tuple(fields_of(self).values())

@@ -1,7 +1,7 @@
-"""Source text and spans: where every token, node and message points.
+"""Source text and spans: the positions of tokens, nodes and messages.
 
-Lines and columns count from 1. A source embedded in a Python file keeps the line and column of that file: `first_line` and
-`indent` say where its first line stands and how many columns were removed from each line.
+Lines and columns count from 1. A source embedded in a Python file keeps the line and column of that file: `first_line` and `indent` are
+the position of its first line and the number of columns removed from each line.
 """
 
 from functools import cached_property
@@ -10,8 +10,8 @@ from pipec.record import record
 
 
 class Source:
-    """One compilation unit: `name` is what messages print (a path as the user gave it); `first_indent` is the first line's `indent`,
-    where that differs."""
+    """One compilation unit: `name` is what messages print (a path as the user gave it); `first_indent` is the first line's `indent`, if
+    different."""
 
     def __init__(self, name: str, text: str, first_line: int = 1, indent: int = 0, first_indent: int | None = None) -> None:
         self.name = name
@@ -25,7 +25,7 @@ class Source:
 
     @cached_property
     def lines(self) -> list[str]:
-        # Split as the lexer counts lines: only a newline ends one (str.splitlines also splits at form feeds and the like).
+        # Split like in the lexer: only a newline ends a line (str.splitlines also splits at form feeds and the like).
         return self.text.split("\n")
 
     def line(self, number: int) -> str:
@@ -33,7 +33,7 @@ class Source:
         return self.lines[number - 1].rstrip("\r") if 0 < number <= len(self.lines) else ""
 
     def removed(self, line: int) -> int:
-        """The columns that stand in front of a line in its file, but not here."""
+        """The columns removed before a line."""
         return self.first_indent if line == 1 and self.first_indent is not None else self.indent
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> "Span":
@@ -42,7 +42,7 @@ class Source:
 
 @record
 class Span:
-    """A stretch of source: from (line, column) up to, not including, (end_line, end_column); numbered inside the source."""
+    """A region of the source: from (line, column) up to, excluding, (end_line, end_column); numbered inside the source."""
 
     source: Source
     line: int
@@ -71,11 +71,11 @@ class Span:
         return f"{self.source.name}:{self.shown_line}:{self.shown_column}"
 
     def text(self) -> str:
-        """The source text covered, when it lies on one line; else the rest of its first line."""
+        """The source text covered, if it is on one line; else the rest of its first line."""
         line = self.source.line(self.line)
         end = self.end_column - 1 if self.end_line == self.line else len(line)
         return line[self.column - 1 : end]
 
     def to(self, other: "Span") -> "Span":
-        """The stretch from the start of this span to the end of `other`."""
+        """The region from the start of this span to the end of `other`."""
         return Span(self.source, self.line, self.column, other.end_line, other.end_column)

@@ -1,8 +1,8 @@
-"""What a kernel compiled with time stamps writes, and how it is read as a timeline.
+"""The output of a kernel compiled with time stamps, and its interpretation as a timeline.
 
-Its last argument is a tensor of 64-bit words, zero before the launch. Each role of each block has room for `EACH` records of two words
-there: the clock of its multiprocessor, and which mark of the interface it is, twice its number, plus 1 in front of it and 2 behind it.
-Blocks that the tensor has no room for write nothing. Written by `pipec.lower.synchronisation.timestamps`.
+Its last argument is a tensor of 64-bit words, zero before the launch. Each role of each block has room for `EACH` records of two words:
+the clock of its multiprocessor, and twice the number of the mark in the interface, plus 1 before it and 2 after it. Blocks beyond the
+end of the tensor write nothing. Written by `pipec.lower.synchronisation.timestamps`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ ARGUMENT, DIMENSION = "timestamps", "TIMESTAMPS"
 
 
 class Stamped(NamedTuple):
-    """What a role did between two looks at the clock, in cycles after the first look of its block."""
+    """What a role did between two time stamps, in cycles after the first stamp of its block."""
 
     block: int
     role: str
@@ -27,13 +27,13 @@ class Stamped(NamedTuple):
 
 
 def words(interface: KernelInterface, blocks: int) -> int:
-    """How many words so many blocks need."""
+    """The number of words required for this many blocks."""
     assert interface.timestamps is not None
     return blocks * len(interface.timestamps.roles) * EACH * WORDS
 
 
 def stamped(interface: KernelInterface, found: Sequence[int]) -> Iterator[Stamped]:
-    """By block and role; what came after the last record that there was room for is left out."""
+    """By block and role; records beyond the available space are missing."""
     table = interface.timestamps
     assert table is not None
     each = len(table.roles) * EACH * WORDS

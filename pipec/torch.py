@@ -3,7 +3,7 @@
     linear = pipec.torch.op(pipec.compile("gemm.pipe")["gemm"], name="linear")
     d = linear(a, b)
 
-torch has to be installed; this module is the only one that imports it when it is imported itself.
+torch must be installed; this is the only module that imports it at import time.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,13 +29,13 @@ def op(
 ) -> Callable[..., Any]:
     """Registers `pipec::NAME` (the kernel's name by default) with torch.library and returns it.
 
-    The operator takes the kernel's arguments in their order, without the tensors that the kernel only writes and whose sizes follow from
-    the others: those are made and returned. Tensors that the kernel changes otherwise are declared as mutated, so that torch counts
-    their versions. CUDA tensors run on the GPU, on torch's current stream; CPU tensors in the simulator.
+    The operator takes the kernel's arguments in order, without the tensors that the kernel only writes and whose sizes follow from the
+    others: those are created and returned. Other tensors that the kernel changes are declared as mutated, so that torch tracks their
+    versions. CUDA tensors run on the GPU, on torch's current stream; CPU tensors in the simulator.
 
-    `backward(inputs, results, *gradients)` gives a gradient (or None) for each input, of the gradients of what is returned; without it an
-    input that requires a gradient is refused by torch. Under autocast floating-point inputs are converted to `autocast`.
-    Raises NotAnOperator.
+    `backward(inputs, results, *gradients)` computes a gradient (or None) for each input from the gradients of the results; without it
+    torch rejects an input that requires a gradient. Under autocast floating-point inputs are converted to `autocast`. Raises
+    NotAnOperator.
     """
     form = signature(kernel.interface.arguments)
     if not form.returned and not form.changed:
@@ -61,13 +61,13 @@ def _implementation(kernel: CompiledKernel, form: Signature) -> Callable[..., An
     order = tuple(one.name for one in kernel.interface.arguments)
     inputs = tuple(one.name for one in form.inputs)
     returned = tuple(one.name for one in form.returned)
-    # Where each argument of the kernel comes from: an input, or behind them what was made.
+    # The source of each kernel argument: an input, or after those a created tensor.
     places = tuple(inputs.index(name) if name in inputs else len(inputs) + returned.index(name) for name in order)
 
     def run(*given: Any) -> Any:
         made = _made(form, given)
         values = (*given, *made)
-        # torch records the gradient around this call, if any, and not inside of it.
+        # torch records the gradient around this call, if any, not inside it.
         with torch.no_grad():
             kernel(*(values[place] for place in places))
         return _packed(made)
@@ -76,7 +76,7 @@ def _implementation(kernel: CompiledKernel, form: Signature) -> Callable[..., An
 
 
 def _made(form: Signature, given: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-    """Empty tensors to be returned, where the inputs are; sizes may be symbolic."""
+    """Empty result tensors on the device of the inputs; sizes may be symbolic."""
     tensors = [(one, value) for one, value in zip(form.inputs, given, strict=True) if isinstance(one, TensorArgument)]
     sizes = {
         extent: value.shape[axis]

@@ -1,7 +1,7 @@
-"""The record that a kernel compiled with a watchdog writes when a wait takes too long: its layout, and how it is read.
+"""The record that a kernel with a watchdog writes if a wait takes too long: its layout, and its interpretation.
 
-Written by `pipec.lower.synchronisation.watchdog` in the kernel, read by the runtime in host memory after the kernel has trapped.
-32-bit words, little endian; `MARK` is stored last, behind a fence, so a record with it is whole.
+Written by `pipec.lower.synchronisation.watchdog` in the kernel, read by the runtime in host memory after the kernel has trapped. 32-bit
+words, little endian; `MARK` is stored last, after a fence, so a record that has it is complete.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,18 +18,18 @@ WORDS = (
     "block_y",
     "block_z",
     "warp",
-    "lanes",  # a bit for each
+    "lanes",  # a bit per lane
     "barrier",  # its offset in dynamic shared memory
-    "parity",  # of the phase that is awaited
-    "iteration",  # how many waits of this role on this side of the pipeline came before
+    "parity",  # of the awaited phase
+    "iteration",  # the number of earlier waits of this role on this side of the pipeline
     "line",
     "column",
     "state",  # the upper half of the barrier's own word
 )
 RECORD_BYTES = 64
-# The shared address that is told by a wait for a counter in global memory: `parity` is the number it wants, `iteration` what it found.
+# The shared address reported by a wait for a counter in global memory: `parity` is the awaited value, `iteration` the value found.
 NO_BARRIER = 0
-CAPACITY = 8192  # records: more than the warps that a GPU holds at one time
+CAPACITY = 8192  # records: more than the number of resident warps on a GPU
 BYTES = RECORD_BYTES * CAPACITY
 
 DEFAULT_SECONDS = 1.0
@@ -39,9 +39,9 @@ _TEN, _TWENTY, _UNIT = (1 << 10) - 1, (1 << 20) - 1, 2048
 
 
 def seconds_of(text: str) -> float | None:
-    """The bound that "watchdog" or "watchdog=2.5" asks for; None for any other text."""
+    """The time limit in "watchdog" or "watchdog=2.5"; None for any other text."""
     name, equals, number = text.partition("=")
-    if not text.isascii():  # Python takes digits of every script
+    if not text.isascii():  # Python accepts digits of every script
         return None
     try:
         seconds = float(number) if equals else DEFAULT_SECONDS
@@ -52,7 +52,7 @@ def seconds_of(text: str) -> float | None:
 
 @record
 class Blocked:
-    """One warp (or the lanes of it that were together) whose wait took too long."""
+    """One warp (or its converged lanes) whose wait took too long."""
 
     cta: tuple[int, int, int]
     warp: int
@@ -66,7 +66,7 @@ class Blocked:
 
 
 def records(memory: bytes) -> Iterator[Blocked]:
-    """What was written, by CTA and warp; lanes of one warp that wait at one place are told together."""
+    """The records, by CTA and warp; lanes of one warp that wait at one place are merged."""
     found: dict[tuple[object, ...], Blocked] = {}
     for start in range(0, len(memory) - RECORD_BYTES + 1, RECORD_BYTES):
         words = {
@@ -92,11 +92,10 @@ def records(memory: bytes) -> Iterator[Blocked]:
 
 
 def barrier_state(one: Blocked, name: BarrierName | None, stages: int, count: int) -> BarrierState:
-    """What the upper half of the barrier's word shows (hardware.md 1.3): bit 31 the parity of the current phase, bits 30 to 11 the
-    missing arrivals, negated, and bits 9 to 0 the missing bytes, negated, in units of 2048. `count` arrivals make a phase.
+    """The state encoded in the upper half of the barrier's word (hardware.md 1.3): bit 31 is the parity of the current phase, bits 30 to
+    11 the missing arrivals, negated, and bits 9 to 0 the missing bytes, negated, in units of 2048. A phase has `count` arrivals.
 
-    Which phase is awaited follows from the iteration; one of the other parity is what the program asks for when its phases are out
-    of step.
+    The awaited phase follows from the iteration; it has the other parity if the program's phases are out of step.
     """
     producer = name is not None and name.side == "empty"
     wanted = one.iteration // max(1, stages) - producer
@@ -107,7 +106,7 @@ def barrier_state(one: Blocked, name: BarrierName | None, stages: int, count: in
 
 
 def _missing_bytes(units: int, pending: int) -> tuple[int, int]:
-    """The least and the most bytes that are announced and not delivered (negative: delivered and not announced)."""
+    """The minimum and maximum of bytes that are announced and not delivered (negative: delivered and not announced)."""
     units -= (_TEN + 1) * (units >> 9)
     if units == 0:
         return (0, 0) if pending else (1 - _UNIT, -1)  # with all arrivals in, only bytes keep the phase from ending

@@ -10,11 +10,11 @@ MmaKind = Literal["f16", "tf32", "f8f6f4", "i8"]  # of tcgen05.mma, PTX ISA 9.7.
 
 @record
 class DType:
-    """An element type. `mma_kind` is the tcgen05.mma kind that reads it, `mma_code` its code in the instruction descriptor; what such an
-    MMA may add up in is one of `accumulators`, the usual type first.
+    """An element type. `mma_kind` is the tcgen05.mma kind that reads it, `mma_code` its code in the instruction descriptor; such an MMA
+    may accumulate in any of `accumulators`, the usual type first.
 
-    `widens_to`: the types that hold all of its values, into which it is converted without a cast. A type that `computes` has operators
-    and functions of its own; values of another are converted first.
+    `widens_to`: the types that can represent all of its values, to which it is converted implicitly. A type that `computes` has
+    operators and functions of its own; values of other types are converted first.
 
     Sources: tensor-map names, CUDA driver API CUtensorMapDataType; codes, PTX ISA 9.7.16.4.2 tables 42-44; accumulators, tables 36-38.
     """
@@ -23,8 +23,8 @@ class DType:
     bits: int
     family: Literal[
         "float", "signed", "unsigned", "bool", "packed", "scale"
-    ]  # packed: below a byte; it and scale are for MMAs only
-    llvm: str  # the type that holds one element in a register
+    ]  # packed: smaller than a byte; packed and scale types are for MMAs only
+    llvm: str  # the LLVM type of one element in a register
     tensor_map: str | None = None
     mma_kind: MmaKind | None = None
     mma_code: int | None = None
@@ -32,7 +32,7 @@ class DType:
     accumulators: tuple[str, ...] = ()
     widens_to: tuple[str, ...] = ()
     computes: bool = True
-    largest: float = sys.float_info.max  # of a float that becomes infinite beyond
+    largest: float = sys.float_info.max  # of a float: larger values become infinite
 
     @property
     def bytes(self) -> int:
@@ -59,14 +59,14 @@ class DType:
 
     @property
     def is_opaque(self) -> bool:
-        """Read by MMAs only: no value of it is ever in a register."""
+        """Only MMAs read it: its values are never in registers."""
         return self.is_packed or self.is_scale
 
     def __str__(self) -> str:
         return self.name
 
 
-_SUMS = ("f32", "f16")  # what MMAs of 16-bit and narrower floats add up in
+_SUMS = ("f32", "f16")  # accumulators of MMAs of 16-bit and narrower floats
 _ROWS = (
     DType("bool", 1, "bool", "i1", None, None, None, "bool"),
     DType("i8", 8, "signed", "i8", "u8", "i8", 1, "int8", ("i32",), ("i32", "i64")),
@@ -94,5 +94,5 @@ _ROWS = (
 
 DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
 
-# 8-bit floats that threads convert, two at a time, with instructions of their own.
+# 8-bit floats that threads convert, two at a time, with dedicated instructions.
 BYTE_FLOATS = tuple(row.name for row in _ROWS if row.is_float and row.bits == 8)

@@ -1,4 +1,4 @@
-"""Rows of the instruction table: accesses of threads to global memory, and what the watchdog needs besides."""
+"""Rows of the instruction table: global memory accesses by threads, and the watchdog's instructions."""
 
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.instruction import GLOBAL, I1, I16, I32, I64, SHARED, VOID, Instruction, intrinsic
@@ -6,7 +6,7 @@ from pipec.isa.reductions import ALLOWED, red_type, red_vector
 
 
 def guarded_memory() -> list[Instruction]:
-    """Global accesses under a predicate: no branch, so the warp stays converged. Loads read zero where the predicate is false."""
+    """Predicated global accesses: no branch, so the warp stays converged. Loads return zero if the predicate is false."""
     rows = []
     registers = {8: ("h", "b8", I16), 16: ("h", "b16", I16), 32: ("r", "b32", I32), 64: ("l", "b64", I64)}
     for bits, (constraint, suffix, type_) in registers.items():
@@ -17,7 +17,7 @@ def guarded_memory() -> list[Instruction]:
         store = f"@$2 st.global.{suffix} [$0], $1;"
         rows.append(Instruction(f"store.global.{bits}", store, VOID, (GLOBAL, type_, I1), f"st.global.{suffix}", "thread", "9.7.9.12",
                                 constraints=f"l,{constraint},b"))  # fmt: skip
-    # A value that LLVM takes for another one each time: what is derived from it is computed where it is used, and no register holds it.
+    # Hides from LLVM that the value is the same each time: derived values are recomputed at each use, and occupy no register in between.
     rows.append(Instruction("fresh", "mov.b32 $0, $1;", I32, (I32,), "mov.b32", "thread", "9.7.9.1", constraints="=r,r"))
     for bits in (32, 64):
         constraint, suffix, type_ = registers[bits]
@@ -42,7 +42,7 @@ def ordered_memory() -> list[Instruction]:
 
 
 def reductions() -> list[Instruction]:
-    """Reductions in global memory under a predicate, of one element or of 16 bytes."""
+    """Predicated reductions in global memory, of one element or of 16 bytes."""
     rows = []
     registers = {16: ("h", I16), 32: ("r", I32), 64: ("l", I64)}
     for operation, dtypes in ALLOWED["direct"].items():
@@ -61,9 +61,9 @@ def reductions() -> list[Instruction]:
 
 
 def watchdog() -> list[Instruction]:
-    """What a bounded wait needs beside the wait: a clock, a look at the barrier, words for the host, and an end.
+    """The instructions of a bounded wait: a clock, the barrier's state, words for the host, and a trap.
 
-    Templates where LLVM would drop an ordering or a scope, or move a look at a clock.
+    Templates where LLVM would drop an ordering or a scope, or move a clock read.
     """
     return [
         intrinsic("mbarrier.try_wait.parity.limit.cluster", "mbarrier.try.wait.parity.tl.scope.cluster.space.cta", I1,
@@ -72,7 +72,8 @@ def watchdog() -> list[Instruction]:
                    "mbarrier.try_wait.parity.shared.b64", "thread", "9.7.13.15"),
         Instruction("clock", "mov.u64 $0, %clock64;", I64, (), "mov.u64", "thread", "10.20", constraints="=l"),
         Instruction("globaltimer", "mov.u64 $0, %globaltimer;", I64, (), "mov.u64", "thread", "10.23", constraints="=l"),
-        # A live barrier cannot be loaded: its word reads as zero on hardware. Zero arrivals change nothing and give its upper half.
+        # A live barrier cannot be loaded: its word reads as zero on hardware. An arrival with count zero changes nothing and returns its
+        # upper half.
         Instruction("mbarrier.look", "{ .reg .b32 none;\\0A\\09mov.b32 none, 0;\\0A\\09mbarrier.arrive.shared::cta.b64 $0, [$1], none; }",
                     I64, (SHARED,), "mbarrier.arrive.shared::cta.b64", "thread", "9.7.13.15.13", constraints="=l,r"),
         Instruction("activemask", "activemask.b32 $0;", I32, (), "activemask.b32", "thread", "9.7.13.11", constraints="=r"),

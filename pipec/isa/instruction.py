@@ -1,4 +1,4 @@
-"""What a row of the instruction table is, and the LLVM types of operands."""
+"""The type of a row of the instruction table, and the LLVM types of operands."""
 
 from pipec.record import record
 from pipec.vocabulary import Converged
@@ -29,11 +29,11 @@ class Instruction:
     section: str
     target: str = "sm_90a"
     constraints: str | None = None
-    pure: bool = False  # the result depends on the operands alone, in one thread: asked again, it is the same
+    pure: bool = False  # the result depends only on the operands, in one thread: it may be reused
 
     @property
     def acts(self) -> bool:
-        """Whether it is there for what it does: an arrival's result is a token that nobody reads."""
+        """Whether it is executed for its effect: the result of an arrival is an unused token."""
         return self.result == VOID or self.name.startswith("mbarrier.arrive")
 
 

@@ -1,7 +1,7 @@
 """The instruction table: every NVVM intrinsic and inline-PTX template that lowering may emit, one row each.
 
-A row says what LLVM calls it, its operands, what the PTX looks like, which threads must run it together and where the PTX ISA
-describes it. Adding an instruction is adding a row here, and its meaning for the simulator beside `pipec.sim`.
+A row has the LLVM name, the operands, the PTX spelling, the threads that must run it together and the section of the PTX ISA. To add an
+instruction, add a row here, and its semantics in `pipec.sim`.
 """
 
 from pipec.isa import global_memory
@@ -63,27 +63,27 @@ def _barriers() -> list[Instruction]:
                    "thread", mbarrier),
         intrinsic("mbarrier.arrive.expect_tx", "mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, (SHARED, I32),
                    "mbarrier.arrive.expect_tx.shared.b64", "thread", mbarrier),
-        # Without a branch, so that the warp stays together.
+        # Without a branch, so that the warp stays converged.
         Instruction("mbarrier.arrive.if", "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", VOID, (SHARED, I1),
                     "mbarrier.arrive.shared::cta.b64", "thread", mbarrier, constraints="r,b"),
         Instruction("mbarrier.arrive.expect_tx.if", "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", VOID, (SHARED, I32, I1),
                     "mbarrier.arrive.expect_tx.shared::cta.b64", "thread", mbarrier, constraints="r,r,b"),
-        # On the barrier at the same place in another CTA of the cluster. Releasing to the whole cluster costs a fence of all memory.
+        # On the corresponding barrier in another CTA of the cluster. Releasing at cluster scope costs a fence of all memory.
         *(Instruction(f"mbarrier.arrive.remote{scope}.if", _remote_arrive(spelling), VOID, (SHARED, I32, I1), spelling, "thread",
                       mbarrier, constraints="r,r,b")
           for scope, spelling in (("", "mbarrier.arrive.shared::cluster.b64"),
                                   (".cluster", "mbarrier.arrive.release.cluster.shared::cluster.b64"),
                                   (".relaxed", "mbarrier.arrive.relaxed.cluster.shared::cluster.b64"))),
-        # In front of relaxed arrivals: one fence releases what each of them would have to release again.
+        # Before relaxed arrivals: one fence replaces a release in each of them.
         Instruction("fence.cluster", "fence.acq_rel.cluster;", VOID, (), "fence.acq_rel.cluster", "thread", "9.7.13.4", constraints=""),
         Instruction("store.remote.if", _REMOTE_STORE, VOID, (SHARED, I32, I32, I1), "st.shared::cluster.b32", "thread", "9.7.9.12",
                     constraints="r,r,r,b"),
-        # Waits for what threads of another CTA did before they arrived, too.
+        # Also acquires what threads of another CTA did before they arrived.
         intrinsic("mbarrier.try_wait.parity.cluster", "mbarrier.try.wait.parity.scope.cluster.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.acquire.cluster.shared.b64", "thread", mbarrier),
         intrinsic("mbarrier.try_wait.parity", "mbarrier.try.wait.parity.scope.cta.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.shared.b64", "thread", mbarrier),
-        # Never executed: it says in the text which wait is left out, and the assembler removes it.
+        # Never executed: marks a skipped wait in the PTX, and the assembler removes it.
         Instruction("mbarrier.not_awaited", _NOT_AWAITED, VOID, (SHARED, I32), "mbarrier.test_wait.parity.shared.b64", "thread",
                     mbarrier, constraints="r,r"),
         intrinsic("fence.mbarrier_init", "fence.mbarrier_init.release.cluster", VOID, (), "fence.mbarrier_init.release.cluster",
@@ -95,7 +95,7 @@ def _barriers() -> list[Instruction]:
                    "griddepcontrol.launch_dependents", "thread", "9.7.13.13"),
         intrinsic("fence.proxy.async.global", "fence.proxy.async.global", VOID, (), "fence.proxy.async.global", "thread", "9.7.13.4"),
         intrinsic("mapa", "mapa.shared.cluster", CLUSTER, (SHARED, I32), "mapa.shared::cluster", "thread", "9.7.9.23"),
-        # Relaxed: who arrives publishes nothing with it, which would cost a fence of all memory in every thread.
+        # Relaxed: the arrival need not publish anything, which would cost a fence of all memory in every thread.
         intrinsic("barrier.cluster.arrive", "barrier.cluster.arrive.aligned", VOID, (), "barrier.cluster.arrive.aligned", "warp",
                    "9.7.13.3"),
         intrinsic("barrier.cluster.arrive.relaxed", "barrier.cluster.arrive.relaxed.aligned", VOID, (),
@@ -110,7 +110,7 @@ def _barriers() -> list[Instruction]:
           for kind in ("any", "all")),
         intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
         intrinsic("elect", "elect.sync", "{ i32, i1 }", (I32,), "elect.sync", "warp", "9.7.13.14"),
-        # A template, so that nothing is found out about the result.
+        # A template, so that LLVM knows nothing about the result.
         Instruction("copy", "mov.b32 $0, $1;", I32, (I32,), "mov.b32", "thread", "9.7.9.1", constraints="=r,r", pure=True),
         intrinsic("shuffle.idx", "shfl.sync.idx.i32", I32, (I32, I32, I32, I32), "shfl.sync.idx.b32", "warp", "9.7.9.6"),
         intrinsic("shuffle.bfly", "shfl.sync.bfly.i32", I32, (I32, I32, I32, I32), "shfl.sync.bfly.b32", "warp", "9.7.9.6"),
@@ -122,8 +122,8 @@ def _barriers() -> list[Instruction]:
 
 
 def _matrix_stores() -> list[Instruction]:
-    """8 x 8 matrices of 16-bit elements, one for each register: lane l gives the address of row l % 8 of matrix l // 8, or with
-    `.trans` of its column l % 8."""
+    """8 x 8 matrices of 16-bit elements, one per register: lane l provides the address of row l % 8 of matrix l // 8, or with `.trans`
+    of its column l % 8."""
     return [
         intrinsic(f"stmatrix.x{count}{way}", f"stmatrix.sync.aligned.m8n8.x{count}{way}.b16.p3", VOID, (SHARED, *(I32,) * count),
                    f"stmatrix.sync.aligned.m8n8.x{count}{way}.shared.b16", "warp", "9.7.14.5.16")
@@ -143,7 +143,7 @@ def _bulk_copies() -> list[Instruction]:
         intrinsic("bulk.wait_group.read", "cp.async.bulk.wait.group.read", VOID, ("i32=",), "cp.async.bulk.wait_group.read",
                    "thread", section),
     ]  # fmt: skip
-    # The policy that copies take; ptxas makes a constant of it.
+    # The cache policy of copies; ptxas turns it into a constant.
     rows += [
         Instruction(f"cache.{policy}", f"createpolicy.fractional.L2::{policy}.b64 $0, 1.0;", I64, (),
                     f"createpolicy.fractional.L2::{policy}.b64", "thread", "9.7.9.18", constraints="=l", pure=True)
@@ -177,7 +177,7 @@ def _bulk_copies() -> list[Instruction]:
 
 
 def _launch_control() -> list[Instruction]:
-    """The answer is 128 opaque bits; what it grants is undefined where it grants nothing, so that read stands under a predicate."""
+    """The response is 128 opaque bits; the granted CTA is undefined if there is none, so reading it is predicated."""
     query = "clusterlaunchcontrol.query_cancel"
     template = (
         "{\\0A\\09.reg .b128 answer;\\0A\\09.reg .pred granted;\\0A\\09ld.shared.b128 answer, [$1];\\0A\\09"
@@ -210,7 +210,7 @@ def _async_copies() -> list[Instruction]:
 
 
 def _tensor_memory_of(group: int) -> list[Instruction]:
-    """What names the CTAs it works for: this one, or the pair."""
+    """The CTA group: this CTA, or the pair."""
 
     def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str) -> Instruction:
         ptx = f"tcgen05.{ptx}".replace("cta_group", f"cta_group::{group}")
@@ -258,8 +258,7 @@ def _tensor_memory() -> list[Instruction]:
 
 
 def _tensor_load(shape: str, width: int, words: str, split: str) -> Instruction:
-    """A load with its wait in one template: LLVM would move uses of the registers above a wait of its own. `words`: as what they are
-    taken."""
+    """A load with its wait in one template: LLVM could move uses of the registers above a separate wait. `words`: their type."""
     registers = ", ".join(f"${index}" for index in range(width))
     spelling = f"tcgen05.ld.sync.aligned.{shape}.x{width}.b32"
     template = f"{spelling} {{{registers}}}, [${width}]{split};\\0A\\09tcgen05.wait::ld.sync.aligned;"
@@ -272,7 +271,7 @@ def _tensor_load(shape: str, width: int, words: str, split: str) -> Instruction:
 
 
 def _tensor_store(width: int) -> Instruction:
-    """A template, which takes its words as they are: the intrinsic wants them in a vector, which LLVM would only take apart again."""
+    """A template, which takes its words separately: the intrinsic needs a vector, which LLVM would only split again."""
     spelling = f"tcgen05.st.sync.aligned.32x32b.x{width}.b32"
     registers = ", ".join(f"${index}" for index in range(1, width + 1))
     constraints = ",".join(["r"] * (width + 1))
@@ -283,7 +282,7 @@ def _tensor_store(width: int) -> Instruction:
 
 
 def _register_mma() -> list[Instruction]:
-    """Templates, because LLVM orders them with those of pipec.isa.wgmma, which touch registers that it does not see."""
+    """Templates, because LLVM keeps them in order with those of pipec.isa.wgmma, which use registers that it does not see."""
     section = "9.7.15"
     fence, commit, wait = "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"
     return [
@@ -306,7 +305,7 @@ def _conversions() -> list[Instruction]:
             intrinsic(f"cvt.f16x2.{x}x2", f"{x}x2.to.f16x2.rn", HALF2, (I16,), f"cvt.rn.f16x2.{x}x2", "thread", section)
             for x in BYTE_FLOATS
         ),
-        # A plain fpext would let LLVM fold it into `add.rn.f32.f16` and its like, which few readers of PTX know.
+        # LLVM would fold a plain fpext into `add.rn.f32.f16` and similar instructions, which few PTX tools support.
         Instruction(
             "cvt.f32.f16", "cvt.f32.f16 $0, $1;", F32, ("half",), "cvt.f32.f16", "thread", section, constraints="=f,h", pure=True
         ),
@@ -318,8 +317,8 @@ def _conversions() -> list[Instruction]:
 
 
 def _functions() -> list[Instruction]:
-    """Single-precision functions; errors as the PTX ISA states them: ex2 2 ulp, lg2 2^-22, rsqrt 2^-22.9, rcp.approx 1 ulp, tanh 2^-11
-    of the value."""
+    """Single-precision functions; errors as stated in the PTX ISA: ex2 2 ulp, lg2 2^-22, rsqrt 2^-22.9, rcp.approx 1 ulp, tanh 2^-11 of
+    the value."""
     section = "9.7.3"
     names = ("ex2.approx", "ex2.approx.ftz", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn", "rcp.approx.ftz")
     rows = [intrinsic(name, f"{name}.f", F32, (F32,), f"{name}.f32", "thread", section) for name in names]

@@ -1,4 +1,4 @@
-"""What a store may combine its values with what stands in global memory by, per path: element types and their PTX names.
+"""The reductions of stores with global memory, per path: element types and their PTX names.
 
 Sources: cp.reduce.async.bulk.tensor, PTX ISA 9.7.9.25.5.3 (the type is the tensor map's); red, PTX ISA 9.7.13.7.
 """
@@ -22,7 +22,7 @@ ALLOWED: dict[StorePath, dict[Reduction, tuple[str, ...]]] = {
     },
 }
 
-# How `red` spells an element type, by operation where it matters: addition does not care about the sign.
+# The spelling of an element type for `red`, by operation where it matters: addition is independent of the sign.
 _NAMES = {"i32": "s32", "i64": "s64"}
 _HALVES = ("f16", "bf16")
 
@@ -36,7 +36,7 @@ def red_type(operation: str, dtype: str) -> str:
 
 
 def red_vector(operation: str, dtype: str) -> str | None:
-    """As `red_type` for 16 bytes at a time; None where no such instruction exists (sm_90 and later have float additions)."""
+    """Like `red_type` for 16 bytes at a time; None if there is no such instruction (sm_90 and later have float additions)."""
     if operation != "add":
         return None
     if dtype in _HALVES:

@@ -13,8 +13,8 @@ Shared = Literal["cta", "cluster", "launch"]
 
 @record
 class Special:
-    """`name` is the language's; `llvm` the intrinsic's end; `ptx` the register. `varies`: what must be the same for two threads to
-    read the same value: "cta", "cluster" (the CTAs of one cluster agree) or "launch"."""
+    """`name` is the language's; `llvm` the suffix of the intrinsic; `ptx` the register. `varies`: the scope in which all threads read
+    the same value: "cta", "cluster" (the CTAs of one cluster agree) or "launch"."""
 
     name: str
     llvm: str
@@ -40,7 +40,7 @@ _ROWS = (
 )
 
 SPECIALS: dict[str, Special] = {row.name: row for row in _ROWS}
-# Of a first name, what may stand behind the dot. `cta.leader` is `cta.rank % 2 == 0`.
+# The members of each first name. `cta.leader` is `cta.rank % 2 == 0`.
 MEMBERS: dict[str, tuple[str, ...]] = {
     family: (*AXES, "rank", "leader") if family == "cta" else AXES for family, _, _ in _FAMILIES
 }

@@ -1,4 +1,4 @@
-"""The targets, one row each: what LLVM and ptxas call them and the limits a kernel must keep."""
+"""The targets, one row each: their names for LLVM and ptxas, and the limits of a kernel."""
 
 from pipec.record import record
 
@@ -6,7 +6,7 @@ WARP = 32  # threads
 WARPGROUP_WARPS = 4
 _WARPGROUP_THREADS = WARPGROUP_WARPS * WARP
 _REGISTER_STEP = 8
-_MOST_REGISTERS = 255  # that an instruction can name
+_MOST_REGISTERS = 255  # addressable by an instruction
 
 
 @record
@@ -14,28 +14,28 @@ class Target:
     """A GPU architecture. Sizes in bytes unless named otherwise; sources: CUDA C++ programming guide, compute capabilities."""
 
     name: str
-    ptx_version: str  # what `.version` says
+    ptx_version: str  # the `.version` directive
     features: str  # LLVM feature string that selects it
     shared_bytes: int  # dynamic shared memory one CTA may opt in to
     tensor_columns: int  # tensor-memory columns per CTA; 0 where there is none
     max_threads: int  # per CTA
     registers: int  # 32-bit registers per CTA
     multiprocessors: int  # of the largest part
-    launch_control: bool  # whether a running cluster may take over one that has not started (hardware.md 6)
+    launch_control: bool  # whether a running cluster can take over the work of one that has not started (hardware.md 6)
     products: tuple[str, ...]  # words in the names of its GPUs
     max_named_barriers: int = 16
 
     def registers_per_thread(self, threads: int) -> int:
-        """What each thread of a CTA of so many gets, in the steps in which they are given out.
+        """Registers per thread of a CTA with this many threads, respecting the allocation granularity.
 
-        A CTA takes registers for whole groups of 4 warps, one warp for each quarter of a multiprocessor, so a 13th warp costs as much as 4
-        (CUDA C++ best practices, register pressure; it is also what ptxas allows a kernel with that many threads).
+        A CTA gets registers for whole groups of 4 warps, one warp for each quarter of a multiprocessor, so a 13th warp costs as much as
+        4 (CUDA C++ best practices, register pressure; it is also what ptxas allows a kernel with that many threads).
         """
         padded = -(-threads // _WARPGROUP_THREADS) * _WARPGROUP_THREADS
         return min(_MOST_REGISTERS, self.registers // padded // _REGISTER_STEP * _REGISTER_STEP)
 
     def is_of(self, device: str) -> bool:
-        """Whether a GPU of this name runs the target's code."""
+        """Whether a GPU with this name runs the target's code."""
         return not {*self.products}.isdisjoint(device.replace("-", " ").split())
 
     @property
@@ -45,17 +45,17 @@ class Target:
 
     @property
     def properties(self) -> dict[str, str | int | bool]:
-        """What a kernel may ask of it while compiling: `target.tensor_memory` and so on."""
+        """The properties available at compile time: `target.tensor_memory` and so on."""
         return {"name": self.name, "tensor_memory": self.tensor_columns > 0, "shared_bytes": self.shared_bytes}
 
 
-# LLVM knows no PTX 8.9, and at 8.5 or below with sm_100a it aborts; 8.8 is the first version that carries the sm_100 family.
+# LLVM does not support PTX 8.9, and aborts for sm_100a at 8.5 or below; 8.8 is the first version with the sm_100 family.
 _ROWS = (
     Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536, 148, True, ("B100", "B200", "GB200")),
     Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536, 132, False, ("H20", "H100", "H200", "H800", "GH200")),
 )
 
-MOST_CLUSTER_CTAS = 8  # what every part with clusters can run (CUDA C++ programming guide, portable cluster size)
+MOST_CLUSTER_CTAS = 8  # supported by every part with clusters (CUDA C++ programming guide, portable cluster size)
 
 TARGETS: dict[str, Target] = {row.name: row for row in _ROWS}
 DEFAULT_TARGET = "sm_100a"

@@ -1,8 +1,8 @@
-"""Instruction rows for Hopper's MMA in registers (PTX ISA 9.7.15), made for one accumulator each.
+"""Instruction rows for Hopper's MMA in registers (PTX ISA 9.7.15), generated per accumulator.
 
-The registers of an accumulator, and of operand A where it stands in registers, are used by the tensor cores while the warps go on, so
-nothing may copy or move them in between. LLVM would (a value that lives across a loop is copied at its end); so they are PTX registers
-with names of their own, which only these templates mention and LLVM never sees.
+The registers of an accumulator, and of a register operand A, are used asynchronously by the tensor cores, so nothing may copy or move
+them in the meantime. LLVM would (a value that is live across a loop is copied at its end); so they are PTX registers declared by name,
+which only these templates mention and LLVM never sees.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _SECTION = "9.7.15"
 _TARGET = "sm_90a"
 _NEXT = "\\0A\\09"  # a new line in a template
 _NAMES = {"i8": "s8", "i32": "s32"}
-K_BYTES = 32  # of K that one instruction takes
+K_BYTES = 32  # of K per instruction
 
 
 @record
 class Registers:
     """The registers of an accumulator in one thread, or of an operand A: `blocks` of 64 rows for each warpgroup, `columns` wide (of K).
 
-    An accumulator has two f16 in one register. Of an operand each 16 bytes of a row are shared out to the four lanes of the row, a
+    An accumulator has two f16 per register. Of an operand, every 16 bytes of a row are distributed over the four lanes of the row, one
     register each.
     """
 
@@ -50,7 +50,7 @@ class Registers:
         return f"{self.prefix}{index}"
 
     def index(self, block: int, half: int, unit: int) -> int:
-        """The first register of unit `unit` in the upper or lower half of each 16 rows (hardware.md 8).
+        """The first register of unit `unit` in the upper or lower half of every 16 rows (hardware.md 8).
 
         Units are groups of eight columns of an accumulator, 16 bytes of an operand.
         """
@@ -83,7 +83,7 @@ def read(registers: Registers, indices: Sequence[int]) -> Instruction:
 
 
 def write(registers: Registers, indices: Sequence[int]) -> Instruction:
-    """Takes the values as `read` gives them."""
+    """Takes the values in the form returned by `read`."""
     type_, constraint = (F32, "f") if registers.single else (I32, "r")
     moves = [f"mov.b32 {registers.name(index)}, ${place};" for place, index in enumerate(indices)]
     operands, constraints = (type_,) * len(moves), ",".join([constraint] * len(moves))
@@ -95,8 +95,8 @@ def multiply(
 ) -> Instruction:
     """`steps` instructions along K for each block of 64 rows.
 
-    Operands: where A stands in shared memory the first block's descriptors of it, the next one's, ..., then the descriptors of B, and
-    whether the first step adds to what is there (the others always do).
+    Operands: if A is in shared memory, the first block's descriptors of it, the next one's, ..., then the descriptors of B, and whether
+    the first step accumulates (the others always do).
     """
     operand = a if isinstance(a, Registers) else None
     a = a.dtype if isinstance(a, Registers) else a
@@ -126,7 +126,8 @@ def multiply(
 
 
 def _flags(a: DType, a_transposed: bool | None, b_transposed: bool) -> str:
-    """No negation (integers cannot be negated), and which operands stand with M or N innermost (only 16-bit ones in shared memory can)."""
+    """No negation (not available for integers), and which operands have M or N innermost (possible only for 16-bit ones in shared
+    memory)."""
     if a.is_integer:
         return ""
     transposed = [flag for flag in (a_transposed, b_transposed) if flag is not None]

@@ -1,4 +1,4 @@
-"""What a kernel is compared with, and how: the `numpy:` line of its docstring in float64, a bound for each element, arguments on trial."""
+"""The reference of a kernel and the comparison: the `numpy:` line of its docstring in float64, a bound per element, trial arguments."""
 
 from pipec.reference.bounded import Bounded, Precision, bounded
 from pipec.reference.compare import Comparison, compare, poisoned, rounded

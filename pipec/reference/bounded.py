@@ -1,9 +1,9 @@
-"""Array arithmetic in float64 that carries, element by element, how far a kernel may be off.
+"""Array arithmetic in float64 with an error bound per element for a kernel's result.
 
-A kernel computes the same expression in single precision, in another order and with approximate functions. Each operation here takes
-the errors its operands may have, passes them through, and adds what the operation itself may lose (a running error analysis: N. Higham,
-Accuracy and Stability of Numerical Algorithms, section 3.3). So the bound of an element comes from the values that it is made of:
-a large number elsewhere in the array, or an infinity, allows nothing here.
+A kernel computes the same expression in single precision, in another order and with approximate functions. Each operation here
+propagates the error bounds of its operands, and adds its own (a running error analysis: N. Higham, Accuracy and Stability of Numerical
+Algorithms, section 3.3). So the bound of an element depends only on the values that contribute to it: a large number elsewhere in the
+array, or an infinity, does not relax it.
 """
 
 import itertools
@@ -17,23 +17,22 @@ import numpy as np
 
 from pipec.sema.language.functions import FUNCTIONS, ElementFunction
 
-# A few roundings of float32: a kernel may fuse, distribute and reorder what the reference says.
+# A few roundings of float32: a kernel may fuse, distribute and reorder the operations of the reference.
 ARITHMETIC = 2.0**-21
-# What the functions of pipec.lower.emit.functions lose: a share of the value (the argument of an exponential is rounded as well), or for
-# erf an amount.
+# Errors of the functions of pipec.lower.emit.functions: relative (the argument of an exponential is rounded as well), or absolute for erf.
 FUNCTION = 2.0**-18
 ERROR_FUNCTION = 2.0**-20
 TANH_APPROX = 2.0**-11  # of the value; PTX ISA 9.7.3.22
-_CHUNK = 32  # terms of a product that are added up at once, to see how large its sums become on the way
+_CHUNK = 32  # terms of a product that are added at once when computing the magnitude of its partial sums
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What a kernel computes with.
+    """The precision of a kernel's computations.
 
-    `term`: what one term may cost a sum, relative to the largest sum on the way. `operand`: what operands of MMAs lose that the kernel
-    itself makes; `argument`: the same for operands that the reference takes straight from the arguments. `working`: half a unit in the
-    last place of the coarsest type in which it computes, where that is narrower than float32.
+    `term`: the error of adding one term to a sum, relative to the largest partial sum. `operand`: the relative error of MMA operands
+    that the kernel itself computes; `argument`: the same for operands that the reference takes directly from the arguments. `working`:
+    half a unit in the last place of the coarsest type in which it computes, if that is narrower than float32.
     """
 
     term: float = 2.0**-23
@@ -44,7 +43,7 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Values, and how far from each a kernel's own may be; 0 where the value is not finite: those must agree in kind."""
+    """Values, and the error allowed for each; 0 for non-finite values, which must match exactly."""
 
     value: np.ndarray
     error: np.ndarray
@@ -55,7 +54,7 @@ class Bounded:
 
 
 def bounded(value: Any, error: Any = 0.0) -> Bounded:
-    """An error that is itself no number is unbounded."""
+    """A NaN error means unbounded."""
     values = np.asarray(value, np.float64)
     errors = np.broadcast_to(np.asarray(error, np.float64), values.shape)
     errors = np.where(np.isfinite(values), np.where(np.isnan(errors), np.inf, errors), 0.0)
@@ -63,14 +62,14 @@ def bounded(value: Any, error: Any = 0.0) -> Bounded:
 
 
 def constant(number: float) -> Bounded:
-    """A number that is written down; a kernel has the nearest float32."""
+    """A literal; a kernel uses the nearest float32."""
     with np.errstate(over="ignore"):
         nearest = float(np.float32(number))
     return bounded(number, abs(nearest - number) if math.isfinite(nearest) else 0.0)
 
 
 class Arithmetic:
-    """The operations of a reference, for a kernel of some precision. Errors of NumPy (shapes that do not fit) come through."""
+    """The operations of a reference, for a kernel with this precision. NumPy errors (shapes that do not fit) are propagated."""
 
     def __init__(self, precision: Precision) -> None:
         self.precision = precision
@@ -79,7 +78,7 @@ class Arithmetic:
     # ------------------------------------------------------------------------------------------------------- operators
 
     def add(self, a: Bounded, b: Bounded) -> Bounded:
-        # Of both operands: where they cancel, what they lost before stays.
+        # Of both operands: under cancellation their earlier errors remain.
         return bounded(a.value + b.value, a.error + b.error + self._unit * (np.abs(a.value) + np.abs(b.value)))
 
     def subtract(self, a: Bounded, b: Bounded) -> Bounded:
@@ -107,7 +106,7 @@ class Arithmetic:
         if not b.exact:
             return bounded(value, np.where(a.error + b.error > 0, np.inf, 0.0))
         reach = _reach(lambda x: x**b.value, a, value)
-        crossing = np.where(a.error >= np.abs(a.value), np.abs(value), 0.0)  # an even power is 0 between
+        crossing = np.where(a.error >= np.abs(a.value), np.abs(value), 0.0)  # an even power has a zero in between
         return bounded(value, np.where(a.error > 0, np.maximum(reach, crossing), 0.0) + 4 * self._unit * np.abs(value))
 
     def negative(self, a: Bounded) -> Bounded:
@@ -130,7 +129,7 @@ class Arithmetic:
         return bounded(value, error)
 
     def compare(self, relation: Callable[[Any, Any], Any]) -> Callable[[Bounded, Bounded], Bounded]:
-        """1 where it holds, 0 where not; an error of 1 where the operands are too close to tell."""
+        """1 if it holds, else 0; an error of 1 if the operands are too close to decide."""
 
         def compared(a: Bounded, b: Bounded) -> Bounded:
             either, both = a.error + b.error, np.abs(a.value - b.value)
@@ -173,14 +172,14 @@ class Arithmetic:
         return self._chosen(np.minimum, a, b)
 
     def fmax(self, a: Bounded, b: Bounded) -> Bounded:
-        """A NaN loses against a number."""
+        """A number takes precedence over NaN."""
         return self._chosen(np.fmax, a, b)
 
     def fmin(self, a: Bounded, b: Bounded) -> Bounded:
         return self._chosen(np.fmin, a, b)
 
     def _chosen(self, function: Callable[[Any, Any], Any], a: Bounded, b: Bounded) -> Bounded:
-        """The larger or smaller of two: where one is so for sure, the other's error does not count."""
+        """The maximum or minimum of two: if it is certain which one, the other's error is irrelevant."""
         value = function(a.value, b.value)
         surely_a = np.abs(value - b.value) > a.error + b.error
         surely_b = np.abs(value - a.value) > a.error + b.error
@@ -219,12 +218,12 @@ class Arithmetic:
             x = self.causal(x, causal)
         exp = self.monotone(np.exp, FUNCTION, rounds_argument=True)
         largest = self.max(x, axis=-1, keepdims=True)
-        # Any shift gives the same quotient, so the error of the largest does not count; that of each difference does.
+        # The quotient is independent of the shift, so the error of the maximum is irrelevant; that of each difference is not.
         weights = exp(self.subtract(x, bounded(largest.value)))
         return self.divide(weights, self.sum(weights, axis=-1, keepdims=True))
 
     def causal(self, x: Bounded, applied: Bounded) -> Bounded:
-        """Where `applied` is true, -inf behind column i of row i: the scores of keys that query i does not see."""
+        """If `applied` is true, -inf after column i of row i: the scores of keys that query i must not see."""
         if not applied.value.any():
             return x
         rows, columns = np.indices(x.value.shape[-2:])
@@ -247,7 +246,7 @@ class Arithmetic:
         return bounded(scaled(operand.value, chunks.value, size), scaled(operand.error, np.abs(chunks.value), size))
 
     def grouped(self, a: Bounded, b: Bounded, begins: Bounded, rest: Bounded | None = None) -> Bounded:
-        """Rows begins[g] to begins[g + 1] of `a` times the transposed b[g]; rows of no group are those of `rest`, or zeros."""
+        """Rows begins[g] to begins[g + 1] of `a` times the transposed b[g]; rows without a group are those of `rest`, or zeros."""
         shape = a.value.shape[0], b.value.shape[1]
         out, error = (np.array(np.broadcast_to(part, shape)) for part in ((rest.value, rest.error) if rest else (0.0, 0.0)))
         places = begins.value.astype(int)
@@ -258,12 +257,12 @@ class Arithmetic:
         return bounded(out, error)
 
     def offsets(self, *sizes: Bounded) -> Bounded:
-        """Where runs of these sizes begin, one behind the other, and where the last one ends."""
+        """The starts of consecutive runs of these sizes, and the end of the last one."""
         return bounded(np.cumsum([0.0, *(float(size.value) for size in sizes)]))
 
 
 def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
-    """What a `numpy:` line may call, by name. Element functions that are monotone need no more than their row."""
+    """The functions available in a `numpy:` line, by name. Monotone element functions need only their row."""
     rows = {row.name: arithmetic.element_function(row) for row in FUNCTIONS.values() if row.monotone}
     logarithms = {name: _logarithm(arithmetic, getattr(np, name)) for name in ("log", "log2")}
     numbers = ("abs", "sum", "max", "min", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
@@ -275,7 +274,7 @@ def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
 
 
 def _logarithm(arithmetic: Arithmetic, function: Callable[[Any], Any]) -> Callable[[Bounded], Bounded]:
-    """lg2.approx is off by 2**-22 of its value, and by as much as an amount near 1."""
+    """lg2.approx has a relative error of 2**-22, and an absolute one of that size near 1."""
     inner = arithmetic.monotone(function, FUNCTION)
 
     def applied(x: Bounded) -> Bounded:
@@ -286,12 +285,12 @@ def _logarithm(arithmetic: Arithmetic, function: Callable[[Any], Any]) -> Callab
 
 
 def _product(size: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """size * error, where an exact operand brings nothing, whatever the other's size."""
+    """size * error, which is 0 for an exact operand, whatever the other's size."""
     return np.where(error == 0, 0.0, size * error)
 
 
 def _reach(function: Callable[[Any], Any], x: Bounded, value: np.ndarray) -> np.ndarray:
-    """How far a monotone function may be off `value`, its value at x."""
+    """How far a monotone function may be from `value`, its value at x."""
     if x.exact:
         return np.zeros(np.shape(value))
     up, down = function(x.value + x.error), function(x.value - x.error)
@@ -299,10 +298,10 @@ def _reach(function: Callable[[Any], Any], x: Bounded, value: np.ndarray) -> np.
 
 
 def _sums(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a @ b; and the sum, over all terms, of what its addition may round: the sum so far, or a product where one is larger.
+    """a @ b; and the sum over all terms of the magnitude that its addition rounds: the partial sum, or a product if one is larger.
 
-    The terms are taken in the order of K. A kernel may take ranges of K apart and add them up: the sums of a range are differences of
-    two sums here, therefore twice as much.
+    The terms are in the order of K. A kernel may sum ranges of K separately: these sums are differences of two partial sums here,
+    therefore the factor of two.
     """
     if not a.ndim or not b.ndim:
         raise ValueError("matmul: a number is no matrix")

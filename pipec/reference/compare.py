@@ -1,4 +1,4 @@
-"""An output beside its reference, element by element."""
+"""Compares an output with its reference, element by element."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ import numpy as np
 
 from pipec.reference.bounded import Bounded
 
-_UNDERFLOW = 2.0**-120  # what may be lost to numbers that are too small for float32
-_MARK = b"\xa5\x5a"  # of bytes that nobody has written; read as a number, no round one
+_UNDERFLOW = 2.0**-120  # the error allowed for underflow in float32
+_MARK = b"\xa5\x5a"  # bytes that mark unwritten memory; as a number, not a round one
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`error` is the largest difference and `bound` what was allowed there; `wrong` counts elements beyond their bound and `unwritten`
-    those of them that hold what stood there before the launch."""
+    """`error` is the largest difference and `bound` the allowed one there; `wrong` counts elements beyond their bound and `unwritten`
+    those of them that still have their value from before the launch."""
 
     output: str
     error: float
@@ -34,9 +34,9 @@ class Comparison:
 def compare(output: str, found: np.ndarray, expected: Bounded, poison: np.ndarray | None = None) -> Comparison:
     """Compares an output with its reference; integers must be equal.
 
-    An element may have any value between the reference less its error and the reference plus its error, both rounded to the output's
-    type. So an infinity needs an infinity of the same sign (or a value that overflows within its error) and NaN needs NaN. `poison` is
-    what the output held before the launch (see `poisoned`).
+    An element may have any value between the reference minus its error and the reference plus its error, both rounded to the output's
+    type. So an infinity requires an infinity of the same sign (or a value that overflows within its error) and NaN requires NaN.
+    `poison` is what the output held before the launch (see `poisoned`).
     """
     if found.size == 0:
         return Comparison(output, 0.0, 0.0, 0, 0, 0, (), 0.0, 0.0)
@@ -76,7 +76,7 @@ def _interval(expected: Bounded, dtype: np.dtype, shape: tuple[int, ...]) -> tup
 
 
 def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What a kernel stores for a value: the nearest of the type; numbers too large become infinite, or the largest of an 8-bit type."""
+    """The value that a kernel stores: rounded to the type; numbers too large become infinite, or the largest of an 8-bit type."""
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype.itemsize == 1:
             largest = float(ml_dtypes.finfo(dtype).max)
@@ -85,9 +85,10 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def poisoned(output: np.ndarray, expected: Bounded | None = None) -> np.ndarray:
-    """What to put into an output that a kernel has to write: in each element a value that is wrong there, as nobody would compute it.
+    """The initial contents of an output that a kernel has to write: a wrong value in each element, unlikely to be computed.
 
-    Floats get a NaN of their own, where the reference is NaN a number; integers a pattern, where the reference is that number another.
+    Floats get a particular NaN, or a number where the reference is NaN; integers a pattern, or another one where the reference equals
+    it.
     """
     poison = np.empty(output.shape, output.dtype)
     marks = _bits(poison)
@@ -105,7 +106,7 @@ def poisoned(output: np.ndarray, expected: Bounded | None = None) -> np.ndarray:
 
 
 def _quiet_nan(dtype: np.dtype) -> int:
-    """A negative NaN with a payload; for types with one NaN only, that one."""
+    """A negative NaN with a payload; for types with only one NaN, that one."""
     bits = int(np.full((), np.nan, dtype).view(f"u{dtype.itemsize}"))
     width = 8 * dtype.itemsize
     bits |= 1 << (width - 1)

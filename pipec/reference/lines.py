@@ -6,7 +6,7 @@
     shapes: M=256, N=512, K=128; M=200, N=136, K=72
     \"\"\"
 
-The line is data of the source file, so it is not run as Python: a small set of node kinds and functions is evaluated.
+The line is untrusted data, so it is not executed as Python: a small set of node kinds and functions is evaluated.
 """
 
 import ast
@@ -75,7 +75,7 @@ def shape_sets(document: str) -> list[dict[str, str]]:
 
 
 def apply_given(document: str, arguments: Mapping[str, Any], sizes: Mapping[str, float]) -> frozenset[str]:
-    """Fills arguments with what the `given:` lines say of them, made of sizes: `given: begins = offsets(M // 2, 0, M - M // 2)`.
+    """Fills arguments according to the `given:` lines, from sizes: `given: begins = offsets(M // 2, 0, M - M // 2)`.
 
     Returns the names of the arguments it filled. Raises ReferenceProblem.
     """
@@ -103,11 +103,11 @@ def expected_values(
     precision: Precision | None = None,
     unread: Collection[str] = (),
 ) -> dict[str, Bounded]:
-    """Output name -> float64 values and how far each may be off. Raises ReferenceProblem.
+    """Output name -> float64 values and allowed errors. Raises ReferenceProblem.
 
-    `arguments` are what they hold before the launch. `dtypes` names the element types of arguments that cannot tell; `constants` are the
-    kernel's compile-time parameters, whose numbers and conditions a line may use. A line that reads an argument of `unread` is refused:
-    what those hold before the launch is nobody's to know.
+    `arguments` have their values before the launch. `dtypes` gives the element types of arguments that do not have them; `constants` are
+    the kernel's compile-time parameters, whose numbers and conditions a line may use. A line that reads an argument of `unread` is
+    rejected: their contents before the launch are undefined.
     """
     known = {name: constant(value) for name, value in (constants or {}).items() if isinstance(value, bool | int | float)}
     kinds = dtypes or {}
@@ -125,7 +125,7 @@ def expected_values(
 
 
 def _read_back(value: Bounded, dtype: str | None) -> Bounded:
-    """A later line may read an output: it was rounded to its type."""
+    """A later line may read an output: it has been rounded to its type."""
     kind = DTYPES[dtype] if dtype else None
     if kind is None or not kind.is_float or kind.bits >= 32:
         return value
@@ -147,10 +147,10 @@ def dtypes_of(interface: KernelInterface) -> dict[str, str]:
 
 
 def _argument(value: Any, dtype: str | None) -> Bounded:
-    """What an argument stands for: scalars as the kernel gets them, in their own type."""
+    """The value of an argument: scalars as the kernel gets them, in their own type."""
     if not isinstance(value, np.ndarray):
         return bounded(_stored_scalar(value, dtype))
-    # ml_dtypes arrays convert through float32, which holds every one of their values.
+    # ml_dtypes arrays convert through float32, which represents all of their values.
     return bounded(value.astype(np.float64) if dtype is None else values_of(value, dtype))
 
 
@@ -162,7 +162,7 @@ def _stored_scalar(value: float, dtype: str | None) -> float:
 
 
 class _Evaluator:
-    """Runs lines of the form `name = expression` over known names; only the node kinds and functions that are listed."""
+    """Evaluates lines of the form `name = expression` over known names, with a fixed set of node kinds and functions."""
 
     def __init__(self, names: dict[str, Bounded], precision: Precision, unread: frozenset[str] = frozenset()) -> None:
         self.names = names
@@ -209,7 +209,7 @@ class _Evaluator:
                 operands = [self._evaluate(argument) for argument in arguments]
                 try:
                     return self._functions[name](*operands, **options)
-                except TypeError as error:  # Python's words, without the name of what is called inside
+                except TypeError as error:  # Python's message, without the name of the internal function
                     raise ReferenceProblem(f"`{name}` {re.sub(r'^[^ ]*[(][)] ', '', str(error))}") from None
             case ast.Call(ast.Name(id=name)):
                 raise ReferenceProblem(f"`{name}` is not among its functions: {', '.join(sorted(self._functions))}")

@@ -1,7 +1,7 @@
-"""Arrays of elements that NumPy has no type for: 4- and 6-bit floats packed into bytes, and scale factors in chunks.
+"""Arrays of elements without a NumPy type: 4- and 6-bit floats packed into bytes, and scale factors in chunks.
 
-Packed arrays are uint8; the elements of a row follow each other, least significant bits first: two e2m1 or four 6-bit elements to one
-or three bytes. Scale factors of 128 rows and 4 blocks are one chunk of 512 bytes, as cuBLAS and CUTLASS keep them.
+Packed arrays are uint8; the elements of a row are contiguous, least significant bits first: two e2m1 or four 6-bit elements in one or
+three bytes. Scale factors of 128 rows and 4 blocks are one chunk of 512 bytes, as in cuBLAS and CUTLASS.
 """
 
 from typing import Any
@@ -41,14 +41,14 @@ def unpack(packed: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def values_of(array: Any, dtype: str) -> np.ndarray:
-    """An argument of the kernel as float64: what its elements stand for."""
+    """The values of a kernel argument as float64."""
     kind = DTYPES[dtype]
     if kind.is_packed:
         return unpack(array, dtype)
     if kind.is_scale:
         factors: np.ndarray = np.abs(np.ascontiguousarray(array).view(_TYPES[dtype]).astype(np.float64))  # ue4m3 has no sign
         return factors
-    # ml_dtypes arrays convert through float32, which holds every one of their values.
+    # ml_dtypes arrays convert through float32, which represents all of their values.
     values: np.ndarray = array.astype(np.float64)
     return values
 

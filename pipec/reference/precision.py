@@ -1,4 +1,4 @@
-"""How finely a kernel computes: read off its operations."""
+"""The precision of a kernel's computations, derived from its operations."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ from pipec.sema.types import dtype_of
 
 
 def precision_of(kernel: Kernel) -> Precision:
-    """What the reference of the kernel has to allow for."""
+    """The errors that the reference of the kernel has to allow for."""
     made, straight = _operands(kernel)
     return Precision(_accumulation(kernel), operand=made, argument=0.0 if straight else made, working=_working(kernel))
 
@@ -46,9 +46,9 @@ def _coarsest(dtypes: set[DType]) -> float:
 
 
 def _accumulation(kernel: Kernel) -> float:
-    """What one term may cost a sum, relative to its largest value: 2**-23 where float32 is truncated after each term, as if by itself;
-    2**-15 with float16 accumulators, which round to 2**-11 after each MMA of 16 terms, and with 8-bit floats added up in registers,
-    which are cut to 13 bits after each MMA of 32 terms."""
+    """The error of adding one term to a sum, relative to its largest value: 2**-23 if float32 is truncated after each term; 2**-15 with
+    float16 accumulators, which round to 2**-11 after each MMA of 16 terms, and with 8-bit floats accumulated in registers, which are
+    truncated to 13 bits after each MMA of 32 terms."""
     coarse = any(buffer.space == "tensor" and buffer.dtype.name == "f16" for buffer in kernel.buffers)
     mmas = [operation for operation in _operations(kernel) if isinstance(operation, RegisterMma)]
     coarse = coarse or any(mma.accumulator.dtype.name == "f16" or mma.a_dtype.name in BYTE_FLOATS for mma in mmas)
@@ -56,10 +56,10 @@ def _accumulation(kernel: Kernel) -> float:
 
 
 def _operands(kernel: Kernel) -> tuple[float, bool]:
-    """What a kernel loses that makes an operand of its MMAs by itself: half a unit in the last place of the coarsest float type of the
-    operands that its threads write into a tile or hold in registers; 0 where all operands come from the arguments.
+    """The error of MMA operands that a kernel itself computes: half a unit in the last place of the coarsest float type of the operands
+    that its threads write into a tile or hold in registers; 0 if all operands come from the arguments.
 
-    And whether there are MMAs of which both operands are as they were loaded.
+    And whether there are MMAs whose operands are both used as loaded.
     """
     mmas = [operation for operation in _operations(kernel) if isinstance(operation, Mma | RegisterMma)]
     written = {operation.destination.buffer for operation in _operations(kernel) if isinstance(operation, Write)}
@@ -77,8 +77,8 @@ def _operands(kernel: Kernel) -> tuple[float, bool]:
 
 
 def _working(kernel: Kernel) -> float:
-    """Half a unit of the coarsest type narrower than float32 in which the kernel computes, adds to what an output holds, or keeps values
-    for later; 0 where it only rounds what it stores."""
+    """Half a unit of the coarsest type narrower than float32 in which the kernel computes, accumulates into an output, or keeps values;
+    0 if it only rounds what it stores."""
     dtypes = {
         store.destination.tensor.dtype for store in _operations(kernel) if isinstance(store, Store | TmaStore) and store.reduce
     }

@@ -1,4 +1,4 @@
-"""A kernel on trial: made-up arguments, outputs filled with what no kernel computes, and the reference of what they held before."""
+"""A trial run of a kernel: generated arguments, poisoned outputs, and the reference for these arguments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ from pipec.sema.tree import PassTurn
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """`arguments` are to be passed to the kernel; `expected` is what its reference says of them, by output ({} without a reference);
-    `poison` what its outputs hold that it does not read."""
+    """`arguments` are to be passed to the kernel; `expected` is the reference, by output ({} without one); `poison` the initial contents
+    of outputs that it does not read."""
 
     arguments: dict[str, Any]
     expected: Mapping[str, Bounded]
     poison: Mapping[str, np.ndarray]
 
     def judged(self) -> list[Comparison]:
-        """After the launch: each output beside its reference."""
+        """After the launch: compares each output with its reference."""
         return [compare(name, self.arguments[name], expected, self.poison.get(name)) for name, expected in self.expected.items()]
 
 
 def trial_of(plan: Plan, values: Mapping[str, float], seed: int = 0) -> Trial:
-    """Arguments of the sizes `values`. The reference is evaluated here, so nothing that the kernel does can change it.
+    """Arguments with the sizes `values`. The reference is evaluated here, so nothing that the kernel does can change it.
 
-    Raises ReferenceProblem, and ArgumentError where a dimension has no size.
+    Raises ReferenceProblem, and ArgumentError if a dimension has no size.
     """
     kernel, interface = plan.kernel, plan.interface
     arguments = random_arguments(interface, values, seed)
@@ -55,7 +55,7 @@ def trial_of(plan: Plan, values: Mapping[str, float], seed: int = 0) -> Trial:
 
 
 def _only_written(plan: Plan) -> frozenset[str]:
-    """The outputs whose values before the launch do not count; counters of turns are zero, and so they are inputs."""
+    """The outputs whose initial values do not matter; turn counters are zero, and thus inputs."""
     tensors = [argument for argument in plan.interface.arguments if isinstance(argument, TensorArgument)]
     return frozenset(row.name for row in tensors if row.written and not row.accumulated) - _counters(plan.kernel)
 
@@ -66,7 +66,7 @@ def _counters(kernel: Kernel) -> set[str]:
 
 
 def _refuse_unbounded(name: str, expected: Bounded) -> None:
-    """Where rounding may change anything into anything, a comparison would pass for nothing."""
+    """With an unbounded error a comparison would be meaningless."""
     unbounded = np.argwhere(~np.isfinite(expected.error))
     if len(unbounded):
         raise ReferenceProblem(

@@ -1,4 +1,4 @@
-"""The syntax tree: what was written, before any name is looked up. Every node knows its span."""
+"""The syntax tree: the source as written, before name resolution. Every node has a span."""
 
 from typing import Literal
 
@@ -119,7 +119,7 @@ class Comptime:
 
 @record
 class Tuned:
-    """`BM in (64, 128)`: the values of a compile-time parameter that are to be tried."""
+    """`BM in (64, 128)`: the candidate values of a compile-time parameter."""
 
     name: Name
     values: tuple[Expression, ...]
@@ -128,7 +128,7 @@ class Tuned:
 
 @record
 class Tune:
-    """`tune BM in (64, 128), STAGES in (3, 4) where BM * STAGES < 512`: which tiles there are to choose from."""
+    """`tune BM in (64, 128), STAGES in (3, 4) where BM * STAGES < 512`: the candidate tiles."""
 
     parameters: tuple[Tuned, ...]
     condition: Expression | None

@@ -1,4 +1,4 @@
-"""What each rule of the grammar becomes. Rule names are method names; no user error is raised in here."""
+"""The syntax-tree node for each rule of the grammar. Rule names are method names; no user error is raised here."""
 
 from typing import Any, Literal, Protocol
 
@@ -7,11 +7,11 @@ from pipec.syntax import ast
 from pipec.syntax.parts import Token
 from pipec.vocabulary import BINARY_OPERATORS, UNARY_OPERATORS, UnaryOperator, Word, one_of
 
-# What the parser hands up is as the grammar says, which no type checker reads: each method takes its children apart by their places.
+# The parser's results follow the grammar, which type checkers cannot see: each method accesses its children by position.
 Children = list[Any]
 Parts = tuple[Any, ...]
 
-# How tightly an operator binds, as in Python. Comparisons chain: `a < b < c` is `a < b and b < c`.
+# Operator precedence, as in Python. Comparisons chain: `a < b < c` is `a < b and b < c`.
 _COMPARISON = 2
 _TIGHTNESS = {
     **dict.fromkeys(("or",), 0),
@@ -30,14 +30,15 @@ _SIGNS: tuple[UnaryOperator | Literal["+"], ...] = (*UNARY_OPERATORS, "+")
 
 
 def _chosen(choices: tuple[Word, ...], token: str) -> Word:
-    """The operator that a token spells: the grammar lets no other through."""
+    """The operator of a token; the grammar admits no others."""
     found = one_of(choices, token)
     assert found is not None
     return found
 
 
 def _climb(items: Children, least: int) -> ast.Expression:
-    """The tree of a chain: `items` are operands and operators from the last to the first; stops at an operator looser than `least`."""
+    """Precedence climbing: `items` are operands and operators from the last to the first; stops at an operator that binds less tightly
+    than `least`."""
     left: ast.Expression = items.pop()
     compared: ast.Expression | None = None
     while items and (tightness := _TIGHTNESS[items[-1]]) >= least:
@@ -60,7 +61,7 @@ class Meta(Protocol):
 
 
 class Builder:
-    """One method per rule of grammar/pipec.lark that leaves a node, called with the text it covers and its children."""
+    """One method per rule of grammar/pipec.lark that produces a node, called with the text it covers and its children."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -79,7 +80,7 @@ class Builder:
         return Span(self.source, meta.line, meta.column, last.end_line, last.end_column)
 
     def _word(self, meta: Meta, word: str) -> Span:
-        """The keyword that a statement starts with; the statement's own span runs over the line end."""
+        """The keyword at the start of a statement; the statement's own span extends over the line end."""
         return Span(self.source, meta.line, meta.column, meta.line, meta.column + len(word))
 
     # ------------------------------------------------------------------------------------------------------ definitions

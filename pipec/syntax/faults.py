@@ -1,4 +1,4 @@
-"""What the parser stumbled over, as a message and as what recovery needs to know."""
+"""A syntax error, as a message and in the form that recovery needs."""
 
 import re
 import unicodedata
@@ -16,14 +16,14 @@ from pipec.syntax.lines import Bracket, Logical, bracket_at, logical_lines, mask
 from pipec.syntax.other_forms import other_form
 from pipec.syntax.terminal_names import expected, word
 
-# "statement": a statement is wrong; "body": it is given up with its block; "block": a header lacks its block; "indent": a block
-# lacks its header; "dedent": a line fits no block; "end": nothing behind it can be read.
+# "statement": a statement is invalid; "body": it is dropped with its block; "block": a header lacks its block; "indent": a block lacks its
+# header; "dedent": a line matches no block; "end": nothing after it can be parsed.
 Kind = Literal["statement", "body", "block", "indent", "dedent", "end"]
 
 
 @record
 class Fault:
-    """`line`: one of the statement at fault."""
+    """`line`: a line of the statement with the error."""
 
     message: Message
     line: int
@@ -41,11 +41,11 @@ class Unbalanced(_AtToken):
 
 
 class Overlong(_AtToken):
-    """A name or number that no tool behind this one would take: LLVM cuts names off, and Python refuses to print the number."""
+    """A name or number too long for later tools: LLVM truncates names, and Python refuses to print the number."""
 
 
 def fault_of(error: Exception, source: Source, lines: list[str], in_brackets: bool) -> Fault:
-    """`lines` is what was parsed; `in_brackets`: the parser had a bracket open."""
+    """`lines` is what was parsed; `in_brackets`: a bracket was open in the parser."""
     match error:
         case Unbalanced(token=token):
             span = _token_span(source, token)
@@ -69,15 +69,15 @@ def fault_of(error: Exception, source: Source, lines: list[str], in_brackets: bo
 
 def _token_fault(source: Source, lines: list[str], error: UnexpectedToken | UnexpectedEOF, in_brackets: bool) -> Fault:
     token = error.token
-    # Lark's `accepts` is what can follow here; `expected` are all look-aheads of the state, some of which other contexts alone
-    # would take.
+    # Lark's `accepts` is what can follow here; `expected` are all look-aheads of the state, some of which are only valid in other
+    # contexts.
     accepts = set(getattr(error, "accepts", None) or error.expected or ())
     invisible = token.type in ("_NEWLINE", "_DEDENT", "$END")
     if token.type == "_INDENT":
         span = _first_word(source, token)
         return Fault(messages.UnexpectedIndent(at=span), span.line, "indent")
     last = len(lines) if token.type == "$END" else token.line or len(lines)
-    # What has no text is told at the end of the line before: that is where something is missing.
+    # Tokens without text are reported at the end of the line before: that is where something is missing.
     span = _end_of_line_before(source, lines, last) if invisible else _token_span(source, token)
     logical = logical_lines(lines)
     if in_brackets:
@@ -95,7 +95,7 @@ def _token_fault(source: Source, lines: list[str], error: UnexpectedToken | Unex
     other = _other(source, lines, logical, span)
     if other is not None:
         return other
-    # Where the line could have ended as it is, a colon is not what it lacks.
+    # If the line could end as it is, it does not lack a colon.
     if invisible and "COLON" in accepts and (accepts == {"COLON"} or "_NEWLINE" not in accepts):
         return Fault(messages.MissingColon(at=span), span.line, "statement")
     found = word(token.type) if invisible or "\n" in token else f"`{token}`"
@@ -103,7 +103,7 @@ def _token_fault(source: Source, lines: list[str], error: UnexpectedToken | Unex
 
 
 def _other(source: Source, lines: list[str], logical: list[Logical], span: Span) -> Fault | None:
-    """The fault as a form of another language, where it is one."""
+    """The error as a construct of another language, if it is one."""
     one = _logical_at(logical, span.line)
     bracket = bracket_at(lines, one, span.line, span.column) if one is not None else None
     found = other_form(lines[span.line - 1].rstrip("\r"), span.column, bracket)
@@ -119,14 +119,14 @@ def _logical_at(logical: list[Logical], line: int) -> Logical | None:
 
 
 def _unclosed(lines: list[str], logical: list[Logical], span: Span, token: Token) -> Bracket | None:
-    """The bracket whose missing end the parser met as `token`: another statement begins there, or another bracket is closed."""
+    """The bracket whose missing end caused the error at `token`: another statement starts there, or another bracket is closed."""
     one = _logical_at(logical, span.line)
     if one is not None and token.type not in ("_NEWLINE", "_DEDENT", "$END"):
         inner = bracket_at(lines, one, span.line, span.column)
         if inner is not None and str(token) in (")", "]") and (inner.character, str(token)) not in (("(", ")"), ("[", "]")):
             return inner
         if one.open and span.line == one.first:
-            return None  # the fault stands in front of what else is missing
+            return None  # the error precedes whatever else is missing
         if inner is not None and not one.open:
             return None
     earlier = next((other for other in reversed(logical) if other.first <= span.line and other.open), None)
@@ -165,7 +165,7 @@ def _character_fault(source: Source, lines: list[str], error: UnexpectedCharacte
 
 
 _QUOTED = re.compile('[\u201c\u201d\u201e\u00ab]([^"\u201c\u201d\u00bb]*)[\u201c\u201d\u00bb]')
-# What editors, word processors and web pages make of ASCII.
+# Replacements of ASCII characters by editors, word processors and web pages.
 _ASCII = {
     **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb\uff02", '"'),
     **dict.fromkeys("\u2018\u2019\u201a\uff07", '"'),
@@ -190,7 +190,7 @@ _ASCII = {
 
 
 def _run(line: str, column: int) -> str:
-    """The characters from `column` on that are no ASCII and of one kind."""
+    """The non-ASCII characters of one kind from `column` on."""
     first = line[column - 1 : column]
     end = column
     while end < len(line) and not line[end].isascii() and line[end].isdecimal() and first.isdecimal():
@@ -213,7 +213,7 @@ def _token_span(source: Source, token: Token) -> Span:
 
 
 def _end_of_line_before(source: Source, lines: list[str], line: int) -> Span:
-    """Just behind the last text up to a line."""
+    """After the last text before a line."""
     line = min(line, len(lines))
     while line > 1 and not masked(lines[line - 1]).strip():
         line -= 1

@@ -1,4 +1,5 @@
-"""What is wrong in a text, told by Lark, which knows what would have been right: each fault costs its statement, and the rest is read."""
+"""Reports syntax errors by means of Lark, which knows what would have been valid: each error costs its statement, and the rest is
+parsed."""
 
 from functools import cache
 from threading import Lock
@@ -17,12 +18,12 @@ from pipec.syntax.grammar import parser, shape_of
 from pipec.syntax.recover import continues_a_fault, repaired
 from pipec.syntax.shape import reduction
 
-# After each fault the text is parsed once more, so this also bounds the time.
+# The text is parsed again after each error, so this also bounds the time.
 _MOST_FAULTS = 20
 
 
 def parse_with_faults(source: Source, sink: Sink) -> ast.File | None:
-    """The syntax tree where nothing is wrong; else None, and what is wrong is reported."""
+    """The syntax tree if there are no errors; else None, after reporting them."""
     lines, faults = source.lines, list[int]()
     for _ in range(_MOST_FAULTS):
         parsed = _attempt(source, lines)
@@ -30,7 +31,7 @@ def parse_with_faults(source: Source, sink: Sink) -> ast.File | None:
             return None if faults else parsed
         if not continues_a_fault(source.lines, parsed, faults):
             if faults and parsed.line <= max(faults):
-                return None  # a consequence of what was reported
+                return None  # a consequence of an earlier error
             sink.report(parsed.message)
         faults.append(parsed.line)
         repair = repaired(lines, parsed.kind, parsed.line)
@@ -41,7 +42,7 @@ def parse_with_faults(source: Source, sink: Sink) -> ast.File | None:
 
 
 def _attempt(source: Source, lines: list[str]) -> ast.File | Fault:
-    """Parses the lines, which are those of the source or what recovery made of them."""
+    """Parses the lines of the source, possibly modified by recovery."""
     with _ONE_AT_A_TIME:
         lark, builder = _shaped()
         builder.source = source
@@ -54,15 +55,15 @@ def _attempt(source: Source, lines: list[str]) -> ast.File | Fault:
         return file
 
 
-_ONE_AT_A_TIME = Lock()  # the indenter and the builder belong to the parse that runs
+_ONE_AT_A_TIME = Lock()  # the indenter and the builder belong to the running parse
 
 
 @cache
 def _shaped() -> tuple[Lark, Builder]:
-    """Lark's parser, which makes a Part whose value is what the builder made of the whole file."""
+    """Lark's parser, which produces a Part whose value is the node for the whole file."""
     lark, builder = parser(), Builder(Source("", ""))
     machine = lark.parser.parser.parser
-    # The table's own rule objects: looking an equal one up would compare them at each reduction.
+    # The table's own rule objects: looking up equal ones would compare them at each reduction.
     targets = (target for actions in machine.parse_table.states.values() for _, target in actions.values())
     rules = (rule for rule in dict.fromkeys(targets) if isinstance(rule, Rule))
     machine.callbacks = {rule: reduction(shape_of(rule), builder) for rule in rules}

@@ -1,4 +1,4 @@
-"""The grammar as Lark reads it: its tables, and the parser that can tell what would have been right where a text is wrong."""
+"""The grammar as read by Lark: its tables, and the parser that can tell what would have been valid."""
 
 import json
 import pkgutil
@@ -21,7 +21,7 @@ from pipec.syntax.machine import Tables
 from pipec.syntax.shape import Shape
 
 _TABLES = "tables"  # the kind of entry in the cache
-_WORDS = re.compile(r"(?:\(\?:)?(\w+(?:\|\w+)*)\)?")  # a terminal that is one of some words
+_WORDS = re.compile(r"(?:\(\?:)?(\w+(?:\|\w+)*)\)?")  # a terminal that is a choice of words
 
 
 class GrammarIndenter(Indenter):
@@ -34,7 +34,7 @@ class GrammarIndenter(Indenter):
     tab_len = 8
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        # A closing bracket without an opening one would end in an assertion of the base class; the parser reports it better.
+        # An unmatched closing bracket would fail an assertion of the base class; the parser reports it better.
         yield from super().process(self._balanced(stream))  # type: ignore[no-untyped-call]  # Lark's has no types
 
     def _balanced(self, stream: Iterator[Token]) -> Iterator[Token]:
@@ -53,7 +53,7 @@ class GrammarIndenter(Indenter):
 
 @cache
 def parser() -> Lark:
-    """The parser, built once per process; its tables are kept in the user's cache, since building them takes longer than a compile."""
+    """The parser, built once per process; its tables are cached on disk, since building them takes longer than a compilation."""
     grammar = pkgutil.get_data("pipec.grammar", "pipec.lark")
     assert grammar is not None
     key = kept.key_of(grammar, lark_version, sys.version)
@@ -61,7 +61,7 @@ def parser() -> Lark:
 
 
 def _loaded(key: str) -> Lark | None:
-    """The parser from its tables, which are JSON."""
+    """The parser from its cached tables, which are JSON."""
     content = kept.read(_TABLES, key)
     if content is None:
         return None
@@ -90,7 +90,7 @@ def _built(grammar: str, key: str) -> Lark:
 
 
 def machine_tables() -> Tables:
-    """What pipec.syntax.machine needs of Lark's tables."""
+    """The part of Lark's tables that pipec.syntax.machine needs."""
     lark = parser()
     table = lark.parser.parser.parser.parse_table
     rules = dict.fromkeys(target for row in table.states.values() for _, target in row.values() if isinstance(target, Rule))
@@ -98,7 +98,7 @@ def machine_tables() -> Tables:
     states: list[dict[str, int]] = [{} for _ in table.states]
     for state, row in table.states.items():
         states[state] = {name: ~numbers[to] if isinstance(to, Rule) else to for name, (_, to) in row.items()}
-    # In the order in which Lark's own lexer tries them.
+    # In the order of Lark's own lexer.
     terminals = sorted(lark.terminals, key=lambda one: (-one.priority, -one.pattern.max_width, -len(one.pattern.value), one.name))
     words = {one.name: _WORDS.fullmatch(one.pattern.to_regexp()) for one in terminals}
     return Tables(
@@ -113,7 +113,7 @@ def machine_tables() -> Tables:
 
 
 def shape_of(rule: Rule) -> Shape:
-    """As Lark shapes trees: punctuation and keywords are left out, `_rule` is spliced, what an empty `[...]` holds is None."""
+    """Lark's rules for tree shaping: punctuation and keywords are dropped, `_rule` is inlined, an empty `[...]` gives None."""
     gaps = [0] * (len(rule.expansion) + 1)
     if rule.options.empty_indices:
         gaps = [len(gap) for gap in "".join("-" if empty else "|" for empty in rule.options.empty_indices).split("|")]

@@ -1,7 +1,7 @@
-"""Text cut into logical lines without a parser: what an error in one of them costs is that line alone.
+"""Splits text into logical lines without a parser, so that an error affects only its own line.
 
-Brackets, strings, comments and backslashes are followed as the lexer follows them. A bracket that is never closed ends its logical line at
-the first line that is not indented deeper: there another statement begins.
+Brackets, strings, comments and backslashes are handled like in the lexer. An unclosed bracket ends its logical line at the first line
+that is not indented deeper: another statement starts there.
 """
 
 import re
@@ -17,7 +17,7 @@ _DEFINITION = re.compile(r"\s*(?:kernel|role|fn|comptime|with|while|for|return|p
 
 @record
 class Bracket:
-    """An opening bracket: its character and place (line and column from 1)."""
+    """An opening bracket: its character and position (line and column from 1)."""
 
     character: str
     line: int
@@ -26,9 +26,10 @@ class Bracket:
 
 @record
 class Logical:
-    """Lines `first` to `last`, numbered from 1. `indent` in columns, tabs counted; `header`: it ends with a colon and opens a block.
+    """Lines `first` to `last`, numbered from 1. `indent` in columns, with tabs expanded; `header`: it ends with a colon and opens a
+    block.
 
-    `open`: the brackets that were not closed, the innermost last.
+    `open`: the unclosed brackets, the innermost last.
     """
 
     first: int
@@ -39,12 +40,12 @@ class Logical:
 
 
 def width(line: str) -> int:
-    """How far a line is indented, in columns."""
+    """The indentation of a line, in columns."""
     return len(line[: len(line) - len(line.lstrip())].expandtabs(_TAB))
 
 
 def masked(line: str) -> str:
-    """The line with its comment and the contents of its strings blanked, as long as before."""
+    """The line with comments and string contents blanked, with the same length."""
     out, at = [], 0
     while at < len(line):
         character = line[at]
@@ -62,14 +63,14 @@ def masked(line: str) -> str:
 
 
 def _string_end(line: str, start: int) -> int:
-    """Behind the string that starts here; the end of the line for one that is not closed."""
+    """The position after the string that starts here; the end of the line for an unterminated one."""
     quotes = 3 if line.startswith(_LONG, start) else 1
     end = line.find(line[start] * quotes, start + quotes)
     return len(line) if end < 0 else end + quotes
 
 
 def logical_lines(lines: list[str]) -> list[Logical]:
-    """Those that hold code, in order."""
+    """The logical lines with code, in order."""
     found: list[Logical] = []
     number = 1
     while number <= len(lines):
@@ -84,7 +85,7 @@ def logical_lines(lines: list[str]) -> list[Logical]:
 def _logical(lines: list[str], first: int) -> Logical:
     stack: list[Bracket] = []
     indent = width(lines[first - 1])
-    long = ""  # the quotes of a text of several lines that is open
+    long = ""  # the quotes of an open multi-line string
     number = first
     while True:
         line = lines[number - 1].rstrip("\r")
@@ -94,7 +95,7 @@ def _logical(lines: list[str], first: int) -> Logical:
         else:
             code = masked(line)
             _follow(code, number, stack)
-        header = code.rstrip().endswith(":")  # with a bracket open, too: no line inside brackets ends so
+        header = code.rstrip().endswith(":")  # even with an open bracket: no line inside brackets ends in a colon
         continued = code.rstrip().endswith("\\") and not long
         if number == len(lines) or not (long or continued or (stack and not header and _goes_on(lines, number, indent))):
             return Logical(first, number, indent, header, tuple(stack))
@@ -106,7 +107,7 @@ def _opens_long(line: str) -> bool:
 
 
 def _after_long(line: str, long: str) -> tuple[str, str]:
-    """The quotes that are open behind the line, and its text behind a closed one."""
+    """The quotes open at the end of the line, and the text after a closed string."""
     at = 0
     if not long:
         at = len(line) - len(line.lstrip()) + 3
@@ -125,7 +126,7 @@ def _follow(code: str, number: int, stack: list[Bracket]) -> None:
 
 
 def _goes_on(lines: list[str], number: int, indent: int) -> bool:
-    """Whether the line behind an open bracket can belong to it."""
+    """Whether the line after an open bracket can belong to it."""
     following = next((line for line in lines[number:] if masked(line).strip()), "")
     if _DEFINITION.match(following):
         return False
@@ -133,7 +134,7 @@ def _goes_on(lines: list[str], number: int, indent: int) -> bool:
 
 
 def bracket_at(lines: list[str], logical: Logical, line: int, column: int) -> Bracket | None:
-    """The innermost bracket that is open in front of a place of the logical line."""
+    """The innermost open bracket before a position of the logical line."""
     stack: list[Bracket] = []
     for number in range(logical.first, min(line, logical.last) + 1):
         code = masked(lines[number - 1])

@@ -1,7 +1,7 @@
-"""Reads text that is right: a lexer, Python's indentation and a loop over the LALR tables that Lark makes of the grammar.
+"""Parses valid text: a lexer, Python's indentation and a loop over the LALR tables that Lark generates from the grammar.
 
-Lark takes longer to load than a kernel takes to compile, and three times as long to read it. So it makes the tables, once
-(pipec.syntax.grammar), and explains what is wrong in a text that this loop gives up on (pipec.syntax.faulty).
+Loading Lark takes longer than compiling a kernel, and its parser is three times as slow. So it only generates the tables, once
+(pipec.syntax.grammar), and explains the errors in text that this loop rejects (pipec.syntax.faulty).
 """
 
 import re
@@ -18,14 +18,15 @@ _END = "$END"
 
 
 class Unread(Exception):
-    """The text is not right."""
+    """The text is invalid."""
 
 
 @record
 class Tables:
-    """`terminals` with their regular expressions, in the order in which they are tried; `words` are terminals where no name can stand.
+    """`terminals` with their regular expressions, in the order in which they are tried; `words` are keywords in states where a name is
+    not possible.
 
-    A state's row has what to do at a terminal or after a rule was reduced: go on to a state, or reduce rule n, as ~n.
+    A state's row maps a terminal, or the result of a reduction, to an action: shift to a state, or reduce rule n, encoded as ~n.
     """
 
     terminals: tuple[tuple[str, str], ...]
@@ -42,7 +43,7 @@ def scanner(found: Tables) -> Callable[[str, int], re.Match[str] | None]:
 
 
 class Machine:
-    """The loop, with what each rule calls."""
+    """The parser loop, with the action of each rule."""
 
     def __init__(self, found: Tables, reduce: Callable[[Shape], Reduce]) -> None:
         self._tables = found
@@ -50,7 +51,7 @@ class Machine:
         self._rules = [(rule.size, rule.origin, reduce(rule)) for rule in found.rules]
 
     def read(self, text: str) -> Part:
-        """What the whole text is reduced to. Raises Unread where it is not right."""
+        """The result of parsing the whole text. Raises Unread if it is invalid."""
         found, rules = self._tables, self._rules
         states, end = found.states, found.end
         stack: list[int] = [found.start]
@@ -61,7 +62,7 @@ class Machine:
                 row = states[stack[-1]]
                 action = row.get(kind)
                 if action is None:
-                    # A word like `where` is a name wherever a name can stand.
+                    # A word like `where` is a name wherever a name is possible.
                     kind = found.words.get(token, "") if kind == "NAME" else ""
                     if kind not in row:
                         raise Unread
@@ -71,7 +72,7 @@ class Machine:
                     values.append(token)
                     break
                 size, origin, reduce = rules[~action]
-                if reduce is only:  # half of all reductions: what an operand is made of stands for it
+                if reduce is only:  # half of all reductions: a single operand represents its rule
                     stack[-1] = states[stack[-2]][origin]
                     continue
                 parts: list[Any] = []
@@ -80,14 +81,14 @@ class Machine:
                     del values[-size:], stack[-size:]
                 stack.append(states[stack[-1]][origin])
                 values.append(reduce(parts))
-                # The start rule is reduced, which takes $END as what follows: nothing is left to shift but that.
+                # The start rule is reduced with $END as lookahead: only that is left to shift.
                 if stack[-1] == end:
                     whole: Part = values[-1]
                     return whole
         raise Unread
 
     def _tokens(self, text: str) -> Iterator[Token]:
-        """With `_INDENT` and `_DEDENT` behind the newlines that begin and end blocks, and no newlines in brackets."""
+        """Adds `_INDENT` and `_DEDENT` after the newlines that begin and end blocks, and drops newlines in brackets."""
         indents, depth, longest = [0], 0, BUDGETS["word"].limit
         token = _token(_END, "", 1, 1, 1, 1)
         for token in self._words(text):
@@ -130,9 +131,9 @@ _OPEN, _CLOSE, _LIMITED = {"LPAR", "LSQB"}, {"RPAR", "RSQB"}, {"NAME", "INTEGER"
 
 
 def _blocks(newline: Token, indents: list[int]) -> Iterator[Token]:
-    """What the indentation of the next line begins or ends."""
+    """The blocks that the indentation of the next line begins or ends."""
     before = newline.rpartition("\n")[2]
-    # As Lark's Indenter counts, which reads the same text when this loop has given it up: both must see the same blocks.
+    # Counted like Lark's Indenter, which parses the same text if this loop rejects it: both must see the same blocks.
     indent = before.count(" ") + before.count("\t") * _TAB
     if indent > indents[-1]:
         indents.append(indent)
@@ -145,7 +146,7 @@ def _blocks(newline: Token, indents: list[int]) -> Iterator[Token]:
 
 
 def _at(kind: str, place: Token) -> Token:
-    """A token without a text, at the place of another."""
+    """An empty token at the position of another one."""
     return _token(kind, "", place.line, place.column, place.end_line, place.end_column)
 
 

@@ -1,6 +1,6 @@
-"""Forms of Python, C++ and CUDA that pipec does not have, each with what stands for it: found at the place where the parser stopped.
+"""Constructs of Python, C++ and CUDA that pipec does not have, with their replacements: recognised where the parser stopped.
 
-One row per form. A pattern is tried on the line without strings and comments; named groups fill the texts and the edit.
+One row per construct. A pattern is matched against the line without strings and comments; named groups fill the texts and the edit.
 """
 
 import re
@@ -16,8 +16,9 @@ _OPERAND = rf"{_NAME}(?:\.{_NAME})*|\d[\w.]*"
 
 @record
 class Form:
-    """`where`: "statement" (the pattern begins the statement) or "near" (it touches the place of the error); `inside`: the innermost open
-    bracket, where that matters. `edit` replaces what the pattern matched, or group `at` where it has one. `body`: its block goes with it.
+    """`where`: "statement" (the pattern begins the statement) or "near" (it touches the position of the error); `inside`: the innermost
+    open bracket, if that matters. `edit` replaces the match, or its group `at` if there is one. `body`: the construct includes its
+    block.
     """
 
     what: str
@@ -273,7 +274,7 @@ FORMS = (
     ),
 )
 
-# The patterns look ahead, some to the end of the line from each of its places: time grows with the square of the length.
+# The patterns look ahead, some to the end of the line from each position: time is quadratic in the length.
 _LONGEST_LINE = 400
 
 _COMPILED = tuple((form, re.compile(form.pattern)) for form in FORMS)
@@ -281,7 +282,7 @@ _COMPILED = tuple((form, re.compile(form.pattern)) for form in FORMS)
 
 @record
 class Found:
-    """A form in the text: columns from 1, the end exclusive."""
+    """A construct in the text: columns from 1, the end exclusive."""
 
     form: Form
     column: int
@@ -292,7 +293,7 @@ class Found:
 
 
 def other_form(line: str, column: int, bracket: Bracket | None) -> Found | None:
-    """The form that the parser met in a line at `column` (from 1); `bracket` is the innermost one that is open there."""
+    """The construct that the parser met in a line at `column` (from 1); `bracket` is the innermost open one there."""
     if len(line) > _LONGEST_LINE:
         return None
     code = masked(line)

@@ -1,4 +1,4 @@
-"""Source text to syntax tree, or what is wrong with it: an error costs its own statement, and the rest is still read (see recover)."""
+"""Source text to syntax tree, or its syntax errors: an error costs its own statement, and the rest is still parsed (see recover)."""
 
 import re
 from functools import cache
@@ -15,7 +15,7 @@ from pipec.syntax.machine import Machine, Unread
 from pipec.syntax.shape import reduction
 from pipec.syntax.tables import tables
 
-# Deeper nesting than this is no kernel anybody wrote; the limit keeps later recursive passes inside Python's stack.
+# Deeper nesting does not occur in real kernels; the limit keeps later recursive passes within Python's stack.
 _DEEPEST_BRACKETS = BUDGETS["brackets"].limit
 _DEEPEST_INDENT = BUDGETS["indentation"].limit
 _LONGEST_LINE = BUDGETS["line"].limit
@@ -24,7 +24,7 @@ _BRACKET = re.compile(r"[()\[\]]")
 
 
 def parse(source: Source, sink: Sink) -> ast.File | None:
-    """The syntax tree of `source`; None when something was reported: errors in different statements are all told."""
+    """The syntax tree of `source`; None if something was reported: errors in different statements are all reported."""
     if not _acceptable(source, sink):
         return None
     parsed = _read(source)
@@ -47,7 +47,7 @@ def _read(source: Source) -> ast.File | None:
         return file
 
 
-_ONE_AT_A_TIME = Lock()  # the builder belongs to the parse that runs
+_ONE_AT_A_TIME = Lock()  # the builder belongs to the running parse
 
 
 @cache
@@ -57,7 +57,7 @@ def _machine() -> tuple[Machine, Builder]:
 
 
 def _acceptable(source: Source, sink: Sink) -> bool:
-    """Refuses text that no parser should be asked to read: NUL bytes, absurd nesting."""
+    """Rejects text that should not be parsed: NUL bytes, excessive nesting."""
     for number, line in enumerate(source.lines, 1):
         control = _CONTROL.search(line)
         if control is not None:

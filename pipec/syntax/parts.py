@@ -1,10 +1,10 @@
-"""What a parser puts together: tokens, and what rules of the grammar made of them."""
+"""The values on the parser's stack: tokens, and the results of rules."""
 
 from typing import Any
 
 
 class Token(str):
-    """A word of the text: its terminal in the grammar, and where it stands."""
+    """A token of the text: its terminal in the grammar, and its position."""
 
     __slots__ = ("column", "end_column", "end_line", "line", "type")
 
@@ -16,7 +16,7 @@ class Token(str):
 
 
 class Part:
-    """What a rule was reduced to, and the text it covers; `line` is 0 where it covers none. Children of a repetition are a list."""
+    """The result of a rule, and the text it covers; `line` is 0 if it covers none. Children of a repetition are a list."""
 
     __slots__ = ("column", "end_column", "end_line", "line", "value")
 
@@ -33,4 +33,4 @@ class Part:
                 break
 
 
-Parts = list[Any]  # of Part and Token; a parser reads the attributes that both have
+Parts = list[Any]  # of Part and Token; a parser uses the attributes that both have

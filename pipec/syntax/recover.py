@@ -1,7 +1,7 @@
-"""What to parse after a syntax error: the same text with the statement at fault replaced by one that is right and says nothing.
+"""What to parse after a syntax error: the same text with the invalid statement replaced by a valid one without meaning.
 
-Lines keep their numbers and columns, so that what is reported about the rest points to the right place. A header becomes `if True:`, and
-its block is still read; other statements become `pass`. The tree that comes out is never used, since an error was reported.
+Lines keep their numbers and columns, so that errors in the rest are reported at the right position. A header becomes `if True:`, and its
+block is still parsed; other statements become `pass`. The resulting tree is never used, since an error was reported.
 """
 
 import re
@@ -17,7 +17,7 @@ _FIRST_WORD = re.compile(r"\s*(\w+)")
 
 
 def repaired(lines: list[str], kind: Kind, line: int) -> list[str] | None:
-    """The lines without the fault in `line`; None when there is no telling where the next statement begins."""
+    """The lines without the error in `line`; None if it is unclear where the next statement starts."""
     logical = logical_lines(lines)
     index = next((n for n, one in enumerate(logical) if one.first <= line <= one.last), None)
     if index is None or kind == "end":
@@ -35,7 +35,7 @@ def repaired(lines: list[str], kind: Kind, line: int) -> list[str] | None:
 
 
 def continues_a_fault(lines: list[str], fault: Fault, faults: list[int]) -> bool:
-    """Whether nothing is wrong but that the line is an `else`, `except` or `case` of a statement that was reported."""
+    """Whether the only error is that the line is an `else`, `except` or `case` of a statement that was reported."""
     line = lines[fault.line - 1]
     if not (_CONTINUES.match(line) if isinstance(fault.message, Unexpected) else _OF_OTHERS.match(line)):
         return False
@@ -44,7 +44,7 @@ def continues_a_fault(lines: list[str], fault: Fault, faults: list[int]) -> bool
 
 
 def _stand_in(lines: list[str], logical: list[Logical], index: int, deeper: bool) -> str:
-    """A statement for the place of the one at fault."""
+    """A replacement for the invalid statement."""
     one = logical[index]
     text = lines[one.first - 1]
     word = _FIRST_WORD.match(text)
@@ -58,7 +58,7 @@ def _stand_in(lines: list[str], logical: list[Logical], index: int, deeper: bool
 
 
 def _next_at(logical: list[Logical], index: int, indent: int) -> list[Logical]:
-    """The first logical line behind the block of this one, if any."""
+    """The first logical line after the block of this one, if any."""
     return next(([other] for other in logical[index + 1 :] if other.indent <= indent), [])
 
 
@@ -81,7 +81,7 @@ def _end_of_block(logical: list[Logical], index: int) -> int:
 
 
 def _with_header(lines: list[str], logical: list[Logical], index: int) -> list[str] | None:
-    """A block without a header gets one in place of the statement before it."""
+    """Gives a block without a header one in place of the statement before it."""
     if index == 0:
         return None
     before = logical[index - 1]
@@ -89,7 +89,7 @@ def _with_header(lines: list[str], logical: list[Logical], index: int) -> list[s
 
 
 def _without_run(lines: list[str], logical: list[Logical], index: int) -> list[str] | None:
-    """Without the lines from the one that fits no block up to where an open block goes on."""
+    """Drops the lines from the one that matches no block up to where an open block continues."""
     open_blocks = [0]
     for one in logical[:index]:
         while one.indent < open_blocks[-1]:

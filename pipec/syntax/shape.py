@@ -1,6 +1,6 @@
-"""From reductions to the syntax tree in one step: each rule of the grammar calls its method of the builder while the text is parsed.
+"""From reductions to the syntax tree in one step: each rule of the grammar calls its method of the builder during parsing.
 
-A parser usually makes a tree whose nodes have positions, and a transformer walks it afterwards: more work than parsing.
+Usually a parser first builds a tree with positions, which a transformer then walks: more work than parsing.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,11 @@ Reduce = Callable[[Parts], Any]
 
 @record
 class Shape:
-    """What becomes of a rule's symbols.
+    """How the symbols of a rule are shaped.
 
-    `origin` is what it makes, of `size` symbols; `name` its method of the builder. `kept`: the symbols whose values the builder gets
-    (place, whether a list to splice in, absent optionals in front); `absent` at the end. `passes`: a single child stands for the rule.
+    `origin` is the nonterminal, reduced from `size` symbols; `name` its method of the builder. `kept`: the symbols whose values the
+    builder gets (index, whether it is a list to inline, absent optionals before it); `absent` at the end. `passes`: a single child
+    represents the rule.
     """
 
     origin: str
@@ -30,11 +31,11 @@ class Shape:
 
 
 def reduction(shape: Shape, builder: Builder) -> Reduce:
-    """What the parser calls with the parts that the rule is reduced from."""
+    """The function that the parser calls with the parts of a reduction."""
     kept, absent, passes = shape.kept, shape.absent, shape.passes
     if passes and shape.size == 1 and not absent:
         return only
-    # Rules with an underscore are lists inside of other rules; the rule around them splices their parts in.
+    # Rules with an underscore are lists inside other rules, which inline their parts.
     build = None if shape.name.startswith("_") else getattr(builder, shape.name)
 
     def reduce(parts: Parts) -> Part:

@@ -1,4 +1,4 @@
-"""What a terminal of the grammar is called in a message."""
+"""The names of terminals in messages."""
 
 WORDS = {
     "NAME": "a name",
@@ -38,7 +38,7 @@ WORDS = {
     "$END": "the end of the file",
 }
 
-# Terminals that can start or continue an expression: told as one thing, or a message would list twelve operators.
+# Terminals that can start or continue an expression: reported as one, or a message would list twelve operators.
 _EXPRESSION_START = {
     "NAME",
     "INTEGER",
@@ -59,12 +59,12 @@ _DEFINITION_START = {"KERNEL", "FN"}
 
 
 def word(terminal: str) -> str:
-    """The words for one terminal; keywords are quoted."""
+    """The description of one terminal; keywords are quoted."""
     return WORDS.get(terminal, f"`{terminal.lower()}`")
 
 
 def expected(accepts: set[str]) -> str:
-    """The words for what could stand at a place, given the terminals the parser accepts there."""
+    """The description of what is valid at a position, given the terminals accepted there."""
     if accepts >= _DEFINITION_START:
         return "`kernel`, `fn` or `comptime`"
     if accepts >= _STATEMENT_START:

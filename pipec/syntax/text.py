@@ -13,7 +13,7 @@ def file_text(file: ast.File) -> str:
 
 
 def _lines(root: object) -> Iterator[str]:
-    """Without recursion: each `elif` stands inside the one before, and there may be a thousand."""
+    """Iterative: each `elif` is nested in the previous one, and there may be a thousand."""
     stack: list[tuple[object, str, int]] = [(root, "", 0)]
     while stack:
         node, label, depth = stack.pop()

@@ -5,8 +5,8 @@
     x = pipec.triton.tensor(np.ones(1024, np.float32))
     kernel[(4,)](x, ..., BLOCK=256)               # an unmodified @triton.jit function
 
-Arguments are tensors of torch on the CPU, or NumPy arrays as `tensor` makes them of any. A kernel that does what a GPU would not define
-raises SimulationError with the line of the Triton source; what is only told is collected by `findings()`. docs/sanitizer.md.
+Arguments are tensors of torch on the CPU, or NumPy arrays as `tensor` makes them of any. A kernel with undefined behaviour raises
+SimulationError with the line of the Triton source; warnings are collected by `findings()`. See docs/sanitizer.md.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -20,19 +20,19 @@ from pipec.triton.tensors import Tensor, memory_of, tensor
 if TYPE_CHECKING:
     from pipec.triton.driver import SimulatorDriver
 
-_SUPPORTED = "3.9"  # the release whose launches are laid out in launcher.py
+_SUPPORTED = "3.9"  # the release whose launch protocol launcher.py implements
 
 _installed: list["SimulatorDriver"] = []
 
 
 class NoTriton(RuntimeError):
-    """Triton is not installed, or is a release whose launcher is not known here."""
+    """Triton is not installed, or is an unsupported release."""
 
 
 def install(arch: str = DEFAULT_TARGET, options: Options | None = None) -> None:
-    """From now on Triton compiles for `arch` and launches in the simulator, which takes `options`. Installing again changes both.
+    """From now on Triton compiles for `arch` and launches in the simulator, with `options`. Installing again changes both.
 
-    Raises NoTriton, and ValueError for a target that is none of pipec's.
+    Raises NoTriton, and ValueError for a target that pipec does not support.
     """
     if arch not in TARGETS:
         raise ValueError(f"arch={arch!r}: there is {', '.join(TARGETS)}")
@@ -56,7 +56,7 @@ def uninstall() -> None:
 
 
 def findings(*, clear: bool = False) -> list[Finding]:
-    """What launches were told about since `install`, or since they were last cleared: findings that are warnings."""
+    """Warnings from launches since `install`, or since they were last cleared."""
     found = [finding for driver in _installed for finding in driver.findings]
     if clear:
         for driver in _installed:
@@ -65,8 +65,8 @@ def findings(*, clear: bool = False) -> list[Finding]:
 
 
 def reachable(*tensors: object) -> None:
-    """Tensors that kernels reach through addresses in memory (tables of pointers), beside those that they are given. Kept alive until
-    `uninstall`. Raises TypeError for what is no tensor of the host."""
+    """Tensors that kernels access through addresses in memory (tables of pointers), in addition to their arguments. Kept alive until
+    `uninstall`. Raises TypeError for anything but a host tensor."""
     for driver in _installed:
         driver.reachable += [(one, memory_of(one)) for one in tensors]
 

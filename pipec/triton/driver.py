@@ -1,4 +1,4 @@
-"""A driver of Triton whose GPU is the simulator: what is asked of the device, and how machine code is replaced by PTX."""
+"""A Triton driver whose GPU is the simulator: answers device queries, and uses PTX in place of machine code."""
 
 import itertools
 import re
@@ -21,7 +21,7 @@ from pipec.triton.launcher import Launcher
 from pipec.triton.tensors import Bytes
 from pipec.triton.told_once import ToldOnce
 
-_PTX_VERSION = 90  # what the assemblers of CUDA 13 take; Triton writes the newest it knows otherwise
+_PTX_VERSION = 90  # supported by the assemblers of CUDA 13; otherwise Triton uses the newest version it knows
 
 
 _NUMBERS = itertools.count(1000)
@@ -29,23 +29,23 @@ _THREADS = re.compile(r"\.reqntid ([\d, ]+)")
 
 
 class Function(NamedTuple):
-    """A kernel as it is launched."""
+    """A launchable kernel."""
 
     name: str
     ptx: str
 
 
 class Utilities:
-    """What Triton asks of a device while it loads a kernel."""
+    """The device functions that Triton uses to load a kernel."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[None, Function, int, int, int]:
-        """No module, which Triton would unload by whichever driver is active then; function, registers, spilled ones, most threads."""
+        """No module, which Triton would unload by whichever driver is active then; the function, registers, spills, maximum threads."""
         ptx = binary.decode()
         threads = prod(int(size) for size in _THREADS.findall(ptx)[0].split(",")) if _THREADS.search(ptx) else WARP
-        # How many registers it takes is the assembler's affair: here, as many as there may be.
+        # The assembler would determine the number of registers: here, the maximum.
         return None, Function(name, ptx), self._target.registers_per_thread(threads), 0, self._target.max_threads
 
     def get_device_properties(self, device: int) -> dict[str, int]:
@@ -58,7 +58,7 @@ class Utilities:
 
 
 class Event:
-    """A moment of the simulated device: instruction slots so far. They rank kernels; they are no time."""
+    """A point in time of the simulated device: the number of instruction slots so far. It ranks kernels, but is not a time."""
 
     def __init__(self, enable_timing: bool = False, **_: Any) -> None:
         self._slots = 0
@@ -80,7 +80,7 @@ class Event:
 
 
 class DeviceInterface:
-    """What programs ask of `torch.cuda`, as far as one device that is always ready answers it."""
+    """The functions of `torch.cuda` that programs use, for a single device that is always ready."""
 
     Event = Event
 
@@ -99,7 +99,7 @@ class DeviceInterface:
 
 
 def _benchmark(call: Callable[[], object], *args: Any, quantiles: Sequence[float] | None = None, **kwargs: Any) -> Any:
-    """One run, since all runs are equal: instruction slots, in the place of milliseconds."""
+    """One run, since all runs are equal: instruction slots instead of milliseconds."""
     before = active.active.slots
     call()
     slots = (active.active.slots - before) / 1e6
@@ -107,7 +107,7 @@ def _benchmark(call: Callable[[], object], *args: Any, quantiles: Sequence[float
 
 
 class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
-    """`slots` and `findings` of all launches so far."""
+    """`slots` and `findings` over all launches so far."""
 
     def __init__(self, target: Target, options: Options) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self.utils = Utilities(target)
         self.launcher_cls = Launcher
         self.findings = ToldOnce()
-        self.reachable: list[tuple[object, Bytes]] = []  # tensors, and the memory they lie in
+        self.reachable: list[tuple[object, Bytes]] = []  # tensors, and their memory
         self.slots = 0
         self._number = next(_NUMBERS)
         self._undo: list[Callable[[], object]] = []
@@ -126,7 +126,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     def install(self) -> None:
         self._before = active._active
         active.set_active(self)
-        # What is compiled here must never be taken for machine code by a process that has a GPU.
+        # The results of this compilation must never be taken for machine code by a process with a GPU.
         folder = tempfile.TemporaryDirectory(prefix="pipec-triton-")
         self._undo.append(folder.cleanup)
         self._set(knobs.cache, "dir", folder.name)
@@ -135,7 +135,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self._set(CUDABackend, "parse_options", lambda backend, given: parse(backend, {"ptx_version": _PTX_VERSION, **given}))
         for name in ("do_bench", "do_bench_cudagraph"):
             self._set(triton.testing, name, _benchmark)
-        with suppress(ImportError):  # without torch nobody asks it for a GPU
+        with suppress(ImportError):  # without torch nothing asks it for a GPU
             from pipec.triton.torch_cuda import as_cuda
 
             torch = ExitStack()
@@ -153,7 +153,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         setattr(owner, name, value)
 
     def ended(self, result: Result) -> None:
-        """Takes what a launch found and took."""
+        """Records the findings and the cost of a launch."""
         self.slots += result.statistics.time
         self.findings.add(result.findings)
 
@@ -172,7 +172,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         return GPUTarget("cuda", self.capability, WARP)
 
     def get_current_device(self) -> int:
-        """A number that no GPU has: Triton keeps what it has compiled by it."""
+        """A number that no GPU has: Triton's compilation cache is keyed by it."""
         return self._number
 
     def set_current_device(self, device: int) -> None:

@@ -1,7 +1,8 @@
-"""One kernel of Triton, launched: its arguments as Triton 3.9 hands them to a GPU (triton/backends/nvidia/driver.py).
+"""Launches one Triton kernel: its arguments as Triton 3.9 passes them to a GPU (triton/backends/nvidia/driver.py).
 
 A descriptor is its tensor map, then its sizes as 32-bit and its strides in elements as 64-bit numbers; without a map (before Hopper's
-layouts are chosen) it is a pointer and numbers. Behind the kernel's own arguments follow pointers to global and to profile scratch memory.
+layouts are chosen) it is a pointer and numbers. The kernel's own arguments are followed by pointers to global and to profile scratch
+memory.
 """
 
 import struct
@@ -16,7 +17,7 @@ from triton.runtime import driver as active
 from pipec.sim import Argument, ArrayArgument, Im2colMap, ScalarArgument, SimulationError, TensorMap, TensorMapArgument, launch
 from pipec.triton.tensors import memory_of
 
-# Triton numbers element types as tensormap.replace does (PTX ISA 9.7.9.26).
+# Triton numbers element types like tensormap.replace (PTX ISA 9.7.9.26).
 _ELEMENT_TYPES = {
     0: "u8", 1: "u16", 2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 8: "f32_ftz", 9: "f64", 10: "bf16", 13: "b4x16",
     14: "b4x16_p64",
@@ -32,11 +33,11 @@ Hook = Callable[[Any], None]
 
 
 class Parameters:
-    """The parameters of one launch; `memory`: the allocations that their pointers lead into."""
+    """The parameters of one launch; `memory`: the allocations that their pointers refer to."""
 
     def __init__(self, descriptors: Sequence[Mapping[str, Any]] | None) -> None:
         self.memory: list[np.ndarray[Any, Any]] = []
-        self._kept: list[Any] = []  # scratch memory has no other owner, and the memory above is known by its address alone
+        self._kept: list[Any] = []  # scratch memory has no other owner, and the memory above is known by its address only
         self._descriptors = iter(descriptors) if descriptors else None
 
     def of(self, kind: Any, value: Any, name: str = "") -> Iterator[Argument]:
@@ -54,7 +55,7 @@ class Parameters:
             yield _scalar(kind, value)
 
     def pointer(self, value: Any, name: str = "") -> Argument:
-        """To a tensor, wherever in its allocation it begins; a number is an address, as Triton takes it."""
+        """For a tensor, wherever in its allocation it starts; a number is an address, as in Triton."""
         if value is None or isinstance(value, int):
             return ScalarArgument(struct.pack("<Q", value or 0))
         size = value.numel() if callable(getattr(value, "numel", None)) else 1
@@ -117,7 +118,7 @@ def _im2col_map(value: Any, meta: Mapping[str, Any], shape: list[int], strides: 
 
 
 class Launcher:
-    """What Triton makes of a compiled kernel, and calls for each launch."""
+    """The object that Triton creates for a compiled kernel, and calls for each launch."""
 
     def __init__(self, source: Any, metadata: Any) -> None:
         self._signature = dict(source.signature)
@@ -168,6 +169,6 @@ class Launcher:
 
 
 def show_printed(lines: Sequence[str]) -> None:
-    """What a kernel's `printf` wrote goes where Python's own output goes."""
+    """Writes the output of a kernel's `printf` to Python's standard output."""
     for line in lines:
         print(line, end="" if line.endswith("\n") else "\n", flush=True)

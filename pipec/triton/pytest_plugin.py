@@ -1,7 +1,7 @@
-"""`pytest -p pipec.triton.pytest_plugin`: tests of Triton kernels run in the simulator, with what it finds in their reports.
+"""`pytest -p pipec.triton.pytest_plugin`: runs tests of Triton kernels in the simulator, with its findings in their reports.
 
-A finding that is an error fails the test that launched the kernel; warnings stand in a section of its report, and with
---pipec-strict fail it as well.
+An error finding fails the test that launched the kernel; warnings are in a section of its report, and with --pipec-strict fail it as
+well.
 """
 
 from collections.abc import Iterator

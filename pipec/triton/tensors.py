@@ -1,4 +1,4 @@
-"""What Triton takes as a tensor, over memory of the host."""
+"""Tensor-like objects for Triton, in host memory."""
 
 import ctypes
 from typing import Any, Self
@@ -11,10 +11,10 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Tensor(np.ndarray[Any, Any]):
-    """A NumPy array with what Triton asks of a tensor, under torch's names; strides are in elements there."""
+    """A NumPy array with the tensor attributes that Triton uses, under torch's names; strides are in elements there."""
 
     device = "cpu"
-    allocation: tuple[int, int] | None = None  # address and bytes of what `tensor` made, for views of it
+    allocation: tuple[int, int] | None = None  # address and size of the allocation by `tensor`, for views of it
 
     def __array_finalize__(self, source: Any) -> None:
         self.allocation = getattr(source, "allocation", None)
@@ -46,11 +46,11 @@ class Tensor(np.ndarray[Any, Any]):
         return self.copy_(0)
 
 
-_ALIGNMENT = 256  # of torch's allocator: kernels are specialised to 16 bytes, tensor maps ask for as many or for 32
+_ALIGNMENT = 256  # as in torch's allocator: kernels are specialised to 16 bytes, tensor maps require 16 or 32
 
 
 def tensor(array: Any) -> Tensor:
-    """A copy of the array in memory that is aligned as a GPU's allocator aligns it. What lies beyond it is out of bounds."""
+    """A copy of the array in memory with the alignment of a GPU allocator. Anything beyond it is out of bounds."""
     source = np.asarray(array)
     memory = np.empty(source.nbytes + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
@@ -61,7 +61,7 @@ def tensor(array: Any) -> Tensor:
 
 
 def memory_of(value: Any) -> Bytes:
-    """The bytes of the allocation that a tensor lies in, wherever in it the tensor begins. Raises TypeError."""
+    """The bytes of the allocation that contains a tensor, wherever in it the tensor starts. Raises TypeError."""
     if isinstance(value, np.ndarray):
         low, high = byte_span(value)
         first, size = getattr(value, "allocation", None) or (low, high - low)
@@ -73,7 +73,7 @@ def memory_of(value: Any) -> Bytes:
     if storage is None:
         raise TypeError(f"{type(value).__name__} is no tensor whose memory can be found: pass pipec.triton.tensor(array)")
     memory = storage()
-    if str(memory.device) != "cpu":  # the tensor itself says what a program for GPUs wants to hear
+    if str(memory.device) != "cpu":  # the tensor itself claims to be on a GPU
         raise TypeError(f"a tensor on {memory.device}: the simulator works on memory of the host, so pass it from the CPU")
     return _bytes(memory.data_ptr(), memory.nbytes(), True)
 

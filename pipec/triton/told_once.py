@@ -1,4 +1,4 @@
-"""What several launches of one program found, each thing once: a kernel that is tuned runs in many forms, all of one source."""
+"""The findings of several launches of one program, without duplicates: a tuned kernel runs in many variants of one source."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ from pipec.sim.findings import Finding
 
 
 class ToldOnce:
-    """Findings in the order in which they came up; those of one check between the same lines of the source are one."""
+    """Findings in order of appearance; those of one check between the same source lines are merged."""
 
     def __init__(self) -> None:
         self._found: dict[object, Finding] = {}
@@ -28,7 +28,7 @@ class ToldOnce:
 
 
 def _place(finding: Finding) -> object:
-    """Without lines of a source a finding is one of its own."""
+    """A finding without source lines is unique."""
     if finding.source is None:
         return id(finding)
     other = finding.details.get("other", {})

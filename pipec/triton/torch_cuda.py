@@ -1,8 +1,8 @@
-"""torch as a program sees it on a machine with a GPU, over memory of the host.
+"""torch as a program sees it on a machine with a GPU, with host memory.
 
 Programs written for a GPU name it everywhere: `device="cuda"`, `x.cuda()`, `x.is_cuda`, `torch.cuda.synchronize()`. While `as_cuda` is
-installed all of that answers as on a machine with one GPU, and tensors stay where the simulator works, in memory of the host. Copies
-between host and device are copies, as there. What torch computes itself, it computes on the CPU.
+installed all of these behave as on a machine with one GPU, and tensors stay in host memory, where the simulator works. Copies between
+host and device are still copies. torch's own computations run on the CPU.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,20 +18,20 @@ from pipec.isa.targets import WARP, Target
 
 _HOST = torch.device("cpu")
 _DEVICE = torch.device("cuda", 0)
-_COPIES = {"to", "cuda", "cpu"}  # what moves a tensor between host and device
-_MEMORY = 178 << 30  # bytes; no program here comes near it
+_COPIES = {"to", "cuda", "cpu"}  # moves a tensor between host and device
+_MEMORY = 178 << 30  # bytes; far more than any program here uses
 _TRUE_DEVICE = torch._C.TensorBase.device
 
 
 class _OnTheHost(TorchFunctionMode):  # type: ignore[misc]  # torch is not there when types are checked
-    """What asks for the GPU gets memory of the host."""
+    """Requests for GPU memory get host memory."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", "")
         if func is torch.device:
-            return func(*args, **(kwargs or {}))  # a name, which may be asked for
+            return func(*args, **(kwargs or {}))  # a property access
         if name in ("cuda", "pin_memory") and args and isinstance(args[0], torch.Tensor):
             return args[0].clone()
         named = {key: _host(value) if key == "device" else value for key, value in (kwargs or {}).items() if key != "pin_memory"}
@@ -42,12 +42,12 @@ class _OnTheHost(TorchFunctionMode):  # type: ignore[misc]  # torch is not there
             placed = (placed[0], _HOST, *placed[2:])
         made = func(*placed, **named)
         if name in _COPIES and isinstance(made, torch.Tensor) and made is args[0] and _names_a_device(name, placed, named):
-            return made.clone()  # there would be two tensors
+            return made.clone()  # on a GPU there would be two tensors
         return made
 
 
 def _names_a_device(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
-    """That the call asks for a place, not for an element type alone."""
+    """Whether the call specifies a device, not only an element type."""
     return (
         name != "to" or isinstance(named.get("device"), torch.device) or any(one == _HOST for one in args[1:] if _is_place(one))
     )
@@ -66,14 +66,14 @@ def _host(value: Any) -> Any:
 
 
 class _Generator(torch.Generator):  # type: ignore[misc]
-    """Its numbers are those of the CPU."""
+    """Generates the same numbers as on the CPU."""
 
     def __new__(cls, device: Any = "cpu") -> Self:
         return super().__new__(cls, _host(device))  # type: ignore[no-any-return]
 
 
 class _Stream:
-    """All work is done when its call returns, so streams have nothing to order."""
+    """All work is done when its call returns, so streams need not order anything."""
 
     cuda_stream = 0
     device = _DEVICE
@@ -100,7 +100,7 @@ class _Stream:
 
 
 def _always(value: object) -> Callable[..., object]:
-    """One function for each name: torch's own tables of its functions take one that has two names for a mistake."""
+    """One function per name: torch's own function tables reject one with two names."""
     return lambda *_, **__: value
 
 
@@ -124,7 +124,7 @@ def _properties(target: Target) -> SimpleNamespace:
 
 
 def _cuda(target: Target, event: type) -> dict[str, object]:
-    """What `torch.cuda` has, by name."""
+    """The contents of `torch.cuda`, by name."""
     properties = _properties(target)
     constants: dict[str, object] = {
         "is_available": True,
@@ -144,7 +144,7 @@ def _cuda(target: Target, event: type) -> dict[str, object]:
     table |= {"Stream": _Stream, "Event": event, "stream": lambda stream: stream or nullcontext()}
     table |= {"device": lambda *_: nullcontext(), "device_of": lambda *_: nullcontext()}
     for name in ("set_device", "synchronize", "init", "empty_cache", "manual_seed", "manual_seed_all", "reset_peak_memory_stats"):
-        table[name] = _always(None)  # it is so already
+        table[name] = _always(None)  # already the case
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
         table[name] = _always(0)
     return table
@@ -157,14 +157,14 @@ def _device(tensor: torch.Tensor) -> torch.device:
 
 @contextmanager
 def as_cuda(target: Target, event: type) -> Iterator[None]:
-    """While it is entered, torch has one GPU of the target. `event` measures as `torch.cuda.Event` does."""
+    """While it is entered, torch has one GPU of the target. `event` replaces `torch.cuda.Event`."""
     place = torch.utils._device.DeviceContext.__init__
     default = torch.set_default_device
     backward = torch.autograd.function.BackwardCFunction.apply
     mode = _OnTheHost()
 
     def with_mode(node: Any, *gradients: Any) -> Any:
-        """torch leaves its modes while it works, and `Tensor.backward` is at work while an operator's own backward runs."""
+        """torch suspends its modes while it works, and `Tensor.backward` is at work while an operator's own backward runs."""
         with mode:
             return backward(node, *gradients)
 
@@ -193,7 +193,7 @@ _MISSING = object()
 
 
 def _set(owner: Any, name: str, value: object) -> Callable[[], None]:
-    """Returns what makes it as it was, also where the class only inherited it."""
+    """Sets an attribute; returns a function that restores it, even if it was inherited."""
     before = vars(owner).get(name, _MISSING)
     setattr(owner, name, value)
     return (lambda: delattr(owner, name)) if before is _MISSING else (lambda: setattr(owner, name, before))
