@@ -148,6 +148,24 @@ def test_a_vector_along_the_columns_begins_and_ends_anywhere(skipped: int, colum
     assert np.array_equal(given["d"], expected("vectors", given))
 
 
+def test_the_threads_store_whole_vectors() -> None:
+    """A thread has 16 of 64 columns, in 2 rows: pairs of 4 bytes, or 16 bytes of bf16 that the four lanes of a row exchange."""
+    assert ptx(source("direct")).count("st.global.b64") == 2 * 8
+    text = ptx(source("direct_bf16"))
+    assert text.count("st.global.v4.b32") == 2 * 2 and text.count("shfl.sync.idx") == 2 * 2 * 4 + 1  # one for the warp's number
+    eight = ptx(source("direct_bf16").replace("64], cast[bf16](acc))", "64], cast[bf16](columns(acc, 8, 40)))"))
+    assert eight.count("st.global.v4.b32") == 2 and eight.count("st.global.b32") == 2  # four groups, and one
+
+
+@pytest.mark.parametrize("name", ["direct", "direct_bf16"])
+@pytest.mark.parametrize("columns", [1, 9, 40, 47, 63, 64])
+def test_vectors_that_do_not_fit_are_stored_element_by_element(name: str, columns: int) -> None:
+    """Rows that begin at any multiple of an element, and end inside a vector."""
+    given = arguments(name, 100, columns, 64)
+    run(source(name), given)
+    assert np.array_equal(given["d"], expected(name, given))
+
+
 @pytest.mark.parametrize(("columns", "stages", "meetings"), [(64, 2, 2), (128, 2, 2), (192, 2, 2), (256, 2, 2), (256, 4, 8)])
 def test_the_threads_meet_once_for_the_panels_that_the_buffers_hold(columns: int, stages: int, meetings: int) -> None:
     """Before they fill the buffers and after; with four stages of this size only two buffers are left for four panels."""

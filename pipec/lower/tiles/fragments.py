@@ -15,7 +15,6 @@ from pipec.kir.spread import GROUP_COLUMNS, fragment_groups
 from pipec.lower.context import FULL_WARP, RoleContext
 from pipec.lower.emit.memory import pack, pack_converted, row_address
 from pipec.lower.emit.value import Value, integer
-from pipec.lower.global_memory import first_rows, global_row, store_element
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.table import lowers
 from pipec.lower.tensor_cores import wgmma
@@ -25,19 +24,17 @@ from pipec.lower.tiles.staging import staged_panels
 from pipec.lower.tiles.tma import coordinates
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
-from pipec.vocabulary import StorePath
 
 _MATRIX_ELEMENT = 2  # bytes
 _MOST_GROUPS = 8  # groups of columns that are computed together
 
 
-def store(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value | None) -> None:
-    if path == "tma" and operation.transposed:
+def store(role: RoleContext, operation: tree.Store) -> None:
+    """By TMA."""
+    if operation.transposed:
         _store_transposed(role, operation)
-    elif path == "tma":
-        _store_tma(role, operation)
     else:
-        _store_direct(role, operation, rows)
+        _store_tma(role, operation)
 
 
 def rows_of(role: RoleContext, row_map: RowMap) -> list[Row]:
@@ -48,7 +45,7 @@ def rows_of(role: RoleContext, row_map: RowMap) -> list[Row]:
     ]
 
 
-def _rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map: RowMap) -> list[Row]:
+def prepared_rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map: RowMap) -> list[Row]:
     """The same, with what is the same along each."""
     rows = rows_of(role, row_map)
     for row in rows:
@@ -56,7 +53,7 @@ def _rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map
     return rows
 
 
-def _chunks(role: RoleContext, rows: list[Row], tile: int, first: int, columns: int) -> Iterator[tuple[Row, Chunk]]:
+def chunks_of(role: RoleContext, rows: list[Row], tile: int, first: int, columns: int) -> Iterator[tuple[Row, Chunk]]:
     """This thread's elements of a tile of `tile` columns: of the groups of eight that those from `first` on have a part in."""
     groups = fragment_groups(first, columns)
     for start in range(groups.start, groups.stop, _MOST_GROUPS):
@@ -73,7 +70,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     reader = TileReader(role)
     reader.prepare(value)
     origin = coordinates(role, operation.destination)
-    rows = _rows(role, reader, value, plan.row_maps[operation])
+    rows = prepared_rows(role, reader, value, plan.row_maps[operation])
     panel_columns = staging.layout.span_bytes // value.type.dtype.bytes
     firsts = list(range(0, value.type.columns, panel_columns))
     together = len(firsts) if len(firsts) <= staging.buffers else 1
@@ -92,7 +89,7 @@ def _store_transposed(role: RoleContext, operation: tree.Store) -> None:
     reader = TileReader(role)
     reader.prepare(value)
     origin = coordinates(role, operation.destination)
-    rows = _rows(role, reader, value, plan.row_maps[operation])
+    rows = prepared_rows(role, reader, value, plan.row_maps[operation])
     groups, share = wgmma.warpgroups(role), len(rows) // 2
     group = role.builder.bits("lshr", role.role_warp, 2)
     panels = range(groups * share)
@@ -124,10 +121,10 @@ def _write_columns(
     warp = builder.bits("and", role.role_warp, 3)
     inside = builder.binary("or", builder.bits("shl", warp, 5), builder.bits("shl", builder.bits("and", lane, 8), 1))  # in bytes
     start = builder.binary("xor", row_address(builder, layout, panel, 0, column), inside)
-    parts = list(_chunks(role, rows, value.type.columns, 0, value.type.columns))
+    parts = list(chunks_of(role, rows, value.type.columns, 0, value.type.columns))
     for (_, upper), (_, lower) in zip(parts[::2], parts[1::2], strict=True):
         assert upper.place is not None
-        words = list(zip(_pairs(reader, value, upper), _pairs(reader, value, lower), strict=True))
+        words = list(zip(pairs_of(reader, value, upper), pairs_of(reader, value, lower), strict=True))
         for at in range(0, len(words), 2):
             matrices = [word for pair in words[at : at + 2] for word in pair]
             # Whole repetitions of the swizzle, so that what is added does not change it.
@@ -142,7 +139,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     layout = plan.layouts[operation.destination.buffer]
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, plan.row_maps[operation])
+    rows = prepared_rows(role, reader, value, plan.row_maps[operation])
     panel_columns = layout.span_bytes // value.type.dtype.bytes
     tile = shared_tile(role, operation.destination, by_threads=True)
     for panel in range(layout.panels):
@@ -164,10 +161,10 @@ def _write_panel(
         _write_narrow(role, reader, value, rows, layout, panel, first, columns)
         return
     inside = builder.multiply(builder.bits("shl", builder.bits("and", role.lane, 3), 1), dtype.bytes)
-    for row, chunk in _chunks(role, rows, width, first, columns):
+    for row, chunk in chunks_of(role, rows, width, first, columns):
         assert chunk.place is not None
         start = builder.binary("xor", row_address(builder, layout, panel, 0, row.index), inside)
-        for group, words in zip(chunk.place.groups, _pairs(reader, value, chunk), strict=True):
+        for group, words in zip(chunk.place.groups, pairs_of(reader, value, chunk), strict=True):
             skipped = (group * GROUP_COLUMNS - first) * dtype.bytes
             pointer = builder.shared_pointer(builder.bits("xor", start, skipped))
             builder.store(words, pointer, 2 * dtype.bytes)
@@ -180,10 +177,10 @@ def _write_narrow(
     """A panel that is a part of a group of eight columns, or a group and a part of the next: some lanes have nothing of it."""
     assert isinstance(value.type, TileType) and columns % 2 == 0
     builder, dtype = role.builder, value.type.dtype
-    for row, chunk in _chunks(role, rows, value.type.columns, first, columns):
+    for row, chunk in chunks_of(role, rows, value.type.columns, first, columns):
         assert chunk.place is not None
         row_start = row_address(builder, layout, panel, 0, row.index)
-        for group, words in zip(chunk.place.groups, _pairs(reader, value, chunk), strict=True):
+        for group, words in zip(chunk.place.groups, pairs_of(reader, value, chunk), strict=True):
             inside = builder.binary("sub", spread.fragment_column(builder, role.lane, group), integer(first))
             write, done = (builder.label(f"{role.prefix}.{hint}") for hint in ("pair", "pair.done"))
             builder.branch(builder.compare("ult", inside, integer(columns)), write, done)
@@ -206,14 +203,14 @@ def _write_matrices(
     """
     assert isinstance(value.type, TileType)
     builder = role.builder
-    parts = list(_chunks(role, rows, value.type.columns, first, columns))
+    parts = list(chunks_of(role, rows, value.type.columns, first, columns))
     inside = builder.bits("and", role.lane, 16)  # bytes, too
     aside = builder.binary("sub", builder.bits("and", role.lane, 15), builder.bits("lshr", role.lane, 2))
     for (row, upper), (_, lower) in zip(parts[::2], parts[1::2], strict=True):
         assert upper.place is not None
         start = row_address(builder, layout, panel, 0, builder.binary("add", row.index, aside))
         start = builder.binary("xor", start, inside)
-        words = list(zip(_pairs(reader, value, upper), _pairs(reader, value, lower), strict=True))
+        words = list(zip(pairs_of(reader, value, upper), pairs_of(reader, value, lower), strict=True))
         for at in range(0, len(words), 2):
             matrices = [word for pair in words[at : at + 2] for word in pair]
             skipped = ((upper.place.groups.start + at) * GROUP_COLUMNS - first) * _MATRIX_ELEMENT
@@ -221,7 +218,7 @@ def _write_matrices(
             builder.call(f"stmatrix.x{len(matrices)}", pointer, *matrices)
 
 
-def _pairs(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+def pairs_of(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
     """The chunk two elements at a time: i16, i32, or vectors of i32. A conversion at the root packs as it rounds."""
     expression = reader.resolve(expression)
     dtype = dtype_of(expression.type)
@@ -249,13 +246,13 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, role.kernel.plan.row_maps[operation])
+    rows = prepared_rows(role, reader, value, role.kernel.plan.row_maps[operation])
     kept = role.register_tiles[operation.variable]
     if value.type.columns == 1:
         for row, registers in zip(rows, kept, strict=True):
             registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
         return
-    for row, chunk in _chunks(role, rows, value.type.columns, 0, value.type.columns):
+    for row, chunk in chunks_of(role, rows, value.type.columns, 0, value.type.columns):
         assert row.number is not None and chunk.register is not None
         for slot, element in zip(kept[row.number][chunk.register :], reader.values(value, chunk), strict=False):
             slot.write(element)
@@ -270,12 +267,12 @@ def write_accumulator(role: RoleContext, operation: tree.WriteAccumulator) -> No
     value, registers = operation.value, role.accumulators[operation.accumulator]
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, role.kernel.plan.row_maps[operation])
-    for row, chunk in _chunks(role, rows, registers.columns, 0, registers.columns):
+    rows = prepared_rows(role, reader, value, role.kernel.plan.row_maps[operation])
+    for row, chunk in chunks_of(role, rows, registers.columns, 0, registers.columns):
         assert chunk.place is not None
         firsts = [registers.index(chunk.place.block, chunk.place.half, group) for group in chunk.place.groups]
         if registers.dtype.bits == 16:
-            role.builder.issue(isa.write(registers, firsts), *_pairs(reader, value, chunk))
+            role.builder.issue(isa.write(registers, firsts), *pairs_of(reader, value, chunk))
         else:
             indices = [index for first in firsts for index in (first, first + 1)]
             role.builder.issue(isa.write(registers, indices), *reader.values(value, chunk))
@@ -299,10 +296,10 @@ def write_operand(role: RoleContext, operation: tree.Assign | tree.RegisterMma, 
     assert not isinstance(value, tree.BufferRef)
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, role.kernel.plan.row_maps[operation])
-    for _, chunk in _chunks(role, rows, registers.columns, 0, registers.columns):
+    rows = prepared_rows(role, reader, value, role.kernel.plan.row_maps[operation])
+    for _, chunk in chunks_of(role, rows, registers.columns, 0, registers.columns):
         assert chunk.place is not None
-        place, words = chunk.place, _OPERAND_WORDS[registers.dtype.bits](role, _pairs(reader, value, chunk))
+        place, words = chunk.place, _OPERAND_WORDS[registers.dtype.bits](role, pairs_of(reader, value, chunk))
         first = place.groups.start * GROUP_COLUMNS * registers.dtype.bytes // _UNIT_BYTES
         indices = [registers.index(place.block, place.half, first + unit) for unit in range(len(words))]
         role.builder.issue(isa.write(registers, indices), *words)
@@ -324,7 +321,7 @@ def _words_of_bytes(role: RoleContext, pairs: list[Value]) -> list[Value]:
         low, high = (builder.cast("zext", pair, "i32") for pair in pairs[first : first + 2])
         both = builder.binary("or", low, builder.bits("shl", high, 16))
         parts = [
-            builder.bits("and", builder.binary("lshr", _from_lane(role, both, lane), shift), 0xFFFF)
+            builder.bits("and", builder.binary("lshr", from_lane(role, both, lane), shift), 0xFFFF)
             for lane in (source, builder.add(source, 1))
         ]
         words.append(builder.binary("or", parts[0], builder.bits("shl", parts[1], 16)))
@@ -340,7 +337,7 @@ def _words_of_words(role: RoleContext, pairs: list[Value]) -> list[Value]:
     for pair in pairs:
         columns = [builder.element(pair, index, "i32") for index in (0, 1)]
         for lane in (source, builder.add(source, 2)):
-            even_one, odd_one = (_from_lane(role, column, lane) for column in columns)
+            even_one, odd_one = (from_lane(role, column, lane) for column in columns)
             words.append(builder.select(odd, odd_one, even_one))
     return words
 
@@ -350,35 +347,9 @@ def _lane_of_row(role: RoleContext, number: Value) -> Value:
     return role.builder.binary("or", role.builder.bits("and", role.lane, 28), number)
 
 
-def _from_lane(role: RoleContext, word: Value, lane: Value) -> Value:
+def from_lane(role: RoleContext, word: Value, lane: Value) -> Value:
     return role.builder.call("shuffle.idx", FULL_WARP, word, lane, integer(31))
 
 
 _UNIT_BYTES = 16
 _OPERAND_WORDS = {8: _words_of_bytes, 16: _words_of_halves, 32: _words_of_words}
-
-
-def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
-    """Every thread stores its own elements under bounds: any stride, any size."""
-    plan, value = role.kernel.plan, operation.value
-    assert isinstance(value.type, TileType)
-    tensor = operation.destination.tensor
-    reader = TileReader(role)
-    reader.prepare(value)
-    origin = coordinates(role, operation.destination)[-len(tensor.shape) :]
-    columns = value.type.columns
-    mine = _rows(role, reader, value, plan.row_maps[operation])
-    for row, chunk in _chunks(role, mine, columns, 0, columns):
-        target = None if operation.transposed else first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
-        assert chunk.place is not None
-        for index, element in enumerate(reader.values(value, chunk)):
-            if chunk.place.groups[index // 2] * GROUP_COLUMNS + index % 2 >= columns:
-                continue  # not even the first lane has it
-            position, inside = chunk.position(role.builder, index), chunk.inside(role.builder, index)
-            if target is None:
-                turned = global_row(role, tensor, origin, position)
-                store_element(role, turned, row.index, element, value.type.dtype, inside, operation.reduce)
-                continue
-            if len(tensor.shape) == 1 and value.type.rows > 1:
-                position = row.index  # a value for each row
-            store_element(role, target, position, element, value.type.dtype, inside, operation.reduce)

@@ -14,7 +14,7 @@ from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, gl
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.table import lowers
-from pipec.lower.tiles import fragments, striped_stores
+from pipec.lower.tiles import fragment_stores, fragments, striped_stores
 from pipec.lower.tiles.chunks import Chunk, Row
 from pipec.lower.tiles.reader import TileReader
 from pipec.lower.tiles.staging import staged_panel
@@ -55,8 +55,10 @@ def store(role: RoleContext, operation: tree.Store) -> None:
 def _store_by(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value | None) -> None:
     row_map, tile = role.kernel.plan.row_maps[operation], operation.value.type
     assert isinstance(tile, TileType)
-    if row_map.fragment:
-        fragments.store(role, operation, path, rows)
+    if row_map.fragment and path == "tma":
+        fragments.store(role, operation)
+    elif row_map.fragment:
+        fragment_stores.store_direct(role, operation, rows)
     elif row_map.vector and path == "tma":
         striped_stores.store_tma(role, operation)
     elif row_map.vector and tile.columns > 1 and operation.transposed:
