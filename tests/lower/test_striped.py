@@ -275,6 +275,21 @@ kernel k(x: tensor[f32, M, N], y: tensor[f32, M, N]):
     assert ".maxnreg 40" in ptx and "setmaxnreg" not in ptx
 
 
+@pytest.mark.parametrize(("registers", "together"), [(96, [8]), (80, [8]), (64, [4, 4]), (56, [2, 2, 2, 2])])
+def test_as_much_is_loaded_at_once_as_registers_are_left(registers, together):
+    """Beside 32 of what is kept: of weights and bias, as many vectors of each before the first is used."""
+    source = f"""
+kernel k(x: tensor[bf16, M, N], w: tensor[bf16, N], b: tensor[bf16, N], y: tensor[bf16, M, N]):
+    grid(M)
+    role compute(warps=8, registers={registers}):
+        v = registers(cast[f32](load(x[block.x, 0], 1, 8192)))
+        store.direct(y[block.x, 0], cast[bf16](v * cast[f32](per_column(w[0], 8192)) + cast[f32](per_column(b[0], 8192))))
+"""
+    *_, stored = compiled(source).ptx.partition("// store.direct")
+    batches = [batch.count("ld.global.v4") for batch in stored.split("st.global.v4")]
+    assert [count for count in batches if count] == together
+
+
 def test_products_are_added_as_they_are_multiplied():
     source = """
 kernel k(x: tensor[f32, M, N], s: tensor[f32, M]):

@@ -17,7 +17,6 @@ from pipec.kir.walk import evaluated_tile, operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.types import TileType
 
-_MOST_PER_THREAD = 255
 # setmaxnreg accepts 256 (hardware.md 7), but an instruction can address at most 255 registers, and the step is 8.
 _LARGEST_BUDGET = 248
 _STEP = 8
@@ -92,7 +91,7 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
 def _accumulators(plan: Plan, row: RolePlan, sink: Sink) -> bool:
     """Whether too many were found."""
     pressure = _Pressure(plan, row)
-    registers, budget = pressure.accumulators(), pressure.budget()
+    registers, budget = pressure.accumulators(), plan.registers_of(row)
     if registers + MMA_RESERVE <= budget:
         return False
     cleared = {one.accumulator: one for one in operations(row.role) if isinstance(one, tree.ClearAccumulator)}
@@ -126,12 +125,6 @@ def _mmas(row: RolePlan) -> list[tree.RegisterMma]:
     return [operation for operation in operations(row.role) if isinstance(operation, tree.RegisterMma)]
 
 
-def _start(plan: Plan) -> int:
-    """Registers that every thread of the kernel starts with."""
-    # The registers of a thread before any setmaxnreg: an equal share of the multiprocessor's registers.
-    return plan.launch_registers or plan.target.registers_per_thread(plan.threads)
-
-
 def _instruction_registers(mma: tree.RegisterMma) -> tuple[int, int]:
     """Registers of one wgmma: for the sums (64 x columns elements over 128 threads), and all others."""
     operand = 0 if isinstance(mma.a, tree.BufferRef) else _OPERAND_REGISTERS
@@ -139,12 +132,12 @@ def _instruction_registers(mma: tree.RegisterMma) -> tuple[int, int]:
 
 
 def _beyond_start(plan: Plan, mma: tree.RegisterMma) -> int:
-    return sum(_instruction_registers(mma)) - _start(plan)
+    return sum(_instruction_registers(mma)) - plan.start_registers
 
 
 def _instructions(plan: Plan, row: RolePlan, sink: Sink) -> None:
     """ptxas checks each instruction against the registers that a thread starts with: `setmaxnreg` does not raise that limit."""
-    start = _start(plan)
+    start = plan.start_registers
     for operation in _mmas(row):
         accumulator = operation.accumulator
         sums, others = _instruction_registers(operation)
@@ -184,7 +177,7 @@ class _Pressure:
     def check(self, sink: Sink) -> None:
         live, operation = self._peak()
         needed = self.accumulators() + sum(self._sizes[variable] for variable in live)
-        budget = self.budget()
+        budget = self._plan.registers_of(self._row)
         if operation is None or needed + RESERVE <= budget:
             return
         # Also by position: the iteration order of a set varies between runs, and messages are compared with goldens.
@@ -207,12 +200,6 @@ class _Pressure:
                 tiles=tuple(dict.fromkeys(variable.span for variable in largest if variable.span.line != operation.span.line)),
             )
         )
-
-    def budget(self) -> int:
-        for group in self._plan.register_groups:
-            if group.first_warp <= self._row.first_warp < group.first_warp + group.warps:
-                return min(_MOST_PER_THREAD, group.registers or self._plan.launch_registers or 0)
-        return min(_MOST_PER_THREAD, _start(self._plan))
 
     def accumulators(self) -> int:
         """Registers of a thread that hold accumulators and MMA operands throughout the role."""

@@ -8,7 +8,7 @@ from pipec.kir.ir import Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.mma_waits import plan_mma_waits
 from pipec.kir.plan.striping import rows_together, striped_map, striped_vector
-from pipec.kir.plan.types import RegisterGroup, RolePlan, RowMap, round_up
+from pipec.kir.plan.types import MOST_OF_A_THREAD, RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, operands, subexpressions
 from pipec.record import replace
 from pipec.sema import tree
@@ -18,7 +18,6 @@ from pipec.vocabulary import Space
 # A register count that setmaxnreg and .maxnreg take: a multiple of 8 from 24 to 256 (hardware.md 7); 255 is what one thread can use.
 _REGISTER_STEP = 8
 _MOST_REGISTERS = 248
-_MOST_OF_A_THREAD = 255
 # Of a role that a whole warp walks: the constants of each are kept in registers (pipec.lower.bases). With the six of attention.pipe, ptxas
 # spills them, and the loop has 491 instructions in place of 208.
 _MOST_MMAS = 4
@@ -151,7 +150,7 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
     if len(different) == 1:
         budget = different.pop()
         return (), None if budget is None else min(
-            budget, _MOST_OF_A_THREAD
+            budget, MOST_OF_A_THREAD
         )  # from the start, so that more blocks fit a multiprocessor
     # All that the multiprocessor has, in equal shares: roles that give registers back do so before others can have them.
     launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP

@@ -266,6 +266,10 @@ class SharedItem:
     bytes: int
 
 
+# setmaxnreg would take 256 (hardware.md 7), but an instruction names at most 255 registers.
+MOST_OF_A_THREAD = 255
+
+
 @record
 class Plan:
     kernel: Kernel
@@ -307,3 +311,15 @@ class Plan:
     def crosses_ctas(self) -> bool:
         """Whether a CTA reaches into the memory of another."""
         return any(not sharing.local for sharing in self.sharing.values())
+
+    @property
+    def start_registers(self) -> int:
+        """Registers of a thread before any setmaxnreg: without budgets, an equal share of the multiprocessor's registers."""
+        return self.launch_registers or self.target.registers_per_thread(self.threads)
+
+    def registers_of(self, row: RolePlan) -> int:
+        """Of a thread of the role."""
+        for group in self.register_groups:
+            if group.first_warp <= row.first_warp < group.first_warp + group.warps:
+                return min(MOST_OF_A_THREAD, group.registers or self.launch_registers or 0)
+        return min(MOST_OF_A_THREAD, self.start_registers)

@@ -25,6 +25,7 @@ from pipec.sema.types import TileType
 
 _BATCH = 8  # vectors that a thread works on together, at most
 _LOADED_BYTES = 128  # by a thread before it uses any of them: in flight for every thread, and in its registers
+_BESIDE = 16  # registers of a thread for addresses and what is computed, while it has the tiles that it keeps and what it loaded
 _KEPT_BYTES = 256  # likewise, where that is what stays in registers
 
 _F32 = DTYPES["f32"]
@@ -55,7 +56,19 @@ def batches(
 def _together(reader: Reader, expression: tree.Expression, row: Row, *, kept: bool) -> int:
     """How many vectors make a batch."""
     loaded = sum(row.map.vector * node.type.dtype.bytes for node, _ in _loads(reader, expression))
-    return max(1, (_KEPT_BYTES if kept else _LOADED_BYTES) // loaded) if loaded else _BATCH
+    if not loaded:
+        return _BATCH
+    return max(1, (_KEPT_BYTES if kept else min(_LOADED_BYTES, _room(reader.role, expression, row))) // loaded)
+
+
+def _room(role: RoleContext, expression: tree.Expression, row: Row) -> int:
+    """Bytes for which a thread has registers beside the tiles that it keeps: with more of them, ptxas would spill."""
+    kept = 0
+    for variable in register_tiles(expression, role.lets):
+        tile = variable.type
+        assert isinstance(tile, TileType)
+        kept += row.map.registers_of_thread(tile.columns, tile.dtype) if tile.columns > 1 else 0
+    return max(0, 4 * (role.kernel.plan.registers_of(role.plan) - kept - _BESIDE))
 
 
 def _chunk(role: RoleContext, row: Row, share: Share, number: int) -> Chunk:
