@@ -1,6 +1,6 @@
 """Runs PTX text on a simulated SM100: warps with divergence, mbarriers, TMA, tensor memory, clusters.
 
-Independent of the compiler: what is tested is the PTX that would be launched, pipec's or anybody's.
+Independent of the compiler: it tests the PTX that would be launched, whoever generated it.
 """
 
 from .arguments import Argument, ArrayArgument, Loose, RawArgument, ScalarArgument, TensorMapArgument

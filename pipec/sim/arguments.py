@@ -28,14 +28,14 @@ _MAXIMUM_PARAMETERS = 32_764
 
 @dataclass(frozen=True)
 class ScalarArgument:
-    """Parameter bytes, little endian, exactly as long as the parameter."""
+    """Parameter bytes, little endian, of exactly the parameter's size."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class ArrayArgument:
-    """A pointer to element 0 of `array` (any strides); the kernel works on the caller's memory. `name`: what reports call it."""
+    """A pointer to element 0 of `array` (any strides); the kernel works on the caller's memory. `name`: the argument's name in reports."""
 
     array: np.ndarray
     writable: bool = True
@@ -63,9 +63,9 @@ class TensorMapArgument:
         interleave: Interleave = "none",
         fill: Fill = "zero",
     ) -> TensorMapArgument:
-        """The map of a whole array. `box` and the element strides `steps` are in elements, in the order of the array's
-        dimensions; `dtype` is a tensor-map type where the array's own does not tell ("tf32", "b4x16"); the modes are those
-        of TensorMap. Raises SimulationError("argument")."""
+        """The map of a whole array. `box` and the element strides `steps` are in elements, in the order of the array's dimensions;
+        `dtype` is a tensor-map type where the array's dtype does not determine it ("tf32", "b4x16"); the modes are those of TensorMap.
+        Raises SimulationError("argument")."""
         name = dtype or _MAP_TYPES.get(array.dtype)
         if name not in ELEMENT_TYPES:
             raise SimulationError("argument", f"a tensor map has no elements of type {dtype or array.dtype}")
@@ -89,8 +89,8 @@ class RawArgument:
 
 
 Argument = ScalarArgument | ArrayArgument | TensorMapArgument | RawArgument
-# What `launch` takes besides: an array is a pointer to it, a NumPy scalar and bytes stand for themselves, a Python number
-# takes the size of the parameter.
+# Other values that `launch` accepts: an array means a pointer to it, NumPy scalars and bytes are passed as they are, a Python number takes
+# the parameter's size.
 Loose = Argument | np.ndarray | np.generic | bytes | int | float
 
 _MAP_TYPES = {
@@ -145,7 +145,7 @@ class Placement:
         holders = [(index, holder) for index, argument in enumerate(arguments) for holder in _holders(argument)]
         holders += [(len(arguments) + number, _further(number, array)) for number, array in enumerate(further)]
         spans = sorted(_Span(*byte_span(holder.array), holder.writable, index) for index, holder in holders)
-        # A struct has several: its number says which it is.
+        # A struct has several; its index identifies it.
         names = {index: f"`{one.name}`" for index, one in holders if one.name}
         self.memory = memory
         merged: list[_Span] = []
@@ -204,8 +204,8 @@ def _holders(argument: Argument) -> list[ArrayArgument | TensorMapArgument]:
 
 
 def strict(function: Function, arguments: Sequence[Loose]) -> list[Argument]:
-    """Every argument in the form of its parameter. Raises SimulationError("argument") when their number differs or a
-    Python number does not fit."""
+    """Converts every argument to the form of its parameter. Raises SimulationError("argument") when the counts differ or a Python number
+    does not fit."""
     if len(function.parameters) != len(arguments):
         raise SimulationError(
             "argument", f"kernel `{function.name}` has {len(function.parameters)} parameters, {len(arguments)} given"
@@ -234,7 +234,7 @@ def _strict(what: str, parameter: Variable, given: Loose) -> Argument:
 
 
 def parameter_block(function: Function, placement: Placement, arguments: Sequence[Argument]) -> np.ndarray:
-    """The bytes of the parameter space. Raises SimulationError("argument") if number or sizes do not fit."""
+    """The bytes of the parameter space. Raises SimulationError("argument") if the count or a size does not match."""
     layout = parameter_layout(function)
     whole = max((offset + size for offset, size in layout), default=0)
     if whole > _MAXIMUM_PARAMETERS:

@@ -1,4 +1,4 @@
-"""The one exception of the simulator: what went wrong, and where in the PTX and in the source."""
+"""The simulator's only exception: what went wrong, and where in the PTX and in the source."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class SourceLocation:
 
 @dataclass
 class SimulationError(Exception):
-    """The kernel did something a GPU would not define, or the simulator cannot go on.
+    """The kernel did something that is undefined on a GPU, or the simulator cannot continue.
 
-    `ptx_line` is 1-based (0 when no instruction is to blame); `details` has for a deadlock one entry per blocked warp
-    under "blocked", and else who was at work (`Warp.blame`).
+    `ptx_line` is 1-based (0 when no instruction is responsible); `details` has, for a deadlock, one entry per blocked warp under
+    "blocked", and otherwise the executing thread (`Warp.blame`).
     """
 
     kind: ErrorKind
@@ -59,16 +59,16 @@ class SimulationError(Exception):
     ptx_line: int = 0
     source: SourceLocation | None = None
     details: Details = field(default_factory=dict)
-    # All that the run found, as `findings.Finding`s; empty where nothing but this came up.
+    # All findings of the run (`findings.Finding`); empty where this error is the only one.
     findings: list[Any] = field(default_factory=list, compare=False, repr=False)
-    # What the kernel's `printf` wrote until then.
+    # What the kernel's `printf` had written so far.
     printed: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        """For pickles: of its fields, where an exception would take its text alone."""
+        """For pickling: passes all fields, where an exception would pass its text alone."""
         return type(self), (self.kind, self.message, self.ptx_line, self.source, self.details, self.findings, self.printed)
 
     def __str__(self) -> str:
@@ -80,14 +80,14 @@ class SimulationError(Exception):
 
     @property
     def further(self) -> str | None:
-        """What a report says below the first line of the message: the rest of it, and what else the run found."""
+        """What a report shows below the first line of the message: the rest of it, and the run's other findings."""
         _, _, rest = self.message.partition("\n")
         others = [f"  {finding}" for finding in self.findings if finding.message != self.message]
         listed = [f"the run found {len(others)} more:", *others] if others else []
         return "\n".join([*([rest] if rest else []), *listed]) or None
 
     def located(self, ptx_line: int, source: SourceLocation | None, blame: Mapping[str, Any] | None = None) -> SimulationError:
-        """This error with a position, and who was there, unless it has one already."""
+        """This error with a position and the executing thread, unless it has one already."""
         if not self.ptx_line:
             self.ptx_line, self.source = ptx_line, source
             self.details = {**(blame or {}), **self.details}
@@ -95,12 +95,12 @@ class SimulationError(Exception):
 
     @staticmethod
     def of_unit(error: UnitError) -> SimulationError:
-        """What a unit model refuses, in the words of the simulator."""
+        """An error of a unit model, as an error of the simulator."""
         return SimulationError("undefined" if error.kind == "illegal" else error.kind, error.message)
 
 
 def budget_ended(name: str, line: int = 0) -> SimulationError:
-    """A row of `pipec.budgets` has ended; `details` has its name under "budget"."""
+    """A row of `pipec.budgets` is exhausted; `details` has its name under "budget"."""
     row = BUDGETS[name]
     text = f"more than {row.limit:,} {row.unit}: {row.advice}"
     return SimulationError("budget", text, line, details={"budget": name})

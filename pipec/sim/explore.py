@@ -1,8 +1,8 @@
 """`--timing explore`: one launch under many schedules, and which waits, fences and barriers none of them needed.
 
-A race shows in any schedule. What only some show: a wait behind a test that always succeeds at once, a result that depends on the
-order, a deadlock, a CTA that counts on its peer. And a wait, fence or barrier without which every schedule is as good as with it
-is one that nothing needs, or that the kernel's inputs do not exercise.
+A race shows in any schedule. Some problems show only in some schedules: a wait behind a test that always succeeds at once, a result that
+depends on the order, a deadlock, a CTA that relies on its peer. A wait, fence or barrier whose removal changes no schedule is either
+unneeded, or not exercised by the kernel's inputs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .machine.threads.cta import Warp
 from .machine.threads.divergence import Outcome
 from .ptx.tree import Instruction, Register
 
-# What one launch may cost at most: runs, and seconds of processor time.
+# Budget of one launch: runs, and seconds of processor time.
 RUNS, SECONDS = 200, 120.0
 
 _TESTS = ("mbarrier.try_wait", "mbarrier.test_wait")
 _WAITS = ("cp.async.wait", "cp.async.bulk.wait_group", "wgmma.wait_group", "tcgen05.wait")
 _FENCES = ("fence", "membar", "tcgen05.fence")
 _BARRIERS = ("bar.sync", "barrier.sync", "barrier.cta.sync", "bar.warp.sync", "barrier.cluster.wait")
-# What all of these come to if one takes them out: nothing, but for the answer of a test.
+# Instructions that have no effect but ordering, apart from a test's result.
 ORDERING = (*_TESTS, *_WAITS, *_FENCES, *_BARRIERS)
 
 Prepare = Callable[[Machine, Program], None]
@@ -40,7 +40,7 @@ Run = Callable[[Schedule, Prepare], Machine]
 
 @dataclass(frozen=True)
 class Unneeded:
-    """A wait, fence or barrier that no schedule executed, or that changed nothing."""
+    """A wait, fence or barrier that no schedule executed, or whose removal changed nothing."""
 
     ptx_line: int
     source: SourceLocation | None
@@ -54,8 +54,8 @@ class Unneeded:
 
 @dataclass
 class Exploration:
-    """What `explore` found. `schedules`: the names of those that ran; `left_out`: how many runs the budget did not pay for;
-    `ordering`: how many waits, fences and barriers the kernel has."""
+    """The result of `explore`. `schedules`: the names of those that ran; `left_out`: how many runs did not fit the budget; `ordering`:
+    how many waits, fences and barriers the kernel has."""
 
     schedules: list[str] = field(default_factory=list)
     left_out: int = 0
@@ -64,7 +64,7 @@ class Exploration:
 
     @property
     def lines(self) -> list[str]:
-        """As a report shows it."""
+        """The lines of a report."""
         rest = f"; the budget ended before {self.left_out} more runs" if self.left_out else ""
         first = f"explored {len(self.schedules)} schedules{rest}: {len(self.unneeded)} of {self.ordering} waits, fences and barriers were "
         return [first + "not needed by any of them", *(f"  {one}" for one in self.unneeded)]
@@ -75,14 +75,14 @@ class _Budget:
         self.runs, self.ends = 0, time.process_time() + SECONDS
 
     def spend(self) -> bool:
-        """Whether one more run is paid for."""
+        """Whether the budget allows one more run."""
         self.runs += 1
         return self.runs <= RUNS and time.process_time() < self.ends
 
 
 def explore(run: Run, clusters: int, ranks: int, seed: int) -> tuple[Machine, Exploration]:
-    """The machine after the plain schedule, whose results stand in memory; its findings are those of all schedules. Raises the first
-    SimulationError of any, which names the schedule."""
+    """The machine after the plain schedule, whose results are in memory; its findings are those of all schedules. Raises the first
+    SimulationError of any schedule, which names it."""
     found, budget = Exploration(), _Budget()
     counts: dict[int, int] = {}
     kept = _Kept(run)
@@ -96,7 +96,7 @@ def explore(run: Run, clusters: int, ranks: int, seed: int) -> tuple[Machine, Ex
             break
         other = kept.run(name, schedule, counts)
         found.schedules.append(name)
-        # The same finding in another schedule is one finding, told with the timing that showed it first.
+        # The same finding in another schedule is reported once, with the timing that first showed it.
         for key, finding in other.findings.found.items():
             merged.found.setdefault(key, finding)
     _look_for_unneeded(found, kept, machine, counts, budget)
@@ -131,7 +131,7 @@ def _unneeded(image: Image, item: Instruction, why: str) -> Unneeded:
 
 
 class _Kept:
-    """Runs on the same memory again and again: what the launch was given is put back before each."""
+    """Repeated runs on the same memory: the launch's inputs are restored before each."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -157,7 +157,7 @@ class _Kept:
         return machine
 
     def same_without(self, pc: int, plain: Machine) -> bool:
-        """Whether all is as in the plain schedule where the instruction at `pc` does nothing."""
+        """Whether everything is as in the plain schedule when the instruction at `pc` does nothing."""
 
         def prepare(machine: Machine, program: Program) -> None:
             self._put_back(machine)
@@ -165,7 +165,7 @@ class _Kept:
             assert step.item is not None
             step.execute = _instead(step.item)
 
-        # In order, and with everything late and every test failing once: what a wait hides shows in one of these, if at all.
+        # In order, and with everything late and every test failing once: if a wait hides anything, one of these shows it.
         for schedule in (Schedule(without=pc), Schedule("late", fails=True, without=pc)):
             try:
                 machine = self._run(schedule, prepare)
@@ -198,21 +198,21 @@ def _counted(execute: Execute, pc: int, counts: dict[int, int]) -> Execute:
 
 
 def _instead(item: Instruction) -> Execute:
-    """What stands in for a wait, a fence or a barrier that is taken out: a test says yes, all else does nothing."""
+    """Replacement of a removed wait, fence or barrier: a test returns true, everything else does nothing."""
     answer = item.operands[0] if item.operands else None
     if not item.opcode.startswith(_TESTS) or not isinstance(answer, Register):
         return nothing
     slot = answer.index
 
     def says_yes(warp: Warp) -> None:
-        # A failing test would send the warp around its loop for ever.
+        # A failing test would keep the warp in its loop forever.
         warp.registers[slot][...] |= warp.active
 
     return says_yes
 
 
 def _under(error: SimulationError, name: str) -> SimulationError:
-    """`error` of a schedule, which its message names."""
+    """`error` with the schedule's name in its message."""
     first, line, rest = error.message.partition("\n")
     findings = list[Finding](error.findings)
     text = f"{first} (schedule: {name}){line}{rest}"

@@ -1,4 +1,4 @@
-"""Launching a kernel on the simulated machine: the simulator's front door."""
+"""Launching a kernel on the simulated machine: the simulator's entry point."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)
 
 _WORKSPACE_BYTES = 16
 
-# Extents along x, y and z; what is left out is 1.
+# Extents along x, y and z; missing ones are 1.
 Extents = int | Sequence[int]
 
 
@@ -59,9 +59,9 @@ class Statistics:
 
 @dataclass
 class Result:
-    """`printed` is what the kernel's `printf` wrote, one entry per thread and call; `relied_on` what it did that PTX does
-    not promise (`machine.practice.PRACTICES`); `findings` those that are warnings, which `warnings` has as text; `explored` what
-    timing "explore" tried."""
+    """`printed` is what the kernel's `printf` wrote, one entry per thread and call; `relied_on` lists what it did that PTX does not
+    guarantee (`machine.practice.PRACTICES`); `findings` are those of severity warning, with their text in `warnings`; `explored` is the
+    result of timing "explore"."""
 
     statistics: Statistics
     warnings: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Result:
     explored: Exploration | None = None
 
 
-# A kernel that is launched many times is read once: nothing changes a module afterwards.
+# A kernel that is launched many times is parsed once: nothing changes a module afterwards.
 _parsed = functools.lru_cache(maxsize=16)(parse)
 
 
@@ -91,11 +91,10 @@ def launch(
 ) -> Result:
     """Runs one kernel of the PTX text over the whole grid.
 
-    `kernel` None takes the only one. `grid` in CTAs, `block` in threads (None: `.reqntid`), `cluster` in CTAs
-    (None: `.reqnctapercluster`), `dynamic_smem` in bytes. `cooperative`: the whole
-    grid runs together and may wait for itself (`grid.sync()`). Arrays are changed in place. They also answer at their own addresses
-    (`array.ctypes.data`), which a kernel may find in memory; `allocations` are arrays that it reaches in no other way. Raises
-    SimulationError.
+    With `kernel` None it must be the only one. `grid` in CTAs, `block` in threads (None: `.reqntid`), `cluster` in CTAs (None:
+    `.reqnctapercluster`), `dynamic_smem` in bytes. `cooperative`: the whole grid is co-resident and may synchronise (`grid.sync()`).
+    Arrays are changed in place. They are also mapped at their host addresses (`array.ctypes.data`), which a kernel may find in memory;
+    `allocations` are arrays that it reaches only this way. Raises SimulationError.
     """
     options = Options() if options is None else options
     _check_options(options)
@@ -204,7 +203,7 @@ def _prepared(
 
 
 def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit: bool, cooperative: bool) -> None:
-    """Raises the first error of the run, with all that was found."""
+    """Raises the run's first error, with all findings."""
     stopped: SimulationError | None = None
     try:
         with np.errstate(all="ignore"), seldom_collected():
@@ -244,7 +243,7 @@ def _run_grid(machine: Machine, program: Program, shape: Triple, explicit: bool,
 
 
 def _make_workspace(machine: Machine, most: int) -> None:
-    """What a cooperative launch gives its grid: its size in bytes and the word of a barrier (measured: %envreg1, %envreg2)."""
+    """The workspace of a cooperative launch: its size in bytes and the word of a barrier (measured: %envreg1, %envreg2)."""
     if machine.pending_clusters.left > most:
         raise SimulationError(
             "argument", f"a cooperative launch of {machine.pending_clusters.left} clusters: the device holds {most} at a time"

@@ -8,7 +8,7 @@ from typing import Any
 from .errors import Details
 from .machine.machine import TraceEvent, TraceKind, Triple
 
-# What starts something: the track it is drawn on, and what ends it.
+# For each starting event: the track that it is drawn on, and its end event.
 _STARTS: dict[TraceKind, tuple[str, TraceKind]] = {
     "tma_issued": ("TMA", "tma_completed"),
     "mma_issued": ("tensor core", "mma_completed"),
@@ -24,14 +24,14 @@ _INSTANTS: dict[TraceKind, str] = {
 }
 _KEYS = ("address", "barrier")
 
-# One event as the timeline's JSON has it.
+# One event in the timeline's JSON form.
 _Drawn = dict[str, Any]
 
 
 def chrome_trace(events: Iterable[TraceEvent], barrier_names: Mapping[int, str] | None = None) -> dict[str, Any]:
     """The JSON object that chrome://tracing and Perfetto load; one instruction slot is drawn as one microsecond.
 
-    `events` is Result.trace; `barrier_names` gives words for barrier addresses (shared-memory offsets).
+    `events` is Result.trace; `barrier_names` names barrier addresses (shared-memory offsets).
     """
     names = barrier_names or {}
     drawn: list[_Drawn] = []

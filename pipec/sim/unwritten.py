@@ -1,7 +1,7 @@
-"""Whether it matters that a kernel reads memory that nothing has written: not where its results are the same whatever stands there.
+"""Whether reading unwritten memory matters: it does not if the results are the same whatever the memory holds.
 
-Lanes beyond the end of an array often load what nobody stored for them, and then store nothing. PTX gives such words no value, but a
-kernel that makes nothing of them is right. So it is with what `shfl.sync` reads from lanes that do not take part.
+Lanes beyond the end of an array often load what no thread stored for them, and then store nothing. PTX gives such words no value, but a
+kernel that does not use them is correct. The same holds for what `shfl.sync` reads from inactive lanes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from .machine.machine import Machine
 from .machine.memory.spaces import SHARED_BASE
 from .machine.schedule.schedules import Schedule
 
-# A machine that is ready, and what runs it to the end.
+# A machine that is ready, and the function that runs it to the end.
 Started = tuple[Machine, Callable[[], None]]
-# Not-a-number in all formats of floats, and a large number: what a sum or product makes visible, and what a maximum does.
+# NaN in all floating-point formats, and a large number: sums and products expose the first, a maximum the second.
 FILLINGS = (0xFF, 0x7B)
 
 
 def run_with_unwritten(start: Callable[[Schedule], Started], schedule: Schedule) -> Machine:
-    """The machine after the run. Raises the first error, but not for reads of unwritten memory that change nothing where practice
-    holds; the caller's memory has the results of the first run in any case."""
+    """The machine after the run. Raises the first error, except for reads of unwritten memory that change nothing in practice mode; the
+    caller's memory has the results of the first run in any case."""
     machine, run = start(schedule)
-    # (Who has tensor memory has shared memory, too: the instruction that allocates writes the address there.)
+    # (A kernel with tensor memory has shared memory, too: the allocating instruction writes the address there.)
     may = machine.rules == "practice" and (machine.image.shared_end > SHARED_BASE or machine.image.shuffles)
     given = [data.copy() for data in machine.outside] if may else []
     try:
         run()
     except SimulationError as error:
-        # (A single error that stopped the run has no finding of its own.)
+        # (A single error that stopped the run has no separate finding.)
         grave = {finding.check for finding in error.findings if finding.severity == "error"}
         if grave != {"uninitialised"} or not may:
             raise
@@ -47,7 +47,7 @@ def run_with_unwritten(start: Callable[[Schedule], Started], schedule: Schedule)
 def _unless_it_matters(
     start: Callable[[Schedule], Started], schedule: Schedule, outside: list[np.ndarray], given: list[np.ndarray]
 ) -> Machine | None:
-    """A machine that ran in the same way with other bytes, without complaint of them; None where something else came of it."""
+    """A machine that ran identically with other bytes and without reports about them; None if anything differed."""
     results = [data.copy() for data in outside]
     machine = None
     for filling in FILLINGS:

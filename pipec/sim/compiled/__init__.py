@@ -1,3 +1,3 @@
-"""Instructions as machine code: made from what the table of semantics computes, by LLVM, one function for each form."""
+"""Instructions as machine code: LLVM compiles what the semantics table computes, one function per form."""
 
 LANES = 32  # of a warp

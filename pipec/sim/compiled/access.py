@@ -1,8 +1,8 @@
-"""Ordinary loads and stores of a warp, as they mostly are: aligned, inside one piece of memory, and after all that others did there.
+"""The common case of a warp's ordinary loads and stores: aligned, inside one allocation, and ordered after all conflicting accesses.
 
-Plain functions (`plain`), so that machine code of an instruction can call them. Each moves the data and leaves the marks that
-`machine.races` would leave, and returns 0; or does nothing and returns 1, and the access is made by NumPy, which tells what stands
-against it.
+Plain functions (`plain`), so that an instruction's machine code can call them. Each moves the data, leaves the marks that
+`machine.races` would leave, and returns 0; or changes nothing and returns 1, in which case NumPy performs the access and reports any
+problem.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _HIGHEST = (1 << 63) - 1
 
 
 def _allocation(state: int, record: int, low: int, end: int) -> int:
-    """The row of the allocation that holds the bytes from `low` up to `end`; 0: none does."""
-    # An instruction mostly stays in the allocation that it touched last, and a table of a hundred is long.
+    """The row of the allocation that contains the bytes `low` to `end`; 0: none does."""
+    # An instruction usually stays in the allocation that it touched last, and searching a table of a hundred takes long.
     row = i64[record + blocks.ROW_OF]
     if row != 0 and i64[row + blocks.BASE] <= low and end <= i64[row + blocks.END]:
         return row
@@ -32,10 +32,10 @@ def _allocation(state: int, record: int, low: int, end: int) -> int:
 
 
 def _mark_load(state: int, record: int, pc: int, shadow: int, addresses: int, mask: int, base: int, total: int) -> int:
-    """Holds a load of `total` bytes from each address on against the writers, and marks it; 1: not in order, as it seems."""
+    """Checks a load of `total` bytes at each address against the writers, and marks it; 1: apparently unordered."""
     ledger = i64[state + blocks.LEDGER]
     if i64[shadow + blocks.LOG] != 0:
-        # Nobody has written this memory yet, so that there is nothing to hold the load against.
+        # Nobody has written this memory yet, so there is nothing to check the load against.
         count = i64[shadow + blocks.LOG_COUNT]
         if count >= i64[shadow + blocks.LOG_LIMIT]:
             return 1
@@ -107,7 +107,7 @@ def _mark_store(state: int, record: int, pc: int, shadow: int, addresses: int, m
                     if ordered(state, ledger, loaded, i64[state + blocks.KNOWN_READERS]) == 0:
                         return 1
                     fine_readers = loaded
-                # Should the access be made by NumPy after all, what is written here comes out the same there.
+                # If NumPy performs the access after all, it writes the same marks.
                 if before != 0 and stored | loaded != 0:
                     earlier = i32[before + 4 * one]
                     if earlier != kept_with or stored != kept_of or loaded != kept_to:
@@ -142,7 +142,7 @@ def _copy(there: int, here: int, size: int) -> int:
 
 
 def _states(state: int, addresses: int, mask: int, base: int, total: int, unwanted: int, wanted: int) -> int:
-    """Whether the bytes of shared memory have none of the states `unwanted`, and all of the `wanted`."""
+    """Whether the bytes of shared memory have none of the states `unwanted` and all of the states `wanted`."""
     states = i64[state + blocks.SHARED_STATE]
     seen, missed = 0, 0
     for lane in range(blocks.LANES):
@@ -155,8 +155,7 @@ def _states(state: int, addresses: int, mask: int, base: int, total: int, unwant
 
 
 def _reach(record: int, addresses: int, mask: int) -> int:
-    """Notes the lowest and the highest address, the lowest above the highest where no lane is active; returns all the bits that are
-    set in any."""
+    """Records the lowest and the highest address (lowest above highest where no lane is active); returns the OR of all addresses."""
     low, high, union = _HIGHEST, -1, 0
     for lane in range(blocks.LANES):
         if u8[mask + lane] != 0:
@@ -167,7 +166,7 @@ def _reach(record: int, addresses: int, mask: int) -> int:
 
 
 def _in_shared(state: int, record: int, addresses: int, mask: int, total: int, window: int, writes: int) -> int:
-    """Notes where the access is, if it is in the CTA's own shared memory, whose bytes begin at `window`; 0: it is."""
+    """Records where the access falls, if it is in the CTA's own shared memory, whose bytes begin at `window`; 0: it is."""
     base = window + i64[state + blocks.RANK]
     if (
         i64[record + blocks.LOW] - base < blocks.USER_SHARED
@@ -225,14 +224,14 @@ def _move(state: int, record: int, addresses: int, mask: int, values: int, size:
                     _copy(there + size * element, here, size)
                 else:
                     _copy(here, there + size * element, size)
-    # The scheduler tells spinning from working by stores that change something.
+    # The scheduler distinguishes spinning from progress by stores that change something.
     if changed:
         i64[state + blocks.PROGRESS] += 1
     return 0
 
 
 def _written(state: int, record: int, addresses: int, mask: int, total: int) -> int:
-    """These bytes of shared memory have been written."""
+    """Marks these bytes of shared memory as written."""
     states = i64[state + blocks.SHARED_STATE] - i64[record + blocks.FIRST_HERE]
     for lane in range(blocks.LANES):
         if u8[mask + lane] != 0:
@@ -243,8 +242,8 @@ def _written(state: int, record: int, addresses: int, mask: int, total: int) -> 
 
 
 def rows(state: int, pc: int, place: int, addresses: int, mask: int, values: int, laid_out: int, writes: int) -> int:
-    """The rows of 16 bytes of 8 by 8 matrices (ldmatrix, stmatrix): one at the address of each lane of the mask, into or out of `values`,
-    one behind the other. `laid_out`: whether the addresses are to be kept (`Executions.laid_out`)."""
+    """The 16-byte rows of 8x8 matrices (ldmatrix, stmatrix): one at the address of each lane in the mask, to or from `values`,
+    consecutively. `laid_out`: whether to keep the addresses (`Executions.laid_out`)."""
     record = i64[state + blocks.RECORDS] + blocks.RECORD_BYTES * place
     union = _reach(record, addresses, mask)
     if union & (blocks.ROW_BYTES - 1) != 0 or i64[record + blocks.LOW] < 0:
@@ -281,12 +280,12 @@ def rows(state: int, pc: int, place: int, addresses: int, mask: int, values: int
 
 
 def access(state: int, pc: int, place: int, addresses: int, mask: int, values: int, size: int, count: int, kind: int) -> int:
-    """`count` elements of `size` bytes from the address of each lane of the mask on, into or out of `values`, which has the first
-    elements of all lanes, then the second ones; `kind`: twice GLOBAL, SHARED or GENERIC, plus 1 for a store."""
+    """`count` elements of `size` bytes at the address of each lane in the mask, to or from `values`, which holds the first elements of
+    all lanes, then the second ones; `kind`: 2 * GLOBAL, SHARED or GENERIC, plus 1 for a store."""
     writes, space, total, window = kind & 1, kind >> 1, size * count, 0
     record = i64[state + blocks.RECORDS] + blocks.RECORD_BYTES * place
     union = _reach(record, addresses, mask)
-    # No lane takes part.
+    # No lane is active.
     if i64[record + blocks.LOW] > i64[record + blocks.HIGH]:
         return 0
     # Sizes are powers of two, and a bit that is set in any address is set in their union.

@@ -13,12 +13,12 @@ Scalar = int | float | bool | np.generic
 
 
 class NotTraced(Exception):
-    """The meaning does what is not known here."""
+    """The meaning uses something that the tracer does not support."""
 
 
 class Code:
-    """The lines of one function. `events` are the slots of the registers that it reads and writes, in this order; each access has
-    a place of its own, so that the function serves whatever registers an instruction names."""
+    """The lines of one function. `events` lists the register slots that it reads and writes, in order; each access has its own row
+    pointer, so that the function works for whichever registers an instruction names."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -39,7 +39,7 @@ class Code:
         return self.emit(f"call {type_} @{name}({', '.join(f'{type_} {one}' for one in arguments)})")
 
     def place(self, slot: int) -> str:
-        """A pointer to the row of the next access, which is one of `slot`."""
+        """A pointer to the row of the next access, an access to `slot`."""
         number = len(self.events)
         self.events.append(slot)
         at = self.emit(f"getelementptr i32, ptr %operands, i64 {number}")
@@ -53,7 +53,7 @@ class Code:
         return self.mask
 
     def constant(self, offset: int, bits: int) -> str:
-        """What the row of the instruction has at that place behind its operands, as i64."""
+        """The field of the instruction's row at that offset behind its operands, as i64."""
         at = self.emit(f"getelementptr i8, ptr %operands, i64 {offset}")
         found = self.emit(f"load i{bits}, ptr {at}, align {bits // 8}")
         return found if bits == 64 else self.emit(f"sext i{bits} {found} to i64")
@@ -68,7 +68,7 @@ class Code:
         return self.emit(f"shufflevector <{LANES} x {element}> {first}, <{LANES} x {element}> poison, {zero}")
 
     def go_on_if(self, condition: str) -> None:
-        """Else the meaning is to run as it is. Nothing may have been changed so far."""
+        """Otherwise the meaning runs in NumPy. Nothing may have been changed before this point."""
         self.refuses = True
         self.count += 1
         self.lines += [f"  br i1 {condition}, label %go{self.count}, label %refused", f"go{self.count}:"]
@@ -96,7 +96,7 @@ def vector_type(dtype: np.dtype[Any], count: int) -> str:
 
 
 def literal(values: Sequence[Scalar], dtype: np.dtype[Any]) -> str:
-    """A constant vector: floating-point numbers by their bits."""
+    """A constant vector; floating-point numbers are given by their bits."""
     element = element_type(dtype)
     if dtype.kind == "f":
         whole = np.dtype(f"u{dtype.itemsize}")

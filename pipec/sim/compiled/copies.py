@@ -1,5 +1,5 @@
-"""The issue of a copy by the threads of a warp into shared memory (cp.async), as it mostly is: of pieces that are aligned, in the CTA's
-own memory, and after all that others did there."""
+"""The common case of a warp's issue of copies into shared memory (cp.async): aligned pieces, in the CTA's own memory, ordered after all
+conflicting accesses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _HIGHEST = (1 << 63) - 1
 
 
 def issued_at(state: int, number: int, offsets: int, count: int, size: int) -> int:
-    """Holds pieces of `size` bytes that are going to be written, at so many offsets, against who wrote and read them before, and leaves
-    the set `number` there; or does nothing and returns 1, and NumPy tells what stands against it."""
+    """Checks pieces of `size` bytes that are about to be written, at `count` offsets, against earlier writers and readers, and marks
+    them with the set `number`; or changes nothing and returns 1, and NumPy reports the problem."""
     low, high, union = _HIGHEST, -1, 0
     for one in range(count):
         offset = i64[offsets + 8 * one]
@@ -50,6 +50,6 @@ def issued_at(state: int, number: int, offsets: int, count: int, size: int) -> i
 
 
 def issued(state: int, number: int, offsets: np.ndarray, size: int) -> bool:
-    """Whether `issued_at` has done it."""
+    """Whether `issued_at` succeeded."""
     call = compiled(issued_at, 5)
     return call is not None and not call(state, number, pointer_to(offsets), offsets.size, size)

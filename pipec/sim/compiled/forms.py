@@ -1,4 +1,5 @@
-"""Forms of instructions, all that differ only in their registers and constants: how often each has run, and its machine code."""
+"""Instruction forms: all instructions that differ only in their registers and constants share one. Holds how often each has run, and its
+machine code."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from .code import Code
 from .library import address_of, available
 from .runner import OPERANDS
 
-# Executions of a form after which its machine code pays; and those of others that are made with it.
+# Executions of a form after which compiling it pays; and executions after which others are compiled along with it.
 HOT, WARM = 200, 60
 
 
 @mutable(eq=False)
 class Form:
-    """`name` is the opcode; `trace` writes its code (None: there is none). Once `tried`, `function` is its address, 0 for a form
-    that has none, and `events` has for each row that it touches which of the instruction's registers that is."""
+    """`name` is the opcode; `trace` generates its code (None: there is none). Once `tried`, `function` is its address (0: no machine
+    code), and `events` lists, for each row that it touches, which of the instruction's registers it is."""
 
     name: str
     trace: Callable[[], Code | None]
@@ -41,7 +42,7 @@ _made: list[Form] = []
 
 
 def version() -> int:
-    """Changes whenever a form has become machine code."""
+    """Changes whenever a form has been compiled."""
     return len(_made)
 
 
@@ -49,7 +50,7 @@ _FORMS: dict[tuple[str, Hashable], Form] = {}
 
 
 def form(name: str, shape: Hashable, trace: Callable[[], Code | None]) -> Form:
-    """The form of an opcode with operands of this shape, one for the whole process; `trace` for a new one."""
+    """The form of an opcode with operands of this shape, one per process; `trace` is used for a new one."""
     key = name, shape
     found = _FORMS.get(key)
     if found is None:

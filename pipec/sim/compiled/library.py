@@ -1,6 +1,6 @@
-"""Machine code by its text in LLVM IR: made once in a process, and kept on disk for the next one.
+"""Machine code by its LLVM IR text: compiled once per process, and cached on disk.
 
-Where llvmlite is not installed, as beside a bundle, nothing is compiled (`available`), and everything runs as NumPy has it.
+Where llvmlite is not installed, as beside a bundle, nothing is compiled (`available`) and NumPy runs everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KIND = "lanes"
 
 
 def available() -> bool:
-    """Whether there is an LLVM to compile with."""
+    """Whether LLVM is available."""
     return "llvm" in globals()
 
 
@@ -38,13 +38,13 @@ def _engine() -> llvm.ExecutionEngine:
 
 @functools.cache
 def converts_halves() -> bool:
-    """Whether the processor converts f16 itself; elsewhere LLVM would call a library that may not be there."""
+    """Whether the processor converts f16 in hardware; elsewhere LLVM would call a library that may be missing."""
     return llvm.get_default_triple().startswith(("aarch64", "arm64")) or bool(llvm.get_host_cpu_features().get("f16c"))
 
 
 @functools.cache
 def _host() -> str:
-    """What machine code depends on besides its text."""
+    """What machine code depends on besides its IR."""
     version = ".".join(map(str, llvm.llvm_version_info))
     return "\n".join((version, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()))
 
@@ -56,8 +56,8 @@ def _optimise(module: llvm.ModuleRef) -> None:
 
 
 def named(write: Callable[[str], str], optimised: bool = False, source: str = "") -> str:
-    """The name under which machine code finds the function that `write` gives the text of when it is told its name; `optimised` before
-    it is translated, which pays for loops and variables. `source`: what the text follows from, where that is known sooner."""
+    """The name under which machine code finds the function whose IR `write` returns for a given name; `optimised`: run LLVM's passes
+    first, which pays for loops and variables. `source`: a text that determines the IR, if it is available earlier."""
     key = cache.key_of(_host(), (source or write("f")) + "; optimised" * optimised)
     name = f"lanes_{key}"
     content = cache.read(_KIND, key)

@@ -1,4 +1,4 @@
-"""NumPy's own inner loops, for machine code to call: what it computes there has the same bits as in NumPy."""
+"""NumPy's own inner loops, for machine code to call, so that results are bit-identical to NumPy's."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _Function(ctypes.Structure):
 
 @functools.cache
 def of_doubles(function: np.ufunc) -> tuple[str, str] | None:
-    """The names of the loop of a function of one float64, and of what it is to be given besides ("null": nothing); None where there is
-    none, or NumPy is not as it is known here."""
+    """The names of the loop of a function of one float64, and of its data argument ("null": none); None where there is no such loop, or
+    NumPy's layout is not the one known here."""
     found = _Function.from_address(id(function))
     if (found.inputs, found.outputs, found.types_count) != (1, 1, function.ntypes) or found.name != function.__name__.encode():
         return None

@@ -25,7 +25,7 @@ def _plain(integer: str, floating: str | None = None, unsigned: str | None = Non
 
 
 def _with_first_nan(code: Code, a: Traced, result: str) -> str:
-    """Of two NaN the first is passed on, quiet, whatever order LLVM gives the operands."""
+    """Of two NaNs the first is propagated, quieted, whatever operand order LLVM chooses."""
     bits = np.dtype(f"u{a.dtype.itemsize}")
     quiet = 1 << {2: 9, 4: 22, 8: 51}[a.dtype.itemsize]
     whole = vector_type(bits, a.size)
@@ -47,7 +47,7 @@ def _compare(integer: str, floating: str) -> Row:
 
 
 def _shift(operation: str) -> Row:
-    """Amounts of the width and more shift everything out."""
+    """Shift amounts of the width and more shift everything out."""
 
     def row(code: Code, a: Traced, b: Traced) -> str:
         bits = 8 * a.dtype.itemsize
@@ -143,7 +143,7 @@ def _against_infinity(relation: str) -> Row:
 
 
 def _by_numpy(function: np.ufunc) -> Row:
-    """Called for all lanes, one after the other, as NumPy does."""
+    """Calls NumPy's loop for all lanes, one after the other, as NumPy does."""
 
     def row(code: Code, a: Traced) -> str:
         known = of_doubles(function) if a.dtype == np.float64 else None

@@ -1,5 +1,5 @@
-"""Pieces of memory that an instruction touches: how far they reach, and the marks that stand there. As machine code where that is
-possible, since each operation of NumPy on 32 lanes takes longer than all of this."""
+"""Pieces of memory that an instruction touches: their extent, and the marks recorded for them. Machine code where possible, since each
+NumPy operation on 32 lanes takes longer than all of this."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .blocks import BARRIER, WRITTEN
 from .library import address_at, available
 from .plain import Plain, i32, i64, machine_code
 
-# Numbers that are told apart, at most.
+# Maximum number of distinct numbers.
 _MOST = 512
 _FEW = 128
 _ALL_WRITTEN, _ANY_BARRIER = WRITTEN * 0x01010101, BARRIER * 0x01010101
@@ -25,7 +25,7 @@ _FOUND_ADDRESS = _FOUND.ctypes.data
 
 
 def extent_of(addresses: int, count: int, found: int) -> int:
-    """Of the addresses the lowest, the highest, and all bits that are set in any."""
+    """The lowest and the highest address, and the OR of all addresses."""
     low, high, union = i64[addresses], i64[addresses], 0
     for lane in range(count):
         address = i64[addresses + 8 * lane]
@@ -35,8 +35,7 @@ def extent_of(addresses: int, count: int, found: int) -> int:
 
 
 def _different(cells: int, index: int, count: int, each: int, found: int) -> int:
-    """Writes down the different numbers in the cells of some pieces, `each` of them for every piece, and returns how many they are; -1:
-    too many."""
+    """Writes the distinct numbers in the cells of some pieces, `each` cells per piece, and returns how many there are; -1: too many."""
     known, last, place = 0, -1, 0
     for one in range(count):
         first = each * i64[index + 8 * one]
@@ -44,7 +43,7 @@ def _different(cells: int, index: int, count: int, each: int, found: int) -> int
             number = i32[cells + 4 * cell]
             if number != last:
                 last = number
-                # From where the number before stood on, since what several instructions have left comes back in the same order.
+                # Starts at the position of the previous number, since the marks of several instructions recur in the same order.
                 looked = 0
                 while looked < known and i64[found + 8 * place] != number:
                     looked, place = looked + 1, place + 1
@@ -59,8 +58,8 @@ def _different(cells: int, index: int, count: int, each: int, found: int) -> int
 
 
 def standing_at(writers: int, readers: int, limit: int, index: int, count: int, each: int, found: int) -> int:
-    """The different numbers of writers and behind them those of readers; how many writers there are, and 4096 times how many readers.
-    -1: there are too many, or a piece lies behind the `limit`."""
+    """The distinct numbers of writers, then those of readers; returns the number of writers plus 4096 times the number of readers. -1:
+    there are too many, or a piece lies beyond `limit`."""
     for one in range(count):
         if i64[index + 8 * one] < 0 or i64[index + 8 * one] >= limit:
             return -1
@@ -74,7 +73,7 @@ def standing_at(writers: int, readers: int, limit: int, index: int, count: int, 
 
 
 def written_at(writers: int, readers: int, index: int, count: int, each: int, number: int) -> int:
-    """`number` stands for who wrote some pieces, and nobody has read them since."""
+    """Records `number` as the writer of some pieces, with no readers since."""
     for one in range(count):
         first = each * i64[index + 8 * one]
         for cell in range(first, first + each):
@@ -84,7 +83,7 @@ def written_at(writers: int, readers: int, index: int, count: int, each: int, nu
 
 
 def put_at(cells: int, index: int, count: int, each: int, number: int) -> int:
-    """A number into all cells of some pieces."""
+    """Writes a number into all cells of some pieces."""
     for one in range(count):
         first = each * i64[index + 8 * one]
         for cell in range(first, first + each):
@@ -93,8 +92,8 @@ def put_at(cells: int, index: int, count: int, each: int, number: int) -> int:
 
 
 def replaced_at(cells: int, index: int, count: int, each: int, olds: int, news: int, most: int) -> int:
-    """In the cells of some pieces, `news` in the place of `olds`, `most` numbers each. Others, which a piece has that stands there twice,
-    stay."""
+    """In the cells of some pieces, replaces `olds` by `news`, at most `most` numbers each. Other numbers stay; they occur where a piece
+    is listed twice."""
     last, new = -1, 0
     for one in range(count):
         first = each * i64[index + 8 * one]
@@ -112,8 +111,8 @@ def replaced_at(cells: int, index: int, count: int, each: int, olds: int, news: 
 
 
 def moved(data: int, origins: int, memory: int, states: int, places: int, count: int, size: int) -> int:
-    """Moves pieces of `size` bytes, a multiple of 4, from some offsets in the bytes at `data` to places in a memory, whose bytes are
-    written then (zeros where an offset is negative); 1, with nothing done, where there are mbarriers."""
+    """Moves pieces of `size` bytes, a multiple of 4, from offsets in the bytes at `data` to places in a memory, whose bytes are marked
+    as written (zeros where an offset is negative); returns 1 and changes nothing where there are mbarriers."""
     seen = 0
     for one in range(count):
         state = states + i64[places + 8 * one]
@@ -133,7 +132,7 @@ def moved(data: int, origins: int, memory: int, states: int, places: int, count:
 
 
 def gathered(data: int, states: int, granules: int, count: int, into: int) -> int:
-    """The bytes of some granules of 16, one behind the other; returns 1 if any of them has not been written."""
+    """The bytes of some 16-byte granules, consecutively; returns 1 if any of them has not been written."""
     missed = 0
     for one in range(count):
         at, here = 16 * i64[granules + 8 * one], into + 16 * one
@@ -151,12 +150,12 @@ def compiled(function: Plain, arguments: int) -> Callable[..., int] | None:
 
 
 def pointer_to(array: np.ndarray) -> int:
-    """Of an array that can be written, in the fastest way there is; raises TypeError for others."""
+    """The address of a writable array, in the fastest way; raises TypeError for read-only ones."""
     return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # an array is a buffer
 
 
 def extent(addresses: np.ndarray) -> tuple[int, int, int]:
-    """The lowest and the highest of some addresses, and all bits that are set in any."""
+    """The lowest and the highest address, and the OR of all addresses."""
     call = compiled(extent_of, 3)
     if call is not None and addresses.dtype == np.int64:
         try:
@@ -169,7 +168,7 @@ def extent(addresses: np.ndarray) -> tuple[int, int, int]:
 
 
 def move(data: int, origins: np.ndarray, memory: int, states: int, places: np.ndarray, size: int) -> bool | None:
-    """As `moved` does it: whether that was possible. None: there is no machine code."""
+    """Calls `moved`; returns whether it succeeded. None: there is no machine code."""
     call = compiled(moved, 7)
     if call is None:
         return None
@@ -177,8 +176,8 @@ def move(data: int, origins: np.ndarray, memory: int, states: int, places: np.nd
 
 
 def gather(data: int, states: int, granules: np.ndarray) -> np.ndarray | None:
-    """The bytes of lines of granules of 16 bytes, which are in the memory, [lines, bytes]; None if some have not been written, or there
-    is no machine code."""
+    """The bytes of lines of 16-byte granules, which must be inside the memory, [lines, bytes]; None if some have not been written, or
+    there is no machine code."""
     call = compiled(gathered, 5)
     if call is None or granules.dtype != np.int64:
         return None
@@ -191,7 +190,7 @@ def gather(data: int, states: int, granules: np.ndarray) -> np.ndarray | None:
 
 
 class Marks:
-    """The cells of writers and readers of a memory, `each` of them for every piece."""
+    """The writer and reader cells of a memory, `each` of them per piece."""
 
     def __init__(self, writers: np.ndarray, readers: np.ndarray) -> None:
         self.writers, self.readers, self.limit = writers, readers, len(writers)
@@ -201,7 +200,7 @@ class Marks:
         self.replaced_at = compiled(replaced_at, 7)
 
     def standing(self, index: np.ndarray | slice) -> tuple[set[int], set[int]]:
-        """The different numbers of writers and of readers of some pieces."""
+        """The distinct numbers of writers and of readers of some pieces."""
         if self.standing_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64:
             try:
                 pieces = pointer_to(index)
@@ -214,7 +213,7 @@ class Marks:
         return distinct(self.writers[index]), distinct(self.readers[index])
 
     def written(self, index: np.ndarray | slice, number: int) -> None:
-        """`number` stands for who wrote these pieces, which are in the memory, and nobody has read them since."""
+        """Records `number` as the writer of these pieces, which must be inside the memory, with no readers since."""
         if self.written_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64:
             try:
                 self.written_at(*self.addresses, pointer_to(index), index.size, self.each, number)
@@ -224,7 +223,7 @@ class Marks:
         self.writers[index], self.readers[index] = number, 0
 
     def read(self, index: np.ndarray | slice, number: int) -> None:
-        """`number` stands for who has read these pieces, which are in the memory."""
+        """Records `number` as the readers of these pieces, which must be inside the memory."""
         if self.put_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64:
             try:
                 self.put_at(self.addresses[1], pointer_to(index), index.size, self.each, number)
@@ -234,7 +233,7 @@ class Marks:
         self.readers[index] = number
 
     def read_after(self, index: np.ndarray | slice, made: Mapping[int, int]) -> None:
-        """Whoever has read these pieces is what `made` has for who stands there."""
+        """Replaces the reader set of each of these pieces by the one that `made` maps it to."""
         if self.replaced_at is not None and isinstance(index, np.ndarray) and index.dtype == np.int64 and len(made) <= _MOST:
             try:
                 pieces = pointer_to(index)
@@ -253,8 +252,8 @@ class Marks:
 
 
 def distinct(cells: np.ndarray) -> set[int]:
-    """The numbers in `cells`; few as a rule."""
-    # For few cells a set of Python is faster than two passes of NumPy.
+    """The distinct numbers in `cells`; usually few."""
+    # For few cells a Python set is faster than two NumPy passes.
     if cells.size <= _FEW:
         return set(cells.ravel().tolist())
     low, high = int(cells.min()), int(cells.max())

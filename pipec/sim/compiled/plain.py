@@ -1,8 +1,8 @@
-"""Machine code of plain functions: Python over whole numbers and bytes of memory, which is read and written as `i64[address]`.
+"""Machine code of plain functions: Python over integers and bytes of memory, which are read and written as `i64[address]`.
 
-Such a function runs as it is, which tests do, and as machine code, which means the same as long as numbers fit 64 bits. It consists of
-assignments, `if`, `while`, `for NAME in range(...)`, `return`, arithmetic and comparisons of whole numbers, numbers of its module or of one
-that it imports, and calls of other such functions.
+Such a function also runs as plain Python, which tests do; both give the same results as long as numbers fit 64 bits. It consists of
+assignments, `if`, `while`, `for NAME in range(...)`, `return`, integer arithmetic and comparisons, constants of its module or of an
+imported one, and calls of other such functions.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _RELATIONS: dict[type[ast.cmpop], str] = {
 
 
 class _Writer:
-    """Writes one function as LLVM IR: variables are in memory, from where LLVM takes them into registers."""
+    """Writes one function as LLVM IR; variables live in memory, from where LLVM promotes them to registers."""
 
     def __init__(self, function: FunctionType, called: list[FunctionType]) -> None:
         self.globals, self.called = function.__globals__, called
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
         assert isinstance(tree, ast.FunctionDef)
         self.tree, self.lines, self.variables, self.count = tree, list[str](), set[str](), 0
-        self.loops: list[tuple[str, str]] = []  # where `continue` and `break` go
+        self.loops: list[tuple[str, str]] = []  # targets of `continue` and `break`
 
     def text(self, name: str, linkage: str) -> str:
         parameters = [one.arg for one in self.tree.args.args]
@@ -96,7 +96,7 @@ class _Writer:
         self.lines += [f"  br label %{label}", f"{label}:"]
 
     def leave(self, text: str) -> None:
-        """Ends the block; what follows in it is never reached."""
+        """Ends the block; anything that follows in it is unreachable."""
         self.lines += [f"  {text}", f"{self.label()}:"]
 
     def store(self, name: str, value: str) -> None:
@@ -224,7 +224,7 @@ class _Writer:
         return self.emit(f"icmp ne i64 {self.value(node)}, 0")
 
     def one_after_the_other(self, all_of: bool, values: list[ast.expr]) -> str:
-        """`and`, or else `or`: what decides is the last that is looked at."""
+        """`and` or `or`, with short-circuit evaluation."""
         result, end = self.label(), self.label()
         for number, one in enumerate(values):
             found = self.condition(one)
@@ -238,10 +238,10 @@ class _Writer:
 
 
 def text_of(function: Plain, name: str) -> str:
-    """LLVM IR of a plain function under another name, and of those that it calls."""
+    """LLVM IR of a plain function under another name, and of the functions that it calls."""
     called = [function]
     parts = [f"declare i64 @llvm.s{name}.i64(i64, i64)" for name in ("min", "max")]
-    for one in called:  # which grows meanwhile
+    for one in called:  # grows during the iteration
         assert isinstance(one, FunctionType)
         writer = _Writer(one, called)  # type: ignore[arg-type]
         parts.append(writer.text(name if one is function else one.__name__, "" if one is function else "internal"))
@@ -250,7 +250,7 @@ def text_of(function: Plain, name: str) -> str:
 
 @functools.cache
 def _sources() -> str:
-    """What the texts of this folder's functions follow from: all its files. To parse a function takes as long as a short launch."""
+    """A key for this folder's functions: all its source files. Parsing a function takes as long as a short launch."""
     with suppress(OSError):
         return cache.key_of(*(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
     return ""
@@ -258,7 +258,7 @@ def _sources() -> str:
 
 @functools.cache
 def machine_code(function: Plain) -> str:
-    """The name under which other machine code finds a plain function. There must be something to compile with."""
+    """The name under which other machine code finds a plain function. A compiler must be available."""
     here = Path(function.__code__.co_filename).parent == Path(__file__).parent and _sources()
     source = f"{function.__module__}.{function.__qualname__} of {here}" if here else ""
     return named(lambda name: text_of(function, name), optimised=True, source=source)

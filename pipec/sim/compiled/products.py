@@ -1,4 +1,4 @@
-"""Sums of truncated products, as the tensor cores add them up, for a whole MMA (`units.numbers.numerics` has the model)."""
+"""Sums of truncated products, as the tensor cores accumulate them, for a whole MMA (the model is in `units.numbers.numerics`)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from .library import address_of, available
 
-# Elements of D that are worked on together; their number in a row is a multiple of it.
+# Elements of D that are processed together; N is a multiple of it.
 WIDTH = 8
-# The same where terms are f32 and sums whole numbers of 32 bits, and K up to which these suffice.
+# The same where terms are f32 and sums are 32-bit integers, and the largest K for which these suffice.
 NARROW_WIDTH, NARROW_DEPTH = 16, 16
 _NARROW_DIGITS = 24
 _LIFT = 1 << 10
 
 
 class _Vectors:
-    """The types of vectors of `width` elements, and constants of them."""
+    """Types of vectors of `width` elements, and constants of these types."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -30,16 +30,16 @@ class _Vectors:
         return f"<{', '.join([f'{type_} {value}'] * self.width)}>"
 
     def all(self, name: str, value: str, element: str) -> str:
-        """Lines that put a scalar into every element of the vector %`name`."""
+        """IR lines that broadcast a scalar to every element of the vector %`name`."""
         vector = f"<{self.width} x {element}>"
         return f"""  %{name}.0 = insertelement {vector} poison, {element} {value}, i32 0
   %{name} = shufflevector {vector} %{name}.0, {vector} poison, {self.word} zeroinitializer"""
 
 
-# product(a, b, a exponents, b exponents, c, d, M, N, K, fraction bits, mask of the result): a [M, K] and b [K, N] float64 (float32 where it
-# is narrow), the exponents int16, c [M, N] float64 or null, d [M, N] patterns of f32.
+# product(a, b, a exponents, b exponents, c, d, M, N, K, fraction bits, mask of the result): a [M, K] and b [K, N] float64 (float32 in the
+# narrow version), the exponents int16, c [M, N] float64 or null, d [M, N] bit patterns of f32.
 def _exact_sums(v: _Vectors) -> str:
-    """Terms in float64, cut one by one."""
+    """Terms in float64, each truncated separately."""
     return f"""sum:
   %j = phi i64 [ 0, %scale ], [ %j.next, %sum ]
   %total = phi {v.double} [ %old.cut, %scale ], [ %total.next, %sum ]
@@ -63,7 +63,7 @@ store:
 
 
 def _narrow_sums(v: _Vectors) -> str:
-    """Terms in f32, which holds them exactly, cut by being made whole numbers (`narrow` says when that is the same)."""
+    """Terms in f32, which represents them exactly, truncated by conversion to integers (`narrow` says when this is equivalent)."""
     return f"""sum.start:
   %empty = icmp slt {v.wide} %products, {v.splat("i64", "-1000")}
   %units.single = fptrunc {v.double} %units to {v.single}
@@ -207,22 +207,22 @@ def _product(narrow: bool) -> Product:
 
 
 def multiplies(columns: int) -> bool:
-    """Whether `truncated_product` works for so many columns of D."""
+    """Whether `truncated_product` supports this number of columns of D."""
     return columns % WIDTH == 0 and available()
 
 
 def _reach(exponents: np.ndarray) -> tuple[int, int]:
-    """The least and the largest exponent; those of zeros do not count."""
+    """The least and the largest exponent, ignoring those of zeros."""
     # Zeros wrap around, above all others.
     lifted = (exponents + np.int16(_LIFT)).view(np.uint16)
     return int(lifted.min()) - _LIFT, int(exponents.max())
 
 
 def narrow(a_exponents: np.ndarray, b_exponents: np.ndarray, columns: int, fraction_bits: int) -> bool:
-    """Whether f32 holds all terms, of products of at most 24 bits, and 32 bits their sums, so that both kinds of sums are the same.
+    """Whether f32 holds all terms (products of at most 24 bits) and 32 bits hold their sums, so that both kinds of sums agree.
 
-    In units of the last bit that stays, a term is below 4 * 2**F, and 16 of them below 2**31. No element may leave f32 where it is
-    multiplied by the units of a sum to which it adds nothing; what falls below f32 there is less than one unit.
+    In units of the last bit kept, a term is below 4 * 2**F, and the sum of 16 of them is below 2**31. No element may overflow f32 when
+    scaled to the unit of a sum to which it contributes nothing; values that underflow f32 there are less than one unit.
     """
     if a_exponents.shape[1] > NARROW_DEPTH or columns % NARROW_WIDTH or fraction_bits > 25:
         return False
@@ -241,8 +241,8 @@ def truncated_product(
     mask: int,
     digits: int = 106,
 ) -> np.ndarray:
-    """uint32 patterns of f32 [M, N]: a [M, K] and b [N, K] float64, their exponents int16, c [M, N] or None; N is a multiple of WIDTH.
-    Results are cut to f32, of which the bits of `mask` stay. `digits`: bits of a product, at most."""
+    """uint32 bit patterns of f32 [M, N]: a [M, K] and b [N, K] float64, their exponents int16, c [M, N] or None; N is a multiple of
+    WIDTH. Results are truncated to f32, of which the bits of `mask` are kept. `digits`: maximum number of bits of a product."""
     (rows, depth), columns = a.shape, len(b)
     few = digits <= _NARROW_DIGITS and narrow(a_exponents, b_exponents, columns, fraction_bits)
     type_ = np.float32 if few else np.float64

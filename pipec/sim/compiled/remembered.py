@@ -1,4 +1,4 @@
-"""What a warp has of its last loads and stores: their addresses, and which loads gave a store those that it stores to."""
+"""What a warp remembers of its last loads and stores: their addresses, and which loads returned the addresses of a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .plain import i64, u8
 
 
 def remember(state: int, record: int, place: int, addresses: int, mask: int) -> int:
-    """The addresses of this execution, by lane."""
+    """Records the addresses of this execution, by lane."""
     times = i64[record + blocks.TIMES]
     row = i64[state + blocks.PLACES] + blocks.PLACE_BYTES * place + 8 * blocks.LANES * (times & (blocks.REMEMBERED - 1))
     for lane in range(blocks.LANES):
@@ -16,7 +16,7 @@ def remember(state: int, record: int, place: int, addresses: int, mask: int) -> 
             address = i64[addresses + 8 * lane]
         i64[row + 8 * lane] = address
     i64[record + blocks.TIMES] = times + 1
-    # Loads are numbered before stores.
+    # Loads have lower numbers than stores.
     loads = i64[state + blocks.LOADS]
     if place >= loads:
         if times == 0:
@@ -30,8 +30,8 @@ def remember(state: int, record: int, place: int, addresses: int, mask: int) -> 
 
 
 def _same_as_loaded(state: int, number: int, row: int) -> int:
-    """Whether each active lane of `row` has the address that a load gave it: load L, so many executions BACK, is 1 + REMEMBERED * L +
-    BACK."""
+    """Whether each active lane of `row` has the address that a load returned to it; the load L, BACK executions ago, is encoded as 1 +
+    REMEMBERED * L + BACK."""
     load, back = (number - 1) >> 2, (number - 1) & (blocks.REMEMBERED - 1)
     times = i64[i64[state + blocks.RECORDS] + blocks.RECORD_BYTES * load + blocks.TIMES] - 1 - back
     if times < 0:
@@ -45,7 +45,7 @@ def _same_as_loaded(state: int, number: int, row: int) -> int:
 
 
 def _find_loads(state: int, record: int, loads: int, row: int) -> int:
-    """Of a store's first execution."""
+    """Finds such loads at a store's first execution."""
     found = 0
     for number in range(1, blocks.REMEMBERED * loads + 1):
         if _same_as_loaded(state, number, row):

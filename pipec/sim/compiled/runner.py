@@ -1,4 +1,4 @@
-"""Runs of instructions whose forms are machine code: a table of what to call on which registers, and the loop that calls it."""
+"""Runs of instructions whose forms are compiled: a table of which function to call on which registers, and the loop that calls them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from . import LANES
 from .blocks import EXECUTED, ROUTES
 from .library import address_of, available
 
-# A row of the table: the function (0: none), the guard's register (-1: none), whether it is negated, the operands' registers; of a load
-# or store its number; the program counter, and what is added to an address, or where a branch goes.
+# A row of the table: the function (0: none), the guard's register (-1: none), whether it is negated, the operands' registers; the number
+# of a load or store; the program counter; and the address offset or the branch target.
 OPERANDS = 12
 ROW = np.dtype(
     [
@@ -26,16 +26,16 @@ ROW = np.dtype(
         ("immediate", np.int64),
     ]
 )
-# From the operands on, as functions are given them.
+# Offsets from the operands on, which is what functions receive.
 PLACE, PC, IMMEDIATE = (ROW.fields[name][1] - ROW.fields["operands"][1] for name in ("place", "pc", "immediate"))  # type: ignore[index]
-# In place of a function, of a branch that lanes may take.
+# Marks a branch that lanes may take, in place of a function address.
 BRANCH = 1
-# What stands at a branch that a warp has taken as a whole: where it went, and 1.
+# Stored for a branch that a warp has taken as a whole, with its target.
 TAKEN = 1
 
-# run(file, mask, table, start, join, budget, state): the rows from `start` on, on the registers of a warp, for the lanes of the mask (32
-# bytes, each 0 or 1), up to `join` or as many as the budget allows. Returns the first one that was not executed; the state says how many
-# were.
+# run(file, mask, table, start, join, budget, state): executes the rows from `start` on, on the registers of a warp, for the lanes of the
+# mask (32 bytes, each 0 or 1), up to `join` or until the budget is used up. Returns the first row that was not executed; the state says
+# how many were.
 _RUN = f"""
 define i64 @NAME(ptr %file, ptr %mask, ptr %table, i64 %start, i64 %join, i64 %budget, ptr %state) {{
 entry:
@@ -139,13 +139,13 @@ def runner() -> Run:
 
 
 class Table:
-    """One row for each instruction of a program; `known` says which of them have a function."""
+    """One row per instruction of a program; `known` says which of them have a function."""
 
     def __init__(self, count: int) -> None:
         self.rows = np.zeros(count, ROW)
         self.rows["pc"] = np.arange(count)
         self.address = self.rows.ctypes.data
-        self.version = 0  # of the forms that it was filled from
+        self.version = 0  # of the forms from which it was filled
         self.known = [False] * count
 
     def fill(
@@ -165,5 +165,5 @@ class Table:
         return copy
 
     def measure(self) -> None:
-        """To be called once rows have been filled."""
+        """To be called after rows have been filled."""
         self.known = (self.rows["function"] != 0).tolist()

@@ -1,4 +1,4 @@
-"""Sets of accesses in the columns of the ledger (`machine.races.ledger`), as machine code makes them and reads them."""
+"""Access sets in the columns of the ledger (`machine.races.ledger`), as machine code creates and reads them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .plain import i32, i64
 
 
 def new_set(ledger: int) -> int:
-    """The number of a new set of accesses; 0: it is time to forget some."""
+    """The number of a new access set; 0: old sets have to be freed first."""
     count = i64[ledger + blocks.FREE_COUNT]
     if count > 0:
         i64[ledger + blocks.FREE_COUNT] = count - 1
@@ -20,12 +20,12 @@ def new_set(ledger: int) -> int:
 
 
 def noted(state: int, ledger: int, number: int, pc: int, writes: int, rest: int, depth: int) -> int:
-    """Writes down that `number` is an access of this warp, and those of the set `rest`."""
+    """Writes `number` as an access of this warp, followed by the set `rest`."""
     return written(ledger, number, i64[state + blocks.WHO], 2 * pc + writes, i64[state + blocks.TIME], rest, depth)
 
 
 def written(ledger: int, number: int, thread: int, code: int, time: int, rest: int, depth: int) -> int:
-    """Writes down the access `code` (twice the instruction, and 1 for a store) of a warp as `number`, in front of the set `rest`."""
+    """Writes the access `code` (twice the program counter, plus 1 for a store) of a warp as `number`, in front of the set `rest`."""
     i32[i64[ledger + blocks.OF_THREAD] + 4 * number] = thread
     i32[i64[ledger + blocks.OF_PC] + 4 * number] = code
     i32[i64[ledger + blocks.OF_TIME] + 4 * number] = time
@@ -36,7 +36,7 @@ def written(ledger: int, number: int, thread: int, code: int, time: int, rest: i
 
 
 def own_set(state: int, record: int, pc: int, writes: int) -> int:
-    """The set of this access alone: one until the warp tells others of it."""
+    """The set that contains this access alone: the same one until the warp signals to others."""
     i64[state + blocks.TOUCHED] = 1
     if i64[record + blocks.STAMP_OF] == i64[state + blocks.STAMP]:
         return i64[record + blocks.NUMBER]
@@ -51,7 +51,7 @@ def own_set(state: int, record: int, pc: int, writes: int) -> int:
 
 
 def reached(state: int, ledger: int, number: int, thread: int) -> int:
-    """Whether the access `number`, of `thread`, is this warp's own or comes before what it does now."""
+    """Whether the access `number`, made by `thread`, is this warp's own or precedes its present instruction."""
     if i32[i64[ledger + blocks.OF_DEPTH] + 4 * number] == 0:
         return 0
     if thread == i64[state + blocks.WHO]:
@@ -63,11 +63,12 @@ def reached(state: int, ledger: int, number: int, thread: int) -> int:
 
 
 def ordered(state: int, ledger: int, number: int, known: int) -> int:
-    """Whether all accesses of a set come before what the warp does now, and its own before its lanes last met."""
+    """Whether all accesses of a set precede the warp's present instruction, and its own accesses precede the last convergence of its
+    lanes."""
     aware = i32[known + 4 * (number & (blocks.KNOWN - 1))] == number
     while number != 0:
         thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
-        # Also of a known set: the order between warps says nothing of the lanes of one.
+        # Needed for a known set as well: order between warps says nothing about the lanes of one warp.
         if thread == i64[state + blocks.WHO] and i32[i64[ledger + blocks.OF_MEET] + 4 * number] >= i64[state + blocks.MEET]:
             return 0
         if aware:
@@ -79,7 +80,7 @@ def ordered(state: int, ledger: int, number: int, known: int) -> int:
 
 
 def covered(state: int, ledger: int, number: int) -> int:
-    """Whether whoever comes after this warp comes after all accesses of a set."""
+    """Whether everything ordered after this warp is ordered after all accesses of a set."""
     while number != 0:
         if reached(state, ledger, number, i32[i64[ledger + blocks.OF_THREAD] + 4 * number]) == 0:
             return 0
@@ -88,8 +89,8 @@ def covered(state: int, ledger: int, number: int) -> int:
 
 
 def joined(state: int, ledger: int, record: int, pc: int, old: int, own: int) -> int:
-    """The set of readers `old` with this access, which is `own`; 0: there is no number left, or too many have read."""
-    # The cells of a tile mostly have one set, so that all but the first of an instruction ask for the same.
+    """The reader set `old` extended by this access, `own`; 0: no number is free, or the set has too many readers."""
+    # The cells of a tile mostly share one set, so that all but the first of an instruction's cells ask for the same result.
     if i64[record + blocks.JOINED_OLD] == old:
         return i64[record + blocks.JOINED_NEW]
     if covered(state, ledger, old):
@@ -108,7 +109,8 @@ def joined(state: int, ledger: int, record: int, pc: int, old: int, own: int) ->
 
 
 def with_access(ledger: int, earlier: int, access: int) -> int:
-    """The set `earlier` and the last access of another one; -1: there is no number left, or an earlier execution to take out."""
+    """The set `earlier` extended by the last access of another set; -1: no number is free, or an earlier execution would have to be
+    removed."""
     if earlier == 0 and i32[i64[ledger + blocks.OF_REST] + 4 * access] == 0:
         return access
     thread, code = i32[i64[ledger + blocks.OF_THREAD] + 4 * access], i32[i64[ledger + blocks.OF_PC] + 4 * access]
@@ -129,7 +131,7 @@ def with_access(ledger: int, earlier: int, access: int) -> int:
 
 
 def replaced(state: int, ledger: int, earlier: int, stored: int, loaded: int, pc: int) -> int:
-    """What a store at `pc` replaces, as `ledger.Ledger.replaced` has it; -1: this is not for machine code."""
+    """What a store at `pc` replaces, as `ledger.Ledger.replaced` computes it; -1: machine code does not handle this case."""
     depths = i64[ledger + blocks.OF_DEPTH]
     kept, own = earlier, 0
     if i32[i64[ledger + blocks.OF_THREAD] + 4 * stored] == i64[state + blocks.WHO]:

@@ -1,4 +1,4 @@
-"""Stand-ins for lanes of values: what a meaning asks of them is written down as LLVM IR (`operations` has how)."""
+"""Stand-ins for lane values: the operations that a meaning applies to them are emitted as LLVM IR (`operations` has the rules)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .code import Code, NotTraced, element_type, literal, vector_type
 from .library import converts_halves
 from .runner import IMMEDIATE
 
-# Filled by `operations`: what NumPy's functions are as LLVM IR.
+# Filled by `operations`: NumPy's functions as LLVM IR.
 Row = Callable[..., str]
 OPERATIONS: dict[np.ufunc, Row] = {}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -42,7 +42,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     __iter__ = __len__ = __int__ = __float__ = __index__ = __array__ = __bool__
 
     def __getitem__(self, source: object) -> Traced:
-        """The value of another lane, whose number each lane has."""
+        """The value of another lane, whose number is given per lane."""
         if not isinstance(source, Traced) or self.shape != (LANES,) or source.kind != vector_type(np.dtype(np.int64), LANES):
             raise NotTraced("a part of the lanes")
         code, element = self.code, element_type(self.dtype)
@@ -111,7 +111,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 class Offset:
-    """What is added to an address: a constant of the instruction, and `more`."""
+    """An address offset: a constant of the instruction, plus `more`."""
 
     def __init__(self, more: int = 0) -> None:
         self.more = more
@@ -145,7 +145,7 @@ def lanes_of(code: Code, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...
 
 
 def converted(value: Traced, dtype: np.dtype[Any]) -> str:
-    """A number as one of another type, as NumPy's astype gives it."""
+    """Converts a value to another type, as NumPy's astype does."""
     old, target = value.dtype, vector_type(dtype, value.size)
     if 2 in (old.itemsize * (old.kind == "f"), dtype.itemsize * (dtype.kind == "f")) and not converts_halves():
         raise NotTraced("f16 without instructions for it")
@@ -166,7 +166,7 @@ def converted(value: Traced, dtype: np.dtype[Any]) -> str:
         case "b" | "i" | "u", "f" if dtype.itemsize > 2:
             operation = "sitofp" if old.kind == "i" else "uitofp"
         case "f", "i" | "u" if old.itemsize > 2:
-            # What does not fit is no number in NumPy either: whoever asks takes another value for such lanes.
+            # NumPy does not define out-of-range conversions either; callers select another value for such lanes.
             operation = "fptosi" if dtype.kind == "i" else "fptoui"
         case _:
             raise NotTraced(f"{old} to {dtype}")
@@ -186,7 +186,7 @@ _REDUCTIONS: dict[np.ufunc, str] = {
 
 
 def _reduced(ufunc: np.ufunc, value: Traced) -> Traced:
-    """The reduction of all lanes, in each of them."""
+    """The reduction over all lanes, available in each of them."""
     name, code, kind = _REDUCTIONS.get(ufunc), value.code, value.dtype.kind
     if name is None or kind not in "iub" or value.shape != (LANES,):
         raise NotTraced(f"{ufunc.__name__} of all lanes")
@@ -200,7 +200,7 @@ def _reduced(ufunc: np.ufunc, value: Traced) -> Traced:
 
 
 class Elements:
-    """What each lane loads or stores: [lanes, elements]."""
+    """The elements that each lane loads or stores: [lanes, elements]."""
 
     def __init__(self, columns: Sequence[Traced]) -> None:
         self.columns = columns

@@ -1,8 +1,8 @@
-"""What an instruction computes, written down as LLVM IR while its meaning runs.
+"""What an instruction computes, recorded as LLVM IR while its meaning runs.
 
-A meaning is Python over NumPy arrays of 32 lanes. Run once with `Traced` values in their place, it leaves the operations that it
-asked for; they have NumPy's types and results, bit for bit. A meaning that looks at values, or asks for an operation that has no row
-here, is not traced: NotTraced.
+A meaning is Python over NumPy arrays of 32 lanes. Run once with `Traced` values in their place, it records the operations that it
+requests; they have NumPy's types and results, bit for bit. A meaning that inspects values, or requests an operation without a rule here,
+is not traced: NotTraced.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RegisterRow:
         return inverted
 
     def __setitem__(self, where: Any, value: Any) -> None:
-        """All lanes that are active."""
+        """All active lanes."""
         if where is not Ellipsis:
             raise NotTraced("a part of a register")
         code, stored = self.code, np.dtype(np.uint8) if self.dtype == np.bool_ else self.dtype
@@ -77,7 +77,7 @@ _KINDS = {"global": blocks.GLOBAL, "shared": blocks.SHARED, "generic": blocks.GE
 
 
 class TracedParameters:
-    """What the launch was given: all lanes load the same."""
+    """Launch parameters: all lanes load the same value."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -95,14 +95,14 @@ class TracedParameters:
 
 
 class TracedCta:
-    """Its memory, where `access.access` can take it."""
+    """Its memory, as far as `access.access` supports it."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.machine = SimpleNamespace(progress=0, parameters=TracedParameters(code))  # stores count for themselves
+        self.machine = SimpleNamespace(progress=0, parameters=TracedParameters(code))  # stores count progress themselves
 
     def _access(self, space: str, addresses: Any, dtype: np.dtype[Any], values: Sequence[Traced], count: int) -> str:
-        """Stores the values, or loads; where the elements stand then."""
+        """Stores the values, or loads; returns where the elements are then."""
         code, size, pointers = self.code, dtype.itemsize, np.dtype(np.int64)
         if space not in _KINDS:
             raise NotTraced(f"{space} memory")
@@ -132,7 +132,7 @@ class TracedCta:
         return Elements(columns)
 
     def _rows(self, addresses: Any, buffer: str, count: int, writes: bool) -> None:
-        """The rows of `count` matrices, in or from `buffer`."""
+        """The rows of `count` matrices, to or from `buffer`."""
         code, pointers = self.code, np.dtype(np.int64)
         _go_on_if_all(code, code.active())
         where = code.emit(f"alloca [{LANES} x i64], align 64")
@@ -150,7 +150,7 @@ class TracedCta:
         code.go_on_if(code.emit(f"icmp eq i64 {called}, 0"))
 
     def _matrix_buffer(self, count: int) -> tuple[str, list[str]]:
-        """Room for so many matrices, and where each begins."""
+        """Space for `count` matrices, and the start of each."""
         code, size = self.code, 2 * _HALVES
         buffer = code.emit(f"alloca [{count * size} x i8], align 64")
         return buffer, [code.emit(f"getelementptr i8, ptr {buffer}, i64 {size * number}") for number in range(count)]
@@ -173,7 +173,7 @@ class TracedCta:
         self._rows(addresses, buffer, len(words), True)
 
     def holds(self, *_: object) -> bool:
-        """Whether what is stored is there already: asked where machine code refuses, and the meaning runs as it is."""
+        """Whether the stored value is there already: asked where machine code refuses and the meaning runs in NumPy."""
         raise NotTraced("a look at memory")
 
     def store_words(self, space: str, addresses: Any, elements: Any, by: object, same: object) -> bool:
@@ -190,12 +190,12 @@ class TracedFragment:
 
     @property
     def full(self) -> bool:
-        """All of them, or else the meaning is to run as it is."""
+        """Requires all lanes; otherwise the meaning runs in NumPy."""
         return _go_on_if_all(self.code, self.code.active())
 
 
 def _reordered(code: Code, halves: str, places: np.ndarray) -> str:
-    """The elements of a matrix that stand at these places."""
+    """The elements of a matrix at these positions."""
     kind, order = f"<{_HALVES} x i16>", literal(list(places), np.dtype(np.int32))
     return code.emit(f"shufflevector {kind} {halves}, {kind} poison, <{_HALVES} x i32> {order}")
 
@@ -208,14 +208,14 @@ def _go_on_if_all(code: Code, lanes: str) -> bool:
 
 
 class TracedThread:
-    """What a warp remembers, machine code writes down where it accesses memory."""
+    """What a warp remembers is written by machine code when it accesses memory."""
 
     def note(self, lanes: object) -> None:
         pass
 
 
 class TracedWarp:
-    """What stands in for a warp: it has registers, and memory for ordinary loads and stores."""
+    """Stand-in for a warp: it has registers, and memory for ordinary loads and stores."""
 
     mask = None
     polls = 0

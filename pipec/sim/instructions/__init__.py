@@ -1,4 +1,4 @@
-"""Meanings of instructions, one module per family. Importing this package registers them all (decode.py has the register)."""
+"""Instruction meanings, one module per family. Importing this package registers them all (the registry is in decode.py)."""
 
 from .alu import bits, compare, convert, floating, integers, moves, packed, video  # noqa: F401
 from .asynchronous import async_copy, bulk, clc, mbarrier, tensor_copies, tensormaps  # noqa: F401

@@ -1,8 +1,8 @@
 """From an Instruction to a closure that executes it, once per static instruction.
 
-Meanings register themselves with `@instruction("add", ...)`; the longest dotted prefix of the opcode wins. A meaning
-receives a Decoder, takes the modifiers and operands it understands, and returns `execute(warp)`. Modifiers left over
-are an `unsupported` error: nothing is guessed.
+Meanings register themselves with `@instruction("add", ...)`; the longest dotted prefix of the opcode wins. A meaning receives a Decoder,
+takes the modifiers and operands it supports, and returns `execute(warp)`. Modifiers left over are an `unsupported` error: nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AddressReader = Callable[[Warp], Addresses]
 Meaning = Callable[["Decoder"], Execute]
 
 OPERANDS = (Address, Immediate, Negated, Pair, Register, Sink, Special, Symbol, Vector)
-# A modifier; where the names are literals of a type, what is chosen is too.
+# A modifier; where the names are literals of a type, the result has that type.
 Name = TypeVar("Name", bound=str)
 
 _MEANINGS: dict[str, Meaning] = {}
@@ -37,8 +37,8 @@ _MEANINGS: dict[str, Meaning] = {}
 
 @record
 class Decoded:
-    """`slots` are the registers that the meaning asked for, in this order; `literals` the integers that it was made with; `offset` what
-    it adds to an address, or where its parameter lies (None: it has neither)."""
+    """`slots` are the registers that the meaning requested, in order; `literals` its integer literals; `offset` its address offset, or
+    the offset of its parameter (None: it has neither)."""
 
     execute: Execute
     slots: tuple[int, ...]
@@ -46,7 +46,7 @@ class Decoded:
     offset: int | None
 
 
-# Cache and eviction hints change speed only.
+# Cache and eviction hints affect only performance.
 _HINTS = frozenset(
     {
         "L1::evict_normal",
@@ -87,7 +87,7 @@ def instruction(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def decode(item: Instruction, image: Image) -> Decoded:
-    """Raises SimulationError("unsupported") for what no meaning takes, and "malformed" for what fits none."""
+    """Raises SimulationError("unsupported") for a form that no meaning handles, and "malformed" for one that PTX does not allow."""
     parts = item.opcode.split(".")
     for length in range(len(parts), 0, -1):
         meaning = _MEANINGS.get(".".join(parts[:length]))
@@ -103,7 +103,7 @@ def decode(item: Instruction, image: Image) -> Decoded:
 
 
 def _refused(item: Instruction, error: Exception) -> SimulationError:
-    """An operand of another form than the meaning asked for is the text's fault; everything else is one of ours, and said to be."""
+    """An operand of the wrong form is an error of the text; everything else is a bug of the simulator, and reported as such."""
     if isinstance(error, KeyError) and error.args and error.args[0] in _symbols(item.operands):
         return SimulationError(
             "malformed", f"`{item.opcode}` names `{error.args[0]}`, which is nothing that it could be", item.line
@@ -122,12 +122,12 @@ def _symbols(operands: tuple[Operand, ...]) -> set[str]:
     return {one.name for one in bases if isinstance(one, Symbol)}
 
 
-# Elements that only matrices have, or that are packed.
+# Element types that only matrices or packed registers have.
 _SMALL = frozenset({"s2", "u2", "s4", "u4", "b1"})
 
 
 def _together(items: Sequence[Operand]) -> Callable[[Warp], slice | Addresses | None]:
-    """Where these registers stand among those of 32 bits, to be written and read as one; None where they cannot."""
+    """The positions of these registers among the 32-bit ones, so that they can be read and written at once; None where they cannot."""
     slots = [item.index for item in items if isinstance(item, Register) and TYPES[item.type].bits == 32]
     if len(slots) < len(items):
         return lambda warp: None
@@ -136,7 +136,7 @@ def _together(items: Sequence[Operand]) -> Callable[[Warp], slice | Addresses | 
     def places(warp: Warp) -> slice | Addresses | None:
         if warp.in_flight:
             return None
-        # Once registers have their places, which they get when all instructions are decoded.
+        # After registers have been assigned their slots, which happens once all instructions are decoded.
         if not found:
             found.append(warp.cta.image.layout.words(slots))
         return found[0]
@@ -185,7 +185,7 @@ class Decoder:
     def require(self, *names: Name) -> Name:
         found = self.choose(*names)
         if found is None:
-            # What is left may be a form that is not known here.
+            # The remaining modifiers may be a form that is not supported here.
             self.fail(f"needs one of .{', .'.join(names)}", "unsupported" if self.modifiers else "malformed")
         return found
 
@@ -209,7 +209,7 @@ class Decoder:
         return [TYPES[name] for name in found]
 
     def formats(self) -> list[str]:
-        """The names of all element types in order, taken: those of a matrix, of which some have less than a byte."""
+        """The names of all element types in order, taken; matrix elements may have fewer than 8 bits."""
         found = [name for name in self.modifiers if name in TYPES or name in _SMALL]
         self.modifiers[:] = [name for name in self.modifiers if name not in found]
         return found
@@ -306,7 +306,7 @@ class Decoder:
         return write
 
     def words_into(self, items: Sequence[Operand]) -> Writer:
-        """As `destination` of each register of 32 bits, for [registers, lanes] of them."""
+        """`destination` for several 32-bit registers: writes [registers, lanes]."""
         writers, whole = [self.destination(item, TYPES["b32"]) for item in items], _together(items)
 
         def write(warp: Warp, values: LaneValues) -> None:
@@ -320,7 +320,7 @@ class Decoder:
         return write
 
     def words_of(self, items: Sequence[Operand]) -> Reader:
-        """As `source` of each: [registers, lanes]."""
+        """`source` for several 32-bit registers: [registers, lanes]."""
         readers, whole = [self.source(item, TYPES["b32"]) for item in items], _together(items)
 
         def read(warp: Warp) -> LaneValues:
@@ -340,7 +340,7 @@ class Decoder:
         return self.destination(operand.second, type_) if isinstance(operand, Pair) else None
 
     def name(self, index: int) -> str:
-        """The symbol or label that an operand is."""
+        """The symbol or label that the operand names."""
         operand = self.operand(index)
         if not isinstance(operand, Symbol):
             self.fail(f"operand {index + 1} must be a name", "malformed")
@@ -387,7 +387,7 @@ class Decoder:
         return operand.value
 
     def count(self, index: int) -> int:
-        """An integer literal that counts something."""
+        """An integer literal used as a count."""
         value = self.integer(index)
         if value < 0:
             self.fail(f"operand {index + 1} cannot be {value}", "malformed")

@@ -1,4 +1,4 @@
-"""Which instructions are of one form, and how a form is traced: its meaning runs on registers that are all different."""
+"""Which instructions share a form, and how a form is traced: its meaning runs on distinct registers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ def form_of(item: Instruction, decoded: Decoded) -> forms.Form | None:
     return forms.form(item.opcode, (shapes, decoded.literals), lambda: _trace(plain))
 
 
-# What can be machine code though it touches memory.
+# Opcodes that can be compiled although they access memory.
 _MEMORY = frozenset({"ld", "ldu", "st", *MATRICES})
 
 
 def _shape(operand: Operand, memory: bool = False) -> Hashable:
-    """What a meaning can tell of an operand. Raises TypeError for one that leads to memory, unless the table has its address."""
+    """The properties of an operand that a meaning can observe. Raises TypeError for a memory operand, unless the table holds its
+    address."""
     match operand:
         case Address(base=Register(type=name)) if memory:
             return "address", name
@@ -60,7 +61,7 @@ def _shape(operand: Operand, memory: bool = False) -> Hashable:
 
 
 class _Blank:
-    """Stands in for an image: every register that is asked for is another one. Whoever asks for anything else is not traced."""
+    """Stand-in for an image: every requested register is a new one. A meaning that requests anything else is not traced."""
 
     def __init__(self) -> None:
         self.widths: list[int] = []
@@ -109,7 +110,7 @@ def _renamed(operand: Operand, image: _Blank) -> Operand:
 
 
 def _trace(item: Instruction) -> Code | None:
-    """The code of a form; its events are places in the list of registers that decoding asks for."""
+    """The code of a form; its events are indices into the list of registers that decoding requests."""
     image = _Blank()
     operands = tuple(_renamed(operand, image) for operand in item.operands)
     try:
@@ -117,7 +118,7 @@ def _trace(item: Instruction) -> Code | None:
         dtypes = [np.dtype((np.uint64, 2)) if bits == 128 else unsigned(bits).dtype for bits in image.widths]
         code = trace(decoded.execute, dtypes)
     except SimulationError:
-        # A meaning may find fault with what stands in for its operands, as barriers do with their number of threads.
+        # A meaning may reject its stand-in operands, as barriers do with their thread count.
         return None
     if code is None or any(slot not in decoded.slots for slot in code.events):
         return None

@@ -1,4 +1,4 @@
-"""What an instruction says about the order of memory (PTX ISA 8.3)."""
+"""The memory-ordering qualifiers of an instruction (PTX ISA 8.3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 @record
 class Ordering:
-    """What stands at an instruction about the order of memory; None where nothing does."""
+    """The memory-ordering qualifiers of an instruction; None where there are none."""
 
     semantics: Semantics | None
     scope: Scope | None
@@ -34,6 +34,6 @@ class Ordering:
         return self.semantics in ("release", "acq_rel", "sc")
 
     def use(self, reads: bool, writes: bool, scope: Scope) -> StrongUse:
-        """`scope` where none is written; volatile means the whole system."""
+        """`scope` is the default; volatile means the whole system."""
         reach = "sys" if self.semantics == "volatile" else self.scope or scope
         return StrongUse(reads, writes, reach, self.acquires, self.releases)

@@ -1,4 +1,4 @@
-"""Values in registers of another width than their type."""
+"""Values in registers whose width differs from that of their type."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The simulated machine: memories, warps, CTAs and clusters, asynchronous events, and what runs them against each other."""
+"""The simulated machine: memories, warps, CTAs and clusters, asynchronous events, and the scheduler."""

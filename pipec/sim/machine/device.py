@@ -1,4 +1,4 @@
-"""How much of a grid a device holds at a time (CUDA programming guide, technical specifications per compute capability)."""
+"""How much of a grid is resident on a device (CUDA programming guide, technical specifications per compute capability)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def multiprocessors(image: Image) -> int:
 
 
 def resident_clusters(image: Image, block: Triple, shape: Triple) -> int:
-    """Clusters of `shape` CTAs that the whole device holds at a time; registers are not counted. At least one."""
+    """Clusters of `shape` CTAs that are resident at once on the whole device, ignoring registers. At least one."""
     threads = -(-prod(block) // _WARP) * _WARP
-    # The first bytes of shared memory belong to the system, in every CTA.
+    # The first bytes of every CTA's shared memory are reserved for the system.
     shared = max(image.shared_end, SHARED_BASE)
     ctas = min(_CTAS, _THREADS // threads, _SHARED // shared)
     return max(1, multiprocessors(image) * ctas // prod(shape))

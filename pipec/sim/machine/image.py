@@ -1,4 +1,4 @@
-"""A kernel placed in memory: where its symbols lie, which register slots its operands have."""
+"""A kernel placed in memory: the addresses of its symbols, the register slots of its operands."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .registers import Layout, RegisterFile
 # CUDA programming guide, technical specifications per compute capability.
 _MAXIMUM_LOCAL = 512 << 10
 _REGISTER_FILE, _MOST_REGISTERS = 64 << 10, 256  # of a multiprocessor; of a thread, in units of 8
-_STACK = 64 << 10  # bytes of each thread, where it allocates any
-# Loads and stores by all lanes of a warp, of which it has something (`compiled.access`).
+_STACK = 64 << 10  # bytes per thread, in kernels that allocate any
+# Loads and stores by the lanes of a warp, of which it keeps a record (`compiled.access`).
 _LOADS, _STORES = frozenset({"ld", "ldu", "multimem"}), frozenset({"st"})
-# Those of matrices by a warp as a whole, whose lanes are not told apart.
+# Matrix loads and stores by a warp as a whole, whose lanes are not distinguished.
 MATRICES = frozenset({"ldmatrix", "stmatrix"})
 
 
 @record
 class SharedAddress:
-    """An address in shared memory, which carries the rank of the CTA and so differs by warp."""
+    """An address in shared memory, which contains the rank of the CTA and therefore differs between warps."""
 
     offset: int
     width: int
@@ -55,12 +55,12 @@ class Image:
         self.constants: dict[tuple[int, int], int] = {}
         self.specials: dict[str, int] = {}
         self.slots = len(function.registers)
-        self.spare: list[RegisterFile] = []  # of warps that have ended
+        self.spare: list[RegisterFile] = []  # of warps that have exited
         self.spare_executions: list[Executions] = []
-        self.used_early: frozenset[int] = frozenset()  # registers that are used where a tcgen05.ld may be loading them still
-        self.granule = 4  # bytes of the smallest pieces of shared memory that CTAs have touched
+        self.used_early: frozenset[int] = frozenset()  # registers used where a tcgen05.ld may still be loading them
+        self.granule = 4  # bytes of the smallest pieces of shared memory that CTAs have accessed
         self.extra: list[LaneValues | SharedAddress | Special] = []
-        self.successors: list[list[int]] = []  # of each instruction, once they are known
+        self.successors: list[list[int]] = []  # of each instruction, after decoding
         self.regions: dict[tuple[int, int], set[int]] = {}  # `threads.roles`, by branch and arm
         self._place(memory)
         self.names = Names(self.metadata, self.dynamic_base)
@@ -68,7 +68,7 @@ class Image:
 
     @functools.cached_property
     def constant_loads(self) -> set[int]:
-        """The loads by program counter that read through the cache for constant data."""
+        """The loads, by program counter, that go through the cache for constant data."""
         return {pc for pc, item in enumerate(self.function.instructions) if item.root == "ld" and ".nc" in item.opcode}
 
     @functools.cached_property
@@ -77,8 +77,8 @@ class Image:
 
     @functools.cached_property
     def launch_registers(self) -> int | None:
-        """Of each thread when a CTA starts: `.maxnreg`, or what the bounds of the launch leave, as ptxas compiles a kernel with setmaxnreg.
-        None: neither is given, and ptxas ignores setmaxnreg (13.0: "unable to determine register count at entry")."""
+        """Registers per thread at the start of a CTA: `.maxnreg`, or what the launch bounds allow, as ptxas compiles a kernel with
+        setmaxnreg. None: neither is given, and ptxas ignores setmaxnreg (13.0: "unable to determine register count at entry")."""
         directives = self.function.directives
         if "maxnreg" in directives:
             return directives["maxnreg"][0]
@@ -99,9 +99,9 @@ class Image:
         self._consecutive(self.function.parameters, 0)
         self._shared([v for v in variables if v.space == "shared"])
         local = [v for v in variables if v.space == "local"]
-        # Every thread's part begins aligned for any of the variables.
+        # Every thread's part begins at the largest alignment of any variable.
         self.local_bytes = round_up(self._end(self._consecutive(local, 0)), max([16, *(v.alignment for v in local)]))
-        # The stack comes behind the variables.
+        # The stack follows the variables.
         self.stack = self.local_bytes
         if any(item.root == "alloca" for item in self.function.instructions):
             self.local_bytes += _STACK
@@ -115,7 +115,8 @@ class Image:
             self._initialise(variable, self.constant_data[self.addresses[variable.name] :])
 
     def place_globals(self, memory: GlobalMemory) -> None:
-        """Puts the global variables into the memory of a launch; they have one address in every memory that begins alike."""
+        """Places the global variables in the memory of a launch; they get the same addresses in every memory with the same preceding
+        allocations."""
         placed = [memory.add(np.zeros(one.size, np.uint8), True, f"variable {one.name}") for one in self._global]
         for variable, allocation in zip(self._global, placed, strict=True):
             self.addresses[variable.name], self.spaces[variable.name] = allocation.base, "global"
@@ -136,7 +137,7 @@ class Image:
         return max((offset + variable.size for variable, offset in placed), default=0)
 
     def _shared(self, variables: list[Variable]) -> None:
-        """Static data from 0x400, dynamic data behind it as measured (SM100 notes 12.1: base of dynamic smem)."""
+        """Static data from 0x400, followed by dynamic data as measured (SM100 notes 12.1: base of dynamic smem)."""
         static = [v for v in variables if v.size]
         dynamic = [v for v in variables if not v.size]
         static_end = max(SHARED_BASE, self._end(self._consecutive(static, SHARED_BASE)))
@@ -160,7 +161,7 @@ class Image:
         return self.addresses[symbol.name] + symbol.offset
 
     def undefined(self, name: str) -> str:
-        """What is wrong with a symbol that has no address."""
+        """Why a symbol has no address."""
         where = "declared `.extern`, and defined nowhere in this module" if name in self._elsewhere else "not defined"
         return f"symbol `{name}` is {where}"
 
@@ -168,7 +169,7 @@ class Image:
         if symbol.name not in self.addresses:
             raise SimulationError("malformed", self.undefined(symbol.name))
         space = self.spaces[symbol.name]
-        # The addresses of code and of global memory are generic as they are.
+        # Addresses of code and of global memory are generic addresses already.
         window = 0 if space == "code" or space == "reg" else WINDOWS[space]
         return self.addresses[symbol.name] + symbol.offset + window
 
@@ -185,26 +186,26 @@ class Image:
         return self.constants[bits, width]
 
     def symbol_slot(self, symbol: Symbol, width: int) -> int:
-        """Of a symbol that has an address."""
+        """The slot of a symbol that has an address."""
         address = self.addresses[symbol.name] + symbol.offset
         if self.spaces[symbol.name] != "shared":
             return self.constant_slot(address & ((1 << width) - 1), width)
         return self._new_slot(SharedAddress(address, width))
 
     def special_slot(self, special: Special) -> int:
-        """Of a special register that is known."""
+        """The slot of a supported special register."""
         if special.name not in self.specials:
             self.specials[special.name] = self._new_slot(special)
         return self.specials[special.name]
 
     @functools.cached_property
     def waits_for_stores(self) -> bool:
-        """Whether the kernel has a wait for bulk stores anywhere."""
+        """Whether the kernel contains a wait for bulk stores."""
         return any(item.opcode.startswith("cp.async.bulk.wait_group") for item in self.function.instructions)
 
     @functools.cached_property
     def accesses(self) -> dict[int, int]:
-        """The loads and stores, numbered, by program counter: first the loads, then the stores, and then those of matrices."""
+        """The loads and stores, numbered, by program counter: loads, then stores, then matrix loads and stores."""
         items = list(enumerate(self.function.instructions))
         places = [[pc for pc, item in items if item.root in roots] for roots in (_LOADS, _STORES, MATRICES)]
         return {pc: number for number, pc in enumerate(pc for one in places for pc in one)}
@@ -218,12 +219,12 @@ class Image:
 
     @functools.cached_property
     def branches(self) -> dict[int, int]:
-        """The branches forward, numbered, by program counter: where a warp takes them tells its role."""
+        """The forward branches, numbered, by program counter: the directions that a warp takes reveal its role."""
         ahead = [pc for pc, targets in enumerate(self.successors) if any(target > pc + 1 for target in targets)]
         return {pc: number for number, pc in enumerate(ahead)}
 
     def executions(self) -> Executions:
-        """What a new warp has of its loads and stores."""
+        """A new warp's record of its loads and stores."""
         if not self.spare_executions:
             return Executions(self.accesses, self.load_count, self.load_count + self._count(_STORES))
         found = self.spare_executions.pop()
@@ -232,13 +233,13 @@ class Image:
 
     @functools.cached_property
     def layout(self) -> Layout:
-        """Of the registers of a warp, once all instructions are decoded."""
+        """The layout of a warp's registers, after all instructions are decoded."""
         extra = [_width(one) for one in self.extra]
         return Layout([*(TYPES[register.type].bits for register in self.function.registers), *extra])
 
     @functools.cached_property
     def _template(self) -> RegisterFile:
-        """What all warps start with."""
+        """The initial registers of all warps."""
         made = RegisterFile(self.layout)
         for row, one in zip(made.rows[len(self.function.registers) :], self.extra, strict=True):
             if isinstance(one, np.ndarray):
@@ -246,11 +247,11 @@ class Image:
         return made
 
     def register_file(self) -> RegisterFile:
-        """Of a warp that has ended, as it has left it, or a new one."""
+        """The unmodified register file of a warp that has exited, or a new one."""
         return self.spare.pop() if self.spare else RegisterFile(self.layout)
 
     def who(self, warp: int) -> str:
-        """As `blocked.Names.who`, which is asked once for each warp of a CTA."""
+        """`blocked.Names.who`, cached for each warp of a CTA."""
         found = self._who.get(warp)
         if found is None:
             found = self._who[warp] = self.names.who(warp)
@@ -258,16 +259,16 @@ class Image:
 
     @functools.cached_property
     def places_in_grid(self) -> list[tuple[int, str]]:
-        """The special registers that tell one cluster from another, by their slots."""
+        """The special registers that distinguish clusters, by their slots."""
         named = (
             (slot, one.name) for slot, one in enumerate(self.extra, len(self.function.registers)) if isinstance(one, Special)
         )
         return [(slot, name) for slot, name in named if name.startswith(("%ctaid.", "%clusterid."))]
 
     def registers_for(self, of_warp: Callable[[SharedAddress | Special], LaneValues]) -> RegisterFile:
-        """The registers of a new warp; `of_warp` gives what depends on it."""
+        """The registers of a new warp; `of_warp` gives the warp-dependent values."""
         made = self.register_file()
-        # Also over what the warp before has left there.
+        # Overwrites what the previous warp has left.
         made.data[:] = self._template.data
         for slot, one in enumerate(self.extra, len(self.function.registers)):
             if not isinstance(one, np.ndarray):
@@ -289,7 +290,7 @@ class Image:
         return [self.target(label, item) for label in table]
 
     def item(self, pc: int) -> Instruction | None:
-        """The instruction at `pc`; None behind the last one."""
+        """The instruction at `pc`; None past the last one."""
         items = self.function.instructions
         return items[pc] if pc < len(items) else None
 
@@ -311,7 +312,7 @@ def parameter_layout(function: Function) -> list[tuple[int, int]]:
 
 
 def constant_lanes(bits: int, width: int) -> LaneValues:
-    """A register that holds the pattern `bits` in every lane."""
+    """A register with the bit pattern `bits` in every lane."""
     if width == 128:
         half = (1 << 64) - 1
         return np.tile(np.array([bits & half, bits >> 64], np.uint64), (LANES, 1))
@@ -319,7 +320,7 @@ def constant_lanes(bits: int, width: int) -> LaneValues:
 
 
 def _width(content: LaneValues | SharedAddress | Special) -> int:
-    """Bits of the register that holds it."""
+    """Width of the register that holds it."""
     if isinstance(content, SharedAddress):
         return content.width
     if isinstance(content, Special):

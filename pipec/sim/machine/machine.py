@@ -27,7 +27,7 @@ from .schedule.events import Choice, Events
 from .schedule.schedules import Schedule
 
 Triple = tuple[int, int, int]
-_START = 100  # warp instructions that starting a cluster costs as much as
+_START = 100  # cost of starting a cluster, in warp instructions
 
 TraceKind = Literal[
     "tma_issued",
@@ -49,10 +49,10 @@ _REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
 
 @dataclass(frozen=True)
 class Options:
-    """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or
-    at seeded random times (TMA bytes then arrive in pieces); "explore" runs many schedules (`explore`). `step_limit` counts warp
-    instructions. `checks`: how grave the findings of a name are (`findings.CHECKS`). `rules`: what a kernel may rely on
-    (`machine.practice`); None: the documents for kernels with pipec's metadata, practice for all others."""
+    """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or at seeded random
+    times (TMA bytes then arrive in pieces); "explore" runs many schedules (`explore`). `step_limit` counts warp instructions. `checks`:
+    the severity of findings by name (`findings.CHECKS`). `rules`: what a kernel may rely on (`machine.practice`); None: the documents
+    for kernels with pipec's metadata, practice for all others."""
 
     timing: Choice = "order"
     seed: int = 0
@@ -66,7 +66,7 @@ class Options:
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """Something worth drawing: `time` in instruction slots, `cta` the block index, `kind` and its details."""
+    """An event for the timeline: `time` in instruction slots, `cta` the block index, `kind` and its details."""
 
     time: int
     cta: Triple
@@ -96,18 +96,18 @@ class PendingClusters:
 
 
 class Machine:
-    """`progress` counts effects, so that spinning can be told from working, and `meetings` those of them that are only arrivals at
-    barriers; `clock_reads` counts looks at a clock, so that waiting for a time can be told from waiting for ever."""
+    """`progress` counts effects, so that spinning can be distinguished from progress, and `meetings` those that are only arrivals at
+    barriers; `clock_reads` counts reads of a clock, so that a timed wait can be distinguished from an endless one."""
 
-    image: Image  # of the kernel, once it is loaded
+    image: Image  # of the kernel, after loading
 
     def __init__(self, block: Triple, grid: Triple, options: Options, memory: GlobalMemory, schedule: Schedule) -> None:
         self.block, self.grid, self.options, self.memory, self.schedule = block, grid, options, memory, schedule
         self.events = Events(schedule.timing, schedule.seed)
-        self.thread: Thread | None = None  # the warp that executes
-        self.set_going: set[int] = set()  # the instructions that set asynchronous operations going
-        self.failed: set[tuple[int, int, int, int]] = set()  # tests of mbarriers that the schedule has let fail
-        self.outside: list[Bytes] = []  # the caller's memory that can be written
+        self.thread: Thread | None = None  # the executing warp
+        self.set_going: set[int] = set()  # the instructions that start asynchronous operations
+        self.failed: set[tuple[int, int, int, int]] = set()  # mbarrier tests that the schedule made fail
+        self.outside: list[Bytes] = []  # the caller's writable memory
         self.progress = self.meetings = 0
         self.clock_reads = 0
         self.now = 0
@@ -115,17 +115,17 @@ class Machine:
         self.thread_instructions = 0
         self.warnings: list[str] = []
         self.actors = Actors()
-        self.acting: Callable[[SimulationError], SimulationError] = lambda error: error  # puts an error where it comes up
+        self.acting: Callable[[SimulationError], SimulationError] = lambda error: error  # adds the location to an error
         self.hold_to(options.rules or "practice")
         self.trace: list[TraceEvent] = []
         self.printed: list[str] = []
         self.pending_clusters = PendingClusters((0, 0, 0))
         self.relied_on: list[PracticeName] = []
-        # The registers with which warps start, by the rank of the CTA and the warp's number there.
+        # The initial registers of warps, by the CTA's rank and the warp's index there.
         self.starts: dict[tuple[int, int], Bytes] = {}
-        self.spare_rows: list[WarpRows] = []  # of CTAs that have ended
-        self.no_shared: dict[int, SharedMemory] = {}  # of CTAs whose kernel has none, by rank
-        self.grid_workspace = 0  # where a cooperative launch has its barrier
+        self.spare_rows: list[WarpRows] = []  # of CTAs that have exited
+        self.no_shared: dict[int, SharedMemory] = {}  # of CTAs whose kernel uses none, by rank
+        self.grid_workspace = 0  # address of the barrier of a cooperative launch
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
 
     def hold_to(self, rules: Rules) -> None:
@@ -133,7 +133,7 @@ class Machine:
         self.findings = Findings(self.options.checks, rules == "documents")
 
     def watch(self, complain: Callable[[Race], None], misread: Callable[[Misreading], None]) -> None:
-        """From now on accesses are held against each other; `complain` hears of races, `misread` of layouts that differ."""
+        """From now on accesses are checked against each other; `complain` receives races, `misread` receives layouts that differ."""
         layouts = self.findings.wanted("layout") or self.findings.wanted("linear")
         self.races = Races(complain, misread if layouts else None, self.unwritten, self.practised)
         self.races.preceding = self.actors.new()
@@ -144,7 +144,7 @@ class Machine:
 
     @functools.cached_property
     def common_words(self) -> np.ndarray:
-        """The state with which machine code finds any warp of the launch (`races.clocks.WarpRows`)."""
+        """The state through which machine code finds any warp of the launch (`races.clocks.WarpRows`)."""
         found = np.zeros(native.STATE_WORDS, np.int64)
         words = {
             native.TIME: 1,
@@ -170,14 +170,14 @@ class Machine:
         return found
 
     def unwritten(self, error: SimulationError) -> None:
-        """Memory is read that nothing has written."""
+        """Memory is read that has not been written."""
         located = self.acting(error)
         self.findings.add("uninitialised", (located.ptx_line, error.message.partition(" at ")[0]), located)
 
     def refuses(self) -> bool:
-        """Whether a request for a pending cluster fails all the same, as where the GPU wants the place for other work.
+        """Whether a request for a pending cluster fails although there is one, as when the GPU needs the place for other work.
 
-        With timing "random" one in four does; what was refused starts as a cluster of its own later.
+        With timing "random" one in four does; the refused cluster starts on its own later.
         """
         return self.events.timing == "random" and self._refusals.random() < _REFUSED
 
@@ -194,7 +194,7 @@ class Machine:
             self.warnings.append(message)
 
     def practised(self, name: PracticeName) -> bool:
-        """Whether the kernel may do what PTX does not promise; remembers that it did."""
+        """Whether the kernel may do what PTX does not guarantee; records that it did."""
         if self.rules == "documents":
             return False
         if name not in self.relied_on:

@@ -1,4 +1,4 @@
-"""A kernel made ready to run: its image, and its instructions as closures."""
+"""A kernel ready to run: its image, and its instructions as closures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Execute = Callable[[Warp], Outcome]
 
 @mutable
 class Step:
-    """One executable instruction. `guard` is a register slot or -1; branches evaluate their guard themselves. The step
-    behind the last instruction ends the kernel and has no `item`. `form`: of an instruction that machine code can execute, on these
-    registers, with this `offset` of an address."""
+    """One executable instruction. `guard` is a register slot or -1; branches evaluate their guard themselves. The step behind the last
+    instruction ends the kernel and has no `item`. `form`: set if machine code can execute the instruction on these registers, with this
+    address `offset`."""
 
     execute: Execute
     guard: int
@@ -34,26 +34,28 @@ class Step:
 
 @record
 class Program:
-    """`meeting` has for each step where lanes that part there meet again (`ptx.flow`)."""
+    """`meeting` has, for each step where lanes can diverge, the point where they reconverge (`ptx.flow`)."""
 
     image: Image
     code: list[Step]
     meeting: list[int]
     table: Table
     touching: Callable[[Instruction], frozenset[int]]  # the registers that an instruction names
-    beside: dict[frozenset[int], Table] = field(default_factory=dict)  # by registers that are held, tables that leave them alone
+    beside: dict[frozenset[int], Table] = field(
+        default_factory=dict
+    )  # for each set of registers in use by wgmma: a table that avoids them
 
     def copy(self) -> Program:
-        """With steps that are the caller's to change."""
+        """With steps that the caller may modify."""
         return replace(self, code=[replace(step) for step in self.code])
 
     def begin(self) -> None:
-        """Uses what machine code there is, of kernels that ran before."""
+        """Uses the machine code left by kernels that ran before."""
         if self.table.version != forms.version():
             self.use_compiled()
 
     def compile(self) -> None:
-        """Makes machine code of the forms that have run often, and uses what there is."""
+        """Compiles the forms that have run often, and uses the available machine code."""
         for form in {step.form for step in self.code if step.form is not None}:
             if form.runs >= forms.WARM and not form.tried:
                 form.compile()
@@ -84,7 +86,7 @@ class Program:
         return found
 
     def _guard(self, item: Instruction) -> tuple[int, bool]:
-        """The register that decides whether lanes take a branch, and whether they do where it is false."""
+        """The register that decides whether lanes take a branch, and whether they do so where it is false."""
         if item.guard is None:
             return -1, False
         return self.image.layout.offsets[item.guard.register.index], item.guard.negated

@@ -1,6 +1,6 @@
-"""The registers of a warp: one block of memory, so that compiled code finds them, with a row of 32 lanes for each slot.
+"""The registers of a warp: one block of memory that compiled code can address, with a row of 32 lanes per slot.
 
-Writing changes a row in place, so whoever reads one takes a copy.
+Writing changes a row in place, so readers take a copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BYTES = {1: LANES, 8: LANES, 16: 2 * LANES, 32: 4 * LANES, 64: 8 * LANES, 128: 
 
 
 class Layout:
-    """Where the rows of slots lie; `widths` has the bits of each slot. Rows of one width lie behind each other."""
+    """The positions of the rows; `widths` has the bits of each slot. Rows of the same width are contiguous."""
 
     def __init__(self, widths: Sequence[int]) -> None:
         self.widths = tuple(widths)
@@ -33,7 +33,7 @@ class Layout:
         self.size = max(_ALIGNMENT, end)
 
     def words(self, slots: Sequence[int]) -> slice | Addresses:
-        """Where slots of 32 bits stand among all of these (`RegisterFile.words`)."""
+        """The positions of 32-bit slots among all 32-bit ones (`RegisterFile.words`)."""
         first = next(offset for bits, offset, _ in self.sections if bits == 32)
         places = [(self.offsets[slot] - first) // _BYTES[32] for slot in slots]
         following = slice(places[0], places[0] + len(places))
@@ -41,7 +41,7 @@ class Layout:
 
 
 class RegisterFile:
-    """`rows` by slot; `words` are those of 32 bits, [registers, lanes]; `address` is that of the block."""
+    """`rows` by slot; `words` are the 32-bit ones, [registers, lanes]; `address` is that of the block."""
 
     words = np.zeros((0, LANES), np.uint32)
 

@@ -1,1 +1,1 @@
-"""PTX text, read: tokens, the parsed module, inlined calls, where control flow meets again."""
+"""The PTX front end: tokens, the parsed module, inlined calls, reconvergence points."""

@@ -37,8 +37,8 @@ _COMPONENTS = ("xr", "yg", "zb", "wa")
 
 
 class Body:
-    """Scopes are numbered; a name is looked up from its scope outwards. `taken` are names that variables of the function
-    may hide: they get another one."""
+    """Scopes are numbered; a name is looked up from its scope outwards. `taken` are names of function-level variables that may be
+    shadowed: variables here with such a name are renamed."""
 
     def __init__(self, cursor: Cursor, function: Function, taken: set[str]) -> None:
         self.cursor = cursor
@@ -87,7 +87,7 @@ class Body:
         if token.kind != "word" or token.text[0] in ".%":
             raise malformed(f"expected an instruction, found `{token.text}`", token.line)
         opcode = token.text
-        # Whoever writes assembly by hand may leave space in front of a modifier, which no operand begins like.
+        # Handwritten assembly may contain spaces before a modifier; no operand starts with a dot.
         while cursor.token.kind == "word" and cursor.token.text[0] == ".":
             opcode += cursor.word()
         operands = self.operands(opcode.split(".")[0] == "call")
@@ -142,7 +142,7 @@ class Body:
         return self.named[scope, name]
 
     def variable(self) -> None:
-        """A `.param` variable of a function body belongs to a call and is each thread's own."""
+        """A `.param` variable of a function body belongs to a call and is private to each thread."""
         self.cursor.position -= 1
         for variable in variables(self.cursor):
             self.function.variables.append(self.placed(variable))
@@ -252,12 +252,12 @@ class Body:
         return Address(base, offset, coordinates)
 
     def name(self, text: str, line: int) -> Named:
-        """A register, special register, symbol or sink; registers of a range come into being on first use."""
+        """A register, special register, symbol or sink; registers of a range are created at first use."""
         if text == "_":
             return Sink()
         found = self.declared(text)
         if found is None and "." in text and isinstance(self.declared(text.rpartition(".")[0]), Vector):
-            found = self.declared(text)  # a vector of a range has just come into being, with its components
+            found = self.declared(text)  # the vector of a range has just been created, with its components
         if found is not None:
             return found
         if text.startswith("%"):

@@ -40,12 +40,12 @@ _BINARY: tuple[dict[str, Callable[[int, int], int]], ...] = (
     {"*": lambda a, b: a * b, "/": _divided, "%": lambda a, b: a - b * _divided(a, b)},
 )
 _UNARY: dict[str, Callable[[int], int]] = {"+": lambda a: a, "~": lambda a: ~a, "!": lambda a: int(not a)}
-# What can follow a literal as the rest of an expression; anything else ends it.
+# What can continue an expression after a literal; anything else ends it.
 OPERATORS = frozenset({"?", *(name for level in _BINARY for name in level)})
 
 
 def literal(tokens: Cursor) -> Immediate:
-    """One literal with an optional minus; the form nearly every constant has."""
+    """One literal with an optional minus: the form of nearly every constant."""
     negative = tokens.accept("-")
     token = tokens.take()
     if token.kind == "integer":
@@ -63,7 +63,7 @@ def literal(tokens: Cursor) -> Immediate:
 
 
 def expression(tokens: Cursor) -> Immediate:
-    """A literal, or an integer expression, which is computed in 64 bits. Raises SimulationError("malformed")."""
+    """A literal, or an integer expression, which is evaluated in 64 bits. Raises SimulationError("malformed")."""
     if tokens.token.kind in ("integer", "float") or tokens.token.text == "-" and tokens.ahead(1).kind in ("integer", "float"):
         simple = literal(tokens)
         if simple.float_bits or tokens.token.text not in OPERATORS:

@@ -1,4 +1,4 @@
-"""Where the parser stands in the tokens, and the steps every part of it takes."""
+"""The parser's position in the tokens, and the operations that every part of it uses."""
 
 from __future__ import annotations
 

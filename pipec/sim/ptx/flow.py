@@ -1,4 +1,4 @@
-"""Control flow of a kernel: where diverged lanes meet again (immediate post-dominators)."""
+"""Control flow of a kernel: where diverged lanes reconverge (immediate post-dominators)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ NOWHERE = -1
 
 
 def reconvergence_points(successors: Sequence[Sequence[int]]) -> dict[int, int]:
-    """For each instruction with several successors, the instruction where all its paths meet, or NOWHERE.
+    """For each instruction with several successors, the instruction where all its paths join, or NOWHERE.
 
-    `successors[i]` lists instruction indices; the index len(successors) is the kernel's exit. Instructions that can
-    never reach the exit (endless loops, traps) do not take part.
+    `successors[i]` lists instruction indices; the index len(successors) is the kernel's exit. Instructions that can never reach the exit
+    (endless loops, traps) are ignored.
     """
     leaders, edges = _blocks(successors)
     parents = _post_dominators(edges, exit_block=len(leaders))
     points = {}
     for block, _ in enumerate(leaders):
         last = (leaders[block + 1] if block + 1 < len(leaders) else len(successors)) - 1
-        # Lanes part nowhere else.
+        # Lanes diverge only here.
         if len(set(successors[last])) > 1:
             parent = parents.get(block)
             points[last] = leaders[parent] if parent is not None and parent < len(leaders) else NOWHERE
@@ -67,7 +67,7 @@ def _post_dominators(edges: list[list[int]], exit_block: int) -> dict[int, int]:
         for block in reversed(order):
             if block == exit_block:
                 continue
-            # Blocks that are not ordered yet say nothing so far; endless loops never will.
+            # Blocks that are not ordered yet contribute nothing so far; endless loops never will.
             known = [target for target in edges[block] if target in parent]
             if not known:
                 continue

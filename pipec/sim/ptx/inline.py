@@ -1,9 +1,9 @@
-"""Puts the bodies of called functions in the place of their calls, so that a kernel is one list of instructions.
+"""Inlines called functions, so that a kernel is one list of instructions.
 
-A `.param` variable of a call sequence and the callee's parameter are one place; every call has its own copy of the
-callee's registers, labels and local variables (PTX ISA 7.1, 9.7.12.5). An indirect call becomes a comparison with every
-function of fitting parameters whose address is taken. A call that cannot be inlined (recursive, of a function
-without a body) stays, and is reported when it is reached.
+A `.param` variable of a call sequence and the callee's parameter become one variable; every call has its own copy of the callee's
+registers, labels and local variables (PTX ISA 7.1, 9.7.12.5). An indirect call becomes a chain of comparisons with every function that
+has matching parameters and whose address is taken. A call that cannot be inlined (recursive, or of a function without a body) stays, and
+is reported when it is executed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BUDGET = "inlined instructions"
 
 
 def with_calls_inlined(module: Module, kernel: Function) -> Function:
-    """`kernel` itself when it calls nothing. Raises SimulationError("malformed") when arguments and parameters differ."""
+    """`kernel` itself when it has no calls. Raises SimulationError("malformed") when arguments and parameters differ."""
     if not any(_is_call(item) for item in kernel.instructions):
         return kernel
     flat = Function(kernel.name, kernel.is_kernel, kernel.line, parameters=kernel.parameters, directives=kernel.directives)
@@ -35,7 +35,7 @@ def _is_call(item: Instruction) -> bool:
 
 
 class _Copy:
-    """What one copy of a function calls its things: symbols by new names, registers and scopes moved up."""
+    """The renaming of one copy of a function: symbols get new names, registers and scopes are shifted."""
 
     def __init__(self, symbols: dict[str, str], registers: int, scopes: int) -> None:
         self.symbols, self.registers, self.scopes = symbols, registers, scopes
@@ -82,7 +82,7 @@ class _Inliner:
         self.known = {variable.name for variable in flat.variables}
 
     def body(self, function: Function, chain: tuple[str, ...], copy: _Copy, leave: str | None) -> None:
-        """Appends a copy of the instructions; `ret` goes to the label `leave` (None: it stays what it is)."""
+        """Appends a copy of the instructions; `ret` branches to the label `leave` (None: it stays a `ret`)."""
         flat, starts = self.flat, []
         for item in function.instructions:
             starts.append(len(flat.instructions))
@@ -98,7 +98,7 @@ class _Inliner:
             flat.labels[copy.scopes, leave] = starts[-1]
 
     def call(self, item: Instruction, chain: tuple[str, ...]) -> bool:
-        """Puts the callee in place; False if that cannot be done."""
+        """Inlines the callee; False if that is impossible."""
         call = _Call.of(item)
         candidates = [callee for callee in self._candidates(item, call) if callee.name not in chain]
         if isinstance(call.target, Symbol) and not candidates:
@@ -124,7 +124,7 @@ class _Inliner:
         if isinstance(call.target, Symbol):
             names = [self.module.aliases.get(call.target.name, call.target.name)]
         elif isinstance(call.listed, Symbol):
-            # A list of targets; a prototype is no list, and every function is tried.
+            # A list of targets; a prototype is not a list, and then every function is tried.
             names = self.flat.find(self.flat.tables, item.scope, call.listed.name) or names
         found = (functions[name] for name in names if name in functions)
         return [function for function in found if function.has_body and not function.is_kernel]
@@ -146,7 +146,7 @@ class _Inliner:
                 f"the call gives {len(call.arguments)} and takes {len(call.results)}",
                 item.line,
             )
-        # What an empty function leaves behind counts, too: calls that double at every level need not do anything.
+        # Everything that a copy adds counts, even for an empty function: calls that double at every level need no instructions.
         self.work += 1 + len(callee.instructions) + len(callee.registers) + len(callee.variables) + len(callee.scope_parents)
         if self.work > BUDGETS[_BUDGET].limit:
             raise budget_ended(_BUDGET, item.line)
@@ -154,7 +154,7 @@ class _Inliner:
         before = [*self._passed(item, callee.parameters, call.arguments, copy, inwards=True)]
         after = [*self._passed(item, callee.results, call.results, copy, inwards=False)]
         self.flat.instructions.extend(before)
-        # What a function allocates is given back when it returns.
+        # A function's stack allocations are freed when it returns.
         frame = self._frame() if any(one.root == "alloca" for one in callee.instructions) else None
         if frame is not None:
             self.flat.instructions.append(replace(item, opcode="stacksave.u64", operands=(frame,)))
@@ -169,7 +169,7 @@ class _Inliner:
         return found
 
     def _copy(self, callee: Function) -> _Copy:
-        """Registers, scopes, tables and variables of one more copy of `callee`."""
+        """Registers, scopes, tables and variables of another copy of `callee`."""
         flat = self.flat
         formal = [v for v in (*callee.parameters, *callee.results) if v.register is None]
         own = [*formal, *(v for v in callee.variables if v.space == "local")]
@@ -188,7 +188,7 @@ class _Inliner:
     def _passed(
         self, item: Instruction, formals: list[Variable], actuals: tuple[Operand, ...], copy: _Copy, inwards: bool
     ) -> Iterator[Instruction]:
-        """Arguments and results: `.param` variables become one, registers and literals are moved."""
+        """Arguments and results: `.param` variables are identified, registers and literals are moved."""
         for formal, actual in zip(formals, actuals, strict=True):
             kind = f"b{max(8, 8 * formal.size)}"
             if formal.register is not None:
@@ -239,7 +239,7 @@ class _Call:
 
 
 def _taken(operands: list[Operand]) -> tuple[Operand, ...]:
-    """The list in parentheses that comes first, taken from `operands`; empty when none does."""
+    """Takes the leading parenthesised list from `operands`; empty when there is none."""
     if not operands or not isinstance(operands[0], Vector):
         return ()
     first = operands[0]

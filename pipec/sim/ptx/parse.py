@@ -34,8 +34,8 @@ _TUNING = frozenset(
 
 
 def parse(text: str) -> Module:
-    """Reads a whole PTX module. Raises SimulationError("malformed") with the line, for cut-off text too, and
-    "unsupported" for parts of PTX that the simulator does not know."""
+    """Reads a whole PTX module. Raises SimulationError("malformed") with the line, also for truncated text, and "unsupported" for parts
+    of PTX that the simulator does not support."""
     module = Module(metadata=kernel_metadata(text))
     parser = _Parser(tokenize(text), module)
     try:
@@ -49,7 +49,7 @@ def parse(text: str) -> Module:
 
 
 class _Parser:
-    """The module level; `Body` reads what stands between a function's braces."""
+    """The module level; `Body` parses a function's braces."""
 
     def __init__(self, tokens: list[Token], module: Module) -> None:
         self.cursor = Cursor(tokens)

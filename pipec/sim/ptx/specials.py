@@ -7,7 +7,7 @@ from pipec.record import record
 
 @record
 class SpecialRegister:
-    """`dynamic`: its value changes while the kernel runs, so it is looked at when the instruction does."""
+    """`dynamic`: its value changes while the kernel runs, so it is read at each execution."""
 
     bits: int
     dynamic: bool = False
@@ -16,13 +16,13 @@ class SpecialRegister:
 _AXES = "xyz"
 _PER_AXIS = ("tid", "ntid", "ctaid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
 
-# Registers that read as zero: those of graphs and profilers, and what a driver alone would set.
+# Registers that read as zero: those of graphs and profilers, and those that only a driver sets.
 SILENT: dict[str, SpecialRegister] = {
     "%current_graph_exec": SpecialRegister(64),
     **{f"%envreg{number}": SpecialRegister(32) for number in range(32) if number not in (1, 2)},
     **{f"%pm{number}": SpecialRegister(32) for number in range(8)},
     **{f"%{name}.w": SpecialRegister(32) for name in ("tid", "ntid", "ctaid", "nctaid")},
-    # Parts of shared memory that the driver reserves for itself; there are none here.
+    # Parts of shared memory reserved by the driver; there are none here.
     "%reserved_smem_offset_begin": SpecialRegister(32),
     "%reserved_smem_offset_0": SpecialRegister(32),
     "%reserved_smem_offset_1": SpecialRegister(32),
@@ -30,7 +30,7 @@ SILENT: dict[str, SpecialRegister] = {
 
 SPECIALS: dict[str, SpecialRegister] = {
     "%laneid": SpecialRegister(32),
-    # The address of the workspace that a cooperative launch has: upper and lower half, zero for any other launch (measured).
+    # The address of a cooperative launch's workspace: upper and lower half, zero for any other launch (measured).
     "%envreg1": SpecialRegister(32),
     "%envreg2": SpecialRegister(32),
     "%warpid": SpecialRegister(32),
@@ -57,5 +57,5 @@ SPECIALS: dict[str, SpecialRegister] = {
     **SILENT,
 }
 
-# What may stand before the dot of a component.
+# What may precede the dot of a component.
 SPECIAL_ROOTS = frozenset(name.split(".")[0] for name in SPECIALS)

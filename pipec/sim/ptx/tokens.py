@@ -1,4 +1,4 @@
-"""Cuts PTX text into tokens; the only place that knows PTX's lexical rules (PTX ISA section 4)."""
+"""Splits PTX text into tokens; the only module that knows PTX's lexical rules (PTX ISA section 4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import malformed
 METADATA_PREFIX = "// pipec.kernel "
 
 _BLANKS = " \t\r"
-# Words first, since most tokens are; a comment comes before the mark it begins with.
+# Words first, since most tokens are words; a comment comes before the operator that it begins with.
 _TOKEN = re.compile(
     r"""
     [ \t\r]*(?:
@@ -28,12 +28,12 @@ _TOKEN = re.compile(
 )
 
 
-# LLVM counts the lines of assembly in a program's text as if they were lines of its source, behind the one where the text stands. The
-# line before it holds for all of them.
+# LLVM numbers the lines of inline assembly as if they followed the source line that contains it. All of them get the preceding line number
+# instead.
 _INLINE = ("// begin inline asm", "// end inline asm")
 
 TokenKind = Literal["string", "float", "integer", "word", "mark", "end"]
-# The groups of the expression that stand for tokens.
+# The groups of the regular expression that are tokens.
 _KINDS: dict[str | None, TokenKind] = {kind: kind for kind in get_args(TokenKind)}
 
 
@@ -44,14 +44,14 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens with 1-based lines, ended by one "end" token."""
+    """All tokens with 1-based lines, followed by one "end" token."""
     tokens: list[Token] = []
-    # Compilers that write text as C strings write the end of it, too (NVIDIA's Warp).
+    # Compilers that emit PTX as C strings may include the terminating NUL (NVIDIA's Warp).
     position, line, length = 0, 1, len(text.rstrip("\0"))
     inline = skipping = False
     for found in _TOKEN.finditer(text, 0, length):
         if found.start() > position:
-            break  # what stands in between is nothing
+            break  # an unknown character
         kind, lexeme = found.lastgroup, found[found.lastindex or 0]
         position = found.end()
         if kind == "newline":
@@ -71,7 +71,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def integer_value(text: str, line: int) -> int:
-    """Of a token of kind "integer"; a leading zero means octal. SimulationError where it has more than 64 bits (PTX ISA 4.5.1)."""
+    """The value of a token of kind "integer"; a leading zero means octal. Raises SimulationError beyond 64 bits (PTX ISA 4.5.1)."""
     value = _integer(text.rstrip("U"))
     if value >> 64:
         raise malformed(f"the number `{text}` has more than 64 bits", line)

@@ -1,4 +1,4 @@
-"""Parsed PTX: plain data, names of registers resolved, labels not yet."""
+"""Parsed PTX: plain data with register names resolved and labels unresolved."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Negated:
     operand: Operand
 
 
-# What a name can stand for, and what an address can start from.
+# What a name can denote, and what an address can start from.
 Named = Register | Special | Symbol | Vector | Sink
 Base = Named | int
 Operand = Register | Special | Immediate | Symbol | Address | Vector | Sink | Pair | Negated
@@ -110,8 +110,8 @@ class Instruction:
 class Variable:
     """A `.shared`/`.global`/`.const`/`.local`/`.param` variable. `size` in bytes; 0 for an unsized extern array.
 
-    `initial` has (byte offset, byte count, int | Symbol). `register` is the one a `.reg` parameter of a function
-    names; `lanes` the length of a vector type.
+    `initial` has (byte offset, byte count, int | Symbol). `register` is set for a `.reg` parameter of a function; `lanes` the length of
+    a vector type.
     """
 
     name: str
@@ -143,7 +143,7 @@ class Function:
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def find(self, table: Mapping[tuple[int, str], Found], scope: int, name: str) -> Found | None:
-        """`table` entry of `name` seen from `scope`, or None."""
+        """`table` entry of `name` visible from `scope`, or None."""
         while scope >= 0:
             if (scope, name) in table:
                 return table[scope, name]

@@ -14,7 +14,7 @@ from .. import compiled
 LANES = compiled.LANES
 LANE = np.arange(LANES)
 
-# What the 32 lanes of a register hold: the dtype is that of the PTX type, which only the instruction knows.
+# The 32 lanes of a register; the dtype is that of the PTX type, which only the instruction knows.
 LaneValues = npt.NDArray[Any]
 LaneMask = npt.NDArray[np.bool_]
 Addresses = npt.NDArray[np.int64]

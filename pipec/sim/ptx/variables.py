@@ -18,7 +18,7 @@ SPACES: dict[str, VariableSpace] = {
 _OPAQUE = frozenset({".texref", ".samplerref", ".surfref"})
 _ATTRIBUTES = frozenset({".ptr", ".global", ".shared", ".const", ".local", ".param"})
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
-# Larger than any GPU's memory: a mistake, and no reason to ask the machine for it.
+# Larger than any GPU's memory: rejected rather than allocated.
 _LARGEST = 1 << 38
 
 Value = int | Symbol
@@ -38,7 +38,7 @@ def variables(cursor: Cursor, external: bool = False) -> list[Variable]:
 def variable(cursor: Cursor, space: VariableSpace, external: bool = False, like: Variable | None = None) -> Variable:
     line = cursor.token.line
     alignment, type_name, lanes = (like.alignment, like.type, like.lanes) if like else (0, "", 1)
-    pointer = False  # an alignment behind `.ptr` is that of what the parameter points to
+    pointer = False  # an alignment after `.ptr` is that of the memory pointed to
     while cursor.token.kind == "word" and cursor.token.text.startswith("."):
         directive = cursor.take().text
         pointer = pointer or directive == ".ptr"
@@ -89,8 +89,7 @@ def _extents(cursor: Cursor) -> tuple[list[int], bool]:
 
 
 def _initialiser(cursor: Cursor, type_: Type, extents: list[int], element: int) -> tuple[Initial, int]:
-    """(byte offset, byte count, value) of each initial value, and the bytes they reach over. Rows that are not full are
-    filled with zeros."""
+    """(byte offset, byte count, value) of each initial value, and the bytes that they span. Incomplete rows are filled with zeros."""
     items: list[tuple[int, int, Value]] = []
     part = type_.bytes
 

@@ -17,7 +17,7 @@ UnitErrorKind = Literal[
 
 
 class UnitError(Exception):
-    """A hardware unit was asked for something it faults on, leaves undefined, or that the model does not cover.
+    """A hardware unit was asked for something that faults, is undefined, or is not covered by the model.
 
     `kind` lets the simulator map it to a diagnostic; `message` names the rule and the numbers.
     """

@@ -1,7 +1,7 @@
-"""Whether an MMA reads a tile of shared memory the way it was written.
+"""Whether an MMA reads a tile of shared memory in the layout in which it was written.
 
-A tensor copy says where each 16 bytes of a box stand: the swizzle, the box and the address decide. A matrix descriptor says where
-each 16 bytes of an operand are looked for. The two agree if neighbours in the operand are neighbours in the box.
+A tensor copy determines the place of each 16 bytes of a box by the swizzle, the box and the address. A matrix descriptor determines
+where each 16 bytes of an operand are read. The two agree if neighbours in the operand are neighbours in the box.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .tcgen05.descriptors import MatrixDescriptor
 from .tcgen05.operands import GRANULE, operand_lines
 
 NO_TILE = -1
-SOURCE = "the source"  # of a copy to tensor memory, which says nothing of types
+SOURCE = "the source"  # of a copy to tensor memory, which is untyped
 
-# Operand formats that the elements of a map can be; types that are left out say nothing of their content.
+# Operand formats that a map's element type allows; types not listed leave the content open.
 _FORMATS: dict[str, frozenset[str]] = {
     "f16": frozenset({"f16"}),
     "bf16": frozenset({"bf16"}),
@@ -52,7 +52,7 @@ class Tile:
         return f"a box of {' x '.join(map(str, self.box))} {self.dtype} {swizzle} at 0x{self.start:x}"
 
     def place(self, granules: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(16 bytes within the row, row) of granules of the tile."""
+        """(16-byte column within the row, row) of granules of the tile."""
         linear = SWIZZLES[self.swizzle].apply(granules * GRANULE) - self.start
         return linear % self.pitch // GRANULE, linear // self.pitch
 
@@ -80,30 +80,30 @@ class Reading:
 
     @cached_property
     def granules(self) -> np.ndarray:
-        """int64 [lines, 16 bytes each]: a line is a row of a K-major operand, a step of K of the others."""
+        """int64 [lines, 16 bytes each]: a line is a row of a K-major operand, or a step of K of an MN-major one."""
         return operand_lines(self.descriptor, self.rows, self.k, self.element_bytes, self.mn_major)
 
     @cached_property
     def end(self) -> int:
-        """Behind its last byte."""
+        """The offset behind its last byte."""
         return (int(self.granules.max()) + 1) * GRANULE
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether something is read twice."""
+        """Whether any granule is read twice."""
         return bool(np.unique(self.granules).size < self.granules.size)
 
 
 @lru_cache(maxsize=4096)
 def first_step(reading: Reading, tile: Tile) -> tuple[str, float] | None:
-    """Along which dimension of the box K goes, and where the operand begins there, in instructions' worth of K; None where the box
-    does not tell."""
+    """The dimension of the box along which K runs, and where the operand begins there, in instructions' worth of K; None where the box
+    does not determine it."""
     if reading.descriptor.layout == "none" or reading.descriptor.layout != tile.swizzle:
         return None
     chunk, row = tile.place(reading.granules[:1, :1])
     if not reading.mn_major:
         return "rows", int(chunk[0, 0]) * GRANULE / reading.element_bytes / reading.k
-    # What lies behind the first two dimensions are other parts of M or N.
+    # Beyond the first two dimensions are other parts of M or N.
     steps = tile.box[1] if len(tile.box) > 1 else 1
     return None if steps % 8 else ("columns", int(row[0, 0]) % steps / reading.k)
 
@@ -114,7 +114,7 @@ def wrong_type(reading: Reading, tile: Tile) -> bool:
 
 
 def disagreement(reading: Reading, tiles: tuple[Tile, ...], marks: np.ndarray) -> tuple[Tile, str] | None:
-    """The first tile that `reading` takes for something else, and how; `marks` has the tile of each granule by number."""
+    """The first tile that `reading` reads in another layout, and how; `marks` has the index of each granule's tile."""
     for number, tile in enumerate(tiles):
         inside = marks == number
         if wrong_type(reading, tile):
@@ -147,11 +147,11 @@ def _misplaced(reading: Reading, tile: Tile, inside: np.ndarray) -> str | None:
         if column and inside[first, column - 1] and swizzled:
             before = chunk[first, column - 1], row[first, column - 1]
             following = chunk[first, column] == before[0] + 1 and row[first, column] == before[1]
-            # An operand along M or N goes on in another atom, of 8 steps of K.
+            # An MN-major operand continues in another atom, of 8 steps of K.
             elsewhere = reading.mn_major and not chunk[first, column] and (row[first, column] - before[1]) % 8 == 0
             if not following and not elsewhere:
                 return _told(line_name, first, chunk_name, column, chunk[first, column], row[first, column])
-    # An instruction multiplies 32 bytes of K, so that is how far apart operands begin.
+    # An instruction multiplies 32 bytes of K, so operands begin at multiples of that.
     if swizzled and not reading.mn_major and inside[0, 0] and chunk[0, 0] % 2:
         return _told(line_name, 0, chunk_name, 0, chunk[0, 0], row[0, 0])
     return None

@@ -33,7 +33,7 @@ class Mbarrier:
     def __init__(self, count: int):
         if not 1 <= count <= MAXIMUM_COUNT:
             raise UnitError("illegal", f"mbarrier.init count {count} is outside 1..{MAXIMUM_COUNT}")
-        # The first phase has parity 0: who waits for parity 1 of a fresh barrier passes, as producers rely on.
+        # The first phase has parity 0: a wait for parity 1 of a fresh barrier passes, which producers rely on.
         self.phase = 0
         self.expected = count
         self.pending = count
@@ -44,7 +44,7 @@ class Mbarrier:
 
     @property
     def over_completed(self) -> bool:
-        """All arrivals are in and more bytes came than were announced: only a late expect_tx can still end the phase."""
+        """All arrivals are in and more bytes were delivered than announced: only a late expect_tx can still complete the phase."""
         return self.pending == 0 and self.tx < 0
 
     def arrive(self, count: int = 1) -> bool:
@@ -64,14 +64,14 @@ class Mbarrier:
 
     def arrive_expect_tx(self, byte_count: int) -> bool:
         """Announce bytes, then arrive once; the announcement alone cannot end the phase because an arrival is pending."""
-        # The arrival that is too many is the fault, and it leaves the byte count as it was.
+        # The excess arrival is the fault, and it leaves the byte count unchanged.
         if self.pending < 1:
             self._take_arrivals(1)
         self._move_tx(byte_count, +1, "arrive.expect_tx")
         return self.arrive()
 
     def arrive_drop(self, count: int = 1) -> bool:
-        """Arrive `count` times and stop taking part in all later phases."""
+        """Arrive `count` times and drop out of all later phases."""
         self._take_arrivals(count)
         # From the next phase on; this one still counts the arrival.
         self.expected -= count

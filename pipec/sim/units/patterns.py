@@ -1,8 +1,8 @@
-"""In which swizzle threads write a tile, as far as the addresses of their lanes show it.
+"""The swizzle in which threads write a tile, as far as the addresses of their lanes reveal it.
 
-A swizzle is linear in the bits of an address. Threads that lay out a tile change one coordinate with each bit of their number as a rule,
-so that under the swizzle which they write in, each bit of the lane and of the warp changes one bit of the address before the swizzle, and
-under another one it changes two.
+A swizzle is linear in the bits of an address. Each bit of the number of a thread that writes a tile usually changes one coordinate.
+Under the swizzle that the threads use, each bit of the lane and of the warp therefore changes one bit of the address before swizzling;
+under another swizzle it changes two.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .swizzle import SWIZZLES, SwizzleName
 
 _KINDS: tuple[SwizzleName, ...] = ("none", "32B", "64B", "128B")
 _LANE_BITS = 5
-# Swizzles look at these bits of an address and repeat after them. Tiles begin at multiples of that, so that these bits are those of
-# the place in the tile, whatever is carried into the others.
+# Swizzles depend on these bits of an address and repeat after them. Tiles are aligned to that period, so these bits are those of the
+# offset in the tile, independent of carries into the others.
 _PATTERN = 0x3FF
-# So many bits of lanes and warps must speak for a swizzle: a single one may be a coincidence.
+# Minimum number of lane and warp bits as evidence for a swizzle: a single one may be a coincidence.
 _ENOUGH = 2
 
 
 @record
 class Step:
-    """Two addresses that differ by one bit of the lane, or of the warp; `who` says which."""
+    """Two addresses that differ by one bit of the lane or of the warp; `who` says which."""
 
     who: str
     first: int
@@ -39,8 +39,7 @@ class Step:
 
 
 def lane_steps(addresses: np.ndarray) -> list[Step]:
-    """Of stores by whole warps, [stores, lanes]; none of one where a bit of the lane does not always change the same bits of the
-    address."""
+    """Steps of stores by whole warps, [stores, lanes]; none if some bit of the lane does not always change the same bits of the address."""
     found = (addresses ^ addresses[:, :1]) & _PATTERN
     by_bit = found[:, [1 << bit for bit in range(_LANE_BITS)]]
     linear = np.zeros((len(addresses), 1), np.int64)
@@ -54,7 +53,7 @@ def lane_steps(addresses: np.ndarray) -> list[Step]:
 
 
 def warp_steps(addresses: Sequence[tuple[int, int]]) -> list[Step]:
-    """Of (warp, address of its first lane) at one instruction."""
+    """Steps from (warp, address of its first lane) at one instruction."""
     by_warp = dict(addresses)
     return [
         Step(f"warps {warp} and {warp ^ bit}", address, by_warp[warp ^ bit])
@@ -65,7 +64,7 @@ def warp_steps(addresses: Sequence[tuple[int, int]]) -> list[Step]:
 
 
 def written_otherwise(read: SwizzleName, steps: Iterable[Step]) -> tuple[SwizzleName, Step] | None:
-    """Another swizzle that all steps speak for where they speak against `read`, and a step that does; None where nothing is certain."""
+    """Another swizzle that is consistent with all steps that contradict `read`, and one such step; None without certainty."""
     if read not in _KINDS:
         return None
     left, speaking, against = set(_KINDS), set[int](), None
@@ -84,6 +83,6 @@ def written_otherwise(read: SwizzleName, steps: Iterable[Step]) -> tuple[Swizzle
 
 @lru_cache(maxsize=1024)
 def _kinds_of(difference: int) -> frozenset[SwizzleName]:
-    """The swizzles under which these bits of an address are one bit before it."""
+    """The swizzles under which these address bits correspond to one bit before swizzling."""
     bits = np.array([difference], np.int64)
     return frozenset(name for name in _KINDS if int(SWIZZLES[name].apply(bits)[0]).bit_count() == 1)

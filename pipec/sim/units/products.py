@@ -1,7 +1,7 @@
-"""What an MMA adds to an accumulator, and whether two of them take successive steps of K through one pair of tiles.
+"""What an MMA adds to an accumulator, and whether two MMAs take successive steps of K through one pair of tiles.
 
-Of a wrong field of a descriptor nothing else may tell where threads wrote the operands, or where it says what the elements mean. But a
-kernel takes several steps of K through a tile, and all of them read it alike.
+Where threads wrote the operands, and for the element types, a wrong descriptor field may have no other symptom. But a kernel takes
+several steps of K through a tile, and all of them read it alike.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Columns:
 
 @record
 class Accumulator:
-    """D, called by where it is."""
+    """D, identified by its place."""
 
     place: str
     format: str
@@ -42,7 +42,7 @@ class Accumulator:
 
 @record
 class Scale:
-    """Scale factors of an operand: the address of their columns, and the byte in it."""
+    """Scale factors of an operand: the address of their columns, and the byte within it."""
 
     address: int
     byte: int
@@ -50,7 +50,7 @@ class Scale:
 
 @record
 class Product:
-    """`a` None: in registers. `negative`: whether A and B are."""
+    """`a` None: in registers. `negative`: whether A and B are negated."""
 
     d: Accumulator
     a: Reading | Columns | None
@@ -62,7 +62,7 @@ class Product:
 
 @record
 class Unlike:
-    """Where one product differs from the one before it: `now` and `before`, and why it should not."""
+    """Where one product differs from the previous one: `now` and `before`, and why it should not."""
 
     check: Literal["layout", "steps"]
     now: Reading | Columns | Accumulator
@@ -71,7 +71,7 @@ class Unlike:
 
 
 def unlike(before: Product, now: Product) -> Unlike | None:
-    """What is wrong with `now`, which adds to what `before` did."""
+    """What is wrong with `now`, which accumulates onto `before`."""
     if not now.accumulates:
         return None
     if before.d.format != now.d.format:
@@ -103,7 +103,7 @@ def _read_otherwise(before: Product, now: Product, pairs: list[tuple[Reading | C
 
 
 def _apart(before: tuple[Scale, Scale], now: tuple[Scale, Scale]) -> bool:
-    """Whether the scale factors of the operands go on in the same columns, but not alike."""
+    """Whether the scale factors of the two operands stay in the same columns but advance differently."""
     stays = all(first.address == second.address for first, second in zip(before, now, strict=True))
     a, b = ((second.byte - first.byte) % 4 for first, second in zip(before, now, strict=True))
     return stays and a != b
@@ -116,17 +116,17 @@ def _properties(first: Reading | Columns, second: Reading | Columns) -> Iterator
     yield "which dimension is contiguous", first.mn_major, second.mn_major
     yield "the swizzle", first.descriptor.layout, second.descriptor.layout
     yield "the stride", first.descriptor.stride_offset, second.descriptor.stride_offset
-    # Of an operand along K with a swizzle the leading offset says nothing.
+    # For a K-major operand with a swizzle the leading offset is ignored.
     if first.mn_major or first.descriptor.layout == "none":
         yield "the leading offset", first.descriptor.leading_offset, second.descriptor.leading_offset
 
 
 def _out_of_step(before: Reading | Columns, now: Reading | Columns) -> Unlike | None:
-    """The other operand has gone on in its tile, and this one has not, although there is more of its rows."""
+    """The other operand has advanced in its tile, and this one has not, although its rows continue."""
     if not isinstance(before, Reading) or not isinstance(now, Reading):
         return None
     moved, step, swizzled = now.descriptor.start - before.descriptor.start, _step(before), before.descriptor.layout != "none"
-    # Where the rows of a pattern end, and where there is none, the following step may be anywhere, but not where the last one was.
+    # At the end of a pattern's rows, and without a pattern, the next step may be anywhere except at the previous one's place.
     elsewhere = (bool(step) and moved % step != 0) if before.mn_major else _goes_on(before)
     if not (swizzled and elsewhere) and (moved or before.operand == SOURCE):
         return None
@@ -134,7 +134,7 @@ def _out_of_step(before: Reading | Columns, now: Reading | Columns) -> Unlike | 
 
 
 def _follows(before: Reading | Columns, now: Reading | Columns) -> bool:
-    """Whether `now` begins where `before` or itself says that the following step of K does."""
+    """Whether `now` begins where `before` or `now` itself implies that the next step of K does."""
     if isinstance(before, Columns) or isinstance(now, Columns):
         return isinstance(before, Columns) and isinstance(now, Columns) and now.start - before.start == before.step
     moved = now.descriptor.start - before.descriptor.start
@@ -142,7 +142,7 @@ def _follows(before: Reading | Columns, now: Reading | Columns) -> bool:
 
 
 def _step(reading: Reading) -> int:
-    """Bytes from the beginning of one step of K to that of the following one."""
+    """Bytes from the beginning of one step of K to the next."""
     layout, size = reading.descriptor, reading.k * reading.element_bytes
     if not reading.mn_major:
         return size if layout.layout != "none" else size // 16 * layout.leading_offset
@@ -151,6 +151,6 @@ def _step(reading: Reading) -> int:
 
 
 def _goes_on(reading: Reading) -> bool:
-    """Whether the rows of the pattern go on behind this step of K; without a pattern they do."""
+    """Whether the pattern's rows extend beyond this step of K; without a pattern they do."""
     width, size = _ATOMS.get(reading.descriptor.layout), reading.k * reading.element_bytes
     return width is None or reading.descriptor.start % width + 2 * size <= width

@@ -1,4 +1,4 @@
-"""What the units ask of the memories that the simulator core owns."""
+"""The interface that the units require of the simulator core's memories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SharedMemory(Protocol):
         ...
 
     def read_granules(self, granules: np.ndarray) -> np.ndarray:
-        """Of lines of granules of 16 bytes (int64 [lines, n], by number) the bytes, uint8 [lines, 16 n]; raises like `read`."""
+        """The bytes of lines of 16-byte granules (int64 [lines, n], by number), uint8 [lines, 16 n]; raises like `read`."""
         ...
 
 
@@ -31,9 +31,9 @@ class GlobalMemory(Protocol):
         ...
 
     def gather_runs(self, starts: np.ndarray, length: int) -> np.ndarray:
-        """The `length` bytes from each of some addresses on (uint8 [starts, length]); raises like `gather`."""
+        """The `length` bytes from each of `starts` (uint8 [starts, length]); raises like `gather`."""
         ...
 
     def scatter_runs(self, starts: np.ndarray, values: np.ndarray) -> None:
-        """Write uint8 `values` [starts, length] from each of some addresses on."""
+        """Write uint8 `values` [starts, length] from each of `starts`."""
         ...

@@ -22,13 +22,13 @@ class Swizzle:
     def apply(self, addresses: np.ndarray, base_offset: int = 0) -> np.ndarray:
         """Physical byte address of every linear byte address (int64, any shape).
 
-        A base offset moves the phase of the pattern, and nothing else (measured with wgmma descriptors).
+        A base offset only shifts the phase of the pattern (measured with wgmma descriptors).
         """
         physical = addresses
         if self.bits:
             physical = physical ^ (((physical >> self.source) - base_offset & ((1 << self.bits) - 1)) << self.target)
         if self.flip_halves:
-            # The 8-byte halves of each 16 bytes swap on alternate 128-byte lines.  Which lines is only in a figure: presumed odd.
+            # The 8-byte halves of each 16 bytes swap on alternate 128-byte lines. Only a figure says which lines: presumed odd.
             physical = physical ^ ((addresses >> 7 & 1) << 3)
         return physical
 

@@ -58,7 +58,7 @@ def funnel(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         count = amount(warp)
-        # 32 is an amount of its own under .clamp: it gives the other word whole.
+        # Under .clamp, 32 is a valid amount: it returns the other word whole.
         count = np.minimum(count, 32) if mode == "clamp" else count & np.uint32(31)
         both = high(warp).astype(np.uint64) << np.uint64(32) | low(warp)
         n = count.astype(np.uint64)
@@ -121,7 +121,7 @@ def _permute(a: LaneValues, b: LaneValues, selector: LaneValues) -> LaneValues:
     both = b.astype(np.uint64) << np.uint64(32) | a
     result = np.zeros_like(a)
     for place in range(4):
-        # Three bits choose one of the eight bytes; the fourth asks for its sign in all eight bits instead.
+        # Three bits select one of the eight bytes; the fourth requests its sign in all eight bits instead.
         nibble = (selector >> np.uint32(4 * place)) & np.uint32(15)
         byte = (both >> (nibble & np.uint32(7)).astype(np.uint64) * np.uint64(8)).astype(np.uint32) & np.uint32(0xFF)
         signs = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
@@ -140,7 +140,7 @@ def extract(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         v = value(warp).view(raw)
-        # Only eight bits of position and length count, so both may lie far beyond the word.
+        # Only eight bits of position and length are used, so both may lie far beyond the word.
         start, count = ((read(warp) & np.uint32(0xFF)).astype(raw) for read in (position, length))
         kept = np.minimum(count, raw.type(bits) - np.minimum(start, raw.type(bits)))
         ones = (one << kept) - one
@@ -210,7 +210,7 @@ def count_bits(d: Decoder) -> Execute:
 
 
 def _leading_zeros(value: LaneValues) -> LaneValues:
-    """All bits below the first one set, and those that are left counted."""
+    """Sets all bits below the leading one, and counts the remaining zeros."""
     dtype = value.dtype
     for step in (1, 2, 4, 8, 16, 32):
         if step < 8 * dtype.itemsize:
@@ -233,7 +233,7 @@ def find_leading(d: Decoder) -> Execute:
     def find(value: LaneValues) -> LaneValues:
         out = []
         for v in value.tolist():
-            # Of a negative number the highest bit that differs from the sign.
+            # For a negative number, the highest bit that differs from the sign.
             magnitude = ~v if v < 0 else v
             position = magnitude.bit_length() - 1
             out.append(0xFFFFFFFF if position < 0 else type_.bits - 1 - position if shift_amount else position)

@@ -125,7 +125,7 @@ def set_value(d: Decoder) -> Execute:
 
     if type_.name in ("f16x2", "bf16x2"):
         x, y = d.sources(1, 2, type_=type_)
-        # Of a packed result each half is 1.0 or 0.0, of an integer all bits of the half are set.
+        # In a packed result each half is 1.0 or 0.0; in an integer result all bits of the half are set.
         ones = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(result.name, 0xFFFF)
         half = _as_f16 if type_.name == "f16x2" else from_bf16
 

@@ -115,7 +115,7 @@ def _float_to_float(write: Writer, value: Reader, to: Type, mode: Rounding, opti
         result = value(warp)
         if options.relu:
             result = np.where(result > 0, result, np.where(np.isnan(result), result, 0.0))
-        # tf32 lives in the 32 bits of an f32, whose own rounding would keep the 13 bits that tf32 drops.
+        # tf32 occupies the 32 bits of an f32, and rounding to f32 would keep the 13 bits that tf32 drops.
         if to.name == "tf32" or options.satfinite:
             raw = TYPES[f"b{to.bits}"].dtype
             return write(warp, encode(result, to.name, mode, options.satfinite).astype(raw).view(to.dtype))
@@ -150,7 +150,7 @@ def _clip(value: LaneValues, limits: np.iinfo[Any]) -> LaneValues:
 
 
 def _odd_from_integer(value: LaneValues) -> LaneValues:
-    """64-bit integers as float64, inexactness kept in the last bit."""
+    """64-bit integers as float64, with inexactness recorded in the last bit."""
     out = []
     for item in value.tolist():
         magnitude = abs(item)
@@ -161,7 +161,7 @@ def _odd_from_integer(value: LaneValues) -> LaneValues:
 
 
 def _to_integer(write: Writer, value: Reader, to: Type, whole: np.ufunc, from_: Type) -> Execute:
-    """Out of range clamps; NaN gives 0, but the top bit where a 64-bit type takes part (measured)."""
+    """Out-of-range values clamp; NaN gives 0, or the top bit where a 64-bit type is involved (measured)."""
     limits = np.iinfo(to.dtype)
     low, high = float(limits.min), float(limits.max)
     top = 1 << to.bits - 1 if 64 in (to.bits, from_.bits) else 0
@@ -170,7 +170,7 @@ def _to_integer(write: Writer, value: Reader, to: Type, whole: np.ufunc, from_: 
     def execute(warp: Warp) -> None:
         v = value(warp)
         rounded = whole(v)
-        # NumPy leaves the conversion of what does not fit undefined.
+        # NumPy leaves out-of-range conversions undefined.
         safe = np.where(np.isnan(rounded) | (rounded >= high) | (rounded <= low), 0.0, rounded).astype(to.dtype)
         out = np.where(rounded >= high, to.dtype.type(limits.max), np.where(rounded <= low, to.dtype.type(limits.min), safe))
         write(warp, np.where(np.isnan(v), to.dtype.type(nan), out))
@@ -203,7 +203,7 @@ def _half(value: LaneValues) -> LaneValues:
 
 
 _PLAIN = _Options(False, False, False, False)
-# Roundings of f32 to nearest that NumPy knows, as bits.
+# Round-to-nearest conversions of f32 that NumPy can do, as bits.
 _NEAREST: dict[tuple[str, str], Callable[[LaneValues], LaneValues]] = {("f32", "bf16"): to_bf16, ("f32", "f16"): _half}
 
 
@@ -212,7 +212,7 @@ def _relu(value: LaneValues, relu: bool) -> LaneValues:
 
 
 def _width(name: str) -> int:
-    """Bits of one element inside a packed register: 6-bit types sit in bytes."""
+    """Bits of one element inside a packed register; 6-bit types occupy bytes."""
     return 8 if FORMATS[name].width == 6 else FORMATS[name].width
 
 
@@ -262,7 +262,7 @@ def _stochastic_quad(d: Decoder, to: Type, options: _Options) -> Execute:
         r = random(warp).astype(np.int64)
         out = np.zeros(LANES, np.int64)
         for place, read in enumerate(readers):
-            # The elements of a half of the result share 16 random bits.
+            # The elements of each half of the result share 16 random bits.
             chosen = r >> 16 if place < 2 else r
             value = _relu(read(warp), options.relu)
             out = out << width | _stochastic(value, chosen & 0xFFFF, 16, name, True)
@@ -303,7 +303,7 @@ def _scales(d: Decoder, to: Type, from_: Type, mode: str | None, options: _Optio
 def _scale_code(value: LaneValues, up: bool) -> LaneValues:
     magnitude = np.abs(np.where(np.isfinite(value), value, 1.0))
     fraction, exponent = np.frexp(magnitude)
-    # frexp's fraction is at least 0.5; exactly 0.5 is a power of two, which no rounding moves.
+    # frexp's fraction is at least 0.5; exactly 0.5 is a power of two, which no rounding changes.
     power = np.where(up & (fraction > 0.5), exponent, exponent - 1)
     codes = np.clip(np.where(magnitude == 0, -127, power) + 127, 0, 254)
     return np.where(np.isnan(value), 255, np.where(np.isinf(value), 254, codes))

@@ -1,8 +1,8 @@
 """Floating-point arithmetic of single values (PTX ISA 9.7.3, 9.7.4).
 
-Single rounding throughout: NumPy's own operation where it rounds once to nearest, else float64 with the inexactness
-kept in the last bit (rounding to odd) and one final rounding. Approximate instructions give the correctly rounded
-float32 of the float64 function, which is inside their documented error.
+Single rounding throughout: NumPy's own operation where it rounds once to nearest, else float64 with the inexactness recorded in the last
+bit (rounding to odd) and one final rounding. Approximate instructions give the correctly rounded float32 of the float64 function, which
+is within their documented error.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _nearest(write: Writer, operation: np.ufunc, x: Reader, y: Reader, ftz: bool
 
 
 def _odd_quotient(p: LaneValues, q: LaneValues) -> LaneValues:
-    """float64 quotient, inexactness kept in the last bit."""
+    """float64 quotient, with inexactness recorded in the last bit."""
     value: LaneValues = p / q
     for lane in np.flatnonzero(np.isfinite(value) & np.isfinite(q)):
         error = Fraction(float(p[lane])) / Fraction(float(q[lane])) - Fraction(float(value[lane]))
@@ -138,7 +138,7 @@ _EXACT: dict[Arithmetic, Callable[[Fraction, Fraction], Fraction]] = {
 
 
 def round_fraction(value: Fraction | None, mode: Rounding, otherwise: Callable[[], float]) -> float:
-    """A rational number rounded to float64 in any mode; `otherwise` for what is not a number."""
+    """A rational number rounded to float64 in any mode; `otherwise` gives the result where there is no number."""
     if value is None or value == 0:
         return otherwise()
     try:
@@ -197,7 +197,7 @@ def fused_double(a: LaneValues, b: LaneValues, c: LaneValues, mode: Rounding) ->
 
 
 def _plain_fused(x: float, y: float, z: float) -> float:
-    # Which of two NaN passes is NumPy's to say: Python's own arithmetic chooses anew as it warms up.
+    # NumPy decides which of two NaNs is propagated: Python's own arithmetic changes its choice as the interpreter specializes.
     return float(np.float64(x) * np.float64(y) + np.float64(z))
 
 
@@ -211,7 +211,7 @@ def fma(d: Decoder) -> Execute:
 
 
 def narrow_operands(d: Decoder) -> Type | None:
-    """The f16 or bf16 of `add.f32.f16` and its like (PTX ISA 9.7.5), taken; None for any other form."""
+    """Takes the f16 or bf16 of `add.f32.f16` and similar forms (PTX ISA 9.7.5); None for any other form."""
     if [name for name in d.modifiers if name in TYPES] not in (["f32", "f16"], ["f32", "bf16"]):
         return None
     return d.types(2)[1]
@@ -281,7 +281,7 @@ def choose_extreme(a: LaneValues, b: LaneValues, smaller: bool, keep_nan: bool) 
 def extreme(d: Decoder, name: str, type_: Type) -> Execute:
     """min and max, two or three operands, scalar and packed."""
     ftz, keep_nan, xorsign = d.flag("ftz"), d.flag("NaN"), d.flag("xorsign")
-    # Of three operands .abs stands alone.
+    # With three operands, .abs is allowed without .xorsign.
     absolute, three = d.flag("abs"), len(d.operands) == 4
     if xorsign != (absolute and not three):
         d.fail(".xorsign and .abs stand together", "malformed")

@@ -14,7 +14,7 @@ from ..decode import Decoder, Meaning, instruction
 from ..widths import Reader
 from . import floating, packed
 
-# Which part of a product.
+# The part of a product.
 Half = Literal["lo", "hi", "wide"]
 
 _LIMITS = {bits: np.iinfo(f"int{bits}") for bits in (8, 16, 32, 64)}
@@ -90,7 +90,7 @@ def _with_carry(d: Decoder, name: str, type_: Type, carry_in: bool) -> Execute:
 
 
 def _carrying(d: Decoder, type_: Type, first: Reader, second: Reader, adds: bool, carry_in: bool, carry_out: bool) -> Execute:
-    """`first` plus or minus `second` plus or minus the carry; `first` gives whole Python integers."""
+    """`first` plus or minus `second` plus or minus the carry; `first` returns unbounded Python integers."""
     bits, write = type_.bits, d.destination(0, unsigned(type_.bits))
     limit = (1 << bits) - 1
 

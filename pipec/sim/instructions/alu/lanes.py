@@ -1,4 +1,4 @@
-"""Quick roundings of whole warps, and sums that one later rounding makes right; everything else goes through units.numbers.formats."""
+"""Fast roundings of whole warps, and sums that a later rounding makes exact; everything else uses units.numbers.formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...ptx.types import LaneMask, LaneValues
 
 
 def nowhere(mask: LaneMask) -> bool:
-    """Whether no lane needs what follows, which changes nothing for the others: a short cut where values are known."""
+    """Whether no lane needs the code that follows, which does not change the others: a shortcut where values are known."""
     return isinstance(mask, np.ndarray) and not mask.any()
 
 
@@ -33,7 +33,7 @@ def to_bf16(value: LaneValues) -> LaneValues:
 
 
 def to_odd_sum(a: LaneValues, b: LaneValues) -> LaneValues:
-    """a + b in float64, where an inexact result gets an odd last bit, so that a later rounding is the only one."""
+    """a + b in float64 with rounding to odd, so that a later rounding is the only one."""
     total = a + b
     back = total - a
     error = (a - (total - back)) + (b - back)

@@ -16,7 +16,7 @@ from .lanes import to_odd_sum
 
 PACKED_ROUNDINGS: tuple[Rounding, ...] = ("rn", "rz", "rm", "rp")
 
-# On float64 pairs; the number of operands is the instruction's.
+# On float64 pairs, with as many operands as the instruction has.
 Function = Callable[..., LaneValues]
 
 ARITHMETIC = frozenset({"f16x2", "bf16x2", "f32x2"})
@@ -41,7 +41,7 @@ def join(value: LaneValues, type_: Type, mode: Rounding = "rn", saturate: bool =
 
 
 def zero_out_of_bounds(write: Writer, readers: list[Reader]) -> Writer:
-    """For `fma.oob`: +0 where any operand is what a tensor map fills in, half by half."""
+    """For `fma.oob`: +0 where any operand is the tensor map's fill value, half by half."""
 
     def marked(warp: Warp, value: LaneValues) -> None:
         outside = np.logical_or.reduce([read(warp).view(np.uint16) == OUT_OF_BOUNDS for read in readers])

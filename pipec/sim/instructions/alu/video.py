@@ -1,4 +1,4 @@
-"""SIMD video instructions on two or four parts of a register (PTX ISA 9.7.19.2), of whole registers: no selectors, no masks."""
+"""SIMD video instructions on two or four parts of a register (PTX ISA 9.7.19.2), without selectors and masks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parts(d: Decoder) -> Execute:
     name, count = d.item.root[:-1], int(d.item.root[-1])
     operation = _COMPARISONS[d.require(*_COMPARISONS)] if name == "vset" else _OPERATIONS[name]
     saturate, summed = d.flag("sat"), d.flag("add")
-    # The comparison has no type of its own: its results are 0 or 1.
+    # The comparison has no result type: its results are 0 or 1.
     signs = [type_.meaning for type_ in d.types(2 if name == "vset" else 3, 3)]
     result, first, second = signs if len(signs) == 3 else ("u", *signs)
     bits = 32 // count
@@ -53,7 +53,7 @@ def parts(d: Decoder) -> Execute:
             value = np.clip(value, least, most)
         kept = value.astype(f"u{bits // 8}")
         if summed:
-            # What a part holds is extended to 32 bits as the result's type says.
+            # A part's value is extended to 32 bits with the signedness of the result type.
             write(warp, (split(kept, result).sum(axis=1) + c(warp)).astype(np.uint32))
         else:
             write(warp, np.ascontiguousarray(kept).view(np.uint32).reshape(LANES))

@@ -1,1 +1,1 @@
-"""Instructions that go on after their issue, and the mbarriers that tell of their end (PTX ISA 9.7.9.25, 9.7.13.15)."""
+"""Asynchronous instructions, and the mbarriers that signal their completion (PTX ISA 9.7.9.25, 9.7.13.15)."""

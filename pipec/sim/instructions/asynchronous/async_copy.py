@@ -44,7 +44,7 @@ def copy(d: Decoder) -> Execute:
         if warp.mask is not None:
             offsets, origins, counts = offsets[warp.mask], origins[warp.mask], counts[warp.mask] if counts is not None else None
         offsets = offsets ^ (cta.rank << RANK_SHIFT)
-        # Most lanes read all or nothing: a source size of 0 is how compilers mask a copy. None: all of them read all.
+        # Most lanes read all or nothing: compilers mask a copy by a source size of 0. None: all lanes read everything.
         whole = None if counts is None or counts.tolist() == [size] * counts.size else counts == size
         read = origins if whole is None else origins[whole]
         partly = whole is not None and counts is not None and bool(counts[~whole].any())
@@ -55,7 +55,7 @@ def copy(d: Decoder) -> Execute:
             offsets = cta.own_pieces(offsets ^ (cta.rank << RANK_SHIFT), size, "cp.async")
             if warp.watched is not None:
                 machine.races.begin(thread, access, cta.shared.shadow, offsets >> shift, size=size)
-        # One for all lanes: they arrive together, and each lane's group has it.
+        # One operation for all lanes: they arrive together, and each lane's group contains it.
         operation = Operation()
         for groups in groups_of_lanes(warp, "cp.async"):
             groups.open.append(operation)
@@ -79,8 +79,8 @@ def copy(d: Decoder) -> Execute:
 
 
 def _copied_at_once(cta: Cta, offsets: Addresses, held: Held, whole: LaneMask | None, size: int) -> bool:
-    """Copies what all lanes copy, and fills with zeros what those that are not of `whole` do not (None: there are none); false where
-    lane by lane shows what is wrong."""
+    """Copies the lanes that copy everything, and fills the others (those outside `whole`) with zeros (None: there are none); false where
+    the lane-by-lane path has to report an error."""
     allocation, places = held
     unit = min(size, 8)
     if allocation is None and places.size:
@@ -110,7 +110,7 @@ def _copied_by_lane(cta: Cta, offsets: Addresses, origins: Addresses, counts: La
 
 
 def _bytes_read(d: Decoder, size: int) -> Reader:
-    """The fourth operand: how many bytes are read, or a predicate that ignores the source altogether."""
+    """The fourth operand: the number of bytes read, or a predicate that ignores the source altogether."""
     operand = d.operand(3)
     inner = operand.operand if isinstance(operand, Negated) else operand
     if not (isinstance(inner, Register) and inner.type == "pred"):
@@ -120,7 +120,7 @@ def _bytes_read(d: Decoder, size: int) -> Reader:
 
 
 def _read_places(origins: Addresses, counts: LaneValues) -> Addresses:
-    """All bytes that are read, `counts` from each origin on."""
+    """All bytes that are read, `counts` of them from each origin."""
     if (counts == counts[0]).all():
         return (origins[:, None] + np.arange(int(counts[0]))).reshape(-1)
     return np.concatenate(
@@ -153,7 +153,7 @@ def wait_all(d: Decoder) -> Execute:
 
 @instruction("cp.async.mbarrier.arrive")
 def arrive_on_barrier(d: Decoder) -> Execute:
-    """With .noinc one arrival, without it one unit of tx (measured), once the thread's copies have landed."""
+    """With .noinc one arrival, without it one unit of tx-count (measured), once the thread's copies have completed."""
     counted = d.flag("noinc")
     generic = d.choose("shared", "shared::cta") is None
     d.types()
@@ -196,7 +196,7 @@ def store_async(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         for lane in warp.lanes():
             address, signal = int(dst(warp)[lane]), int(barrier(warp)[lane])
-            # The barrier must be in the CTA that gets the data.
+            # The barrier must be in the CTA that receives the data.
             if address >> 24 != signal >> 24:
                 raise SimulationError("undefined", f"st.async to CTA {address >> 24} with a barrier of CTA {signal >> 24}")
             values = np.array([read(warp)[lane] for read in readers], raw.dtype)

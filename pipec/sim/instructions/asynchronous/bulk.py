@@ -73,7 +73,7 @@ def _checked_size(size: int, *addresses: int) -> int:
     for address in addresses:
         if address % 16:
             raise SimulationError("misaligned", f"bulk copy address 0x{address:x} is not a multiple of 16")
-    # Before anybody counts the bytes: a size that was worked out wrong may be any of 32 bits.
+    # Checked before anything counts the bytes: a miscalculated size may be any 32-bit number.
     if size > SHARED_LIMIT:
         raise SimulationError("out_of_bounds", f"bulk copy of {size} bytes: shared memory has at most {SHARED_LIMIT}")
     return size // 16 * 16
@@ -140,7 +140,7 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
         what = "bulk reduction" if reduction else "bulk store"
         memory = storing(warp, what, reduction is not None)
         places = np.arange(address, address + count, dtype=np.int64)
-        # One bit of .cp_mask for each byte of every 16.
+        # One bit of .cp_mask per byte of every 16.
         copied = slice(None) if mask is None else (one(mask, warp, lane) >> np.arange(count) % 16 & 1).astype(bool)
 
         def write(data: Bytes) -> None:

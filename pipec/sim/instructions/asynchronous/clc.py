@@ -18,7 +18,7 @@ from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
 from .operations import COPY_LATENCY, complete, writing
 
-# Triton asks for the CTA before it looks whether the request was granted, and then does not use the answer.
+# Triton reads the CTA before it tests whether the request was granted, and then does not use it.
 _NO_CTA = 0x7FED_CBA9
 _RESPONSE_BYTES = 16
 _GRANTED = 1 << 31

@@ -21,7 +21,7 @@ from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
 from ..ordering import Ordering
 
-# A try_wait without a limit of its own gives up after about 3.9 microseconds (hardware.md 1.2).
+# A try_wait without an explicit limit gives up after about 3.9 microseconds (hardware.md 1.2).
 SUSPENDED = 4000
 
 _ZEROS = [0] * LANES
@@ -31,7 +31,7 @@ _SPACES = ("shared::cta", "shared", "shared::cluster")
 
 
 def _space(d: Decoder) -> tuple[bool, bool]:
-    """(generic addressing, may be another CTA's)."""
+    """(generic addressing, may be in another CTA)."""
     chosen = d.choose(*_SPACES)
     return chosen is None, chosen == "shared::cluster"
 
@@ -51,7 +51,8 @@ def local_barrier(warp: Warp, address: int, what: str) -> TrackedBarrier:
 
 
 def _tell_lanes(warp: Warp, offset: int) -> None:
-    """Lanes of one `mbarrier.init` that make a barrier with one count: undefined, but whichever is last, the barrier is the same."""
+    """Lanes of one `mbarrier.init` that initialise a barrier with the same count: undefined, but the barrier is the same whichever is
+    last."""
     findings, message = (
         warp.cta.machine.findings,
         f"several lanes of one mbarrier.init make the mbarrier at shared address 0x{offset:x}",
@@ -68,7 +69,7 @@ def init(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         counts, cta = count(warp), warp.cta
         addresses = read(warp)
-        made_now: dict[int, int] = {}  # the counts of the barriers that this instruction has made
+        made_now: dict[int, int] = {}  # the counts of the barriers that this instruction has initialised
         for lane in warp.lanes():
             offset = int(cta.own_offset(addresses[lane : lane + 1])[0])
             cta.shared.check(np.array([offset]), 8, "mbarrier.init")
@@ -78,12 +79,12 @@ def init(d: Decoder) -> Execute:
             made_now[offset] = int(counts[lane])
             if offset in cta.mbarriers:
                 message = f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is"
-                # One that has served for nothing yet has not been left.
+                # A barrier that has not been used yet has not been invalidated.
                 if cta.mbarriers[offset].state.phase == 0:
                     raise SimulationError("undefined", message)
                 cta.shared.reclaim(np.array([offset]), message)
             if warp.watched is not None:
-                # The words of a barrier were ordinary memory until now: whatever wrote them has to be over.
+                # The words of a barrier were ordinary memory until now: their earlier writes must be ordered before this one.
                 cta.machine.races.store(warp.watched, cta.shared.shadow, np.array([offset // 8]), 8)
             thread = warp.thread
             # Kept with the barrier: a thread that uses it without being ordered after its init is reported (`too_early`).
@@ -107,7 +108,7 @@ def invalidate(d: Decoder) -> Execute:
             barrier = local_barrier(warp, int(addresses[lane]), "mbarrier.inval")
             if barrier.waiting:
                 raise SimulationError("undefined", f"mbarrier.inval on 0x{barrier.offset:x} while threads wait on it")
-            # A copy that completes afterwards would count bytes on memory that is no barrier any more.
+            # A copy that completes later would count bytes on memory that is no longer a barrier.
             if barrier.state.tx:
                 raise SimulationError(
                     "byte_mismatch", f"mbarrier.inval on 0x{barrier.offset:x} with {barrier.state.tx} bytes outstanding"
@@ -128,21 +129,21 @@ def _arriving(
     default: int | None,
     told: Ordering | None,
 ) -> Execute:
-    """Runs `operation(state, value) -> flipped` for each active lane, in lane order. `told`: with which order an arrival tells what
-    the thread knows; None: it is none."""
+    """Runs `operation(state, value) -> flipped` for each active lane, in lane order. `told`: the ordering with which an arrival releases
+    what the thread has observed; None: it is no arrival."""
     read = shared_addresses(d, operand_index, generic)
     value = d.source(operand_index + 1, TYPES["u32"]) if len(d.operands) > operand_index + 1 else None
     if default is None:
         if value is None:
             d.fail("needs a count", "malformed")
-        default = 0  # the operand says it
+        default = 0  # given by the operand
     write = d.destination(returns, TYPES["b64"]) if returns is not None else None
     what = d.item.opcode
 
     def execute(warp: Warp) -> None:
         asked = _asked(warp, read(warp), value(warp) if value else None)
         tokens = np.zeros(LANES, np.uint64) if write else None
-        last: int | None = None  # no address: any number may be one
+        last: int | None = None  # no address: initial value that differs from all addresses
         flipped, cta = False, warp.cta
         alike = write is None and operation is Mbarrier.arrive and (len(asked) == 1 or len(set(asked)) == 1)
         count = LANES if warp.mask is None else len(asked)
@@ -156,7 +157,7 @@ def _arriving(
                 else:
                     barrier = local_barrier(warp, address, what)
                 warp.thread.barrier_used = barrier.offset
-                # What holds for one lane holds for the next one at the same barrier; what does not is said of each.
+                # What holds for one lane holds for the next one at the same barrier; errors are reported per lane.
                 ready = cta.check_ready(warp, barrier) and (cta is warp.cta or cta.rank in warp.thread.running)
                 last = address if ready else None
             if tokens is not None:
@@ -164,18 +165,19 @@ def _arriving(
             if told is not None and flipped and not another:
                 _complain_of_split(warp, barrier)
             if told is not None and (another or flipped):
-                # Without .sem an arrival releases; without .scope to the threads of its own CTA.
+                # Without .sem an arrival releases; without .scope, to the threads of its own CTA.
                 reach: Reach = "cta" if cta is warp.cta else "cluster"
                 releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
-                # Collected until the phase ends: a wait receives what all of its arrivals told, and nothing before the last of them.
+                # Collected until the phase completes: a wait acquires what all of its arrivals released, and nothing before the last of
+                # them.
                 if cta is not warp.cta:
-                    # Of which its own CTA may see nothing before it exits.
+                    # Nothing in its own CTA may see this before it exits.
                     warp.thread.touched = True
                 barrier.gathers = merged(barrier.gathers, warp.thread.tell(releases, reach))
                 if cta is not warp.cta:
                     barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
             amount = default if value is None else given
-            # Lanes that do the same arrive in one step, unless that is more than the phase waits for.
+            # Identical lanes arrive in one step, unless that exceeds the pending count of the phase.
             together = alike and ready and amount * count <= barrier.state.pending
             flipped = operation(barrier.state, amount * count if together else amount)
             cta.after_barrier_operation(barrier, flipped)
@@ -188,7 +190,7 @@ def _arriving(
 
 
 def _asked(warp: Warp, addresses: Addresses, values: LaneValues | None) -> list[tuple[int, int]]:
-    """The address and the value of each active lane, in lane order; of a whole warp that asks for one thing, that alone."""
+    """The address and the value of each active lane, in lane order; a single entry if a whole warp has the same ones."""
     places, numbers = addresses.tolist(), _ZEROS if values is None else values.tolist()
     if warp.mask is not None:
         return [(places[lane], numbers[lane]) for lane in warp.lanes()]
@@ -198,7 +200,7 @@ def _asked(warp: Warp, addresses: Addresses, values: LaneValues | None) -> list[
 
 
 def _complain_of_split(warp: Warp, barrier: TrackedBarrier) -> None:
-    """Lanes that arrive together mean the same phase."""
+    """Lanes that arrive together must refer to the same phase."""
     findings, key = warp.cta.machine.findings, (warp.fragment.pc, barrier.offset)
     if findings.again("split", key):
         return
@@ -230,7 +232,7 @@ def arrive(d: Decoder) -> Execute:
         (False, True): Mbarrier.arrive_expect_tx,
         (True, True): Mbarrier.arrive_drop_expect_tx,
     }
-    # Old PTX and the cluster form may leave the destination out.
+    # Older PTX and the cluster form may omit the destination.
     has_result = not isinstance(d.operand(0), Address)
     index = 1 if has_result else 0
     returns, default = 0 if has_result else None, None if expecting else 1
@@ -246,8 +248,8 @@ def pending_count(d: Decoder) -> Execute:
 
 @instruction("mbarrier.test_wait", "mbarrier.try_wait")
 def wait(d: Decoder) -> Execute:
-    """try_wait parks the warp until the phase ends. test_wait parks when it is asked again without anything having
-    happened in between, which is how a spin loop looks."""
+    """try_wait parks the warp until the phase completes. test_wait parks when it is repeated without any change in between, the
+    signature of a spin loop."""
     blocking = d.item.opcode.startswith("mbarrier.try_wait")
     parity = d.flag("parity")
     relaxed = d.ordering().semantics == "relaxed"
@@ -262,8 +264,8 @@ def wait(d: Decoder) -> Execute:
     def execute(warp: Warp) -> Outcome:
         asked = _asked(warp, read(warp), expected(warp))
         known: dict[tuple[int, int], tuple[bool, TrackedBarrier, int]] = {}
-        # Under `--timing explore` every test that could have come earlier fails once, so that the wait behind a successful peek runs as
-        # well.
+        # Under `--timing explore` every test that could have been executed earlier fails once, so that the wait behind a successful peek
+        # runs as well.
         fails, failed = warp.cta.machine.schedule.fails, False
         seen = warp.seen.copy() if fails else warp.seen
         for key in dict.fromkeys(asked):
@@ -271,7 +273,7 @@ def wait(d: Decoder) -> Execute:
             failed = failed or (fails and known[key][0] and _may_fail(warp, known[key][1]))
         pending = [(barrier, phase) for done, barrier, phase in known.values() if not done]
         if failed:
-            # As if it had come before the phase was complete.
+            # As if the test had run before the phase completed.
             warp.seen = seen
             write(warp, _NONE)
             return None
@@ -296,7 +298,7 @@ def wait(d: Decoder) -> Execute:
 
 
 def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tuple[bool, TrackedBarrier, int]:
-    """(phase complete, barrier, the phase number that is awaited)."""
+    """(phase complete, barrier, number of the awaited phase)."""
     barrier = local_barrier(warp, address, what)
     state = barrier.state
     warp.waited_on.add(barrier.offset)
@@ -305,8 +307,8 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     done = state.test_parity(wanted) if parity else state.test_token(wanted)
     if not parity:
         return done, barrier, state.phase
-    # A wait by parity that lags two phases finds the same parity again and succeeds or blocks wrongly; the warp's own history shows it.
-    # Phases that it has not waited for, but knows from others to be complete, are not meant: consumers that take turns pass them over.
+    # A wait by parity that lags two phases sees the same parity again and succeeds or blocks wrongly; the warp's own history shows it.
+    # This excludes phases that the warp has not waited for but knows to be complete through others: consumers that take turns skip them.
     last = warp.seen.get(barrier.offset)
     following = None if last is None else max(last + 1, warp.thread.knowledge.order.get(barrier.actor, 0))
     if following is not None and following & 1 == wanted & 1 and state.phase >= following + 2:
@@ -322,11 +324,11 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
 
 
 def _may_fail(warp: Warp, barrier: TrackedBarrier) -> bool:
-    """Whether the warp could have asked before the phase was complete, and this test of it has not failed yet."""
+    """Whether the warp could have tested before the phase completed, and this test of it has not failed yet."""
     phase = barrier.state.phase
     if not phase or warp.thread.knowledge.order.get(barrier.actor, 0) >= phase:
         return False
-    # Once for each phase and place in the text, so that a loop that polls still gets on.
+    # Once per phase and instruction, so that a polling loop still makes progress.
     failed, key = warp.cta.machine.failed, (warp.thread.number, warp.fragment.pc, barrier.actor, phase)
     if key in failed:
         return False
@@ -338,12 +340,12 @@ def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]],
     fragment, machine = warp.fragment, warp.cta.machine
     if fragment.give_up:
         return None
-    # try_wait may return false although the phase would complete soon: code that takes false for "not in this phase" shows itself.
+    # try_wait may return false although the phase would complete soon: this exposes code that takes false for "not in this phase".
     if blocking and machine.events.timing == "random" and machine.events.random.random() < 0.1:
         return None
     if not blocking:
         seen = (fragment.pc, machine.progress)
-        # (The program counter and the count of effects: the same test again, and nothing in the machine has changed in between.)
+        # (The program counter and the progress counter: the same test again, and nothing in the machine has changed in between.)
         repeated, fragment.polls = fragment.polls == seen, seen
         if not repeated:
             return None

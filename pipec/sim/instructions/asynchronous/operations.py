@@ -17,12 +17,12 @@ from ...ptx.types import LANES, Addresses, Bytes
 from ...units.copies.places import Places
 from ...units.layouts import Tile
 
-# Rough durations in instruction slots: enough to make a timeline look right, never a promise.
+# Rough durations in instruction slots: enough for a plausible timeline, not a prediction.
 COPY_LATENCY = 300
 BYTES_PER_SLOT = 128
 
 
-# What a wait for groups of a kind finds over; that the sources were read comes first.
+# The completions that a wait for groups of each kind covers; the source reads come first.
 _AGENTS: dict[GroupKind, tuple[Agent, ...]] = {"bulk": ("bulk read", "bulk"), "cp.async": ("cp.async",), "wgmma": ("wgmma",)}
 
 
@@ -31,7 +31,7 @@ def copy_slots(count: int) -> int:
 
 
 class AsyncView:
-    """One CTA's shared memory as one asynchronous operation sees it. Reads check that bytes were written."""
+    """One CTA's shared memory as seen by one asynchronous operation. Reads check that bytes were written."""
 
     def __init__(self, cta: Cta, what: str) -> None:
         self.cta, self.what = cta, what
@@ -47,8 +47,8 @@ class AsyncView:
 
 
 def operation(warp: Warp, what: str, writes: bool, *agents: Agent, proxy: Proxy = "async") -> Access:
-    """`what`, which `warp` issues now; it is over when one of its `agents` has been waited for, or the barrier says so that it gets
-    in the end (`Access.ends`)."""
+    """`what`, issued by `warp` now; it is complete when one of its `agents` has been waited for, or when the barrier assigned later says
+    so (`Access.ends`)."""
     thread = warp.thread
     return Access(what, thread, warp.fragment.pc, thread.time, writes, proxy, thread.issue(*agents))
 
@@ -64,7 +64,7 @@ def writing(
     tile: Tile | None = None,
     copied: object = None,
 ) -> Access:
-    """`what` of `warp` starts to write these bytes of `cta`, counted on the mbarrier at `barrier`."""
+    """`what` of `warp` starts to write these bytes of `cta`, tracked by the mbarrier at `barrier`."""
     access = operation(warp, what, True, proxy=proxy)
     access.tile, access.copied = tile, copied
     if reducing:
@@ -77,7 +77,7 @@ def writing(
 
 
 def _check_told(warp: Warp, cta: Cta, offset: int, what: str) -> None:
-    """Whether the async proxy, which counts on this barrier of `cta` for `warp`, has been told of its initialisation."""
+    """Checks that the initialisation of this barrier of `cta` is visible to the async proxy, which signals it on behalf of `warp`."""
     barrier, findings = cta.mbarriers.get(offset), cta.machine.findings
     if barrier is None or warp.watched is None or barrier.announced or not findings.wanted("init"):
         return
@@ -93,7 +93,7 @@ def _check_told(warp: Warp, cta: Cta, offset: int, what: str) -> None:
 
 
 def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -> None:
-    """complete_tx on the barrier at `address` (rank bits ignored) of `cta`, whose phase tells that `accesses` are over."""
+    """complete_tx on the barrier of `cta` at `address` (rank bits ignored); its phase covers the completion of `accesses`."""
     offset = address & OFFSET_MASK
     if cta.exited:
         raise SimulationError("undefined", f"{what} completes on a barrier of {cta.name}, which has exited")
@@ -109,7 +109,7 @@ def groups_of(warp: Warp, lane: int, kind: GroupKind) -> Groups:
 
 
 def groups_of_lanes(warp: Warp, kind: GroupKind) -> list[Groups]:
-    """Those of the active lanes. Lanes that have done everything together share one."""
+    """The groups of the active lanes. Lanes that have always acted together share one."""
     if warp.mask is not None:
         return [groups_of(warp, lane, kind) for lane in warp.lanes()]
     together = warp.groups.get((kind, TOGETHER))
@@ -119,7 +119,7 @@ def groups_of_lanes(warp: Warp, kind: GroupKind) -> list[Groups]:
 
 
 def _parted(warp: Warp, kind: GroupKind) -> None:
-    """From now on each lane has groups of its own."""
+    """From now on each lane has its own groups."""
     together = warp.groups.pop((kind, TOGETHER), None)
     if together is not None:
         for lane in range(LANES):
@@ -127,7 +127,7 @@ def _parted(warp: Warp, kind: GroupKind) -> None:
 
 
 def finished(warp: Warp, operation: Operation, *, read_only: bool = False) -> None:
-    """Marks progress of a group's operation and wakes threads that wait for groups."""
+    """Advances a group's operation and wakes threads that wait for groups."""
     operation.read = True
     operation.done = operation.done or not read_only
     for fragment in warp.fragments:
@@ -153,7 +153,7 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
 
 
 def _over(groups: Sequence[Groups], allowed: int, reading_only: bool) -> bool:
-    # A loop, since every operation that ends asks.
+    # A loop, since this runs whenever an operation completes.
     for group in groups:
         if group.pending(reading_only) > allowed:
             return False
@@ -162,7 +162,7 @@ def _over(groups: Sequence[Groups], allowed: int, reading_only: bool) -> bool:
 
 def commit_groups(kind: GroupKind) -> Execute:
     def execute(warp: Warp) -> None:
-        # The threads of a warpgroup share theirs.
+        # The threads of a warpgroup share their groups.
         for groups in dict.fromkeys(groups_of_lanes(warp, kind)):
             groups.commit(warp.thread.count(_AGENTS[kind][0]))
 

@@ -48,16 +48,16 @@ def _decoded(data: bytes) -> tma.AnyMap:
 
 
 def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
-    """The map at a generic address (parameter, constant or global memory), which must be one for this mode of copying."""
+    """The map at a generic address (parameter, constant or global memory), which must be valid for this copy mode."""
     if address % 64:
-        # An array of the host need not lie as a GPU's allocator would have put it; its simulated address is aligned.
+        # A host array need not be aligned as a GPU allocation would be; its simulated address is.
         (address,) = warp.cta.machine.memory.placed(np.array([address])).tolist()
     if address % 64:
         raise SimulationError("misaligned", f"tensor map at 0x{address:x} is not 64-byte aligned")
     space = space_of(address)
     if space not in ("param", "const", "global"):
         raise SimulationError("undefined", f"tensor map at 0x{address:x} lies in {space} memory")
-    # Read anew by each copy: kernels change maps in place (PTX ISA 9.7.9.26).
+    # Read again by each copy: kernels modify maps in place (PTX ISA 9.7.9.26).
     data = warp.cta.read_bytes("generic", address, MAP_BYTES, warp)
     if any(data[MEANT_BYTES:]) and not warp.cta.machine.practised("half a tensor map"):
         raise SimulationError(
@@ -105,14 +105,14 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
     def one_lane(warp: Warp, lane: int) -> None:
         entry = tensor_map(warp, one(map_address, warp, lane), mode)
         point = [one(reader, warp, lane) for reader in coordinates]
-        # Its end is told by the barriers of all CTAs that a multicast reaches, so that `deliver` fills it in.
+        # Its completion is signalled by the barriers of all CTAs that a multicast reaches, so `deliver` fills it in.
         source = operation(warp, what, False)
         memory = WatchedMemory.of(warp, source)
         shifted = [one(reader, warp, lane) for reader in shifts]
         load, rows = _loading(entry, mode, point, shifted, memory)
         cache: list[Bytes] = []
 
-        # A multicast reads global memory once, however many CTAs and pieces it is delivered to.
+        # A multicast reads global memory once, whatever the number of CTAs and pieces delivered.
         def fetch() -> Bytes:
             if not cache:
                 cache.append(load())
@@ -140,7 +140,7 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
 def _loading(
     entry: tma.AnyMap, mode: Mode, point: list[int], shifts: list[int], memory: WatchedMemory
 ) -> tuple[Fetch, int | None]:
-    """(what reads the box's bytes, rows of a gather or with a halo)"""
+    """(reader of the box's bytes, rows of a gather or with a halo)"""
     if isinstance(entry, Im2colMap):
         tma.check_coordinates(entry, point)
         if entry.wide != "no":
@@ -176,11 +176,11 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
             tma.check_coordinates(entry, point, storing=True)
             past = tma.bytes_past_the_edge(entry, point)
             if past:
-                # Rows end at multiples of 16 bytes (measured): the tensor's padding, or the next tensor, is written.
+                # Rows end at multiples of 16 bytes (measured), so the tensor's padding, or the next tensor, is overwritten.
                 machine.warn(f"{what} at {tuple(point)} writes {past} bytes past the tensor's edge in each row")
             rows = None
             write = functools.partial(_store_box, memory, entry, point, reduction)
-        # Before it is under way: what it would read later is wrong at this instruction.
+        # Checked before the operation starts: unwritten bytes that it would read later are this instruction's error.
         places = tma.smem_places(entry, offset, rows)
         cta.shared.check_places(places, what)
         start_store(warp, lane, places, write, what, memory, tma.tile_of(entry, offset, rows))

@@ -1,4 +1,4 @@
-"""Tensor maps made by a kernel: tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.9.26-28)."""
+"""Tensor maps modified by a kernel: tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.9.26-28)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...units.copies.tensormap import replaced
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader
 
-# The fields, and whether the instruction names a dimension.
+# The fields, and whether the instruction takes a dimension.
 _FIELDS: dict[str, bool] = {
     "global_address": False,
     "rank": False,
@@ -53,7 +53,7 @@ def replace(d: Decoder) -> Execute:
 
 @instruction("tensormap.cp_fenceproxy")
 def copy_and_fence(d: Decoder) -> Execute:
-    """A copy of the map by the whole warp, released to users of the tensormap proxy."""
+    """A copy of the map by the whole warp, released to the tensormap proxy."""
     d.ignore("global", "shared::cta", "tensormap::generic", "release", "cta", "cluster", "gpu", "sys", "sync", "aligned")
     to, source = address_reader(d, 0, "global"), address_reader(d, 1, "shared")
     if d.integer(2) != MAP_BYTES:
@@ -67,7 +67,7 @@ def copy_and_fence(d: Decoder) -> Execute:
 
 
 def _whole_map(warp: Warp, address: int) -> bytes:
-    """The bytes of a map in shared memory; nothing need have written its second half where practice holds."""
+    """The bytes of a map in shared memory; in practice mode its second half may be unwritten."""
     cta, behind = warp.cta, address + MEANT_BYTES
     offsets = cta.own_offset(np.arange(behind, address + MAP_BYTES, dtype=np.int64))
     if cta.shared.written(offsets) or not cta.machine.practised("half a tensor map"):

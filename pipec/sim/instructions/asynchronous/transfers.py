@@ -1,4 +1,4 @@
-"""How bytes travel in bulk: where they go, when they arrive, what is signalled (PTX ISA 9.7.9.25)."""
+"""Bulk data movement: where bytes go, when they arrive, what is signalled (PTX ISA 9.7.9.25)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..decode import Decoder
 from ..widths import Reader
 from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, groups_of, operation, writing
 
-# Who waits for a store's group finds its source read, or all of it done.
+# A wait for a store's group covers either its source reads or its completion.
 _STORING: tuple[Agent, Agent] = ("bulk read", "bulk")
 
 Fetch = Callable[[], Bytes]
@@ -44,7 +44,8 @@ def each_lane(action: Callable[[Warp, int], None]) -> Execute:
 
 
 def each_store(action: Callable[[Warp, int], None], reducing: bool, *operands: Reader) -> Execute:
-    """A store by each lane; those with the same `operands` make one together on chips (`machine.practice`). Reductions are made by each."""
+    """A store per lane; on chips, lanes with the same `operands` issue one store together (`machine.practice`). Reductions are always
+    issued per lane."""
     everyone = each_lane(action)
 
     def execute(warp: Warp) -> Outcome:
@@ -64,7 +65,7 @@ def each_store(action: Callable[[Warp, int], None], reducing: bool, *operands: R
 
 
 def routing(d: Decoder, after_barrier: int) -> tuple[Reader | None, bool]:
-    """(mask reader, uses pair signals): the modifiers that copies to shared memory have in common."""
+    """(mask reader, uses pair signals): the modifiers that copies to shared memory share."""
     multicast = d.flag("multicast::cluster")
     d.ignore("L2::cache_hint")
     pair = d.choose("cta_group::1", "cta_group::2") == "cta_group::2"
@@ -88,14 +89,14 @@ def destinations(warp: Warp, dst: int, barrier: int, mask: int | None, pair: boo
     ctas = cta.cluster.ctas
     if mask is None:
         target = cta.peer(dst, "copy destination")
-        # With .cta_group::2 the signal may go to the other CTA of the pair than the data (PTX ISA 9.7.9.25.5.2).
+        # With .cta_group::2 the signal may go to the CTA of the pair that does not receive the data (PTX ISA 9.7.9.25.5.2).
         holder = cta.peer(barrier, "copy barrier") if pair else target
         if pair and holder.rank // 2 != target.rank // 2:
             raise SimulationError("undefined", f"barrier of CTA {holder.rank} for data of CTA {target.rank}: not one pair")
         return [Destination(target, dst & OFFSET_MASK, holder, barrier & OFFSET_MASK)]
     if mask >> len(ctas) or not mask:
         raise SimulationError("undefined", f"multicast mask 0x{mask:x} in a cluster of {len(ctas)} CTAs")
-    # Under multicast the rank bits of addresses do not count, but for the one that tells the CTAs of a pair apart (measured).
+    # Under multicast the rank bits of addresses are ignored, except the one that distinguishes the CTAs of a pair (measured).
     parity = barrier >> 24 & 1
     found = []
     for rank in range(len(ctas)):
@@ -117,8 +118,8 @@ def deliver(
     tile: Tile | None = None,
     copied: object = None,
 ) -> None:
-    """Schedules the arrival of bytes at `places`, which `source` reads; in random timing in pieces of multiples of 32 bytes. `copied`:
-    where they come from; copies of the same to the same place bring the same."""
+    """Schedules the arrival of bytes at `places`, read by `source`; in random timing, in pieces of multiples of 32 bytes. `copied`:
+    where they come from; copies of the same source to the same place deliver the same bytes."""
     machine = warp.cta.machine
     count = places.size
     target.cta.shared.check_places(places, what)
@@ -139,9 +140,9 @@ def deliver(
     cuts = [0, count]
     if machine.events.timing == "random" and count > 64:
         inner = {machine.events.random.randrange(32, count, 32) for _ in range(machine.events.random.randrange(3))}
-        # Bytes of one copy become visible in pieces, each counted by itself: a wait for too few is found out.
+        # Bytes of one copy become visible in pieces, each counted separately, which exposes a wait for too few bytes.
         cuts = sorted({0, count, *inner})
-    # Copies of one CTA arrive in order only in the timing of that name: TMA promises no order among them.
+    # Copies of one CTA arrive in order only under the timing "order": TMA guarantees no order among them.
     channel = ("tma", warp.cta.rank) if machine.events.timing == "order" else None
     for start, end in itertools.pairwise(cuts):
         warp.later(COPY_LATENCY, functools.partial(piece, start, end), channel, busy=copy_slots(end - start))
@@ -149,7 +150,7 @@ def deliver(
 
 @record
 class WatchedMemory:
-    """Global memory as an asynchronous operation sees it that `warp` issued when it had that `knowledge`."""
+    """Global memory as seen by an asynchronous operation that `warp` issued when it had that `knowledge`."""
 
     memory: GlobalMemory
     warp: Warp
@@ -158,7 +159,8 @@ class WatchedMemory:
 
     @staticmethod
     def of(warp: Warp, access: Access) -> WatchedMemory:
-        # It is held against the accesses of others at its end; those of its own warp that come in between are told from earlier ones.
+        # Checked against the accesses of others at its completion; stepping the clock distinguishes the warp's accesses in between from
+        # earlier ones.
         warp.thread.step()
         return WatchedMemory(warp.cta.machine.memory, warp, access, warp.thread.knowledge)
 
@@ -189,7 +191,7 @@ class WatchedMemory:
 def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
     """Global memory that a bulk store will write."""
     access = operation(warp, what, True, *_STORING)
-    # Of the two ends (source read, all done) a write is over with the second alone.
+    # Of the two completions (source read, all done), only the second completes a write.
     access.ends = (access.ends or ())[1:]
     if reducing:
         access.scope = "sys"
@@ -199,7 +201,8 @@ def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
 def start_store(
     warp: Warp, lane: int, places: Places, write: Store, what: str, target: WatchedMemory, tile: Tile | None = None
 ) -> None:
-    """A group-tracked store: sources are read at one moment, the destination is written at a later one. `tile`: as what they are read."""
+    """A group-tracked store: the sources are read at one moment and the destination is written at a later one. `tile`: how the source
+    reads are recorded."""
     cta, thread = warp.cta, warp.thread
     view, operation = AsyncView(cta, what), Operation(warp.fragment.pc)
     groups_of(warp, lane, "bulk").open.append(operation)
@@ -216,7 +219,7 @@ def start_store(
             raise SimulationError(
                 "undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first"
             )
-        # The sources are free from here on (`wait_group.read`), so that their bytes have to be kept until the write.
+        # The sources may be overwritten from here on (`wait_group.read`), so their bytes are kept until the write.
         held.append(view.read_places(places))
         finished(warp, operation, read_only=True)
 

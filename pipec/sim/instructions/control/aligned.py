@@ -13,14 +13,14 @@ from .collectives import mask_bits
 
 
 def is_aligned(item: Instruction) -> bool:
-    """`bar` is, whether or not it says so."""
+    """`bar` is aligned, with or without the modifier."""
     _, *modifiers = item.opcode.split(".")
     return "aligned" in modifiers or (item.root == "bar" and "warp" not in modifiers)
 
 
 def together(execute: Execute, what: str) -> Execute:
-    """`execute` once all live lanes of the warp are there. Which way they came is their business: assemblers bring together lanes that
-    the paths of the text alone would keep apart, and PTX asks only that all execute the same instruction."""
+    """Runs `execute` once all live lanes of the warp are there. The paths that they took are irrelevant: assemblers reconverge lanes
+    that the control flow of the text alone would keep apart, and PTX requires only that all execute the same instruction."""
 
     def run(warp: Warp) -> Outcome:
         if warp.mask is None or (warp.active == warp.live).all():
@@ -33,14 +33,14 @@ def together(execute: Execute, what: str) -> Execute:
 def _gather(warp: Warp, what: str) -> Wait:
     fragment = warp.fragment
     if (warp.active != fragment.active).any():
-        raise _apart(warp, what)  # others are here, and their guard says no
+        raise _apart(warp, what)  # others are here with a false guard
     there = [other for other in warp.fragments if other.pc == fragment.pc and (other is fragment or _waits(other))]
     if (np.logical_or.reduce([other.active for other in there]) == warp.live).all():
         warp.merge(there).wait = None
         return MERGED
     missing = f"0x{mask_bits(warp.live & ~warp.active):08x}"
     wait = warp.park(Wait("converge", f"lanes {missing} of its own warp at {what}, which is .aligned", retry=True, aligned=True))
-    # Where each of the others waits as well, or has gone past to where they all meet, nobody will come.
+    # If each of the others waits as well, or has passed the point where they all reconverge, nobody will come.
     if all(_waits(other) for other in warp.fragments):
         raise _apart(warp, what)
     return wait

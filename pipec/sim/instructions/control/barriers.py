@@ -37,7 +37,7 @@ def named_barrier(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> Outcome:
         barrier, expected = _arrive(warp, number, threads, mode == "sync")
-        # Whoever arrives last opens the barrier, and does not wait itself.
+        # The last to arrive opens the barrier and does not wait.
         if warp.cta.settle_named(barrier) or mode == "arrive":
             return None
         barrier.waiting.append(warp.fragment)
@@ -52,7 +52,7 @@ def _state(warp: Warp, barrier: NamedBarrier, expected: int | None) -> str:
 
 
 def _number(d: Decoder, index: int) -> Callable[[Warp], int]:
-    """What the first active lane has of an operand; most are written out."""
+    """The first active lane's value of an operand, which is usually a literal."""
     read, operand = d.source(index, TYPES["u32"]), d.operand(index)
     if isinstance(operand, Immediate):
         constant = operand.value
@@ -63,12 +63,12 @@ def _number(d: Decoder, index: int) -> Callable[[Warp], int]:
 def _arrive(
     warp: Warp, number: Callable[[Warp], int], threads: Callable[[Warp], int] | None, hears: bool
 ) -> tuple[NamedBarrier, int | None]:
-    """The barrier at which the active threads arrive, and how many it expects (None: all of the CTA)."""
+    """The barrier at which the active threads arrive, and its expected count (None: the whole CTA)."""
     identity = number(warp)
     if identity >= NAMED_BARRIERS:
         raise SimulationError("undefined", f"barrier {identity} does not exist; there are {NAMED_BARRIERS}")
     expected = threads(warp) if threads else None
-    # Barriers count warps, all of whose lanes count as arrived; PTX asks for a multiple of the warp size.
+    # Barriers count warps, all of whose lanes count as arrived; PTX requires a multiple of the warp size.
     if expected is not None and (expected % LANES or expected == 0):
         raise SimulationError("undefined", f"barrier {identity}: thread count {expected} is not a multiple of 32")
     barrier = warp.cta.named[identity]
@@ -96,7 +96,7 @@ def _reducing_barrier(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> Outcome:
         barrier, _ = _arrive(warp, number, threads, True)
-        # The result is known with the last vote: until then the writes of those that wait are kept with theirs.
+        # The result is known with the last vote: until then the result writes of waiting warps are kept with their votes.
         barrier.votes.append(Vote(predicate(warp)[warp.active], functools.partial(_hear, warp, warp.mask, write, type_)))
         barrier.waiting.append(warp.fragment)
         wait = warp.park(Wait("barrier", f"reducing barrier {barrier.number}", retry=False, barrier=barrier.number))
@@ -112,7 +112,7 @@ def _reducing_barrier(d: Decoder) -> Execute:
 
 
 def _hear(warp: Warp, mask: LaneMask | None, write: Writer, type_: Type, value: int) -> None:
-    """The lanes of `mask`, which waited, get the result."""
+    """The lanes of `mask`, which waited, receive the result."""
     saved, warp.mask = warp.mask, mask
     write(warp, np.full(LANES, value, type_.dtype))
     warp.mask = saved
@@ -125,7 +125,8 @@ def cluster_arrive(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         cluster = warp.cta.cluster
-        # A second arrival may be counted as that of a thread that is still to come; whether the first phase is over by then is chance.
+        # A second arrival may be counted as that of a thread that has not arrived yet; whether the first phase is complete by then is
+        # timing-dependent.
         if warp.cluster_arrivals[warp.active].any():
             raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
         warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
@@ -148,7 +149,7 @@ def cluster_wait(d: Decoder) -> Execute:
         if (awaited == 0).any():
             raise SimulationError("undefined", "barrier.cluster.wait without barrier.cluster.arrive")
         if (awaited <= cluster.barrier_phase).all():
-            # Another wait would be for another phase, in which this warp has yet to arrive.
+            # Another wait would be for another phase, in which this warp has not arrived yet.
             warp.cluster_arrivals = np.where(warp.active, 0, warp.cluster_arrivals)
             warp.thread.leave_cluster_barrier(cluster.barrier_tells, not relaxed)
             warp.thread.lanes_met()
@@ -160,7 +161,7 @@ def cluster_wait(d: Decoder) -> Execute:
     return execute
 
 
-# Everything a fence may be said to order, by words of its name.
+# Everything that a fence may order, by words of its name.
 _FENCES = frozenset(
     ("proxy", "alias", "async", "async::generic", "tensormap::generic", "mbarrier_init")
     + ("global", "shared::cta", "shared::cluster", "sync_restrict::shared::cta", "sync_restrict::shared::cluster")
@@ -170,7 +171,7 @@ _FENCES = frozenset(
 
 @instruction("membar", "fence")
 def fence(d: Decoder) -> Execute:
-    """Values are in order in any case here; what fences promise is held against the accesses (`machine.races`)."""
+    """Values are always in order here; the order that fences guarantee is checked against the accesses (`machine.races`)."""
     names = {name for name in d.modifiers if name in _FENCES}
     d.ignore(*names)
     if "mbarrier_init" in names:
@@ -179,7 +180,7 @@ def fence(d: Decoder) -> Execute:
         acquires, releases = "release" not in names, "acquire" not in names
         scope = next((name for name in ("cta", "cluster") if name in names), "gpu")
         return lambda warp: warp.thread.fence(releases, acquires, scope)
-    # The release side belongs to the writer, whose signal carries it; the acquire side lets the proxy see what was written.
+    # The release side belongs to the writer, whose signal carries it; the acquire side makes the writes visible to the proxy.
     if "tensormap::generic" in names and "release" not in names:
         return lambda warp: warp.thread.fence_maps()
     if not any(name.startswith("async") for name in names):

@@ -35,7 +35,7 @@ def bra(d: Decoder) -> Execute:
         taken = ~warp.registers[slot] if negated else warp.registers[slot].copy()
         fragment = warp.fragment
         pc = fragment.pc
-        # The predicate of lanes that are elsewhere says nothing about this branch.
+        # The predicates of absent lanes are irrelevant to this branch.
         if not fragment.full:
             taken = taken & fragment.active
         lanes = np.count_nonzero(taken)
@@ -89,7 +89,7 @@ def griddepcontrol(d: Decoder) -> Execute:
     def wait(warp: Warp) -> None:
         machine = warp.cta.machine
         if machine.watching:
-            # All of the preceding grid is over and visible, for this warp and whoever comes after it.
+            # The preceding grid is complete and visible to this warp and everything ordered after it.
             warp.thread.learn(machine.races.preceding, 1)
 
     return wait
@@ -103,7 +103,7 @@ def prefetch(d: Decoder) -> Execute:
 
 @instruction("pmevent")
 def performance_event(d: Decoder) -> Execute:
-    """Counted by a profiler, seen by nobody else."""
+    """Counted by a profiler only."""
     d.flag("mask")
     d.integer(0)
     return nothing
@@ -116,7 +116,7 @@ def nanosleep(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> Outcome:
         fragment, machine = warp.fragment, warp.cta.machine
-        # A nanosecond counts as an instruction slot; PTX promises no more than up to twice the time.
+        # A nanosecond counts as an instruction slot; PTX allows up to twice the requested time.
         ticks = max(1, int(duration(warp)[warp.active].max()))
         wait = Wait("sleep", "nanosleep", retry=False)
         warp.park(wait)

@@ -1,5 +1,5 @@
-"""Calls that were not inlined, and the two functions of the device runtime that every compiler calls: `vprintf` and
-`__assertfail` (CUDA programming guide: formatted output, assertion)."""
+"""Calls that were not inlined, and the two functions of the device runtime that every compiler calls: `vprintf` and `__assertfail` (CUDA
+programming guide: formatted output, assertion)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...machine.threads.cta import Warp
 from ...ptx.tree import Symbol, Vector
 from ..decode import Decoder, Meaning, instruction
 
-_LONGEST = 1 << 12  # characters of a text, and of a number that is printed
+_LONGEST = 1 << 12  # characters of a text, and of a printed number
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j)?([diouxXcsfFeEgGaAp%])")
 
 
@@ -41,7 +41,7 @@ def _no_target(warp: Warp) -> None:
 
 
 def _arguments(d: Decoder, count: int) -> tuple[list[int], int | None]:
-    """Where the `.param` variables of the call lie, and that of the result."""
+    """The places of the call's `.param` variables, and of its result."""
     vectors = [operand for operand in d.operands if isinstance(operand, Vector)]
     values = [value for value in (vectors[-1].items if vectors else ()) if isinstance(value, Symbol)]
     if len(values) != count or len(vectors[-1].items) != count:
@@ -85,7 +85,7 @@ def _print(d: Decoder) -> Execute:
 
 
 def _formatted(warp: Warp, lane: int, form: str, base: int) -> str:
-    """printf's conversions; each argument stands at a multiple of its size in the buffer at the generic address `base`."""
+    """printf's conversions; in the buffer at the generic address `base`, each argument is aligned to its size."""
     offset, saved = 0, warp.active
     warp.active = np.arange(len(saved)) == lane
 
@@ -108,7 +108,7 @@ def _formatted(warp: Warp, lane: int, form: str, base: int) -> str:
             raise SimulationError(
                 "unsupported", f"printf is asked for {widest:,} characters; the simulator prints up to {_LONGEST:,}"
             )
-        # A negative precision is none (C, printf).
+        # A negative precision counts as omitted (C, printf).
         columns, digits = sizes
         head = "%" + flags + ("" if columns is None else str(columns)) + ("" if digits is None or digits < 0 else f".{digits}")
         if kind in "fFeEgGaA":

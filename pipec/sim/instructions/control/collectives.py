@@ -26,23 +26,23 @@ def mask_lanes(bits: int) -> LaneMask:
     return (bits >> LANE & 1).astype(bool)
 
 
-# What a collective makes of the lanes that take part, their masks and what it reads of them: the results, one for each destination.
+# Computes the results, one per destination, from the participating lanes, their masks and their inputs.
 Compute = Callable[..., tuple[LaneValues, ...]]
 
 
 @record(eq=False)
 class Collective:
-    """An instruction that lanes of a warp execute together: those that execute one with the same qualifiers and the same mask, wherever
-    it stands (PTX ISA 9.7.9.6, 9.7.13.2 and 9.7.13.8-11, since sm_70).
+    """An instruction that lanes of a warp execute together: lanes that execute one with the same qualifiers and the same mask match,
+    wherever in the text it is (PTX ISA 9.7.9.6, 9.7.13.2 and 9.7.13.8-11, since sm_70).
 
-    `readers` are its operands, `writers` its destinations (None: one that the program does without). `orders`: whether what the lanes did
-    in memory is in order then, as PTX promises of `bar.warp.sync` alone. `undefined`: from the same as `compute`, the lanes whose first
-    result PTX leaves open.
+    `readers` are its operands, `writers` its destinations (None: an unused one). `orders`: whether it orders the lanes' memory accesses,
+    which PTX guarantees for `bar.warp.sync` alone. `undefined`: from the arguments of `compute`, the lanes whose first result PTX leaves
+    undefined.
     """
 
     opcode: str
     members: Reader
-    all_lanes: bool  # the mask is a constant that names them all
+    all_lanes: bool  # the mask is a constant that names all lanes
     readers: Sequence[Reader] = ()
     compute: Compute = lambda taking, masks: ()
     writers: Sequence[Writer | None] = ()
@@ -52,7 +52,7 @@ class Collective:
     def execute(self, warp: Warp) -> Outcome:
         if not warp.fragment.full or warp.mask is not None:
             return self._apart(warp)
-        # Where all lanes are here, nobody is missing; the mask is looked at where it may name others.
+        # Where all lanes are here, none is missing; the mask is inspected only where it may exclude some.
         if not self.all_lanes and not warp.everybody(self.members(warp) == _EVERYBODY):
             return self._apart(warp)
         warp.meets(self.orders)
@@ -65,7 +65,7 @@ class Collective:
                 write(warp, lanes)
 
     def _apart(self, warp: Warp) -> Outcome:
-        """Some lanes of the warp are elsewhere, or have other masks than others."""
+        """Some lanes of the warp are elsewhere, or the lanes have different masks."""
         masks = self.members(warp)
         groups = [(mask, warp.active & (masks == mask)) for mask in np.unique(masks[warp.active]).tolist()]
         for mask, lanes in groups:
@@ -88,7 +88,7 @@ class Collective:
             warp.cta.machine.findings.add("lanes", ("mask", warp.fragment.pc), error)
 
     def _part(self, warp: Warp, groups: list[LaneMask]) -> Wait:
-        """Each group waits by itself; lanes whose guard is false go on. They meet behind the instruction."""
+        """Each group waits separately; lanes whose guard is false continue. They reconverge behind the instruction."""
         pc, active = warp.fragment.pc, warp.fragment.active
         rest = active & ~np.logical_or.reduce(groups)
         parts = [(pc, lanes) for lanes in groups] + ([(pc + 1, rest)] if rest.any() else [])
@@ -96,7 +96,7 @@ class Collective:
         return MERGED
 
     def _meet(self, warp: Warp, mask: int) -> Wait:
-        """The fragment waits for those that are missing; where all wait elsewhere already, they execute together."""
+        """The fragment waits for the missing lanes; where all of them wait elsewhere already, they execute together."""
         missing = _missing(warp, mask) & ~warp.fragment.active
         there: list[tuple[Fragment, Collective]] = []
         for fragment in warp.fragments:
@@ -130,7 +130,7 @@ class Collective:
         inputs: list[LaneValues],
         places: list[tuple[Collective, LaneMask]],
     ) -> None:
-        """The lanes `taking` part have met; each of the `places` writes the results of its lanes."""
+        """The lanes `taking` part have converged; each of the `places` writes the results of its lanes."""
         warp.meets(self.orders)
         results, saved = self.compute(taking, masks, *inputs), (warp.active, warp.mask)
         if self.undefined is not None and (lost := self.undefined(taking, masks, *inputs)).any():
@@ -141,7 +141,7 @@ class Collective:
         warp.active, warp.mask = saved
 
     def _unknown(self, warp: Warp, values: LaneValues, lost: LaneMask) -> LaneValues:
-        """The results of the lanes `lost` are anything: like memory that nothing has written (`sim.unwritten`)."""
+        """The results of the lanes `lost` are undefined, like memory that has not been written (`sim.unwritten`)."""
         machine = warp.cta.machine
         message = f"{self.opcode} gives lanes 0x{mask_bits(lost):08x} the value of lanes that do not take part"
         machine.unwritten(SimulationError("uninitialised", message))
@@ -152,12 +152,12 @@ _EVERYBODY = np.uint32(0xFFFFFFFF)
 
 
 def _missing(warp: Warp, mask: int) -> LaneMask:
-    """The lanes that must come: those of the mask that have not ended."""
+    """The lanes that must arrive: those of the mask that have not exited."""
     return mask_lanes(mask) & warp.live
 
 
 def _taking(active: LaneMask, masks: LaneValues) -> LaneMask:
-    """The active lanes that are members, which all have the same mask."""
+    """The active lanes that are members; all have the same mask."""
     found: LaneMask = active & (masks >> _LANE & np.uint32(1)).astype(bool)
     return found
 
@@ -175,7 +175,7 @@ def _collective(
     orders: bool = False,
     undefined: Callable[..., LaneMask] | None = None,
 ) -> Execute:
-    """`members`: which operand is the mask."""
+    """`members`: the index of the mask operand."""
     all_lanes = isinstance(d.operand(members), Immediate) and d.integer(members) & 0xFFFFFFFF == 0xFFFFFFFF
     mask = d.source(members, TYPES["b32"])
     return Collective(d.item.opcode, mask, all_lanes, readers, compute, writers, orders, undefined).execute
@@ -188,7 +188,7 @@ def warp_sync(d: Decoder) -> Execute:
 
 @instruction("elect.sync")
 def elect(d: Decoder) -> Execute:
-    """The lowest lane of the mask leads (measured)."""
+    """The lowest lane of the mask is elected (measured)."""
     leader, _ = d.pair(0)
     write, write_predicate = d.destination(leader, TYPES["b32"]), d.second_destination(0, TYPES["pred"])
     if write_predicate is None:
@@ -243,7 +243,7 @@ def match_lanes(d: Decoder) -> Execute:
     return _collective(d, 2, (read,), compute, (write, write_predicate))
 
 
-_SHUFFLES = 64  # patterns that one instruction remembers
+_SHUFFLES = 64  # patterns that one instruction caches
 
 
 @instruction("shfl.sync")
@@ -254,10 +254,10 @@ def shuffle(d: Decoder) -> Execute:
     write, value = d.destination(first, TYPES["b32"]), d.source(1, TYPES["b32"])
     write_predicate = d.second_destination(0, TYPES["pred"])
     b, c = d.sources(2, 3, type_=TYPES["b32"])
-    known: dict[tuple[bytes, bytes], tuple[Addresses, LaneMask]] = {}  # most lanes always read from the same ones
+    known: dict[tuple[bytes, bytes], tuple[Addresses, LaneMask]] = {}  # most lanes always read from the same lanes
 
     def undefined(active: LaneMask, masks: LaneValues, values: LaneValues, amounts: LaneValues, limits: LaneValues) -> LaneMask:
-        """Who reads from a lane that does not execute this, or that the mask does not name (PTX ISA 9.7.9.6)."""
+        """Lanes that read from a lane that does not execute this instruction, or that the mask excludes (PTX ISA 9.7.9.6)."""
         source, inside = _shuffle_sources(mode, amounts.astype(np.int64) & 31, limits.astype(np.int64))
         lost: LaneMask = active & inside & ~(active[source] & (masks >> source.astype(np.uint32) & np.uint32(1)).astype(bool))
         return lost
@@ -318,7 +318,7 @@ def reduce_lanes(d: Decoder) -> Execute:
 
 
 def _neutral(name: str, type_: Type) -> LaneValues:
-    """What changes no reduction."""
+    """The neutral element of a reduction."""
     if name in ("min", "max"):
         limits = np.iinfo(type_.dtype)
         return np.array(limits.max if name == "min" else limits.min, type_.dtype)
@@ -341,7 +341,7 @@ def _reduce_floats(d: Decoder, name: str, type_: Type, absolute: bool, keep_nan:
         if absolute:
             values = np.abs(values)
         numbers = taking & ~np.isnan(values)
-        # As whole numbers, with the bits of the negative ones turned, they are in order.
+        # As integers, with the bits of negative values inverted, they are in order.
         bits = values.view(np.int32)
         keys = np.where(bits < 0, bits ^ _NAN, bits)
         best = function.reduce(np.where(numbers, keys, neutral))

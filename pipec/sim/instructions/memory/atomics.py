@@ -1,4 +1,4 @@
-"""atom and red (PTX ISA 9.7.13.6-7): as if lanes came one after another, in lane order.
+"""atom and red (PTX ISA 9.7.13.6-7): as if lanes executed one after another, in lane order.
 
 Additions of f32 in global memory flush subnormal numbers, those in shared memory do not (documented, and measured).
 """
@@ -25,7 +25,7 @@ AtomicName = Literal["add", "min", "max", "inc", "dec", "and", "or", "xor", "exc
 _OPERATIONS: tuple[AtomicName, ...] = get_args(AtomicName)
 _INTEGERS, _BITS = frozenset({"u32", "s32", "u64", "s64"}), frozenset({"b32", "b64"})
 _HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})
-# The types of each operation, and of its vector form (PTX ISA 9.7.13.6-7); s64 is added as u64 is.
+# The types of each operation, and of its vector form (PTX ISA 9.7.13.6-7); s64 is added like u64.
 _TYPES: dict[AtomicName, frozenset[str]] = {
     "add": _INTEGERS - {"s64"} | _HALVES | {"f32", "f64"},
     "min": _INTEGERS,
@@ -40,31 +40,31 @@ _TYPES: dict[AtomicName, frozenset[str]] = {
 }
 _VECTORS: dict[AtomicName, frozenset[str]] = {"add": _HALVES | {"f32"}, "min": _HALVES, "max": _HALVES}
 
-# New values of places, from the old ones, those of an instruction's operands that these numbers select, and whether that is global memory.
+# Computes new values of places from the old ones, the operands selected by these indices, and whether this is global memory.
 Change = Callable[[LaneValues, Addresses, bool], LaneValues]
 
 
 @record
 class Places:
-    """What the lanes of one atomic instruction address, each place once, so that memory is read and written once.
+    """The places that the lanes of one atomic instruction address, without duplicates, so that memory is read and written once.
 
-    Accesses to one place take turns in the order of the lanes; those of one turn are to different places, and independent.
+    Accesses to one place are serialised in lane order; those of one turn go to different places and are independent.
     """
 
     warp: Warp
     space: Space
     addresses: Addresses
-    of: Addresses  # by access: which place
+    of: Addresses  # by access: its place
     size: int
 
     @staticmethod
     def of_lanes(warp: Warp, space: Space, addresses: Addresses, size: int) -> Places:
         if space in ("generic", "global"):
-            # An array of the host has two addresses, and both name the same place.
+            # A host array has two addresses, and both name the same place.
             addresses = warp.cta.machine.memory.placed(addresses)
         places, of = np.unique(addresses, return_inverse=True)
         if places.size == addresses.size:
-            # In their order, since that is the order in which faults are found.
+            # In lane order, since faults are reported in that order.
             places, of = addresses, np.arange(addresses.size)
         return Places(warp, space, places, of, size)
 
@@ -84,13 +84,13 @@ class Places:
         return self.warp.cta.load(self.warp, self.space, self.addresses, self.size)
 
     def store(self, values: LaneValues, written: LaneMask | None = None) -> None:
-        """`written`: at these places only."""
+        """`written`: only at these places."""
         chosen = slice(None) if written is None else written
         self.warp.cta.store(self.warp, self.space, self.addresses[chosen], values[chosen], self.size)
 
     def change(self, change: Change) -> LaneValues:
-        """Replaces what stands there; returns what stood there before each access. One that leaves everything as it is (an addition of
-        zero is how Triton's programs load what others signal) has no effect either."""
+        """Replaces the values; returns the old value before each access. If all values stay the same (Triton's programs add zero to load
+        what others signal), there is no effect on progress either."""
         values, in_global = self.load(), _in_global_memory(self.space, self.addresses)
         before = values.copy()
         found = np.empty(self.of.size, values.dtype)
@@ -108,7 +108,7 @@ class Places:
         return found
 
     def swap(self, expected: LaneValues, replacements: LaneValues) -> LaneValues:
-        """Compare-and-swap. One that fails has no effect, which keeps spinning recognisable."""
+        """Compare-and-swap. A failed one has no effect on progress, so that spinning is still recognised."""
         values, written = self.load(), np.zeros(self.addresses.size, bool)
         found = np.empty(self.of.size, values.dtype)
         for accesses in self.turns():
@@ -124,7 +124,7 @@ class Places:
 
 
 def _changing(name: Reduction | Literal["exch"], type_: Type, operands: LaneValues) -> Change:
-    """What the operation makes of old values with these operands, one for each access."""
+    """Computes the operation's new values from old ones with these operands, one per access."""
     if name == "exch":
         return lambda old, accesses, in_global: operands[accesses]
     element = type_.name.removesuffix("x2")
@@ -162,7 +162,7 @@ def atomic(d: Decoder) -> Execute:
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
         if count > 1:
             check_vector(warp, addresses, count * type_.bytes)
-        # By lane, and within each the elements of its vector.
+        # By lane, then by element of its vector.
         operands = np.stack([value(warp)[warp.active] for value in values], axis=1).reshape(-1)
         cta.strong(warp, where, addresses, count * type_.bytes, use)
         if not addresses.size:

@@ -33,13 +33,13 @@ _SPACES: dict[str, Space] = {
 
 
 def space(d: Decoder) -> Space:
-    """The machine's name of the address space; "generic" when none is written."""
+    """The machine's name of the address space; "generic" when the instruction names none."""
     chosen = d.choose(*_SPACES)
     return _SPACES[chosen] if chosen else "generic"
 
 
 def space_at(d: Decoder, index: int) -> Space:
-    """The space of a load or store; parameters that a function is called with lie in local memory."""
+    """The space of a load or store; parameters of a called function are in local memory."""
     where = space(d)
     address = d.operand(index)
     if where == "param" and isinstance(address, Address) and isinstance(address.base, Symbol):
@@ -69,7 +69,7 @@ def active_addresses(warp: Warp, addresses: Addresses) -> Addresses:
 
 
 def spread(warp: Warp, values: LaneValues) -> LaneValues:
-    """Values of the active lanes back in their lanes."""
+    """Scatters values of the active lanes back to their lanes."""
     if warp.mask is None:
         return values
     out = np.zeros(LANES, values.dtype)
@@ -78,7 +78,7 @@ def spread(warp: Warp, values: LaneValues) -> LaneValues:
 
 
 def _past_first_cache(d: Decoder, where: Space, *operators: str) -> bool:
-    """Whether a cache operator makes the access a strong one on chips (`machine.practice`)."""
+    """Whether a cache operator makes the access strong on chips (`machine.practice`)."""
     found = [operator for operator in operators if d.flag(operator)]
     return bool(found) and where in ("global", "generic")
 
@@ -89,7 +89,7 @@ def _vector_length(d: Decoder) -> int:
 
 @instruction("ld", "ldu")
 def load(d: Decoder) -> Execute:
-    # Another cache: the values differ only where the kernel writes what it reads this way, which PTX forbids.
+    # Another cache: values differ only where the kernel writes what it reads this way, which PTX forbids.
     d.ignore("nc")
     ordering = d.ordering()
     written = ordering.use(True, False, "sys") if ordering.strong else None
@@ -113,7 +113,7 @@ def load(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
-        # A strong load that finds nothing new is a turn of a spin loop.
+        # A strong load that reads nothing new is one iteration of a spin loop.
         warp.polls += polls
         cta, by = warp.cta, warp.watched
         use = _RELAXED_LOAD if past_cache and cta.machine.practised(_PAST_CACHE) else written
@@ -154,7 +154,7 @@ def _load_parameter(writers: list[Writer], offset: int, type_: Type) -> Execute:
 def check_vector(warp: Warp, addresses: Addresses, total: int) -> None:
     if not (addresses & (total - 1)).any():
         return
-    # Arrays of the host count as aligned as allocations of a device are.
+    # Host arrays count as aligned like device allocations.
     addresses = warp.cta.machine.memory.placed(addresses)
     if (addresses & (total - 1)).any():
         bad = int(addresses[(addresses & (total - 1)) != 0][0])
@@ -207,7 +207,7 @@ def store(d: Decoder) -> Execute:
             if by is not None:
                 by.note((addresses, warp.mask))
             elements = np.stack(values, 1) if count > 1 else values[0].reshape(-1, 1)
-            # Lanes that store to one address: the last one's value stays, where PTX leaves it open.
+            # Lanes that store to one address: the last one's value remains, where PTX leaves it undefined.
             if cta.store_words(where, addresses, elements, by, same):
                 return
         if count > 1:

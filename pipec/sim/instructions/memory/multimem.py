@@ -1,7 +1,7 @@
 """multimem.* (PTX ISA 9.7.9.14 to 9.7.9.16): accesses to all members of a multicast object.
 
-One device is simulated, so that an object has one member, the array that its address names: what is reduced is one element, and what is
-stored or added goes to one place.
+One device is simulated, so an object has one member, the array that its address names: a reduction reads one element, and a store or
+addition goes to one place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..decode import Decoder, instruction
 from .atomics import atomic
 from .loadstore import load, store
 
-# What the elements are to a load or store, which changes nothing of them.
+# The element types as a load or store sees them: plain bits.
 _AS_BITS = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32", "e4m3x4": "b32", "e5m2x4": "b32"}
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor")
 

@@ -1,7 +1,7 @@
-"""alloca, stacksave and stackrestore (PTX ISA 9.7.17): memory of a thread that it takes and gives back while it runs.
+"""alloca, stacksave and stackrestore (PTX ISA 9.7.17): memory that a thread allocates and frees at run time.
 
-The stack lies behind a thread's local variables and grows upwards; PTX leaves both open. What a function has allocated is free again when
-it returns: inlined calls save the stack and restore it (`ptx.inline`).
+The stack lies behind a thread's local variables and grows upwards; PTX leaves both open. A function's allocations are freed when it
+returns: inlined calls save and restore the stack (`ptx.inline`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAST_ALIGNMENT, _MOST_ALIGNMENT = 8, 1 << 23
 
 
 def _pointers(warp: Warp) -> LaneValues:
-    """Where the stack of each thread ends."""
+    """The end of each thread's stack."""
     return np.full(LANES, warp.cta.image.stack, np.int64) if warp.stack is None else warp.stack
 
 
@@ -39,7 +39,7 @@ def allocate(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         first = -(-_pointers(warp) // alignment) * alignment
-        # (A size that is no number of a stack must not wrap around.)
+        # (A size that exceeds any stack must not wrap around.)
         after = first + np.minimum(size(warp), type_.dtype.type(_MOST_ALIGNMENT)).astype(np.int64)
         if (after[warp.active] > warp.cta.image.local_bytes).any():
             room = warp.cta.image.local_bytes - warp.cta.image.stack
@@ -65,7 +65,7 @@ def restore(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         saved, stack = read(warp).astype(np.int64), _pointers(warp)
-        # Any other value corrupts the stack pointer; a stack is only ever cut back.
+        # Any other value corrupts the stack pointer; a stack may only be cut back.
         if ((saved < warp.cta.image.stack) | (saved > stack))[warp.active].any():
             raise SimulationError(
                 "undefined", "stackrestore of a value that no stacksave gave, or that is no longer on the stack"

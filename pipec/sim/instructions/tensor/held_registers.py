@@ -1,4 +1,4 @@
-"""Registers that wgmma works on, from its issue until a wait has found it complete: held as one where they are one vector."""
+"""Registers that wgmma uses, from its issue until a wait covers its completion: kept as one block where they form one vector."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...ptx.types import LaneValues
 
 
 def take_off(warp: Warp, slots: tuple[int, ...], role: str, operation: Operation, line: int) -> None:
-    """`operation` works on these registers of a warp from now on."""
+    """`operation` uses these registers of a warp from now on."""
     if not slots:
         return
     known = warp.in_flight.get(slots[0])
-    # The accumulator of the instruction before, as a rule.
+    # Usually the accumulator of the previous instruction.
     if known is not None and known.slots == slots:
         _use(known, operation)
         return
@@ -30,7 +30,7 @@ def take_off(warp: Warp, slots: tuple[int, ...], role: str, operation: Operation
 def _take_off_each(
     warp: Warp, slots: tuple[int, ...], role: str, operation: Operation, line: int, others: Iterable[InFlight]
 ) -> None:
-    """Holds each register on its own, since `others` work on some of them too, or since it stands there twice."""
+    """Keeps each register separately, since `others` use some of them too, or since one is listed twice."""
     for other in others:
         if len(other.slots) > 1:
             _split(warp, other)
@@ -49,7 +49,7 @@ def _use(held: InFlight, operation: Operation) -> None:
 def hold(warp: Warp, held: InFlight) -> None:
     for slot in held.slots:
         warp.in_flight[slot] = held
-        # In the place of lanes of values it refuses whatever is done with them.
+        # Stored in place of lane values, it rejects every operation.
         warp.registers[slot] = cast(LaneValues, held)
     warp.held = frozenset(warp.in_flight)
 
@@ -63,7 +63,7 @@ def _split(warp: Warp, held: InFlight) -> None:
 
 
 def land(warp: Warp) -> None:
-    """Gives the registers back whose operations are complete, as a wait has found, and makes the moves of them."""
+    """Returns the registers whose operations a wait has covered, and performs the moves from them."""
     moves: dict[Callable[[Warp], object], None] = {}
     for held in dict.fromkeys(warp.in_flight.values()):
         held.users = [operation for operation in held.users if not operation.done]

@@ -1,4 +1,4 @@
-"""mma.sync and mma.sp (PTX ISA 9.7.14.5-6): a warp multiplies what its lanes hold in registers."""
+"""mma.sync and mma.sp (PTX ISA 9.7.14.5-6): a warp multiplies matrices held in its lanes' registers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def multiply(d: Decoder) -> Execute:
 
 
 def bit_operation(d: Decoder, format_name: str) -> BitOperation:
-    """What single bits are combined with; any for other types."""
+    """The bit operation of a single-bit MMA; arbitrary for other types."""
     if format_name != BITS:
         return "xor"
     d.require("popc")

@@ -1,7 +1,7 @@
 """mma.sync of f64 (PTX ISA 9.7.14.5: the matrix fragments of m8n8k4, m16n8k4, m16n8k8 and m16n8k16 for f64).
 
-Each element of D is a chain of fused multiplications and additions to C, from the first k on, each rounded as the instruction says. PTX
-leaves the order open, and it was not measured: small whole numbers have one result in any order.
+Each element of D is a chain of FMAs onto C in ascending k, each rounded as the instruction says. PTX leaves the order open, and it was
+not measured: small integers give the same result in any order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GROUP, _INSIDE = LANE // 4, LANE % 4
 
 
 def _places_of_a(rows: int, k: int) -> tuple[Addresses, Addresses]:
-    """(row, k) of each register of A: [registers, lanes]. Registers come in pairs of rows where there are 16 of them."""
+    """(row, k) of each register of A: [registers, lanes]. With 16 rows, registers come in pairs of rows."""
     number = np.arange(rows * k // LANES)[:, None]
     high = number % (rows // 8)
     return _GROUP + 8 * high, _INSIDE + 4 * (number // (rows // 8))

@@ -1,6 +1,6 @@
-"""Registers that tcgen05.ld has yet to fill: until tcgen05.wait::ld nobody may use them (PTX ISA 9.7.16.8.1).
+"""Registers with a pending tcgen05.ld: they may not be used before tcgen05.wait::ld (PTX ISA 9.7.16.8.1).
 
-Which instructions could is known before the kernel runs, so that only those look.
+Which instructions could do so is known before the kernel runs, so only those check.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def all_registers(item: Instruction) -> frozenset[int]:
 
 
 def early_uses(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
-    """Of each instruction that may come between a load and its wait: the loaded registers that it uses."""
+    """For each instruction that may come between a load and its wait: the loaded registers that it uses."""
     starts = [index for index, item in enumerate(items) if item.opcode.startswith(_LOAD)]
-    pending: dict[int, frozenset[int]] = {}  # on the way into an instruction
+    pending: dict[int, frozenset[int]] = {}  # at entry to an instruction
     found: dict[int, frozenset[int]] = {}
     work = list(starts)
     while work:
@@ -68,14 +68,14 @@ def early_uses(items: Sequence[Instruction], successors: Sequence[Sequence[int]]
 
 
 def looking(execute: Execute, used: frozenset[int], item: Instruction) -> Execute:
-    """`execute`, which complains where a load of these registers has not been waited for."""
+    """`execute` with a check that reports registers whose load has not been waited for."""
 
     def look(warp: Warp) -> Outcome:
         loads = [warp.loading[slot] for slot in used if slot in warp.loading]
         machine = warp.cta.machine
         if loads and machine.practised("registers before tcgen05.wait::ld"):
             warp.thread.use_loads(max(number for _, number in loads))
-            # Of further uses there is nothing to note, so that machine code may make them.
+            # Further uses need no check, so machine code may execute them.
             if warp.thread.used_loads == warp.thread.count("ld"):
                 warp.held = NOTHING_HELD
         elif loads:

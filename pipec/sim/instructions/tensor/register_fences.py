@@ -1,8 +1,8 @@
-"""Registers of wgmma, and the wgmma.fence that orders what else touches them (PTX ISA 9.7.15.7.1).
+"""Registers of wgmma, and the wgmma.fence that orders other accesses to them (PTX ISA 9.7.15.7.1).
 
-A fence is due before the first wgmma of a warpgroup, and between another access to a register and a wgmma that uses it as accumulator or
-operand A, another wgmma's included; only wgmma of one shape may follow each other on the same accumulator. Which instructions come
-between a fence and a wgmma that uses their registers is known before the kernel runs, so that only those tell.
+A fence is required before the first wgmma of a warpgroup, and between another access to a register and a wgmma that uses it as
+accumulator or operand A, including another wgmma's access; only wgmma of one shape may follow each other on the same accumulator. Which
+instructions come between a fence and a wgmma that uses their registers is known before the kernel runs, so only those are recorded.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _MULTIPLY, _FENCE = "wgmma.mma_async", "wgmma.fence"
 
 
 def _used(item: Instruction) -> frozenset[int]:
-    """The registers that a wgmma works on: its accumulator, and operand A where that is in registers."""
+    """The registers that a wgmma uses: its accumulator, and operand A where that is in registers."""
     vectors = [operand for operand in item.operands[:2] if isinstance(operand, Vector)]
     return frozenset(index for operand in vectors for index in registers(operand))
 
 
 def unfenced_uses(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
-    """Of each instruction that touches registers which a wgmma uses with no fence between, on some way: these registers."""
+    """For each instruction that touches registers which a wgmma uses without a fence in between on some path: these registers."""
     before: list[list[int]] = [[] for _ in range(len(items) + 1)]
     for index, following in enumerate(successors):
         for other in following:
             before[other].append(index)
-    wanted: dict[int, frozenset[int]] = {}  # on the way out of an instruction: what some wgmma uses before any fence
+    wanted: dict[int, frozenset[int]] = {}  # at exit of an instruction: what some wgmma uses before any fence
     work = [index for index, item in enumerate(items) if item.opcode.startswith(_MULTIPLY)]
     while work:
         index = work.pop()
@@ -58,7 +58,7 @@ def _touching(items: Sequence[Instruction], wanted: dict[int, frozenset[int]]) -
 
 
 def telling(execute: Execute, touched: frozenset[int], item: Instruction) -> Execute:
-    """`execute`, which notes that it has touched these registers, to which a wgmma may come before a fence."""
+    """`execute`, which also records accesses to registers that a wgmma may use before a fence."""
     noted = dict.fromkeys(touched, item.line)
 
     def tell(warp: Warp) -> Outcome:
@@ -69,7 +69,7 @@ def telling(execute: Execute, touched: frozenset[int], item: Instruction) -> Exe
 
 
 def fenced(warp: Warp) -> None:
-    """wgmma.fence: what has touched registers so far comes before the wgmma that follow."""
+    """wgmma.fence: register accesses so far are ordered before the following wgmma."""
     warp.fenced = True
     warp.unfenced.clear()
     warp.accumulators.clear()
@@ -77,7 +77,7 @@ def fenced(warp: Warp) -> None:
 
 @record
 class RegisterUse:
-    """The registers of a wgmma at a PTX line: of its accumulator of a `shape`, and of operand A (none: it is in memory)."""
+    """The registers of a wgmma at a PTX line: an accumulator of a `shape`, and operand A (empty: it is in memory)."""
 
     opcode: str
     line: int
@@ -87,7 +87,7 @@ class RegisterUse:
 
 
 def check_fence(warp: Warp, use: RegisterUse) -> None:
-    """Complains of a wgmma that no fence keeps behind what has touched its registers."""
+    """Reports a wgmma that no fence orders after accesses to its registers."""
     machine, message, what = warp.cta.machine, "", use.opcode
     slots = (slot for slot in (*use.accumulator, *use.operand) if slot in warp.unfenced)
     line = next((warp.unfenced[slot] for slot in slots), None) if warp.unfenced else None
@@ -104,7 +104,7 @@ def check_fence(warp: Warp, use: RegisterUse) -> None:
 
 
 def _other_shape(warp: Warp, use: RegisterUse) -> tuple[str, int] | None:
-    """Shape and line of a wgmma since the last fence whose accumulators this one has in another shape, or as operand A."""
+    """Shape and line of a wgmma since the last fence whose accumulator this one uses in another shape, or as operand A."""
     for accumulator, (shape, line) in warp.accumulators.items():
         mixed = shape != use.shape and not accumulator.isdisjoint(use.accumulator)
         if mixed or not accumulator.isdisjoint(use.operand):

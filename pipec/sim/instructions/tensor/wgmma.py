@@ -1,7 +1,7 @@
 """wgmma.*: Hopper's warpgroup MMA (PTX ISA 9.7.15).
 
-The four warps of a warpgroup issue one instruction together; it reads and writes their registers when it completes. Until a
-wait_group has found it complete, no other instruction may touch them (9.7.15.7.1): one that does is a race.
+The four warps of a warpgroup issue one instruction together; it reads and writes their registers when it completes. Until a wait_group
+covers its completion, no other instruction may touch them (9.7.15.7.1): one that does is a race.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def wait(d: Decoder) -> Execute:
 
 @mutable(eq=False, caches=True)
 class _Sum:
-    """The accumulator of a warpgroup that a wgmma has computed: patterns [64, N]. The next one adds to it as it is, since taking it apart
-    into registers and putting it together again takes longer than the product."""
+    """The accumulator of a warpgroup that a wgmma has computed: bit patterns [64, N]. The next one adds to it in this form, since
+    scattering it to registers and gathering it again takes longer than the product."""
 
     made_by: Instruction
     patterns: np.ndarray
@@ -79,7 +79,7 @@ class _Sum:
 
 
 def _sum_of(members: Sequence[Warp], slots: tuple[int, ...], what: Instruction) -> np.ndarray:
-    """The old accumulator: patterns [64, N]."""
+    """The old accumulator: bit patterns [64, N]."""
     held = [member.in_flight[slots[0]] for member in members]
     last = held[0].result
     together = isinstance(last, _Sum) and (last.made_by.n, last.made_by.d_format) == (what.n, what.d_format)
@@ -89,14 +89,14 @@ def _sum_of(members: Sequence[Warp], slots: tuple[int, ...], what: Instruction) 
 
 
 def _computed(members: Sequence[Warp], slots: tuple[int, ...], result: _Sum) -> None:
-    """The accumulators have these values now."""
+    """Sets the accumulators to these values."""
     for number, member in enumerate(members):
         held = member.in_flight[slots[0]]
         if held.slots == slots:
             held.result, held.number = result, number
             continue
         for slot, value in zip(slots, result.of_warp(number), strict=True):
-            # Of registers that several instructions work on, each is held on its own.
+            # Registers that several instructions use are kept separately.
             (row,) = member.in_flight[slot].rows
             row[...] = value
 
@@ -153,7 +153,7 @@ def _decode(d: Decoder) -> _Operands:
     d.flag(shape[0])
     formats = _formats(d)
     a = d.operand(1)
-    # The sparse form has metadata and their selector before scale-d.
+    # The sparse form has the metadata and their selector before scale-d.
     sparse = 2 if d.flag("sp") else 0
     metadata = _slots(d, Vector((d.operand(3),))) if sparse else ()
     numbers = [d.integer(index) for index in range(4 + sparse, len(d.operands))]
@@ -163,7 +163,7 @@ def _decode(d: Decoder) -> _Operands:
         majors = [0, *majors]
     in_registers = isinstance(a, Vector)
     n, accumulator, left = int(shape[1]), _slots(d, d.operand(0)), _slots(d, a) if in_registers else None
-    # A thread has 1/128 of 64 rows, in registers of 32 bits.
+    # A thread holds 1/128 of 64 rows, in 32-bit registers.
     for given, wanted in ((accumulator, n // 4 if formats[0] == "f16" else n // 2), (left, 4)):
         if given is not None and len(given) != wanted:
             d.fail(f"has {len(given)} registers where it takes {wanted}", "malformed")
@@ -183,7 +183,7 @@ def _decode(d: Decoder) -> _Operands:
 
 
 def _formats(d: Decoder) -> tuple[str, str, str]:
-    """Types of D, A and B; single bits are no type of any register."""
+    """Types of D, A and B; no register has a single-bit type."""
     bits = [name for name in d.modifiers if name == BITS]
     if bits:
         d.modifiers[:] = [name for name in d.modifiers if name != BITS]
@@ -211,7 +211,7 @@ def multiply(d: Decoder) -> Execute:
         for groups in groups_of_lanes(warp, "wgmma"):
             groups.open.append(operation)
         meeting.arrived.append((warp, operation))
-        # Whoever comes first goes on, and may not touch them either.
+        # The first warps to arrive continue, and may not touch the registers either.
         take_off(warp, operands.d, "an accumulator", operation, line)
         take_off(warp, operands.a or (), "operand A", operation, line)
         take_off(warp, operands.metadata, "sparsity metadata", operation, line)
@@ -221,7 +221,7 @@ def multiply(d: Decoder) -> Execute:
         # Descriptors and scale-d are read at issue, registers at completion.
         a = int(operands.a_descriptor(warp)[0]) if operands.a_descriptor else None
         b, accumulate = int(operands.b_descriptor(warp)[0]), bool(operands.scale_d(warp)[0])
-        # The four warps work as one: what one of them has waited for is over for all.
+        # The four warps act as one: a completion that one of them has waited for counts for all.
         ends = [end for member, _ in meeting.arrived for end in member.thread.issue("wgmma")]
         access = Access("wgmma", warp.thread, warp.fragment.pc, warp.thread.time, False, "async", tuple(ends))
         read, granules = shared_operands(what, a, b)
@@ -264,7 +264,7 @@ def _of_warp(member: Warp, slots: tuple[int, ...]) -> LaneValues:
 
 
 def _meet(warp: Warp, line: int) -> Meeting:
-    """The n-th wgmma of each warp of a warpgroup belongs together."""
+    """The n-th wgmma of each warp of a warpgroup form one operation."""
     queue = warp.cta.meetings.setdefault(warp.index // _WARPS, [])
     for meeting in queue:
         if all(member is not warp for member, _ in meeting.arrived):

@@ -44,7 +44,7 @@ def _fragment(d: Decoder, shape: Shape, which: MatrixName, format_name: str, cou
 
 
 class _Matrix:
-    """Where the elements of a fragment stand in memory."""
+    """The memory locations of a fragment's elements."""
 
     def __init__(self, d: Decoder, address: int, stride: int, layout: Layout, where: Space, held: Fragment) -> None:
         self.where, self.held, self.opcode = where, held, d.item.opcode
@@ -58,7 +58,7 @@ class _Matrix:
     def places(self, warp: Warp) -> Addresses:
         """Addresses [values, lanes] of all elements."""
         start, bits = self.address(warp), self.held.bits
-        # In elements, of which several may share a byte.
+        # In elements, several of which may share a byte.
         stride = self.stride(warp) if self.stride else np.full(LANES, self.length * 8 * self.held.element_bytes // bits)
         if (start != start[0]).any() or (stride != stride[0]).any():
             raise SimulationError("undefined", f"{self.opcode} with different addresses or strides in the lanes of a warp")
@@ -92,7 +92,7 @@ def load(d: Decoder) -> Execute:
     matrix, size = _Matrix(d, 1, 2, layout, where, held), held.element_bytes
 
     def execute(warp: Warp) -> None:
-        # One load for each element of a lane: neighbours in a fragment need not be neighbours in memory.
+        # One load per element of a lane: neighbours in a fragment need not be neighbours in memory.
         values = [warp.cta.load(warp, where, lanes, size, warp.watched) for lanes in matrix.places(warp)]
         registers = np.ascontiguousarray(np.stack(values, axis=1)).view(held.register)
         for number, write in enumerate(writers):
@@ -121,7 +121,7 @@ def store(d: Decoder) -> Execute:
 def multiply(d: Decoder) -> Execute:
     saturate = d.flag("satfinite")
     mode = d.choose(*ROUNDINGS) if "f64" in d.modifiers else None
-    # Of A and B; the fragments here are the same for both.
+    # For A and B; the fragments here are the same for both.
     d.require("row", "col")
     d.require("row", "col")
     shape = _shape(d)
@@ -147,7 +147,7 @@ def multiply(d: Decoder) -> Execute:
 
 
 def _decoded(d: Decoder, shape: Shape, names: list[str], saturate: bool) -> Instruction:
-    """Halves name D and C; all others D, A, B and C."""
+    """With halves the types of D and C; otherwise those of D, A, B and C."""
     if len(names) == 2:
         names = [names[0], "f16", "f16", names[1]]
     if len(names) != 4:

@@ -1,4 +1,4 @@
-"""Global memory: allocations, and the host's arrays among them."""
+"""Global memory: allocations, including host arrays."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, check_alignment, replaced, unch
 
 
 class Allocation:
-    """`data` is a byte view of memory the caller owns; results appear there."""
+    """`data` is a byte view of the caller's memory; results appear there."""
 
-    shadow: Shadow | None = None  # of what can be written
+    shadow: Shadow | None = None  # for writable memory
 
     def __init__(self, base: int, data: Bytes, writable: bool, name: str) -> None:
         self.base, self.data, self.writable, self.name = base, data, writable, name
@@ -56,7 +56,7 @@ def _bytes_of(starts: Addresses, length: int) -> Addresses:
 
 
 def _pieces_of(offsets: Addresses, length: int) -> tuple[Addresses, int]:
-    """The largest aligned pieces of up to 16 bytes that runs of `length` bytes consist of, by number, [runs, pieces]; and their size."""
+    """Splits runs of `length` bytes into the largest aligned pieces of up to 16 bytes: piece numbers [runs, pieces], and the piece size."""
     _, _, union = extent(offsets)
     union |= length | 16
     size = union & -union
@@ -69,12 +69,12 @@ def _read_runs(allocation: Allocation, offsets: Addresses, length: int) -> LaneV
     return whole.take(pieces.reshape(-1), axis=0).reshape(-1, length)
 
 
-# The allocation in which some pieces lie, and their offsets there.
+# The allocation of some pieces, and their offsets in it.
 Held = tuple[Allocation | None, Addresses]
 
 
 class Region(NamedTuple):
-    """The host's memory from `low` to `high` is the allocation at `base`."""
+    """The host memory from `low` to `high` is the allocation at `base`."""
 
     low: int
     high: int
@@ -84,8 +84,7 @@ class Region(NamedTuple):
 class GlobalMemory:
     """Separate allocations, 256-byte aligned, with unmapped gaps of at least 64 KiB between them.
 
-    An array of the host also answers at the address that it has there (`Region`), so that kernels can follow pointers that they find
-    in memory.
+    A host array is also mapped at its host address (`Region`), so that kernels can follow pointers that they find in memory.
     """
 
     def __init__(self) -> None:
@@ -95,7 +94,7 @@ class GlobalMemory:
         self.next_base = GLOBAL_BASE
         self.races: Races | None = None
         self._rows = np.zeros((0, native.ALLOCATION_WORDS), np.int64)
-        self.table = np.zeros(2, np.int64)  # what machine code finds them by
+        self.table = np.zeros(2, np.int64)  # through which machine code finds them
 
     def add(self, data: Bytes, writable: bool, name: str) -> Allocation:
         allocation = Allocation(self.next_base, data, writable, name)
@@ -110,11 +109,11 @@ class GlobalMemory:
         return allocation
 
     def answer_at(self, low: int, high: int, base: int) -> None:
-        """The allocation at `base` is the host's memory from `low` to `high`."""
+        """Maps the host memory from `low` to `high` to the allocation at `base`."""
         bisect.insort(self.regions, Region(low, high, base))
 
     def placed(self, addresses: Addresses) -> Addresses:
-        """`addresses`, those of the host translated; others as they are."""
+        """`addresses` with host addresses translated and others unchanged."""
         if not self.regions or not addresses.size or int(addresses.max()) < self.regions[0].low:
             return addresses
         found = addresses
@@ -125,7 +124,7 @@ class GlobalMemory:
         return found
 
     def watch(self, races: Races) -> None:
-        """From now on accesses that say whose they are leave marks."""
+        """From now on accesses with a known thread leave marks."""
         self.races = races
         for allocation in self.allocations:
             self._watched(allocation)
@@ -142,7 +141,7 @@ class GlobalMemory:
         return allocation if address < allocation.end else None
 
     def _one_allocation(self, addresses: Addresses, size: int, what: str) -> tuple[Allocation | None, Addresses]:
-        """The allocation that holds all accesses, None if they are spread over several; and the addresses as it has them."""
+        """The allocation that contains all accesses, None if they are spread over several; and the translated addresses."""
         low, high, _ = extent(addresses)
         allocation = self.find(low)
         if allocation is not None and high + size <= allocation.end:
@@ -153,13 +152,13 @@ class GlobalMemory:
         for address in addresses.tolist():
             owner = self.find(address)
             if owner is None or address + size > owner.end:
-                # What an asynchronous operation touches comes byte by byte, which says nothing of its size.
+                # Asynchronous operations access memory byte by byte, so the size of a piece is meaningless.
                 much = f" of {size} bytes" if what in ("load", "store") else ""
                 raise SimulationError("out_of_bounds", f"{what}{much} at global address 0x{address:x}{self._nearest(address)}")
         return None, addresses
 
     def by_allocation(self, addresses: Addresses) -> list[tuple[Allocation, Addresses]]:
-        """Allocations and offsets in them, of addresses that lie in some."""
+        """Allocations and offsets in them, for addresses that must be mapped."""
         addresses = self.placed(addresses)
         bases = np.searchsorted(np.array(self.bases), addresses, "right") - 1
         found = [(self.allocations[number], addresses[bases == number]) for number in np.unique(bases).tolist() if number >= 0]
@@ -201,7 +200,7 @@ class GlobalMemory:
         check_alignment(addresses, size, "store to global memory")
         allocation, addresses = self._one_allocation(addresses, size, "store")
         if allocation is None:
-            # All of them, whatever the first ones changed.
+            # Evaluates all of them, whatever the first ones changed.
             return (
                 sum(self.store(addresses[i : i + 1], values[i : i + 1], size, by, span, same) for i in range(addresses.size)) > 0
             )
@@ -241,8 +240,8 @@ class GlobalMemory:
         return replaced(view, index, words)
 
     def holder(self, addresses: Addresses, size: int) -> Held:
-        """The allocation that holds all these pieces of `size` bytes, aligned as they must be, and their offsets in it; None where
-        there is none such."""
+        """The allocation that contains all these pieces of `size` bytes, correctly aligned, and their offsets in it; None where there is
+        none."""
         if not addresses.size:
             return None, addresses
         low, high, union = extent(addresses)
@@ -257,8 +256,8 @@ class GlobalMemory:
     def begin(
         self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge, values: LaneValues | None = None
     ) -> None:
-        """An asynchronous operation touches the bytes at `addresses`, runs of them as a rule; `thread` knew that much at its issue.
-        `values`: the bytes that it writes there."""
+        """An asynchronous operation accesses the bytes at `addresses`, usually in runs; `knowledge` is what `thread` had observed at its
+        issue. `values`: the bytes that it writes there."""
         if not addresses.size:
             return
         allocation, addresses = self._one_allocation(addresses, 1, access.what)
@@ -278,7 +277,7 @@ class GlobalMemory:
         knowledge: Knowledge,
         values: LaneValues | None = None,
     ) -> None:
-        """The same for `length` bytes from each of `starts` on."""
+        """The same for `length` bytes from each of `starts`."""
         allocation, offsets = self._runs(starts, length)
         if allocation is None:
             self.begin(thread, access, _bytes_of(starts, length), knowledge, None if values is None else values.reshape(-1))
@@ -290,7 +289,7 @@ class GlobalMemory:
     def begin_pieces(
         self, thread: Thread, access: Access, addresses: Addresses, size: int, knowledge: Knowledge, held: Held
     ) -> None:
-        """The same for `size` bytes from each address on, of which `holder` has told where they are."""
+        """The same for `size` bytes from each address, located by `holder`."""
         allocation, offsets = held
         if allocation is None:
             self.begin(thread, access, (addresses[:, None] + np.arange(size)).reshape(-1), knowledge)
@@ -312,7 +311,7 @@ class GlobalMemory:
         self.store(np.asarray(addresses, np.int64), np.asarray(values, np.uint8), 1)
 
     def _runs(self, starts: Addresses, length: int) -> Held:
-        """The allocation that holds `length` bytes from each of `starts` on, and their offsets in it; None where there is none such."""
+        """The allocation that contains `length` bytes from each of `starts`, and their offsets in it; None where there is none."""
         low, high, _ = extent(starts)
         allocation = self.find(low)
         if allocation is not None and high + length <= allocation.end:
@@ -321,14 +320,14 @@ class GlobalMemory:
         return (None, starts) if placed is starts else self._runs(placed, length)
 
     def gather_runs(self, starts: Addresses, length: int) -> LaneValues:
-        """`length` bytes from each of `starts` on, [starts, length]."""
+        """`length` bytes from each of `starts`, [starts, length]."""
         allocation, offsets = self._runs(starts, length)
         if allocation is None:
             return self.gather(_bytes_of(starts, length)).reshape(-1, length)
         return _read_runs(allocation, offsets, length)
 
     def scatter_runs(self, starts: Addresses, values: LaneValues) -> None:
-        """The reverse."""
+        """The inverse of `gather_runs`."""
         length = values.shape[1]
         allocation, offsets = self._runs(starts, length)
         if allocation is None or not allocation.writable:

@@ -23,21 +23,21 @@ from ..races.shadow import Shadow
 from ..races.thread import Thread
 
 SHARED_BASE = 0x400
-# What the system reserves in front, which is zero when a CTA starts (%reserved_smem_offset_end).
+# The reserved bytes at the start, which are zero when a CTA starts (%reserved_smem_offset_end).
 RESERVED_END = 0x120
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 SHARED_LIMIT = 232_448
 
-# Above all addresses that the host can have: those of arrays are addresses of global memory, too.
+# Above all possible host addresses: those of arrays are also addresses of global memory.
 SHARED_WINDOW = 0x1_7F00_0000_0000
 LOCAL_WINDOW = 0x1_7E00_0000_0000
 PARAM_WINDOW = 0x1_7D00_0000_0000
 CONST_WINDOW = 0x1_7C00_0000_0000
-# Functions have addresses that no memory answers to.
+# Functions have addresses that are not mapped in any memory.
 CODE_WINDOW = 0x1_7B00_0000_0000
 WINDOW_MASK = ~0xFF_FFFF_FFFF & 0xFFFF_FFFF_FFFF_FFFF
-# Where a generic address can lead; instructions also name "generic" itself and "cluster", shared memory of any CTA.
+# Targets of generic addresses; instructions also use "generic" itself and "cluster", shared memory of any CTA.
 Window = Literal["shared", "local", "param", "const", "global"]
 Space = Literal["shared", "local", "param", "const", "global", "generic", "cluster"]
 WINDOWS: dict[Window, int] = {
@@ -51,7 +51,7 @@ SPACE_OF_WINDOW = {base: space for space, base in WINDOWS.items() if base}
 GLOBAL_BASE = 0x10_0000_0000
 
 WRITTEN, BARRIER = 1, 2
-# The bytes of a memory as whole numbers of each size, by that size.
+# The bytes of a memory as integers of each size.
 Views = dict[int, LaneValues]
 BY_SIZE: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _ALL_WRITTEN = {size: np.frombuffer(bytes([WRITTEN] * size), dtype)[0] for size, dtype in BY_SIZE.items()}
@@ -61,7 +61,7 @@ _ANY_BARRIER = {size: np.frombuffer(bytes([BARRIER] * size), dtype)[0] for size,
 
 
 def space_of(address: int) -> Window:
-    """Which state space a generic address lies in."""
+    """The state space of a generic address."""
     return SPACE_OF_WINDOW.get(address & WINDOW_MASK, "global")
 
 
@@ -70,7 +70,7 @@ def views_of(data: Bytes) -> Views:
 
 
 def check_alignment(addresses: Addresses, size: int, what: str) -> None:
-    # One pass over the addresses: any bit set in any of them is set in their union.
+    # One pass over the addresses: a bit set in any of them is set in their OR.
     if size > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) & (size - 1):
         bad = int(addresses[np.flatnonzero(addresses & (size - 1))[0]])
         raise SimulationError("misaligned", f"{what} of {size} bytes at 0x{bad:x}, which is not a multiple of {size}")
@@ -85,14 +85,14 @@ def _bytes_of(granules: Addresses) -> Addresses:
 
 
 def replaced(view: LaneValues, index: Addresses, values: LaneValues) -> bool:
-    """Stores, and tells whether that changed anything: who stores what is there already still spins."""
+    """Stores, and returns whether that changed anything: storing the same values again is still spinning."""
     changed = bool((view[index] != values).any())
     view[index] = values
     return changed
 
 
 def unchanged(places: Addresses, there: LaneValues, values: LaneValues) -> bool:
-    """Whether a store leaves what is there: of the lanes that store to one place, the last one's value stays."""
+    """Whether a store changes nothing: of the lanes that store to one place, the last one's value remains."""
     differ = there != values
     if not differ.any():
         return True
@@ -123,7 +123,7 @@ class FlatMemory:
         return self.views[size][addresses // size]
 
     def fixed(self, offset: int, size: int) -> LaneValues:
-        """What all lanes load at one place of a memory that nobody writes."""
+        """A uniform load from read-only memory, cached."""
         found = self._fixed.get((offset, size))
         if found is None:
             found = self._fixed[offset, size] = self.load(np.full(LANES, offset, np.int64), size)
@@ -137,10 +137,10 @@ class FlatMemory:
 
 
 class SharedMemory:
-    """Shared memory of one CTA, indexed by offset: what it may touch lies from `base` up to `size`.
+    """Shared memory of one CTA, indexed by offset: it may access `base` up to `size`.
 
-    Tracks per byte whether it was written and whether a live mbarrier sits there; `shadow` has who touched what last, `races`
-    what follows from that (None: nobody watches).
+    Tracks per byte whether it was written and whether it belongs to a live mbarrier; `shadow` records the last accesses, `races` checks
+    them (None: no checks).
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class SharedMemory:
         self.size, self.rank, self.races, self.base = size, rank, races, base
         self.shadow = Shadow("shared", size, granule, lambda address: f"shared address 0x{address:x}")
         self.shadow.filled_by = self._filled_by
-        self.reclaim: Callable[[Addresses, str], None] = _refused  # mbarriers, at places that are about to be written
+        self.reclaim: Callable[[Addresses, str], None] = _refused  # invalidates mbarriers at places that are about to be written
         if races is not None:
             races.shadows.add(self.shadow)
             self.shadow.of(granule)
@@ -159,9 +159,9 @@ class SharedMemory:
         self.data[:RESERVED_END] = 0
         self.state[base:RESERVED_END] = WRITTEN
         self.views, self.state_views = views_of(self.data), views_of(self.state)
-        # The mbarrier that last counted bytes for each granule (-1: none): it tells which stage of which ring this is.
+        # The mbarrier that last counted bytes for each granule (-1: none): it identifies the stage of a ring.
         self.filled_by = np.full(padded // 16, -1, np.int32)
-        # Where machine code finds them. Asking NumPy takes longer than many a CTA runs.
+        # Addresses for machine code. Asking NumPy takes longer than many a CTA runs.
         self.data_address, self.state_address = self.data.ctypes.data, self.state.ctypes.data
         self.shadow_address: int = self.shadow.block.ctypes.data
 
@@ -181,12 +181,12 @@ class SharedMemory:
             )
 
     def written(self, offsets: Addresses) -> bool:
-        """Whether something has written all these bytes, which lie in the CTA's memory."""
+        """Whether all these bytes, which must be in the CTA's memory, have been written."""
         self.check_range(offsets, 1, "access")
         return bool((self.state[offsets] & WRITTEN).all())
 
     def load(self, offsets: Addresses, size: int, by: Thread | None = None, span: int = 0) -> LaneValues:
-        """`by` loads `span` bytes from each offset on (0: `size`), of which these are the first."""
+        """`by` loads `span` bytes from each offset (0: `size`), of which these are the first."""
         self.check(offsets, size, "load")
         index = offsets // size
         raced = False
@@ -198,8 +198,8 @@ class SharedMemory:
         return self.views[size][index]
 
     def load_words(self, offsets: Addresses, dtype: np.dtype[Any], count: int, by: Thread | None) -> LaneValues | None:
-        """`count` elements from each offset on, aligned as a whole, [offsets, count]; None, with nothing done, where
-        anything stands against it: loads one by one then tell what."""
+        """`count` elements from each offset, aligned as a whole, [offsets, count]; None, without effect, if there is any problem, which
+        element-wise loads then report."""
         size = dtype.itemsize * count
         unit = min(8, size)
         index = self._words(offsets, unit, size)
@@ -213,7 +213,7 @@ class SharedMemory:
         return self.views[unit][index].view(dtype)
 
     def store_words(self, offsets: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool | None:
-        """Stores [offsets, count] elements as `load_words` loads them; whether that changed any, None where it did not store."""
+        """Stores [offsets, count] elements as `load_words` loads them; returns whether any changed, or None where it did not store."""
         size = elements.itemsize * elements.shape[1]
         unit = min(8, size)
         index = self._words(offsets, unit, size)
@@ -231,18 +231,18 @@ class SharedMemory:
         return replaced(self.views[unit], index, words)
 
     def has(self, offsets: Addresses, elements: LaneValues) -> bool:
-        """Whether these are there already, [offsets, elements]."""
+        """Whether memory already holds these, [offsets, elements]."""
         found = self.load_words(offsets, elements.dtype, elements.shape[1], None)
         return found is not None and bool((found == elements).all())
 
     def move_in(self, data: int, origins: Addresses, offsets: Addresses, size: int) -> bool | None:
-        """What an operation brings to offsets that were looked at when it was issued: `size` bytes each of the memory at the address
-        `data`, from `origins` on (-1: zeros). False, with nothing done, where there are mbarriers now; None: there is no machine code."""
+        """Writes an operation's data to offsets that were checked at its issue: `size` bytes each from the memory at the address `data`,
+        at `origins` (-1: zeros). False, without effect, where there are mbarriers now; None: there is no machine code."""
         return move(data, origins, self.data_address, self.state_address, offsets, size)
 
     def put(self, offsets: Addresses, words: LaneValues) -> bool:
-        """What an operation brings to offsets that were looked at when it was issued, [offsets, words]; false, with nothing done, where
-        there are mbarriers now."""
+        """Writes an operation's data to offsets that were checked at its issue, [offsets, words]; false, without effect, where there are
+        mbarriers now."""
         unit = words.itemsize
         index, states = offsets[:, None] // unit + STEPS[words.shape[1]], self.state_views[unit]
         state = states[index]
@@ -253,8 +253,8 @@ class SharedMemory:
         return True
 
     def _words(self, offsets: Addresses, unit: int, size: int) -> Addresses | None:
-        """The numbers of the words of `unit` bytes of accesses to `size` bytes, [offsets, words]; None where they are misaligned or
-        out of bounds."""
+        """The indices of the words of `unit` bytes in accesses of `size` bytes, [offsets, words]; None where they are misaligned or out
+        of bounds."""
         if not offsets.size:
             return None
         low, high, union = extent(offsets)
@@ -287,8 +287,8 @@ class SharedMemory:
         span: int = 0,
         same: Same | None = None,
     ) -> bool:
-        """A generic-proxy store; `by`, `span` as in `load`. `same`: whether all that is stored is there already. Returns whether any
-        value changed."""
+        """A generic-proxy store; `by`, `span` as in `load`. `same`: whether memory already holds everything that is stored. Returns
+        whether any value changed."""
         self.check(offsets, size, "store")
         index = offsets // size
         states = self.state_views[size]
@@ -313,7 +313,7 @@ class SharedMemory:
         return self.data[offsets]
 
     def async_read_granules(self, granules: Addresses, what: str) -> Bytes:
-        """The bytes of lines of granules of 16 bytes as the async proxy sees them."""
+        """The bytes of lines of 16-byte granules as the async proxy sees them."""
         low, high, _ = extent(granules)
         if low * 16 < self.base or high * 16 + 16 > self.size:
             return self.async_read(_bytes_of(granules), what)
@@ -339,7 +339,7 @@ class SharedMemory:
             self.check_range(places.offsets, 1, what)
 
     def async_write(self, places: Places, values: LaneValues, what: str, start: int = 0) -> None:
-        """What a copy brings to its places from the one at `start` on."""
+        """Writes a copy's data to its places, beginning with the one at index `start`."""
         self.check_places(places, what)
         end = start + values.size
         if places.words is None or (start | end) % 8:
@@ -357,7 +357,7 @@ class SharedMemory:
         state[index] = states | _ALL_WRITTEN[size]
 
     def begin(self, thread: Thread, access: Access, granules: Addresses) -> None:
-        """An asynchronous operation is issued that touches these granules of 16 bytes."""
+        """Records the issue of an asynchronous operation that accesses these 16-byte granules."""
         low, high, _ = extent(granules) if granules.size else (self.base, 0, 0)
         if low * 16 < self.base or high * 16 >= self.size:
             self.check_range(granules * 16, 1, access.what)
@@ -365,17 +365,17 @@ class SharedMemory:
             self.races.begin(thread, access, self.shadow, granules, size=16)
 
     def operands(self, access: Access, readings: Sequence[Reading]) -> None:
-        """An MMA is issued that reads these operands."""
+        """Records the issue of an MMA that reads these operands."""
         if self.races is not None:
             self.races.layouts.operands(access, self.shadow, readings)
 
     def added(self, access: Access, product: Product, place: object) -> None:
-        """An MMA is issued that adds this to the sum in some registers."""
+        """Records the issue of an MMA that adds this to the accumulator in some registers."""
         if self.races is not None:
             self.races.sums.added(access, product, (access.thread.cta, place))
 
     def copied_out(self, access: Access, granules: Addresses, tile: Tile | None) -> None:
-        """A tensor copy is issued that reads these granules as a tile."""
+        """Records the issue of a tensor copy that reads these granules as a tile."""
         if self.races is not None and granules.size:
             self.races.layouts.copied_out(access, self.shadow, granules, tile)
 

@@ -1,1 +1,1 @@
-"""Whether two accesses are in order: clocks, what was last done to each place, and the verdict with its report."""
+"""Whether two accesses are ordered: clocks, the last accesses to each place, and the verdict with its report."""

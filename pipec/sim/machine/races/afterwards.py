@@ -1,4 +1,4 @@
-"""What the marks of a memory tell once somebody has ended, of whom no access of its own tells."""
+"""What the marks of a memory reveal after a thread has ended: races that no later access would show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shadow import Shadow
 
 
 def not_past(races: Races, shadow: Shadow, cta: str, clocks: Sequence[Clock]) -> Iterator[Access]:
-    """What other CTAs than `cta` did in its memory that none of the clocks knows to be over."""
+    """Accesses of other CTAs than `cta` in its memory whose completion none of the clocks covers."""
     if not shadow.writes.size:
         return
     for cells in shadow.cells:
@@ -25,7 +25,7 @@ def not_past(races: Races, shadow: Shadow, cta: str, clocks: Sequence[Clock]) ->
 
 
 def read_as_constant(races: Races, loads: set[int]) -> Iterator[Race]:
-    """What was read by the instructions `loads`, for which nobody may write it, after somebody had."""
+    """Memory read by the instructions `loads`, which require it to be read-only, after it was written."""
     for shadow in list(races.shadows):
         if shadow.kind != "global" or not shadow.writes.size:
             continue
@@ -34,7 +34,7 @@ def read_as_constant(races: Races, loads: set[int]) -> Iterator[Race]:
             by = [one for one in races.sets.members(number) if one.pc in loads and not one.writes and one.ends is None]
             if not by:
                 continue
-            # A write takes away the marks of earlier readers: these came after it.
+            # A write removes the marks of earlier readers, so these came after it.
             for first in np.flatnonzero((readers == number) & (writers != NOBODY))[:1].tolist():
                 for old in races.sets.members(int(writers[first])):
                     yield Race(old, by[-1], "stale", shadow, first * shadow.granule)

@@ -1,4 +1,4 @@
-"""Which addresses a warp touched lately."""
+"""The addresses that a warp accessed recently."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Lanes = tuple[Addresses, LaneMask | None]
 
 
 class Executions:
-    """What a warp has of its ordinary loads and stores (`compiled.access`): the addresses of the last executions of each by lane, -1 for
-    one that was not active. `numbers` has the instructions by program counter, the `loads` first, then the stores, which makes the
-    `ordinary` ones; behind them are those of matrices, whose lanes have no addresses of their own."""
+    """A warp's record of its ordinary loads and stores (`compiled.access`): the addresses of the last executions of each, by lane, -1
+    for an inactive one. `numbers` maps program counters to indices, the `loads` first, then the stores, together the `ordinary` ones;
+    matrix loads and stores, whose lanes have no addresses of their own, come last."""
 
     def __init__(self, numbers: Mapping[int, int], loads: int, ordinary: int) -> None:
         self.numbers, self.loads, self.ordinary = numbers, loads, ordinary
@@ -48,7 +48,7 @@ class Executions:
             self._compare(number, row, times)
 
     def _compare(self, number: int, row: Addresses, times: int) -> None:
-        """As `remembered.remember` does for a store."""
+        """`remembered.remember` for a store."""
         if times == 0:
             found = [one for one in self._candidates(row) if self._same_as_loaded(one, row)][: native.COPIES]
             self.copied[number, : len(found)] = found
@@ -58,7 +58,7 @@ class Executions:
                 self.copied[number, place] = 0
 
     def _candidates(self, row: Addresses) -> list[int]:
-        """The executions of loads that gave the first active lane its address: as a rule none, and there may be hundreds of loads."""
+        """The executions of loads that returned the first active lane's address: usually none, and there may be hundreds of loads."""
         lane = int(np.argmax(row >= 0))
         loads, slots = np.nonzero(self.lanes[: self.loads, :, lane] == row[lane])
         backs = (self.times[loads] - 1 - slots) % native.REMEMBERED
@@ -70,8 +70,7 @@ class Executions:
         return times >= 0 and bool(((row == self.lanes[load, times % native.REMEMBERED]) | (row < 0)).all())
 
     def copies(self, store: int, load: int) -> bool:
-        """Whether, whenever the store at one program counter was executed, the load at the other one had given each lane the address
-        that it stored to."""
+        """Whether, at every execution of the store, the load had returned to each lane the address that it stored to."""
         if store not in self.numbers or load not in self.numbers:
             return False
         first = 1 + native.REMEMBERED * self.numbers[load]
@@ -86,7 +85,7 @@ class Executions:
         return [self.lanes[number, one % native.REMEMBERED] for one in range(max(0, times - native.REMEMBERED), times)]
 
     def lay_out(self, pc: int, addresses: Addresses) -> bool:
-        """Keeps where a store of matrices put its rows last; whether it is one."""
+        """Keeps the row addresses of a matrix store's last execution; returns whether it is one."""
         number = self.numbers.get(pc, -1)
         if number < self.ordinary:
             return False
@@ -94,7 +93,7 @@ class Executions:
         return True
 
     def laid_out(self, pc: int) -> Addresses | None:
-        """By lane, where a store put what it stored last."""
+        """By lane, the addresses of a store's last execution."""
         number = self.numbers.get(pc)
         if number is None or not self.times[number]:
             return None

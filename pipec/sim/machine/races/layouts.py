@@ -23,8 +23,8 @@ from .shadow import Shadow
 
 @record
 class Misreading:
-    """`reader` takes what `writer` wrote for something else; `why` says where they differ: from `other`, another reader, where it
-    has a place for that."""
+    """`reader` reads what `writer` wrote in another layout; `why` says how they differ: from `other`, another reader, where it has a
+    placeholder for one."""
 
     writer: Access
     reader: Access
@@ -46,7 +46,7 @@ class Begun:
 
 @record
 class Step:
-    """Where in its box an operand begins along K: the dimension of the box, and how many instructions' worth of K come before."""
+    """Where in its box an operand begins along K: the dimension of the box, and how many instructions' worth of K precede it."""
 
     along: str
     number: float
@@ -55,30 +55,30 @@ class Step:
         return f"step {self.number:g} of K along {self.along}"
 
 
-# Pairs of boxes of which it is remembered how K went through them.
+# Maximum number of box pairs whose steps along K are remembered.
 _PAIRS = 1024
 
 
 class Layouts:
-    """Of the tiles that the accesses of a ledger wrote; `misread` hears of operands that are read in another layout (None: nobody
-    asks)."""
+    """The layouts of the tiles that a ledger's accesses wrote; `misread` receives operands that are read in another layout (None: no
+    checks)."""
 
     def __init__(self, sets: Ledger, misread: Callable[[Misreading], None] | None) -> None:
         self.sets, self.misread = sets, misread
-        self.fits: dict[tuple[Reading, Tile], bool] = {}  # whether an operand that lies in one tile alone is read in its layout
+        self.fits: dict[tuple[Reading, Tile], bool] = {}  # whether an operand inside a single tile is read in that tile's layout
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
-        # Swizzles, and the stores that showed no other one.
+        # Swizzles, and the stores that are compatible with them.
         self.fitting: set[tuple[SwizzleName, frozenset[tuple[int, int]] | None]] = set()
         self.paired: dict[tuple[Access, Access], tuple[Step, Step, Access]] = {}  # by the two boxes, the first MMA that read them
 
     def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading]) -> None:
-        """An MMA reads these operands: of tiles that tensor copies wrote last, the layout must be the same."""
+        """Checks that an MMA reads its operands in the layout in which tensor copies last wrote their tiles."""
         if self.misread is None or not shadow.writes.size:
             return
         begun: dict[str, Begun] = {}
         for reading in readings:
             if reading.end - GRANULE >= shadow.size:
-                continue  # said elsewhere
+                continue  # reported elsewhere
             first = self._of_one_tile(shadow, reading) or self._of_several(access, shadow, reading)
             if first is not None:
                 begun[reading.operand] = first
@@ -86,7 +86,7 @@ class Layouts:
             self._in_step(access, begun["A"], begun["B"])
 
     def _of_one_tile(self, shadow: Shadow, reading: Reading) -> Begun | None:
-        """An operand that lies in what one copy wrote, in the layout of that: what most of them do, told apart before any are compared."""
+        """An operand inside what one copy wrote, in that copy's layout: the common case, recognised before any comparison."""
         writers, _ = shadow.marks(GRANULE).standing(reading.granules)
         if len(writers) != 1:
             return None
@@ -100,14 +100,14 @@ class Layouts:
         return Begun(reading, writer.tile, writer) if self.fits[key] else None
 
     def _of_several(self, access: Access, shadow: Shadow, reading: Reading) -> Begun | None:
-        """Complains of an operand that is read in another layout; the tile in which it begins, if there is any."""
+        """Reports an operand that is read in another layout; returns the tile in which it begins, if there is one."""
         found = shadow.writes[reading.granules * (GRANULE // shadow.granule)]
         tiles, marks = self._tiles(found)
         if not tiles or self.misread is None:
             self._by_threads(access, found, reading, reading.descriptor.layout)
             return None
-        # The same operands come back in each round of the ring, and comparing layouts is slow: a verdict is kept for the tiles and where
-        # they lie.
+        # The same operands recur in each round of the ring, and comparing layouts is slow: a verdict is cached for the tiles and their
+        # places.
         key = reading, tuple(tile for tile, _ in tiles), b"" if len(tiles) == 1 and not marks.any() else marks.tobytes()
         if key not in self.judged:
             self.judged[key] = disagreement(reading, key[1], marks)
@@ -124,10 +124,10 @@ class Layouts:
         return None
 
     def _in_one_box(self, access: Access, begun: Begun, marks: np.ndarray) -> None:
-        """Rows that begin inside a box end in it; whatever box lies behind it in memory fits as well.
+        """Rows that begin inside a box end in it; otherwise whatever box follows in memory would fit as well.
 
-        Of a tile that several copies fill, an operand may take the end of one box and the beginning of the next: its rows then do not
-        divide those of a box, and it begins where so many as both are made of come before it."""
+        In a tile that several copies fill, an operand may take the end of one box and the beginning of the next: its rows then do not
+        divide those of a box, and it begins at a multiple of the rows that both have in common."""
         reading, tile = begun.reading, begun.tile
         if reading.mn_major or (marks[:, 0] == marks[0, 0]).all() or self.misread is None:
             return
@@ -137,7 +137,7 @@ class Layouts:
             self.misread(Misreading(begun.writer, access, reading, f"wrote {tile}", why, "steps"))
 
     def _in_step(self, access: Access, a: Begun, b: Begun) -> None:
-        """All MMAs that read the same two boxes go through K in both alike: of a wrong start of one of them nothing else tells."""
+        """All MMAs that read the same two boxes step through K in both alike: a wrong start in one of them has no other symptom."""
         found = first_step(a.reading, a.tile), first_step(b.reading, b.tile)
         if found[0] is None or found[1] is None or self.misread is None:
             return
@@ -152,13 +152,13 @@ class Layouts:
         self.misread(Misreading(a.writer, access, a.reading, f"wrote {a.tile}", why, "steps", before))
 
     def copied_out(self, access: Access, shadow: Shadow, granules: np.ndarray, tile: Tile | None) -> None:
-        """A tensor copy reads what threads have laid out as this tile."""
+        """A tensor copy reads what threads have written as this tile."""
         if self.misread is None or tile is None or not shadow.writes.size:
             return
         self._by_threads(access, shadow.writes[granules * (GRANULE // shadow.granule)], tile, tile.swizzle)
 
     def _by_threads(self, access: Access, found: Cells, reading: Reading | Tile, swizzle: SwizzleName) -> None:
-        """What ordinary stores and cp.async wrote has no layout of its own, but their addresses have a pattern."""
+        """Data written by ordinary stores and cp.async has no declared layout, but their addresses have a pattern."""
         numbers = distinct(found)
         if (swizzle, self.sets.stores(numbers)) in self.fitting:
             return
@@ -187,13 +187,13 @@ class Layouts:
         name, step = verdict
         why = f"{step.who} of it store at 0x{step.first:x} and 0x{step.second:x}"
         writer = next(iter(writers.values()))
-        # Threads that copy in order what was swizzled before store the same way as threads that should swizzle and do not.
+        # Threads that copy previously swizzled data in order store the same way as threads that should swizzle and do not.
         check: CheckName = "linear" if name == "none" else "layout"
         why = f"{why}, which differ in one place only then"
         self.misread(Misreading(writer, access, reading, f"stored as {_called(name)} asks", why, check))
 
     def _tiles(self, found: Cells) -> tuple[list[tuple[Tile, Access]], np.ndarray]:
-        """The tiles that stand in some places, and which of them in each."""
+        """The tiles recorded for some places, and the index of the tile at each."""
         tiles: list[tuple[Tile, Access]] = []
         marks = np.full(found.shape, NO_TILE, np.int8)
         for number in sorted(self.sets.others(distinct(found))):

@@ -1,5 +1,5 @@
-"""All sets of accesses that some place has, by number: in columns, where machine code reads and writes them (`compiled.access`), and as
-tuples where there is more to say."""
+"""All sets of accesses recorded for any place, by number: in columns, where machine code reads and writes them (`compiled.access`), and
+as tuples where the columns do not suffice."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Scope = Literal["cta", "cluster", "gpu", "sys"]
 Cells = np.ndarray
 NOBODY = 0
 _COLLECT = 1 << 14
-# Numbers that are given out before sets are forgotten, at most, while nobody looks whether it is time.
+# Maximum number of sets created without a check whether old ones should be freed.
 _SPARE = 1 << 10
 _COLUMNS = (native.OF_THREAD, native.OF_PC, native.OF_TIME, native.OF_MEET, native.OF_REST, native.OF_DEPTH)
 
 
 @mutable(eq=False)
 class Access:
-    """One thing that the warp `thread` did, or set going, at the instruction `pc` and at its `time`.
+    """An access that the warp `thread` performed or started at the instruction `pc` and at its `time`.
 
-    `what` names an operation; an access that is over at once is called as its instruction is. `ends`: any of these (actor, time)
-    tells that it is over; None: it is over at once, empty: it is under way. `pipe`: it went through the tensor pipe, which keeps
-    the order of issue. `scope`: of an access that is strong (atomic, volatile, relaxed, acquire, release).
-    `tile`: of a tensor copy, what it writes; `copied`: of any copy, from where to where.
+    `what` names an operation; a synchronous access is named after its instruction. `ends`: any of these (actor, time) shows its
+    completion; None: it is synchronous, empty: it is in progress. `pipe`: it went through the tensor pipe, which keeps the order of
+    issue. `scope`: of a strong access (atomic, volatile, relaxed, acquire, release). `tile`: what a tensor copy writes; `copied`: source
+    and destination of any copy.
     """
 
     what: str
@@ -53,11 +53,11 @@ class Access:
         return self.ends is None and self.scope is None and self.proxy == "generic"
 
     def over(self, clock: Clock, actor: int = -1) -> bool:
-        """Whether `clock` knows that it is over; for `actor` itself its own accesses are."""
+        """Whether `clock` covers its completion; `actor`'s own accesses always count as complete for it."""
         if self.ends is None:
             return self.issued(clock, actor)
         reached = self.thread.actors.reached
-        # A loop, since this is asked of every operation that another one meets.
+        # A loop, since this is evaluated for every pair of conflicting operations.
         for one, time in self.ends:
             if clock.get(one, 0) >= time or reached(clock, one, time):
                 return True
@@ -68,7 +68,7 @@ class Access:
 
 
 class Ledger:
-    """Sets of accesses by number; 0 is the empty one. `block` is what machine code finds the columns by."""
+    """Sets of accesses by number; 0 is the empty one. `block` is the pointer table through which machine code finds the columns."""
 
     def __init__(self) -> None:
         self.threads: list[Thread] = []
@@ -83,7 +83,7 @@ class Ledger:
         self._limit(_COLLECT)
 
     def _limit(self, limit: int) -> None:
-        """Makes room for so many sets."""
+        """Makes room for `limit` sets."""
         self.limit = limit
         room = limit + _SPARE
         for place, column in self.columns.items():
@@ -99,13 +99,13 @@ class Ledger:
         self.cells = {place: column.data for place, column in self.columns.items()}
 
     def enter(self, threads: Sequence[Thread]) -> range:
-        """The numbers of the warps of a CTA, which access memory; those behind them are for what they copy (cp.async)."""
+        """The numbers of a CTA's warps as accessing threads, followed by those of their copies (cp.async)."""
         first, count = len(self.threads), len(threads)
         self.threads += [*threads, *threads]
         return range(first, first + count)
 
     def actor(self, number: int) -> int:
-        """Whose time is that of the accesses of a warp, or of what it copies."""
+        """The actor whose clock times the accesses of a warp, or of its copies."""
         thread = self.threads[number]
         return thread.number if number == thread.who_number else thread.agents["cp.async"]
 
@@ -134,7 +134,7 @@ class Ledger:
         found = self.numbers.get(members)
         if found is not None:
             return found
-        # In columns there is room for one access and the number of the others.
+        # The columns have room for one access and the number of the remaining set.
         rest = self.number(members[:-1]) if len(members) > 1 and all(one.plain for one in members) else NOBODY
         words = self.words
         if words[native.FREE_COUNT // 8]:
@@ -165,20 +165,20 @@ class Ledger:
         return self.number((access,))
 
     def joined(self, old: int, access: Access, clock: Clock) -> int:
-        """`old` and `access`, without those that `access` comes after."""
+        """`old` and `access`, without the members that precede `access`."""
         if old == NOBODY:
             return self.number((access,))
         key = old, access
         found = self.successors.get(key)
         if found is None:
-            # Whoever comes after the new access comes after those that it covers, so that they need not be kept.
+            # Anything ordered after the new access is ordered after those that it covers, so they need not be kept.
             left = tuple(one for one in self.members(old) if not _covered(one, access, clock))[-native.MOST :]
             found = self.successors[key] = self.number((*left, access))
         return found
 
     def replaced(self, earlier: int, stored: int, loaded: int, access: Access, clock: Clock) -> int:
-        """What the store `access` replaces: the accesses `earlier`, the set `stored` if that is one ordinary store that it comes after, and
-        the ordinary loads `loaded`. Of each instruction of a warp the last execution stands for those before it."""
+        """What the store `access` replaces: the accesses `earlier`, the set `stored` if that is one ordinary store that precedes it, and
+        the ordinary loads `loaded`. For each instruction of a warp, the last execution stands for those before it."""
         stores, loads = self.members(stored), self.members(loaded)
         fresh = [one for one in (*stores, *loads) if one.plain and one.over(clock, access.thread.number)]
         if len(stores) > 1 or (stores and stores[0].thread is access.thread and stores[0].pc == access.pc):
@@ -190,8 +190,8 @@ class Ledger:
         return self.number((*kept, *fresh)[-native.MOST :])
 
     def latest(self, numbers: Iterable[int]) -> tuple[dict[int, int], dict[int, int], list[int]]:
-        """Of sets of ordinary accesses and of copies by cp.async, without making objects of these, until when each thread has read and
-        written, by its number; and the other sets."""
+        """For sets of ordinary accesses and of cp.async copies, without creating objects for them: the last time at which each thread
+        has read and written, by its number; and the other sets."""
         cells = self.cells
         threads, codes, times, rests = cells[native.OF_THREAD], cells[native.OF_PC], cells[native.OF_TIME], cells[native.OF_REST]
         depths, read, written, others = cells[native.OF_DEPTH], dict[int, int](), dict[int, int](), list[int]()
@@ -208,8 +208,7 @@ class Ledger:
         return read, written, others
 
     def stores(self, numbers: Iterable[int]) -> frozenset[tuple[int, int]] | None:
-        """The (warp, program counter) of each store or copy by cp.async among sets of ordinary accesses; None where there are
-        others."""
+        """The (warp, program counter) of each store or cp.async copy among sets of ordinary accesses; None where there are others."""
         cells, warps = self.cells, self.threads
         threads, codes, rests, depths = (
             cells[native.OF_THREAD],
@@ -228,7 +227,7 @@ class Ledger:
         return frozenset(found)
 
     def others(self, numbers: Iterable[int]) -> list[int]:
-        """The sets in which there are not only ordinary accesses."""
+        """The sets that contain more than ordinary accesses."""
         depths = self.cells[native.OF_DEPTH]
         return [number for number in numbers if number and not depths[number]]
 
@@ -241,7 +240,7 @@ class Ledger:
             meets[number] = meet
 
     def of_lanes(self, thread: Thread, numbers: set[int]) -> set[int]:
-        """Those with which `thread` has marked places since its lanes last met."""
+        """The sets with which `thread` has marked places since its lanes last converged."""
         who, meets = self.cells[native.OF_THREAD], self.cells[native.OF_MEET]
         own, meet = thread.who_number, thread.meet
         return {number for number in numbers if number and who[number] == own and meets[number] >= meet}
@@ -249,7 +248,7 @@ class Ledger:
     # ---- forgetting
 
     def forget(self) -> None:
-        """All of them: nothing can be asked any more."""
+        """Frees all sets: no queries follow."""
         for one in (self.threads, self.known, self.numbers, self.successors):
             one.clear()
 
@@ -258,7 +257,7 @@ class Ledger:
         return self.words[native.NEXT // 8] - self.words[native.FREE_COUNT // 8] >= self.limit
 
     def collect(self, used: Iterable[Cells]) -> None:
-        """Forgets the sets that no shadow has."""
+        """Frees the sets that no shadow refers to."""
         words, rests = self.words, self.columns[native.OF_REST]
         count, free = words[native.NEXT // 8], words[native.FREE_COUNT // 8]
         live = np.zeros(count, bool)
@@ -270,7 +269,7 @@ class Ledger:
             rest: Cells = np.unique(rests[fresh])
             fresh = rest[~live[rest]]
             live[fresh] = True
-        # They name sets by numbers that may be given to others now.
+        # They refer to sets by numbers that may now be reused.
         self.successors.clear()
         for number in [number for number in self.known if not live[number]]:
             members = self.known.pop(number)
@@ -282,7 +281,7 @@ class Ledger:
         self.free[free : free + found.size] = found
         words[native.FREE_COUNT // 8] = free + found.size
         left = count - free - found.size
-        # Else the next collection would come soon, and free as little.
+        # Otherwise the next collection would come soon, and free as little.
         if 2 * left > self.limit:
             self._limit(2 * left)
         for thread in self.threads:
@@ -290,22 +289,22 @@ class Ledger:
 
 
 def _ordinary(thread: Thread, pc: int, time: int, writes: bool) -> Access:
-    """That thread's load or store at that time: one, while it has not told others of it."""
+    """That thread's load or store at that time: the same object until it signals to others."""
     access: Access | None = thread.accesses.get((pc, writes))
     if access is None or access.time != time:
         access = Access("", thread, pc, time, writes)
-        # (The words of a warp that has ended are those of another one.)
+        # (The record of a warp that has exited belongs to another one.)
         if thread.executed is not None and time == thread.time:
             thread.accesses[pc, writes] = access
     return access
 
 
 def _covered(old: Access, new: Access, clock: Clock) -> bool:
-    """Whoever comes after `new` comes after `old`."""
+    """Whether anything ordered after `new` is also ordered after `old`."""
     if old is new:
         return True
     if new.scope is not None and old.scope is None:
-        # Other strong accesses need not come after `new`.
+        # Other strong accesses need not be ordered after `new`.
         return False
     if old.ends is None:
         return old.over(clock, new.thread.number if new.ends is None else -1)

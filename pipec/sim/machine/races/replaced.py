@@ -1,4 +1,4 @@
-"""What counts in practice although PTX calls it a race, and what stood at a place before a store with which that is so."""
+"""What works in practice although PTX calls it a race, and the accesses before a store that this decision needs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def forgiven(
     same: Same | None,
     practised: Callable[[PracticeName], bool],
 ) -> bool:
-    """Whether a race is none in practice; `same`: whether what `new` writes is there already."""
+    """Whether a race is harmless in practice; `same`: whether memory already holds what `new` writes."""
     if replicated(old, new, shadow, cells, index, number):
         return practised("replicated loads")
-    # Other warps copy other data, even if it happens to be equal.
+    # Other warps copy other data, even if its values happen to be equal.
     apart = new.ends is not None and (old.thread is not new.thread or old.ends is None)
     if apart or not (old.writes and new.writes):
         return False
@@ -48,10 +48,10 @@ def forgiven(
 
 
 def replicated(old: Access, new: Access, shadow: Shadow, cells: Cells, index: Index, number: int) -> bool:
-    """Whether the lanes that store where others load have themselves loaded that address of an array by the same instruction: then the
-    loads are copies of theirs."""
+    """Whether the lanes that store where others load have themselves loaded that array address by the same instruction: then the loads
+    read copies of the stored element."""
     store, load = (old, new) if old.writes else (new, old)
-    # A volatile load may be a copy as any other; a store that is strong is no store of an element.
+    # A volatile load may be a copy like any other; a strong store does not store an element.
     if (
         shadow.kind != "global"
         or old.writes == new.writes
@@ -67,7 +67,7 @@ def replicated(old: Access, new: Access, shadow: Shadow, cells: Cells, index: In
     touched = latest[-1][latest[-1] >= 0]
     if concerned.size != touched.size:
         return False
-    # A warp may come so late that what it loads was stored long ago.
+    # A warp may run so late that the store to what it loads is long past.
     if store.thread.executed is not None and store.thread.executed.copies(store.pc, load.pc):
         return True
     for stored in store.thread.executions(store.pc):

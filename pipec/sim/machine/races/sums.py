@@ -1,4 +1,4 @@
-"""Products that are added up: what each MMA took, held against the one before it that adds to the same accumulator."""
+"""Accumulated products: the operands of each MMA, compared with those of the previous one on the same accumulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _judged = lru_cache(maxsize=4096)(unlike)
 
 
 class Sums:
-    """By where they are; `misread` as for `Layouts`."""
+    """By place; `misread` as for `Layouts`."""
 
     def __init__(self, misread: Callable[[Misreading], None] | None) -> None:
         self.misread = misread
@@ -35,5 +35,5 @@ class Sums:
         self.misread(Misreading(before[1], access, found.now, written, found.why, found.check))
 
     def forget(self) -> None:
-        """Others have written where sums are."""
+        """The accumulators' places have been overwritten."""
         self.last.clear()

@@ -1,1 +1,1 @@
-"""Who runs when: the scheduler, asynchronous events, and the report of a deadlock."""
+"""Scheduling: the scheduler, asynchronous events, and the deadlock report."""

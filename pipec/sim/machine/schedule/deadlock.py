@@ -1,4 +1,4 @@
-"""The deadlock report: who waits for what, in the program's own words where the PTX carries them (pipec.blocked_waits)."""
+"""The deadlock report: which warp waits for what, in the program's own terms where the PTX carries them (pipec.blocked_waits)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..threads.roles import role_of
 
 
 def deadlock_error(clusters: Sequence[Cluster], now: int) -> SimulationError:
-    """Nothing can move: one line per blocked warp, and the wait cycle when the roles show one."""
+    """No warp can proceed: one line per blocked warp, and the wait cycle if the roles reveal one."""
     warps = [warp for cluster in clusters for warp in cluster.warps]
     entries = [_entry(warp, fragment, wait) for warp in warps for fragment in warp.fragments if (wait := fragment.wait)]
     cycle = blocked_waits.wait_cycle(entries, *_sides(warps))
@@ -32,7 +32,7 @@ def deadlock_error(clusters: Sequence[Cluster], now: int) -> SimulationError:
 
 
 def spinning_error(spinning: Sequence[Warp], resident: int) -> SimulationError:
-    """Warps that read memory over and over, which nobody changes any more; `resident` clusters run."""
+    """Warps that repeatedly read memory which no warp changes any more; `resident` clusters run."""
     image, machine = spinning[0].cta.image, spinning[0].cta.machine
     fragments = [
         (warp, fragment)

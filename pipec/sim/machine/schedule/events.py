@@ -1,4 +1,4 @@
-"""Pending asynchronous operations. The timing mode decides when they are due, never whether they are legal."""
+"""Pending asynchronous operations. The timing mode decides when they are due, not whether they are legal."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Callable, Hashable
 from typing import Literal, NamedTuple
 
 Timing = Literal["order", "late", "random"]
-# What a launch can ask for: one of these, or many schedules one after another.
+# What a launch can request: one of these, or many schedules one after another.
 Choice = Literal["order", "late", "random", "explore"]
 Action = Callable[[], None]
 
-# Due after everything that has a time of its own.
+# Due after everything that has a definite time.
 FAR = 1 << 60
 
 
 class Event(NamedTuple):
-    """Ordered by the time at which it is due, then by the order of issue, which is unique."""
+    """Ordered by due time, then by the order of issue, which is unique."""
 
     due: int
     issued: int
@@ -29,8 +29,8 @@ class Event(NamedTuple):
 class Events:
     """A channel keeps its operations in issue order (one tensor pipe per CTA pair).
 
-    Late timing delays everything until no warp can run, then finishes the most recently issued operation whose channel
-    allows it, stores after all else: whoever forgot to wait for an earlier one is found out.
+    Late timing delays everything until no warp can run, then completes the most recently issued operation whose channel allows it,
+    stores last: this exposes a missing wait for an earlier one.
     """
 
     def __init__(self, timing: Timing, seed: int) -> None:
@@ -39,7 +39,7 @@ class Events:
         self.channels: dict[Hashable, int] = {}
         self.queues: dict[Hashable, deque[Event]] = {}
         self.issued = 0
-        self.pending = 0  # operations under way, timers left out
+        self.pending = 0  # operations in flight, without timers
 
     @functools.cached_property
     def random(self) -> random.Random:
@@ -56,8 +56,8 @@ class Events:
         storing: bool = False,
         held: bool = False,
     ) -> None:
-        """`action` runs about `latency` later and, in a channel, at least `busy` after the one before it; one that is `held` once
-        nothing else can, and what follows it in its channel after it."""
+        """`action` runs about `latency` later and, in a channel, at least `busy` after the previous one; a `held` one runs when nothing
+        else can, and those that follow it in its channel run after it."""
         self.issued += 1
         self.pending += 1
         action = functools.partial(self._finish, action)
@@ -92,7 +92,7 @@ class Events:
         action()
 
     def schedule_soon(self, now: int, latency: int, action: Action) -> None:
-        """A timer, due when it says in every timing mode."""
+        """A timer, due at its time in every timing mode."""
         self.issued += 1
         heapq.heappush(self.heap, Event(now + latency, self.issued, action))
 

@@ -23,27 +23,26 @@ from .events import FAR
 
 _NOTHING_HELD: frozenset[int] = frozenset()
 _EXECUTED, _PROGRESS = native.EXECUTED // 8, native.PROGRESS // 8
-# Instructions of a warp before the next one runs. Its turn ends before where it has told others something or polls in vain, so that one
-# that is waited for wrongly, or not at all, does not run far ahead.
+# Instructions of a warp before the next one runs. Its turn ends earlier where it has signalled to others or polls in vain, so that a warp
+# that others wait for wrongly, or not at all, does not run far ahead.
 QUANTUM = 256
-# A try_wait may return false at any time, and a kernel may do something useful then. After a few rounds of that without any effect the
-# warps are taken to be blocked for good.
+# A try_wait may return false at any time, and a kernel may do something useful then. After this many rounds without any effect the warps
+# count as permanently blocked.
 FALSE_RETURN_ROUNDS = 3
 # Random timing: how often a warp falls behind, and for at most how many rounds.
 DOZE, LONGEST_DOZE = 0.03, 200
 # Polls (failed compare-and-swaps, volatile loads) without any effect in the whole cluster.
 PATIENCE, PATIENCE_AFTERWARDS = 64, 4
-# Rounds without any effect until more clusters are started for warps that poll, and until these, all together, are told to wait for
-# ever.
+# Rounds without any effect until more clusters are started for polling warps, and until all of them together are reported as waiting
+# forever.
 START_ROUNDS, SPIN_ROUNDS = 64, 4096
 
 
 class Scheduler:
     """Runs all clusters of a grid. Raises SimulationError.
 
-    One cluster after another, which is the cheapest: what they do to each other is the same as if the device had been that
-    slow. Only where warps poll memory that nobody changes, `most` clusters run together, as the device holds them; `start`
-    makes the next one.
+    Clusters run one after another, which is cheapest and a legal schedule on a slow enough device. Only where warps poll memory that
+    does not change, up to `most` clusters run together, the number resident on the device; `start` creates the next one.
     """
 
     def __init__(self, program: Program, machine: Machine, start: Callable[[], Cluster], most: int, together: bool) -> None:
@@ -86,34 +85,33 @@ class Scheduler:
             due = events.next_due()
             if (due is None or due >= FAR // 2) and self._start_delayed():
                 continue
-            # Nobody can run, so time jumps to the next completion; a try_wait whose limit ends before that gives up first.
+            # No warp can run, so time jumps to the next completion; a try_wait whose time limit expires before that returns false first.
             if due is not None:
                 if not self._time_out(warps, before=due):
                     self._skip_to_next_event(due)
                 continue
             if machine.clock_reads != clock_reads and self._time_out(warps, before=FAR // 2):
                 clock_reads = machine.clock_reads
-                continue  # who looks at the clock may do something else later
+                continue  # a warp that reads the clock may take another path later
             stuck_rounds = stuck_rounds + 1 if machine.progress == seen_progress else 0
             seen_progress = machine.progress
             if stuck_rounds < FALSE_RETURN_ROUNDS and self._return_false(warps):
                 continue
-            # Lanes that wait at a reconvergence point for lanes that are blocked: hardware with independent thread scheduling lets them
-            # go on.
+            # Lanes that wait at a reconvergence point for blocked lanes: hardware with independent thread scheduling lets them continue.
             released = [warp.force_joins() for warp in warps]
             if any(released):
                 continue
-            # Nothing is runnable, nothing is in flight, no wait can time out and no lane waits for others of its warp: a deadlock in
-            # every schedule that gets here.
+            # Nothing is runnable, nothing is in flight, no wait can time out and no lane waits for others of its warp: a deadlock in every
+            # schedule that reaches this state.
             raise deadlock_error(self.clusters, machine.now)
-        # What is still in flight after the last exit has to finish before the cluster's end is checked: bytes that arrive late are an
+        # Operations in flight after the last exit have to finish before the checks at the cluster's end: bytes that arrive late are an
         # error of the kernel.
         self._drain()
         for cluster in self.clusters:
             cluster.check_end()
 
     def _start_delayed(self) -> bool:
-        """The CTAs that the schedule has kept back start; whether there were any."""
+        """Starts the CTAs that the schedule has delayed; returns whether there were any."""
         delayed = [cta for cluster in self.clusters for cta in cluster.ctas if cta.delayed]
         for cta in delayed:
             cta.delayed = False
@@ -122,7 +120,7 @@ class Scheduler:
     # ---- clusters beside each other
 
     def _alive(self) -> list[Warp]:
-        """The warps that have not ended; where some have, a cluster may make room for another."""
+        """The live warps; where others have exited, a cluster may make room for another."""
         alive = [warp for warp in self.warps if warp.fragments or warp.joins]
         ended = len(alive) != len(self.warps)
         self.warps = alive
@@ -138,13 +136,13 @@ class Scheduler:
                 self.clusters.remove(cluster)
 
     def _fill(self) -> None:
-        """As many clusters as the device holds, where they run together."""
+        """Fills the device with clusters, where they run together."""
         while self.together and self.machine.pending_clusters and len(self.clusters) < self.most:
             self.clusters.append(self.start())
             self.warps = self.warps + self.clusters[-1].warps
 
     def _start_others(self) -> bool:
-        """From now on clusters run together; whether that starts one."""
+        """From now on clusters run together; returns whether that starts one."""
         before, self.together = len(self.clusters), True
         self._retire()
         self._fill()
@@ -170,8 +168,8 @@ class Scheduler:
         return ran
 
     def _limit_spinning(self, warps: list[Warp]) -> None:
-        """Warps that poll memory while nothing changes wait for a cluster that has not started. Raises SimulationError where
-        none can. Barriers of a CTA change nothing: often one warp polls, and the others wait for what it has found."""
+        """Warps that poll memory while nothing changes wait for a cluster that has not started. Raises SimulationError where none can
+        start. Arrivals at barriers of a CTA do not count as changes: often one warp polls, and the others wait for its result."""
         changes = self.machine.progress - self.machine.meetings
         if changes != self.spin_progress or self.events.pending:
             self.spin_progress, self.spin_rounds = changes, 0
@@ -193,14 +191,14 @@ class Scheduler:
             elif self.spin_rounds * len(running) >= SPIN_ROUNDS:
                 raise spinning_error(running, len(self.clusters))
         elif self.spin_rounds >= SPIN_ROUNDS:
-            # They may compute, or poll by loads that say nothing of it.
+            # They may compute, or poll by loads that are not recognised as polls.
             self._start_others()
             self.spin_rounds = 0
 
     def _doze(self, warps: list[Warp]) -> set[Warp]:
-        """The warps that sit this round out: now and then one falls far behind, as when the hardware prefers others.
+        """The warps that skip this round: now and then one falls far behind, as when the hardware prefers others.
 
-        Somebody must run, so the last to doze off is woken when nobody else can.
+        If no other warp can run, the last to doze off is woken.
         """
         if self.events.random.random() < DOZE:
             self.dozing[self.events.random.choice(warps)] = self.events.random.randrange(1, LONGEST_DOZE)
@@ -214,8 +212,8 @@ class Scheduler:
         return set()
 
     def _limit_patience(self, warp: Warp) -> None:
-        """Lanes that wait at a join while the rest of the warp polls without effect may hold what the others spin for
-        (a lock), so they go on. A place where that happened once is less patient afterwards."""
+        """Lanes that wait at a join while the rest of the warp polls without effect may hold what the others spin for (a lock), so they
+        continue. A place where that happened once has less patience afterwards."""
         for join in list(warp.joins):
             if not join.arrived.any():
                 continue
@@ -234,8 +232,8 @@ class Scheduler:
             self.events.fire_one()
 
     def _time_out(self, warps: list[Warp], before: int) -> bool:
-        """Time passes up to the first limit of a wait, which returns false. Not if that is later than an event with a time of its
-        own; late operations have none (they come before any limit)."""
+        """Time advances to the first time limit of a wait, which returns false, unless an event with a definite time comes earlier; late
+        operations have none (they come before any limit)."""
         waiting = [
             (fragment.wait.until, fragment)
             for warp in warps
@@ -252,7 +250,7 @@ class Scheduler:
         return True
 
     def _return_false(self, warps: list[Warp]) -> bool:
-        """Hardware's try_wait gives up after some microseconds: let the parked ones return false."""
+        """Hardware's try_wait gives up after some microseconds: the parked ones return false."""
         found = False
         for warp in warps:
             for fragment in warp.fragments:
@@ -265,7 +263,7 @@ class Scheduler:
         while (due := self.events.next_due()) is not None:
             self.machine.now = max(self.machine.now, min(due, self.machine.now + 1))
             self.events.fire_one()
-        # Channels keep operations of one kind in order; the next cluster begins with its own.
+        # Channels keep operations of one kind in order; the next cluster starts with new ones.
         self.events.channels.clear()
 
     # ---- instructions
@@ -273,7 +271,7 @@ class Scheduler:
     def run_fragment(self, warp: Warp, fragment: Fragment, quantum: int) -> int:
         """Executes up to `quantum` instructions; returns how many."""
         code, registers, executed = self.code, warp.registers, 0
-        # Names of locals, since the loop below runs for every instruction that is not machine code.
+        # Local names, since the loop below runs for every instruction that is not compiled.
         thread = warp.thread
         table, held, words, state = self.program.table, _NOTHING_HELD, thread.words, thread.address
         warp.fragment, told, polls = fragment, thread.told, warp.polls
@@ -285,7 +283,7 @@ class Scheduler:
                     warp.arrive_at_join(fragment, self.machine.progress)
                     break
                 if warp.held is not held:
-                    # Machine code knows nothing of registers that wgmma holds.
+                    # Machine code ignores that wgmma is using a register.
                     held = warp.held
                     table = self.program.leaving_alone(held) if held else self.program.table
                 if table.known[pc]:
@@ -303,8 +301,8 @@ class Scheduler:
                 executed += 1
                 if step.form is not None:
                     self._count(step.form)
-                # Most instructions have no predicate, and most warps no inactive lane: both are told apart here, so that the common
-                # case copies no mask.
+                # Most instructions have no predicate, and most warps no inactive lane: testing both here saves copying a mask in the
+                # common case.
                 if step.guard < 0:
                     warp.active = fragment.active
                     warp.mask = None if fragment.full else fragment.active
@@ -327,12 +325,12 @@ class Scheduler:
                     break
         except SimulationError as error:
             raise warp.located(error, fragment.pc) from error.__cause__
-        # Units know nothing of warps and lines: the place is added here.
+        # Unit models have no access to warps and lines: the location is added here.
         except UnitError as error:
             raise warp.located(SimulationError.of_unit(error), fragment.pc) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             item = self.code[fragment.pc].item
-            # A fault of the simulator is reported at the instruction that met it, and never as a traceback.
+            # A bug of the simulator is reported at the instruction that triggered it, not as a traceback.
             message = f"the simulator failed on `{item.opcode if item else 'end'}`: {type(error).__name__}: {error}"
             raise warp.located(SimulationError("internal", message), fragment.pc) from error
         self.machine.warp_instructions += executed
@@ -340,13 +338,13 @@ class Scheduler:
         return executed
 
     def _count(self, form: forms.Form) -> None:
-        """One more execution of a form that is no machine code: worth it, at some time."""
+        """Counts one more execution of a form that is not compiled; compiles it once that pays."""
         form.runs += 1
         if form.runs >= forms.HOT and not form.tried:
             self.program.compile()
 
     def _control(self, warp: Warp, fragment: Fragment, pc: int, outcome: Outcome) -> bool:
-        """Applies a control outcome; true if the fragment cannot go on in this turn."""
+        """Applies a control outcome; true if the fragment cannot continue in this turn."""
         if outcome is EXIT:
             lanes = warp.live_count
             warp.exit(fragment, warp.active)
@@ -366,5 +364,5 @@ class Scheduler:
 
 
 def _runs_or_sleeps(fragment: Fragment) -> bool:
-    """Not blocked by anybody; who sleeps between two looks at memory polls it all the same."""
+    """Not blocked by others; a fragment that sleeps between two reads of memory still polls."""
     return fragment.wait is None or fragment.wait.kind == "sleep"

@@ -1,4 +1,4 @@
-"""The schedules that `--timing explore` runs: each looks for one kind of trouble."""
+"""The schedules that `--timing explore` runs: each looks for one kind of problem."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLAIN = Schedule()
 
 
 def always(clusters: int, ranks: int, seed: int) -> list[tuple[str, Schedule]]:
-    """The schedules, by name, that do not depend on what the kernel does; the plain one first."""
+    """The schedules, by name, that do not depend on the kernel's behaviour; the plain one first."""
     found = [
         ("in order", PLAIN),
         ("tests of barriers fail once", Schedule(fails=True)),

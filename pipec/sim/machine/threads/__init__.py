@@ -1,1 +1,1 @@
-"""Warps, CTAs and clusters: their lanes, and what they wait for."""
+"""Warps, CTAs and clusters: their lanes, and their waits."""

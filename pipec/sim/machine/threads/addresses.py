@@ -1,4 +1,4 @@
-"""What addresses lead to: the memories that a thread of a CTA reaches, by state space."""
+"""Address resolution: the memories that a thread of a CTA reaches, by state space."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..races.thread import Thread
 
 _MATRIX = 8  # rows and columns of a matrix of ldmatrix
 _INSIDE = 2 * np.arange(_MATRIX)  # of the elements in a row, in bytes
-# Which of a warp's active lanes a part of an access belongs to.
+# The subset of a warp's active lanes that a part of an access belongs to.
 Chosen = slice | LaneMask
 
 
 class Accessing(Protocol):
-    """The warp whose lanes access memory; `watched` is None where nobody looks at that."""
+    """The warp whose lanes access memory; `watched` is None without race checks."""
 
     active: LaneMask
     local: FlatMemory | None
@@ -33,13 +33,13 @@ class Accessing(Protocol):
 
 
 class Owner(Protocol):
-    """A CTA, as one that has shared memory."""
+    """A CTA as the owner of shared memory."""
 
     shared: SharedMemory
 
 
 class AddressSpaces:
-    """Of the CTA of this `rank` in its cluster."""
+    """The address spaces of the CTA with this `rank` in its cluster."""
 
     machine: Machine
     image: Image
@@ -52,7 +52,7 @@ class AddressSpaces:
 
     def own_offset(self, addresses: Addresses) -> Addresses:
         """Offsets of `.shared::cta` addresses; a foreign rank byte faults (measured)."""
-        # One operation for the check and the offset: the rank's bits vanish where the address is this CTA's, and stay otherwise.
+        # One operation for the check and the offset: the rank bits cancel where the address is this CTA's, and remain otherwise.
         offsets = addresses ^ (self.rank << RANK_SHIFT)
         if int(np.bitwise_or.reduce(offsets, axis=None)) & ~OFFSET_MASK:
             bad = int(addresses[addresses >> RANK_SHIFT != self.rank][0])
@@ -65,11 +65,11 @@ class AddressSpaces:
         return offsets
 
     def own_pieces(self, addresses: Addresses, size: int, what: str) -> Addresses:
-        """The offsets of pieces of `size` bytes in this CTA's memory, which `what` touches."""
+        """The offsets of pieces of `size` bytes in this CTA's memory, which `what` accesses."""
         offsets = addresses ^ (self.rank << RANK_SHIFT)
         low, high, union = extent(offsets)
         if low < self.shared.base or high + size > self.shared.size or union & (size - 1):
-            # One by one, to say what is wrong.
+            # One by one, to report the exact problem.
             self.shared.check(self.own_offset(addresses), size, what)
         return offsets
 
@@ -81,15 +81,15 @@ class AddressSpaces:
     def load(
         self, warp: Accessing, space: Space, addresses: Addresses, size: int, by: Thread | None = None, span: int = 0
     ) -> LaneValues:
-        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order. `by`: the thread whose
-        access this is, of `span` bytes (0: `size`) of which these are the first; None: nobody's."""
+        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order. `by`: the thread whose access
+        this is, of `span` bytes (0: `size`) of which these are the first; None: no thread's."""
         if space == "global":
             return self.machine.memory.load(addresses, size, by, span)
         if space == "shared":
             return self.shared.load(self.own_offset(addresses), size, by, span)
         if space == "generic":
             parts = self._by_window(addresses)
-            # Lanes of one instruction may lie in several windows.
+            # Lanes of one instruction may address several windows.
             return _joined(addresses.size, [(self.load(warp, one, part, size, by, span), chosen) for one, part, chosen in parts])
         if space == "cluster":
             owners = self._by_owner(addresses)
@@ -109,7 +109,7 @@ class AddressSpaces:
         span: int = 0,
         same: Same | None = None,
     ) -> None:
-        """`by` and `span` as in `load`; `same`: whether all that the instruction stores is there already."""
+        """`by` and `span` as in `load`; `same`: whether memory already holds everything that the instruction stores."""
         if space == "global":
             self.machine.progress += self.machine.memory.store(addresses, values, size, by, span, same)
         elif space == "shared":
@@ -126,7 +126,7 @@ class AddressSpaces:
     def load_words(
         self, space: Space, addresses: Addresses, dtype: np.dtype[Any], count: int, by: Thread | None
     ) -> LaneValues | None:
-        """An ordinary load of the usual kind in one step (`SharedMemory.load_words`); None where it is none."""
+        """The common case of an ordinary load in one step (`SharedMemory.load_words`); None otherwise."""
         if space == "global":
             return self.machine.memory.load_words(addresses, dtype, count, by)
         if space == "shared":
@@ -134,7 +134,7 @@ class AddressSpaces:
         return None
 
     def store_words(self, space: Space, addresses: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool:
-        """The same for a store; whether it was one."""
+        """The same for a store; returns whether it was that case."""
         changed = None
         if space == "global":
             changed = self.machine.memory.store_words(addresses, elements, by, same)
@@ -144,7 +144,7 @@ class AddressSpaces:
         return changed is not None
 
     def holds(self, space: Space, addresses: Addresses, values: Sequence[LaneValues]) -> bool:
-        """Whether these elements, each list of them behind the one before, are in memory already."""
+        """Whether memory already holds these elements, given as consecutive lists."""
         elements = np.stack(values, axis=1)
         if space == "generic":
             parts = self._by_window(addresses)
@@ -159,18 +159,18 @@ class AddressSpaces:
         return old is not None and unchanged(addresses, old, elements)
 
     def load_matrices(self, addresses: Addresses, count: int, places: Addresses, by: Thread | None) -> LaneValues:
-        """`count` matrices of 8 by 8 elements of 16 bits, a row at each address, as words of the lanes; `places` has of the halves of
-        all words where they stand in a matrix."""
+        """`count` matrices of 8x8 16-bit elements, a row at each address, as words of the lanes; `places` maps the halves of all words
+        to positions in a matrix."""
         offsets = self.own_pieces(addresses[: _MATRIX * count], 16, "ldmatrix")
         if by is not None:
             self.machine.races.load(by, self.shared.shadow, offsets // 16, 16)
         rows = self.shared.load_words(offsets, np.dtype(np.uint16), _MATRIX, None)
-        if rows is None:  # element by element it shows what is wrong
+        if rows is None:  # the element-wise path reports the problem
             rows = self.shared.load((offsets[:, None] + _INSIDE).reshape(-1), 2)
         return np.ascontiguousarray(rows.reshape(count, _MATRIX**2)[:, places]).view(np.uint32)
 
     def store_matrices(self, addresses: Addresses, words: Sequence[LaneValues], places: Addresses, by: Thread | None) -> None:
-        """The same the other way round."""
+        """The inverse of `load_matrices`."""
         count = len(words)
         offsets = self.own_pieces(addresses[: _MATRIX * count], 16, "stmatrix")
         values = np.empty((count, _MATRIX**2), np.uint16)
@@ -178,16 +178,16 @@ class AddressSpaces:
         rows = values.reshape(-1, _MATRIX)
         if by is not None:
             by.lay_out(offsets)
-            # Warps that hold copies of a matrix store the same.
+            # Warps that hold copies of a matrix store the same values.
             same = functools.partial(self.shared.has, offsets, rows)
             self.machine.races.store(by, self.shared.shadow, offsets // 16, 16, same)
         changed = self.shared.store_words(offsets, rows, None, None)
-        if changed is None:  # element by element it shows what is wrong
+        if changed is None:  # the element-wise path reports the problem
             changed = self.shared.store((offsets[:, None] + _INSIDE).reshape(-1), rows.reshape(-1), 2)
         self.machine.progress += changed
 
     def strong(self, warp: Accessing, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
-        """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""
+        """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and synchronisation between threads."""
         if warp.watched is None or not addresses.size:
             return
         if space == "generic":
@@ -220,8 +220,8 @@ class AddressSpaces:
         return addresses + lanes * own
 
     def _by_window(self, addresses: Addresses) -> list[tuple[Space, Addresses, Chosen]]:
-        """Generic addresses by the window they lie in. A warp practically always touches one."""
-        # No lane takes part, so there is no first address to tell the window by.
+        """Generic addresses by window. A warp nearly always accesses one."""
+        # No lane is active, so there is no first address to determine the window.
         if not addresses.size:
             return [("global", addresses, slice(None))]
         windows = addresses & ~0xFF_FFFF_FFFF
@@ -257,7 +257,7 @@ def _in_window(window: int, addresses: Addresses) -> tuple[Space, Addresses]:
 
 
 def _joined(count: int, parts: list[tuple[LaneValues, Chosen]]) -> LaneValues:
-    """The parts of a split load in the places of their addresses."""
+    """The parts of a split load, put back into the order of its addresses."""
     if len(parts) == 1:
         return parts[0][0]
     whole = np.zeros(count, parts[0][0].dtype)
@@ -267,5 +267,5 @@ def _joined(count: int, parts: list[tuple[LaneValues, Chosen]]) -> LaneValues:
 
 
 def _inside(offsets: Addresses, size: int, end: int) -> Addresses:
-    """What an access that is going to be refused leaves marks on: nothing beyond the memory."""
+    """Where a rejected access leaves marks: only inside the memory."""
     return offsets[(offsets >= 0) & (offsets + size <= end)]

@@ -1,4 +1,4 @@
-"""The barriers that warps of a CTA wait at."""
+"""The barriers at which warps of a CTA wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED_BARRIERS = 16
 
 @record(eq=False)
 class Vote:
-    """What some threads bring to a reducing barrier, and how they hear of its result."""
+    """The votes of some threads at a reducing barrier, and the callback that delivers the result."""
 
     predicates: LaneMask
     hear: Callable[[int], None]
@@ -37,7 +37,7 @@ class NamedBarrier:
     waiting: list[Fragment] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
-    hearing: list[tuple[Thread, Knowledge]] = field(default_factory=list)  # with what each knew when it arrived
+    hearing: list[tuple[Thread, Knowledge]] = field(default_factory=list)  # with the knowledge of each at its arrival
 
     def arrive(self, threads: int, expected: int | None, who: Thread, hears: bool) -> None:
         if self.arrived and self.expected != expected:
@@ -46,13 +46,13 @@ class NamedBarrier:
             )
         self.expected = expected
         self.arrived += threads
-        # At the arrival, not when the barrier completes: what a warp does after bar.arrive is not part of it.
+        # At the arrival, not when the barrier completes: what a warp does after bar.arrive is not covered.
         self.arrivals.append(who.arrive())
         if hears:
             self.hearing.append((who, who.knowledge))
 
     def settle(self, live_threads: int) -> bool:
-        """Completes the barrier if everybody is there; true if it did."""
+        """Completes the barrier if all expected threads have arrived; true if it did."""
         wanted = live_threads if self.expected is None else self.expected
         if not self.arrived or self.arrived < wanted:
             return False
@@ -64,7 +64,7 @@ class NamedBarrier:
         gathered = gather(self.arrivals)
         times = self.hearing[0][0].times_of_peers(gathered.values) if self.hearing else None
         for thread, knew in self.hearing:
-            # What it has told since is part of what all have gathered, unless other lanes of it have heard more meanwhile.
+            # Its releases since then are part of the gathered knowledge, unless other lanes of it have acquired more meanwhile.
             if thread.knowledge is knew:
                 thread.knowledge = gathered
             else:
@@ -79,7 +79,7 @@ class NamedBarrier:
 
 
 class NamedBarriers(dict[int, NamedBarrier]):
-    """Those of a CTA by number, made when they are first used: most kernels use one or two of `NAMED_BARRIERS`."""
+    """A CTA's named barriers by number, created at first use: most kernels use one or two of `NAMED_BARRIERS`."""
 
     def __missing__(self, number: int) -> NamedBarrier:
         made = self[number] = NamedBarrier(number)
@@ -88,8 +88,8 @@ class NamedBarriers(dict[int, NamedBarrier]):
 
 @mutable(eq=False)
 class TrackedBarrier:
-    """An mbarrier with the fragments parked on it. `gathers` is what arrivals have told, `tells` what those who see a phase
-    complete hear; `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed that."""
+    """An mbarrier with the fragments parked on it. `gathers` is what arrivals have released, `tells` what observers of a completed phase
+    acquire; `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it."""
 
     state: Mbarrier
     offset: int
@@ -97,18 +97,18 @@ class TrackedBarrier:
     made: Access
     announced: bool = False
     waiting: list[Fragment] = field(default_factory=list)
-    remote: dict[int, Access] = field(default_factory=dict)  # the last arrivals of warps of other CTAs, by their numbers
+    remote: dict[int, Access] = field(default_factory=dict)  # the last arrivals of warps of other CTAs, by warp number
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING
 
     @property
     def end(self) -> tuple[tuple[int, int], ...]:
-        """What tells that an operation is over which counts for the current phase."""
+        """The event that shows the completion of an operation tracked by the current phase."""
         return ((self.actor, self.state.phase + 1),)
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody waits for it, or bytes are due."""
+        """Whether a fragment waits on it, or bytes are outstanding."""
         return bool(self.waiting or self.state.tx)
 
     def publish(self) -> None:
@@ -123,7 +123,7 @@ def reclaim(
     places: Addresses,
     message: str,
 ) -> None:
-    """The mbarriers at these places, which are about to be written, are none any more. Raises SimulationError with `message`."""
+    """Invalidates the mbarriers at these places, which are about to be written. Raises SimulationError with `message`."""
     offsets = sorted({place // 8 * 8 for place in places.tolist()})
     if any(barriers[offset].in_use for offset in offsets) or not practised("barriers that are left"):
         raise SimulationError("undefined", message)

@@ -22,7 +22,7 @@ WaitKind = Literal["mbarrier", "barrier", "cluster", "group", "tmem", "registers
 
 
 class Join:
-    """Lanes of `expected` meet at `pc`; those of `arrived` are there already."""
+    """Lanes of `expected` reconverge at `pc`; those of `arrived` are there already."""
 
     __slots__ = ("arrived", "expected", "parents", "pc", "progress", "since")
 
@@ -32,7 +32,7 @@ class Join:
         self.since = self.progress = 0
 
 
-# Of most fragments; nobody writes to it.
+# Shared by most fragments; read-only.
 ALL_LANES = np.ones(LANES, bool)
 ALL_LANES.flags.writeable = False
 _ALL_ADDRESS = ALL_LANES.ctypes.data
@@ -40,13 +40,13 @@ _NO_LANES = np.zeros(LANES, bool)
 
 
 class Fragment:
-    """`wait` is what the fragment is blocked on; `give_up` tells a retried wait to come back unfulfilled."""
+    """`wait` is what the fragment is blocked on; `give_up` makes a retried wait return unfulfilled."""
 
     __slots__ = ("active", "address", "count", "full", "give_up", "join_pc", "joins", "pc", "polls", "wait")
 
     def __init__(self, pc: int, active: LaneMask, joins: tuple[Join, ...]) -> None:
         self.pc, self.active, self.joins = pc, active, joins
-        # `address` is that of the 32 bytes that say which lanes.
+        # `address` is that of the mask, one byte per lane.
         if active is ALL_LANES:
             self.address, self.count = _ALL_ADDRESS, LANES
         else:
@@ -55,12 +55,12 @@ class Fragment:
         self.join_pc = joins[-1].pc if joins else NOWHERE
         self.wait: Wait | None = None
         self.give_up = False
-        self.polls: tuple[int, int] | None = None  # (program counter, progress) of the last fruitless test
+        self.polls: tuple[int, int] | None = None  # (program counter, progress) of the last failed test
 
 
 @record
 class AwaitedPhase:
-    """The mbarrier at shared address `address` should complete `phase`; `current` was its phase then."""
+    """The mbarrier at shared address `address` is to complete `phase`; `current` was its phase at that time."""
 
     address: int
     phase: int
@@ -69,16 +69,16 @@ class AwaitedPhase:
 
 @mutable(eq=False)
 class Wait:
-    """Why a fragment cannot run. `retry`: execute the same instruction again once woken (else go on behind it).
+    """Why a fragment cannot run. `retry`: execute the same instruction again once woken (otherwise continue behind it).
 
-    `may_fail`: it may come back unfulfilled; `until`: the time at which it does, where the program states a limit.
-    `awaited` is what a wait of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier", `members` the mask of
-    a wait of kind "converge" and `collective` the instruction that its lanes are to execute together. `aligned`: all lanes of the warp are.
-    `over` tells whether a wait of kind "group" has come to its end.
+    `may_fail`: it may return unfulfilled; `until`: the time at which it does, where the program states a limit. `awaited` is what a wait
+    of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier", `members` the mask of a wait of kind "converge" and
+    `collective` the instruction that its lanes are to execute together. `aligned`: it waits for all lanes of the warp. `over` returns
+    whether a wait of kind "group" is fulfilled.
     """
 
     kind: WaitKind
-    text: str | Callable[[], str]  # asked for once somebody reports it
+    text: str | Callable[[], str]  # evaluated when it is reported
     retry: bool
     may_fail: bool = False
     until: int | None = None
@@ -90,7 +90,7 @@ class Wait:
     aligned: bool = False
 
 
-# The fragment that executed is gone: others stand in its place.
+# The executing fragment no longer exists: it was merged or split.
 MERGED: Final = Wait("merged", "", retry=True)
 
 
@@ -110,17 +110,17 @@ class Scatter:
 
 
 class Exit:
-    """The active lanes of the instruction end."""
+    """The active lanes exit."""
 
 
 EXIT: Final = Exit()
 
-# What an instruction does to its fragment: None goes on behind it, an int jumps there.
+# The effect of an instruction on its fragment: None continues behind it, an int jumps there.
 Outcome = None | int | Wait | Diverge | Scatter | Exit
 
 
 class Divergence:
-    """The lanes that are `live`, in fragments. `polls` counts looks at memory that led to nothing, `meetings` arrivals at barriers."""
+    """The `live` lanes, in fragments. `polls` counts failed tests of memory, `meetings` arrivals at barriers."""
 
     def __init__(self, live: LaneMask) -> None:
         self.live = live
@@ -139,7 +139,7 @@ class Divergence:
         return all(fragment.wait is not None for fragment in self.fragments)
 
     def runnable(self) -> Fragment | None:
-        """The next fragment to run, taking turns."""
+        """The next fragment to run, in rotation."""
         fragments = self.fragments
         count = len(fragments)
         for step in range(count):
@@ -150,9 +150,9 @@ class Divergence:
         return None
 
     def split(self, fragment: Fragment, parts: list[tuple[int, LaneMask]], meeting: int) -> None:
-        """Replaces `fragment` by one fragment per (pc, lanes), to meet again at `meeting`."""
+        """Replaces `fragment` by one fragment per (pc, lanes), to reconverge at `meeting`."""
         joins = fragment.joins
-        # Where they meet at the join that they wait for anyway, another one would only be waited for twice.
+        # If they reconverge at the join that they wait for anyway, another one would only be waited for twice.
         if meeting != NOWHERE and meeting != fragment.join_pc:
             join = Join(meeting, fragment.active.copy(), joins)
             self.joins.append(join)
@@ -194,7 +194,7 @@ class Divergence:
 
     def exit(self, fragment: Fragment, lanes: LaneMask) -> None:
         if lanes is ALL_LANES and not fragment.joins:
-            # The whole warp ends, as most do: nobody is left who could wait for it.
+            # The whole warp exits, as most do: no lanes are left to wait for it.
             self.live, self.live_count = _NO_LANES, 0
             self.fragments.clear()
             return
@@ -205,24 +205,24 @@ class Divergence:
         if remaining.any():
             self.fragments.append(Fragment(fragment.pc + 1, remaining, fragment.joins))
         self.forget(lanes, fragment.joins)
-        # Those who wait for the whole warp need not wait for lanes that have ended.
+        # Fragments that wait for the whole warp need not wait for lanes that have exited.
         for other in self.fragments:
             if other.wait is not None and other.wait.kind == "converge":
                 other.wait = None
 
     def force_joins(self) -> bool:
-        """Lets lanes that wait for reconvergence go on alone. True if any did."""
+        """Lets lanes that wait for reconvergence continue alone. True if any did."""
         released = [self.try_release(join, force=True) for join in list(self.joins)]
         return any(released)
 
     def merge(self, fragments: list[Fragment]) -> Fragment:
-        """One fragment out of several that stand at the same instruction."""
+        """Merges several fragments at the same instruction."""
         first = fragments[0]
         if len(fragments) == 1:
             return first
         common = first.joins
         for other in fragments[1:]:
-            # A join that only some of them were to reach is not reached by all together.
+            # A join that only some of them were to reach is dropped.
             common = tuple(join for join in common if join in other.joins)
         lanes = np.logical_or.reduce([fragment.active for fragment in fragments])
         merged = Fragment(first.pc, lanes, common)

@@ -7,13 +7,13 @@ from typing import Literal
 
 from pipec.record import field, mutable
 
-TOGETHER = -1  # in the place of a lane: all 32, which have done everything together
+TOGETHER = -1  # in place of a lane: all 32, which have always acted together
 GroupKind = Literal["bulk", "cp.async", "wgmma"]
 
 
 @mutable(eq=False)
 class Operation:
-    """An operation that belongs to a group, set going at the instruction `pc`. `read`: its sources are free again."""
+    """An operation that belongs to a group, started at the instruction `pc`. `read`: its sources may be overwritten."""
 
     pc: int = -1
     read: bool = False
@@ -22,12 +22,12 @@ class Operation:
 
 @mutable(eq=False)
 class Groups:
-    """The groups of one kind of one thread. `marks` has for each commit so far how many operations the warp had issued."""
+    """The groups of one kind of one thread. `marks` has, for each commit so far, how many operations the warp had issued."""
 
     open: list[Operation] = field(default_factory=list)
     committed: list[list[Operation]] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    last: int = -1  # the instruction of the last operation that was committed
+    last: int = -1  # the instruction of the last committed operation
 
     def copy(self) -> Groups:
         return Groups(list(self.open), [list(group) for group in self.committed], list(self.marks), self.last)
@@ -39,12 +39,12 @@ class Groups:
         self.marks.append(issued)
 
     def over(self, allowed: int) -> int:
-        """How many operations are over where at most `allowed` groups are pending."""
+        """How many operations are complete when at most `allowed` groups are pending."""
         return self.marks[-allowed - 1] if len(self.marks) > allowed else 0
 
     def pending(self, reading_only: bool) -> int:
-        """The oldest group that is not finished and all since: a wait for N pending groups leaves the N most recent ones, and those
-        before them are complete (PTX ISA 9.7.9.25.3.3), although an empty one may be finished long before its predecessors."""
+        """The oldest unfinished group and all later ones: a wait for N pending groups leaves the N most recent ones, and those before
+        them are complete (PTX ISA 9.7.9.25.3.3), although an empty group may be finished long before its predecessors."""
         committed = self.committed
         while committed and _finished(committed[0], False):
             committed.pop(0)
@@ -55,17 +55,17 @@ class Groups:
 
 
 def uncommitted(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind) -> list[int]:
-    """The instructions of operations of a kind that are in no group yet."""
+    """The instructions of uncommitted operations of a kind."""
     return sorted({operation.pc for (of, _), one in groups.items() if of == kind for operation in one.open})
 
 
 def unwaited(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind, over: int) -> list[int]:
-    """The last instructions that were committed where more operations have been than the first `over`, which waits have found over."""
+    """The last committed instructions of groups with more operations than the first `over`, which waits have covered."""
     return sorted({one.last for (of, _), one in groups.items() if of == kind and one.last >= 0 and one.marks[-1] > over})
 
 
 def _finished(group: list[Operation], reading_only: bool) -> bool:
-    # A loop: each of the threads that wait asks again whenever something has finished, and a generator costs as much as the answer.
+    # A loop: each waiting thread asks again whenever an operation finishes, and a generator costs as much as the answer.
     for operation in group:
         if not (operation.done or (reading_only and operation.read)):
             return False

@@ -1,4 +1,4 @@
-"""Registers that an instruction works on after its issue."""
+"""Registers that an instruction uses after its issue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .groups import Operation
 
 
 class Result(Protocol):
-    """What an instruction of a warpgroup has computed for the registers of its warps."""
+    """The result of a warpgroup instruction for the registers of its warps."""
 
     def of_warp(self, number: int) -> LaneValues:
         """uint32 [registers, lanes]"""
@@ -21,12 +21,12 @@ class Result(Protocol):
 
 
 class InFlight:
-    """Stands in a warp's register list for registers that wgmma works on: whoever takes it for lanes of values races.
+    """Placeholder in a warp's register list for registers that wgmma is using: any use as lane values is a race.
 
-    They are the vector `slots` of one instruction, whose lanes lie in `rows`, and `role` is what they are to it. `users` are the operations
-    that no wait has found complete yet; `result` is what the last of them made of the registers of the warp with this `number` in its
-    warpgroup (None: nothing so far), which goes into the rows once they are given back. `moved`: those that a `mov` is to take as they will
-    be then; `move`: what fills them in, which is such a `mov`.
+    They form the vector `slots` of one instruction, whose lanes are in `rows`, and `role` is their role there. `users` are the
+    operations whose completion no wait has covered yet; `result` is the last one's result for the registers of the warp with this
+    `number` in its warpgroup (None: none yet), which is written to the rows once they are returned. `moved`: registers to which a `mov`
+    copies them, as they will be then; `move`: the action that fills in such a `mov`'s destination.
     """
 
     __slots__ = ("line", "move", "moved", "number", "result", "role", "rows", "slots", "users")
@@ -48,7 +48,7 @@ class InFlight:
         return np.stack([row.view(np.uint32) for row in self.rows])
 
     def store(self) -> None:
-        """Puts the values into the rows."""
+        """Writes the values into the rows."""
         if self.result is not None:
             for row, value in zip(self.rows, self.values(), strict=True):
                 row[...] = value

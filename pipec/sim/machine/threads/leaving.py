@@ -1,6 +1,6 @@
-"""What a CTA leaves behind when it exits: its shared memory is given away, whatever others of its cluster still do there.
+"""The exit of a CTA: its shared memory is reassigned, even if others of its cluster still access it.
 
-Only what something orders before the exit is safe. Whether it came first in this run is chance.
+Only accesses that are ordered before the exit are safe. Whether they came first in this run depends on timing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .roles import who
 
 
 def unseen_arrivals(barriers: Iterable[TrackedBarrier], clocks: Sequence[Clock]) -> list[Access]:
-    """Arrivals from other CTAs that none of the clocks knows of."""
+    """Arrivals from other CTAs that none of the clocks covers."""
     arrivals = [arrival for barrier in barriers for arrival in barrier.remote.values()]
     return [arrival for arrival in arrivals if not any(arrival.over(clock) for clock in clocks)]
 
 
 def complain_of_what_is_left(machine: Machine, image: Image, cta: str, left: Iterable[Access]) -> None:
-    """`left`: what other CTAs did in the memory of `cta`, which exits, and what none of its warps has seen the end of."""
+    """`left`: accesses of other CTAs to the memory of `cta`, which exits, whose completion none of its warps has observed."""
     for old in left:
         key = "exit", old.pc
         if machine.findings.again("peer", key):

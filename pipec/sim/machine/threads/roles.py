@@ -1,7 +1,7 @@
-"""What a warp is called in reports: its role by the kernel's metadata, else the part of the code that it alone works on.
+"""The name of a warp in reports: its role by the kernel's metadata, else the part of the code that it alone executes.
 
-Kernels of other compilers send their warps to different parts by branches that each warp takes as a whole. Such a part is called by
-its label, or by its number where a table of branches has it: so Triton numbers the partitions of Gluon.
+Kernels of other compilers dispatch their warps by branches that each warp takes as a whole. Such a part is named after its label, or by
+its number where a branch table has one: Triton numbers the partitions of Gluon this way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..races.thread import Thread
 
 
 def role_of(image: Image, thread: Thread, pc: int) -> str | None:
-    """The role of a warp that is at `pc`; None where all warps of its CTA come there."""
+    """The role of a warp at `pc`; None where all warps of its CTA execute this code."""
     named = image.names.role(thread.index)
     if named is not None or not image.successors or image.names.roles:
         return named
@@ -32,7 +32,7 @@ def who(image: Image, thread: Thread, pc: int) -> str:
 
 
 def _dispatches(image: Image, thread: Thread) -> list[tuple[int, int]]:
-    """The branches that this warp took as a whole, and others of its CTA in another direction: (branch, where it went)."""
+    """The branches that this warp took as a whole and others of its CTA took in another direction: (branch, target taken)."""
     found = []
     for branch, number in image.branches.items():
         routes = {int(peer.routes[number]) for peer in thread.peers} - {0}
@@ -42,8 +42,8 @@ def _dispatches(image: Image, thread: Thread) -> list[tuple[int, int]]:
 
 
 def _only_through(image: Image, branch: int, arm: int) -> set[int]:
-    """The instructions that one gets to from `branch` by this arm alone."""
-    # Every finding asks for those of both sides, before anybody knows that it is one of many.
+    """The instructions that are reachable from `branch` only through this arm."""
+    # Every finding asks for both sides, before it is known to be one of many; hence the cache.
     found = image.regions.get((branch, arm))
     if found is None:
         following = set(image.successors[branch])
@@ -68,7 +68,7 @@ def _name(image: Image, branch: int, arm: int) -> str:
     if _is_table(image, branch):
         table = list(image.successors[branch])
         return f"partition {table.index(arm)}"
-    # The warps that go past Triton's table of partitions.
+    # The warps that bypass Triton's partition table.
     elsewhere = set().union(*(_only_through(image, branch, other) for other in set(image.successors[branch]) - {arm}))
     if any(_is_table(image, index) for index in elsewhere):
         return "default partition"

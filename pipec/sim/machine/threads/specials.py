@@ -1,4 +1,4 @@
-"""What special registers hold (PTX ISA section 10), and the registers with which a warp starts."""
+"""The values of special registers (PTX ISA section 10), and the registers with which a warp starts."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def special_value(name: str, warp: Warp) -> LaneValues:
 
 
 def fill_registers(warp: Warp) -> None:
-    """The registers with which `warp` starts: zeros, constants, addresses, special registers. Warps with one place in their clusters
-    start alike but for the place of the cluster in the grid."""
+    """The registers with which `warp` starts: zeros, constants, addresses, special registers. Warps at the same place in their clusters
+    start alike except for the cluster's place in the grid."""
 
     def of_warp(content: SharedAddress | Special) -> LaneValues:
         if isinstance(content, Special):

@@ -1,1 +1,1 @@
-"""Tensor copies: maps, the boxes and pixels that they move, reductions on the way."""
+"""Tensor copies: maps, the boxes and pixels that they move, reductions."""

@@ -1,12 +1,12 @@
 """im2col tensor maps: what cuTensorMapEncodeIm2col stores, and the pixels that a copy walks (PTX ISA 5.5.4, CUDA driver API).
 
-Dimension 0 are the channels, then the spatial dimensions (W, H, D), the last dimension counts images. A copy takes `pixels` pixels of
+Dimension 0 is the channels, then the spatial dimensions (W, H, D), the last dimension counts images. A copy takes `pixels` pixels of
 `channels` channels each. It starts at a pixel of the bounding box and walks it along W, then H, then D, then to the next image; each
-pixel is read at its position plus the offsets of the instruction. The bounding box reaches from `lower` to the image's last pixel
-plus `upper`.
+pixel is read at its position plus the offsets of the instruction. The bounding box reaches from `lower` to the image's last pixel plus
+`upper`.
 
-Wide maps (im2col::w and ::w::128) walk along W alone, from image to image, H and D staying what the coordinates say; behind the
-pixels come those of the halo.
+Wide maps (im2col::w and ::w::128) walk along W alone, from image to image, with H and D fixed by the coordinates; the halo's pixels
+follow.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .tensormap import DTYPE_NAMES, FILLS, SWIZZLE_NAMES, Fill, Interleave, MapP
 
 MAXIMUM_CHANNELS = 256
 MAXIMUM_PIXELS = 1024
-# What wide maps walk: `pixels` of them, or 128 with a halo for each 32.
+# What wide maps move: `pixels` pixels, or 128 with a halo for each 32.
 Wide = Literal["no", "w", "w128"]
 _WIDE: tuple[Wide, ...] = ("no", "w", "w128")
 _FIXED_PIXELS, _GROUP = 128, 32
 _MOST_HALO = {"w": 511, "w128": 31}
 _MOST_OFFSET = 31
-# Corners of a box with 1, 2 or 3 spatial dimensions are 16, 8 or 5 bits wide, offsets as many without a sign.
+# The corners of a box with 1, 2 or 3 spatial dimensions have 16, 8 or 5 signed bits per coordinate; offsets have as many unsigned bits.
 _CORNER_BITS = {1: 16, 2: 8, 3: 5}
 
 _LAYOUT = Layout(
@@ -41,7 +41,7 @@ _LAYOUT = Layout(
         "swizzle": (1, 3),
         "fill": (1, 1),
         "address": (1, 56),
-        "dims": (5, 32),  # less one
+        "dims": (5, 32),  # minus one
         "strides": (4, 40),
         "lower": (1, 16),
         "upper": (1, 16),
@@ -55,11 +55,10 @@ _LAYOUT = Layout(
 
 @dataclass(frozen=True)
 class Im2colMap(MapProperties):
-    """One im2col tensor map; what is not said here is as in TensorMap.
+    """One im2col tensor map; other fields are as in TensorMap.
 
-    lower, upper     corners of the pixel box, one number per spatial dimension, W first
-    channels         elements of dimension 0 per pixel; pixels: how many one copy moves
-    element_strides  step of the walk per dimension; steps in dimension 0 and over images are 1
+    lower, upper     corners of the pixel box, one number per spatial dimension, W first channels         elements of dimension 0 per
+    pixel; pixels: how many one copy moves element_strides  step of the walk per dimension; steps in dimension 0 and over images are 1
     wide             "w" or "w128" for a map whose copies walk along W alone: its corners are one number each
     """
 
@@ -151,7 +150,7 @@ class Im2colMap(MapProperties):
 
     @staticmethod
     def decode(data: bytes) -> Im2colMap:
-        """Inverse of encode; UnitError "illegal" for bytes that were changed."""
+        """Inverse of encode; UnitError "illegal" for modified bytes."""
         fields = _LAYOUT.unpack(data)
         (rank,) = fields["rank"]
         steps = fields["element_strides"][:rank]
@@ -174,7 +173,7 @@ class Im2colMap(MapProperties):
 
 
 def _joined(corner: Sequence[int], bits: int) -> int:
-    """The numbers of a corner, each in `bits` bits with its sign."""
+    """Packs the numbers of a corner, each in `bits` signed bits."""
     return sum((value & (1 << bits) - 1) << bits * axis for axis, value in enumerate(corner))
 
 
@@ -205,10 +204,10 @@ def walk(entry: Im2colMap, coords: Sequence[int], offsets: Sequence[int]) -> np.
 
 
 def walk_wide(entry: Im2colMap, coords: Sequence[int], halo: int, offset: int) -> np.ndarray:
-    """Positions as `walk` has them of the pixels that a wide copy reads, those of the halo last.
+    """Positions, as in `walk`, of the pixels that a wide copy reads, with the halo's pixels last.
 
-    Behind a row of pixels its halo goes on where it ended. With 128 pixels each 32 have a halo of their own; the first pixels of all
-    halos come first, then the second ones.
+    The halo of a row of pixels continues where the row ended. With 128 pixels each 32 have their own halo; the first pixels of all halos
+    come first, then the second ones.
     """
     step = entry.element_strides[1] if entry.element_strides else 1
     first, last = entry.lower[0], entry.dims[1] - 1 + entry.upper[0]
@@ -242,7 +241,7 @@ def check_offsets(entry: Im2colMap, offsets: Sequence[int]) -> None:
 
 
 def check_halo(entry: Im2colMap, halo: int, offset: int) -> None:
-    """UnitError for numbers that a wide copy cannot have."""
+    """UnitError for numbers outside a wide copy's range."""
     if not 0 <= halo <= _MOST_HALO[entry.wide]:
         raise UnitError("illegal", f"a halo of {halo} pixels for im2col::{entry.wide}, at most {_MOST_HALO[entry.wide]}")
     if not 0 <= offset <= _MOST_OFFSET:

@@ -1,6 +1,6 @@
-"""Tensor maps as bytes: 128 of them, of which the first 64 say everything (measured: copies do not look at the others).
+"""Tensor maps as bytes: 128 bytes, of which only the first 64 matter (measured: copies ignore the others).
 
-The hardware's format is opaque, so the models write one of their own: a word that tells the kind, fields of bits, a checksum.
+The hardware's format is opaque, so the models use their own: a word for the kind, bit fields, a checksum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Fields = dict[str, tuple[int, ...]]
 
 
 class Layout:
-    """Fields in order, lowest bit first: each a number of entries of so many bits."""
+    """Fields in order, lowest bit first: each has a number of entries of equal width."""
 
     def __init__(self, kind: bytes, fields: Mapping[str, tuple[int, int]]) -> None:
         """`fields`: name -> (entries, bits of each)."""
@@ -30,7 +30,7 @@ class Layout:
         return data[: len(self.kind)] == self.kind
 
     def pack(self, values: Mapping[str, Sequence[int]]) -> bytes:
-        """Entries that are left out are zero. UnitError "illegal" for a value that its field cannot hold."""
+        """Missing entries are zero. UnitError "illegal" for a value that its field cannot hold."""
         word, place = 0, 0
         for name, (entries, bits) in self.fields.items():
             given = values.get(name, ())
@@ -43,7 +43,7 @@ class Layout:
         return (body + zlib.crc32(body).to_bytes(_CHECKSUM, "little")).ljust(MAP_BYTES, b"\0")
 
     def unpack(self, data: bytes) -> Fields:
-        """UnitError "illegal" for bytes that `pack` did not write; what stands behind `MEANT_BYTES` does not count."""
+        """UnitError "illegal" for bytes that `pack` did not write; bytes beyond `MEANT_BYTES` are ignored."""
         if len(data) not in (MEANT_BYTES, MAP_BYTES):
             raise UnitError("illegal", f"a tensor map has {MAP_BYTES} bytes, got {len(data)}")
         if not self.matches(data):

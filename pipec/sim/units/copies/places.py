@@ -10,8 +10,8 @@ _WORD = 8
 
 
 class Places:
-    """Bytes of shared memory that a copy fills or reads, by their `offsets` in its order. Each 16 bytes that it touches begin a run of 8 or
-    more at a multiple of 8 bytes of the copy."""
+    """Bytes of shared memory that a copy fills or reads, by their `offsets` in copy order. Within each 16 bytes that it touches, a run
+    of 8 or more bytes begins at a multiple of 8 bytes of the copy."""
 
     def __init__(self, offsets: np.ndarray) -> None:
         self.offsets, self.size = offsets, offsets.size
@@ -23,7 +23,7 @@ class Places:
 
     @cached_property
     def granules(self) -> np.ndarray:
-        """The granules of 16 bytes that they lie in, by number, sorted."""
+        """The sorted numbers of the 16-byte granules that they lie in."""
         found = self.offsets[::_WORD] >> 4
         if not found.size:
             return found
@@ -34,7 +34,7 @@ class Places:
 
     @cached_property
     def words(self) -> np.ndarray | None:
-        """The aligned words of 8 bytes that they are, by number; None where they are none, as with padded types."""
+        """The numbers of the aligned 8-byte words that they form; None where they do not, as with padded types."""
         first = self.offsets[::_WORD]
         if self.size % _WORD or (first % _WORD).any() or (self.offsets[_WORD - 1 :: _WORD] - first != _WORD - 1).any():
             return None

@@ -29,7 +29,7 @@ _STORAGE = {
     "tf32": "<u4",
     "tf32_ftz": "<u4",
     "f64": "<u8",
-    # Bulk reductions without a tensor map name the bits alone.
+    # Bulk reductions without a tensor map give only the width.
     "b32": "<u4",
     "b64": "<u8",
 }
@@ -113,7 +113,7 @@ _BIT_TYPES = ("u8", "u16", "b32", "b64", *_INTEGERS)
 
 _OPERATIONS: dict[tuple[Reduction, str], Binary] = {
     **{("add", dtype): np.add for dtype in ("u32", "s32", "u64")},
-    # Two's complement addition does not care about the sign; the s64 map is a u64 add.
+    # Two's complement addition is the same for both signs; s64 maps are added as u64.
     ("add", "s64"): np.add,
     ("add", "f32"): _add_f32,
     ("add", "tf32"): _add_f32,

@@ -1,6 +1,6 @@
 """The tensor map: what cuTensorMapEncodeTiled stores (CUDA driver API, PTX ISA 5.5), with its encode rules.
 
-How it becomes bytes: mapbits.
+Its byte encoding is in mapbits.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _LAYOUT = Layout(
         "interleave_layout": (1, 2),
         "fill_mode": (1, 1),
         "global_address": (1, 56),
-        "global_dim": (5, 32),  # less one
+        "global_dim": (5, 32),  # minus one
         "global_stride": (4, 40),
         "box_dim": (5, 9),
         "element_stride": (5, 4),
@@ -74,7 +74,7 @@ _LAYOUT = Layout(
 
 
 class MapProperties:
-    """What follows from the fields that tiled and im2col maps have in common."""
+    """Properties derived from the fields that tiled and im2col maps share."""
 
     dtype: str
     dims: tuple[int, ...]
@@ -93,7 +93,7 @@ class MapProperties:
         return SWIZZLES[self.swizzle]
 
 
-@dataclass(frozen=True)  # callers make them, and change copies of them
+@dataclass(frozen=True)  # callers create them and modify copies of them
 class TensorMap(MapProperties):
     """One tiled tensor map.
 
@@ -195,13 +195,13 @@ class TensorMap(MapProperties):
         )
 
 
-# tensormap.replace numbers element types in an order of its own (PTX ISA 9.7.9.26).
+# tensormap.replace has its own numbering of element types (PTX ISA 9.7.9.26).
 _REPLACED_TYPES = (
     "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz", "b4x16", "b4x16_p64", "b6x16_p32",
 )  # fmt: skip
 _REPLACED_SWIZZLES = ("none", "32B", "64B", "128B")
 _REPLACED_ATOMS = ("128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
-# Fields whose values are codes: of the instruction, and as the map has them.
+# Fields with encoded values: the instruction's codes, and the map's.
 _CODES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "elemtype": ("elemtype", _REPLACED_TYPES, DTYPE_NAMES),
     "swizzle_mode": ("swizzle", _REPLACED_SWIZZLES, SWIZZLE_NAMES),
@@ -214,7 +214,7 @@ _CODES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
     """A map with one field of tensormap.replace changed; rules are applied when the map is used.
 
-    `data` may be all zeros, which is a map with nothing filled in. UnitError "illegal" for values that the field does not have.
+    `data` may be all zeros, an empty map. UnitError "illegal" for values outside the field's range.
     """
     if not any(data[:MEANT_BYTES]):
         data = _LAYOUT.pack({"rank": [1]})
@@ -233,7 +233,7 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
 
 
 def _stored(field: str, value: int, swizzle: str) -> tuple[str, int]:
-    """The field of the map that is replaced, and what is stored there."""
+    """The field of the map that is replaced, and its stored value."""
     if field == "rank":
         return field, value + 1
     if field not in _CODES:

@@ -36,8 +36,8 @@ _TF32_NAN = 0x7FFFE000
 
 @record
 class Region:
-    """Of a box the global address of each row (int64) and whether it is in bounds (bool), and of its `inner` bytes those from `low` up to
-    `high` that are."""
+    """For each row of a box, its global address (int64) and whether it is in bounds (bool); of its `inner` bytes those from `low` up to
+    `high` are in bounds."""
 
     starts: np.ndarray
     rows: np.ndarray
@@ -51,7 +51,7 @@ class Region:
 
     @property
     def runs(self) -> np.ndarray:
-        """Where the bytes in bounds of each row begin that has any, of which there are `high - low`."""
+        """The starts of the in-bounds bytes, `high - low` each, of all rows that have any."""
         return self.starts[self.rows] + self.low if self.high > self.low else self.starts[:0]
 
     @property
@@ -59,7 +59,7 @@ class Region:
         return self.starts.size, self.inner
 
     def cut(self, box: np.ndarray) -> np.ndarray:
-        """What `runs` have of the bytes [rows, inner] of a box."""
+        """The bytes of `runs` from those of a box [rows, inner]."""
         return box[self.rows, self.low : self.high] if self.high > self.low else box[:0]
 
 
@@ -76,7 +76,7 @@ def check_coordinates(tensor_map: AnyMap, coords: Sequence[int], storing: bool =
     if storing and tensor_map.interleave != "none":
         raise UnitError("unsupported", f"tensor stores with interleave {tensor_map.interleave} are not modelled")
     if storing and isinstance(tensor_map, Im2colMap) and min(tensor_map.lower) < 0:
-        # Even where no such pixel is reached (measured).
+        # Even if no such pixel is accessed (measured).
         raise UnitError("out_of_bounds", f"store through an im2col map with the lower corner {tensor_map.lower} (minimum 0)")
     if len(coords) != tensor_map.rank:
         raise UnitError("illegal", f"{len(coords)} coordinates for a tensor map of rank {tensor_map.rank}")
@@ -119,14 +119,14 @@ def load_im2col(tensor_map: Im2colMap, coords: Sequence[int], offsets: Sequence[
 
 
 def load_wide(tensor_map: Im2colMap, coords: Sequence[int], halo: int, offset: int, memory: GlobalMemory) -> np.ndarray:
-    """Bytes of a wide im2col load (im2col::w), those of the halo behind."""
+    """Bytes of a wide im2col load (im2col::w), the halo's last."""
     check_coordinates(tensor_map, coords)
     starts, inside = im2col.rows(tensor_map, im2col.walk_wide(tensor_map, coords, halo, offset))
     return _read(tensor_map, _with_inner(tensor_map, coords[0], starts, inside, False), memory)
 
 
 def wide_rows(tensor_map: Im2colMap, halo: int, offset: int) -> int:
-    """Pixels that a wide load brings. UnitError for a halo or an offset that it cannot have."""
+    """Pixels that a wide load moves. UnitError for an invalid halo or offset."""
     im2col.check_halo(tensor_map, halo, offset)
     return tensor_map.walked + halo * (4 if tensor_map.wide == "w128" else 1)
 
@@ -164,7 +164,7 @@ def store_im2col(
 
 
 def bytes_past_the_edge(tensor_map: AnyMap, coords: Sequence[int]) -> int:
-    """Bytes per row (0..15) that a store at `coords` writes beyond the tensor in dimension 0: legal, but seldom meant."""
+    """Bytes per row (0..15) that a store at `coords` writes beyond the tensor in dimension 0: legal, but rarely intended."""
     start = coords[0] * tensor_map.unit_bits // 8
     edge = tensor_map.dims[0] * tensor_map.unit_bits // 8
     end = min(start + tensor_map.inner_bytes, round_up(edge, 16))
@@ -190,7 +190,7 @@ def smem_places(tensor_map: AnyMap, dst_address: int, rows: int | None = None) -
 
 
 def tile_of(tensor_map: AnyMap, address: int, rows: int | None = None) -> Tile | None:
-    """What a load leaves at `address`; None where it is no box of rows of 16 bytes each."""
+    """The tile that a load writes at `address`; None where its rows are not multiples of 16 bytes."""
     pitch = _row_pitch(tensor_map)
     if tensor_map.interleave != "none" or pitch % 16:
         return None
@@ -228,7 +228,7 @@ def _region(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False)
     for index in range(1, tensor_map.rank):
         indices = coords[index] + tensor_map.steps[index] * np.arange(tensor_map.box_shape[index], dtype=np.int64)
         inside = (indices >= 0) & (indices < tensor_map.dims[index])
-        # Far-out indices times a stride could leave int64; their addresses are never used.
+        # Far out-of-bounds indices times a stride could overflow int64; their addresses are never used.
         offsets = np.where(inside, indices, 0) * tensor_map.strides[index - 1]
         starts = (offsets[:, None] + starts).reshape(-1)
         rows_inside = (inside[:, None] & rows_inside).reshape(-1)

@@ -1,1 +1,1 @@
-"""Matrix multiplication on registers: of a warp and of a warpgroup."""
+"""Matrix multiplication on registers: warp and warpgroup MMAs."""

@@ -1,11 +1,11 @@
-"""mma.sync: the warp-wide MMA on registers (PTX ISA 9.7.14.5), with what it adds up as measured on Hopper.
+"""mma.sync: the warp-wide MMA on registers (PTX ISA 9.7.14.5), with its accumulation as measured on Hopper.
 
-16-bit types, tf32 and integers: one sum of all K products and C, as wgmma makes it. 8-bit floats have no unit of their own here: the
-assembler turns them into two multiplications of halves, first of the elements 0 and 1 of each four, then of 2 and 3, the second
-adding to the first; C is added last, rounded to nearest.
+16-bit types, tf32 and integers: one sum of all K products and C, as in wgmma. 8-bit floats have no hardware of their own here: the
+assembler converts them to two multiplications of halves, first of elements 0 and 1 of each four, then of 2 and 3, the second
+accumulating onto the first; C is added last, rounded to nearest.
 
-Integers of 4 bits and single bits stand in the bytes of a fragment of bytes, the lowest first. A sparse A of 4 bits is sparse by bytes:
-of each eight elements two pairs are kept (PTX ISA 9.7.14.6.1).
+4-bit integers and single bits are packed in the bytes of a byte fragment, the lowest first. A sparse 4-bit A is sparse by bytes: of each
+eight elements two pairs are kept (PTX ISA 9.7.14.6.1).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ LANES = 32
 ROWS, COLUMNS = 16, 8
 NIBBLES, BITS = frozenset({"s4", "u4"}), "b1"
 WHOLE = INTEGERS | NIBBLES | {BITS}
-# What single bits are combined with before they are counted.
+# The bit operation before the population count.
 BitOperation = Literal["xor", "and"]
 _BITS = {**{name: 8 * row.element_bytes for name, row in OPERAND_TYPES.items()}, **dict.fromkeys(NIBBLES, 4), BITS: 1}
-# K of m16n8kK by operand type, and the results.
+# K of m16n8kK by operand type, and the result types.
 _SHAPES = {
     "f16": ((8, 16), ("f16", "f32")),
     "bf16": ((8, 16), ("f32",)),
@@ -41,17 +41,17 @@ _SHAPES = {
     **dict.fromkeys(NIBBLES, ((32, 64), ("s32",))),
     BITS: ((128, 256), ("s32",)),
 }
-# The same for a sparse A, whose K counts the elements that are left out, too.
+# The same for a sparse A, whose K includes the omitted elements.
 _SPARSE_SHAPES = {
     **{name: (tuple(2 * k for k in shapes), results) for name, (shapes, results) in _SHAPES.items() if name != BITS},
     **dict.fromkeys(FP8, ((64,), ("f16", "f32"))),
 }
-# And of m8n8kK, which has half the registers of the smaller one.
+# The same for m8n8kK, which has half the registers of the smaller shape.
 _SMALL_SHAPES = {name: (shapes[:1], results) for name, (shapes, results) in _SHAPES.items() if name in WHOLE}
 
 
 def partners(format_name: str) -> frozenset[str]:
-    """The types that B may have beside an A of this type."""
+    """The types that B may have with an A of this type."""
     return NIBBLES if format_name in NIBBLES else OPERAND_TYPES[format_name].partners
 
 
@@ -74,7 +74,7 @@ class Instruction:
 
     @property
     def row_bytes(self) -> int:
-        """Of a row of A that is not sparse, or of a column of B."""
+        """Bytes of a row of a dense A, or of a column of B."""
         return _BITS[self.a_format] * self.k // 8
 
     @property
@@ -132,12 +132,12 @@ def mma(
 
 
 def _a_fragment(element_bytes: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """(row, k) of every A value; eight rows are those of the first register."""
+    """(row, k) of every A value; with eight rows only the first register's."""
     return a_fragment(element_bytes) if rows == ROWS else b_fragment(element_bytes)
 
 
 def _matrix(registers: np.ndarray, rows: int, k: int, size: int, fragment: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Patterns [rows, k] of one operand; forms with half of K have the first half of the registers."""
+    """Bit patterns [rows, k] of one operand; forms with half of K have the first half of the registers."""
     values = np.ascontiguousarray(registers, np.uint32).view(f"<u{size}")
     patterns = np.empty((rows, k), f"<u{size}")
     patterns[tuple(part[:LANES, : values.shape[1]] for part in fragment)] = values
@@ -162,7 +162,7 @@ def _multiply(
 
 def count_bits(a: np.ndarray, b: np.ndarray, c: np.ndarray, operation: BitOperation) -> np.ndarray:
     """uint32 [M, N]: C and how many bits are set in each row of A [M, K] combined with each of B [N, K]."""
-    # Matrix products count the ones that both have.
+    # Matrix products count the ones in both.
     if operation == "xor":
         # a xor b = a (1 - b) + (1 - a) b
         a, b = np.concatenate([a, 1 - a], axis=1), np.concatenate([1 - b, b], axis=1)
@@ -172,7 +172,7 @@ def count_bits(a: np.ndarray, b: np.ndarray, c: np.ndarray, operation: BitOperat
 def _through_halves(
     a: Decomposed, b: Decomposed, c: np.ndarray, d_format: str, numerics: Numerics, kept: np.ndarray | None
 ) -> np.ndarray:
-    """The multiplications of halves, and HADD2 or FADD, that ptxas emits for sm_90a."""
+    """The multiplications of halves, and the HADD2 or FADD, that ptxas emits for sm_90a."""
     k = np.arange(a.value.shape[1])
     number, pattern, nan = (
         (np.float16, np.uint16, accumulation.F16_NAN) if d_format == "f16" else (np.float32, np.uint32, accumulation.F32_NAN)

@@ -1,7 +1,7 @@
 """mma.m8n8k4 of halves, for Volta: four products of 8 x 8 x 4 in one warp (PTX ISA 9.7.14.5.1).
 
-Lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 hold product q, the latter its lower rows of A and D and its right columns of B. Each element
-is one sum, as of other `mma.sync`; PTX leaves the order open, and it was not measured.
+Lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 hold product q, the latter its lower rows of A and D and its right columns of B. Each
+element is one sum, as in other `mma.sync`; PTX leaves the order open, and it was not measured.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _spread(across: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _operand(registers: np.ndarray, one_lane_one_row: bool) -> np.ndarray:
-    """Patterns [product, row of A or column of B, k]: a lane has all of k of one row, or four rows of one k."""
+    """Bit patterns [product, row of A or column of B, k]: a lane has all of k of one row, or four rows of one k."""
     place = _spread(_INSIDE + _HIGH, _FOUR) if one_lane_one_row else _spread(_FOUR + _HIGH, _INSIDE)
     patterns = np.empty((QUADS, SIZE, DEPTH), np.uint16)
     patterns[place] = np.ascontiguousarray(registers, np.uint32).view(np.uint16)

@@ -1,9 +1,9 @@
-"""Structured sparsity of A (PTX ISA 9.7.15.6): where the elements that are kept stand, as measured on Hopper with selector 0.
+"""Structured sparsity of A (PTX ISA 9.7.15.6): the positions of the kept elements, as measured on Hopper with selector 0.
 
-Of each four elements (two of tf32) of a row of A half are stored. Four bits of metadata say where they stand: two positions of two
-bits, increasing; for tf32 the pair 01 or 23 stands for the first or the second element. A lane of a warp holds 32 bits. 16-bit and
-tf32 types: of each four lanes the two that the selector names, the first for the first half of K, its lower half for row l/4, its
-upper for row l/4 + 8. 8-bit types: lanes 0 and 2 of each four hold the halves of K of row l/4, lanes 1 and 3 those of row l/4 + 8.
+Of each four elements (two of tf32) in a row of A half are stored. Four bits of metadata give their positions: two 2-bit positions,
+increasing; for tf32 the pair 01 or 23 stands for the first or the second element. A lane of a warp holds 32 bits. 16-bit and tf32 types:
+of each four lanes the two that the selector names, the first for the first half of K, its lower half for row l/4, its upper for row l/4
++ 8. 8-bit types: lanes 0 and 2 of each four hold the halves of K of row l/4, lanes 1 and 3 those of row l/4 + 8.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _TF32_POSITIONS = {0b0100: 0, 0b1110: 1}
 
 
 def expand(stored: np.ndarray, metadata: np.ndarray, selector: int, element_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Patterns [rows, K] with zeros between from `stored` [rows, K/2], and where they stand; metadata uint32 [2 * rows lanes].
+    """Bit patterns [rows, K] from `stored` [rows, K/2] with zeros in between, and the positions of the kept ones; metadata uint32 [2 *
+    rows lanes].
 
     UnitError "illegal" for a selector or for positions that PTX does not define.
     """
@@ -29,8 +30,7 @@ def expand(stored: np.ndarray, metadata: np.ndarray, selector: int, element_byte
 
 
 def spread(stored: np.ndarray, codes: np.ndarray, element_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-    """As `expand`, from the four bits [rows, groups] of each group of elements. UnitError "illegal" for positions that PTX does not
-    define."""
+    """`expand` with the four bits [rows, groups] of each group of elements. UnitError "illegal" for positions that PTX does not define."""
     rows, half = stored.shape
     first, second = codes & 3, codes >> 2
     full, kept = np.zeros((rows, 2 * half), stored.dtype), np.zeros((rows, 2 * half), bool)
@@ -66,8 +66,8 @@ def _codes(words: np.ndarray, selector: int, element_bytes: int) -> np.ndarray:
 def warp_codes(metadata: np.ndarray, selector: int, k: int, element_bytes: int) -> np.ndarray:
     """Codes [16 rows, groups along K] of mma.sp, metadata uint32 [32 lanes] (PTX ISA 9.7.14.6.1).
 
-    With the larger K lanes are as in a warp of wgmma. With the smaller one half as many have metadata: of each four lanes one, the
-    selector's, with 16 bits for each of its two rows; of 8-bit types two, one for each row. UnitError "illegal" for a selector that
+    With the larger K, lanes are as in a warp of wgmma. With the smaller K, half as many lanes hold metadata: one of each four, named by
+    the selector, with 16 bits for each of its two rows; for 8-bit types two, one for each row. UnitError "illegal" for a selector that
     does not exist.
     """
     words = metadata.reshape(1, 8, 4).astype(np.uint32)

@@ -48,7 +48,7 @@ OPERAND_TYPES = {
     "tf32": OperandType(4, 8, ("f32",), frozenset({"tf32"})),
     **{name: OperandType(1, 32, ("f16", "f32"), FP8) for name in FP8},
     **{name: OperandType(1, 32, ("s32",), INTEGERS) for name in INTEGERS},
-    # 256 single bits, counted in bytes of eight.
+    # 256 single bits, counted as bytes of eight.
     BITS: OperandType(1, 32, ("s32",), frozenset({BITS})),
 }
 
@@ -70,12 +70,12 @@ class Instruction:
 
     @property
     def k(self) -> int:
-        """Elements of a row of A and of a column of B; for single bits, bytes of them."""
+        """Elements in a row of A and a column of B; for single bits, their bytes."""
         return OPERAND_TYPES[self.a_format].k * (2 if self.sparse else 1)
 
     @property
     def a_k(self) -> int:
-        """Stored elements of a row of A."""
+        """Stored elements in a row of A."""
         return OPERAND_TYPES[self.a_format].k
 
     @property
@@ -83,7 +83,7 @@ class Instruction:
         return OPERAND_TYPES[self.a_format].element_bytes
 
     def validate(self) -> Instruction:
-        """UnitError "illegal" for types, shapes and immediates that the instruction does not have."""
+        """UnitError "illegal" for types, shapes and immediates that the instruction does not support."""
         for name in (self.a_format, self.b_format):
             if name not in OPERAND_TYPES:
                 raise UnitError("illegal", f"wgmma operand type {name!r} is none of {', '.join(OPERAND_TYPES)}")
@@ -132,7 +132,7 @@ def d_fragment(n: int) -> tuple[np.ndarray, np.ndarray]:
     thread = np.arange(THREADS, dtype=np.int64)[:, None]
     value = np.arange(n // 2, dtype=np.int64)[None, :]
     warp, lane = thread // 32, thread % 32
-    # Each warp has 16 rows. Values come in pairs of neighbours, then the row 8 below, then 8 columns on.
+    # Each warp has 16 rows. Values come in pairs of neighbours, then the row 8 below, then 8 columns to the right.
     return 16 * warp + lane // 4 + value // 2 % 2 * 8, value // 4 * 8 + lane % 4 * 2 + value % 2
 
 
@@ -176,7 +176,7 @@ def product(
     metadata: np.ndarray | None = None,
     selector: int = 0,
 ) -> np.ndarray:
-    """The same from and to the patterns of D: uint32 or uint16 [64, N]."""
+    """The same with old and new D as bit patterns: uint32 or uint16 [64, N]."""
     instruction.validate()
     left, kept = _read_a(instruction, a, shared_memory), None
     if metadata is not None:
@@ -186,7 +186,7 @@ def product(
     return _multiply(instruction, left, right, old, numerics, kept)
 
 
-# Instructions of a loop are the same again whenever its ring of stages has come around.
+# A loop's instructions repeat whenever its ring of stages wraps around.
 @lru_cache(maxsize=512)
 def shared_operands(instruction: Instruction, a: int | None, b: int) -> tuple[tuple[Reading, ...], np.ndarray]:
     """The operands that an instruction reads from shared memory (`a` None for A in registers), and the granules that they occupy."""
@@ -200,7 +200,7 @@ def shared_operands(instruction: Instruction, a: int | None, b: int) -> tuple[tu
 
 
 def product_of(instruction: Instruction, operands: Sequence[Reading], accumulates: bool) -> Product:
-    """Of the operands that `shared_operands` gives."""
+    """The product of the operands that `shared_operands` returns."""
     b, *a = operands
     signs = instruction.negate_a, instruction.negate_b
     return Product(Accumulator("the accumulator", instruction.d_format), a[0] if a else None, b, signs, accumulates)
@@ -209,7 +209,7 @@ def product_of(instruction: Instruction, operands: Sequence[Reading], accumulate
 def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: SharedMemory) -> np.ndarray:
     if isinstance(a, (int, np.integer)):
         return _read_matrix(instruction, int(a), ROWS, instruction.a_mn_major, shared_memory, instruction.a_k)
-    # Registers have one order; only a descriptor can say that rows and columns are swapped.
+    # Registers have a fixed order; only a descriptor can transpose an operand.
     if instruction.a_mn_major:
         raise UnitError("illegal", "wgmma with A in registers cannot transpose A (bit is 1)")
     registers = np.ascontiguousarray(a, np.uint32)
@@ -257,7 +257,7 @@ def _multiply(
 ) -> np.ndarray:
     """Result patterns [64, N], uint32 or uint16."""
     if instruction.a_format == BITS:
-        # In which order the bits of a byte come makes no difference, as long as both sides have the same.
+        # The bit order within a byte is irrelevant as long as both sides use the same.
         ones = [np.unpackbits(part, axis=1).astype(np.float64) for part in (a, b)]
         return accumulation.accumulate_integer(ones[0], ones[1], c, False).view(np.uint32)
     if instruction.a_format in INTEGERS:

@@ -1,7 +1,7 @@
 """wmma (PTX ISA 9.7.14.4): a warp's MMA on fragments whose layout PTX leaves open.
 
-Here value v of lane l is element 32 v + l of the matrix, row by row; where the registers have more places than the matrix elements,
-those behind the last one hold it anew from the first. What is added up is as for `mma.sync` (`mma`).
+Here value v of lane l is element 32 v + l of the matrix in row-major order; where the registers have more positions than the matrix has
+elements, the elements repeat from the first. The accumulation is as in `mma.sync` (`mma`).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _RESULTS = {
 
 @record
 class Fragment:
-    """`registers` per lane that hold a matrix of `rows` by `columns`. Elements of less than a byte are counted in bytes along K, of
-    `bits` each otherwise."""
+    """`registers` per lane holding a matrix of `rows` by `columns`. Elements of less than a byte are counted in bytes along K, of `bits`
+    each otherwise."""
 
     rows: int
     columns: int
@@ -66,7 +66,7 @@ class Fragment:
 
     @property
     def register(self) -> np.dtype[Any]:
-        """What each of them is: of 64 bits for f64."""
+        """The type of each of them: 64 bits for f64."""
         return np.dtype(f"<u{max(4, self.element_bytes)}")
 
     @property
@@ -74,7 +74,7 @@ class Fragment:
         return self.register.itemsize // self.element_bytes
 
     def matrix(self, registers: np.ndarray) -> np.ndarray:
-        """Patterns [rows, columns] of registers [lanes, registers]."""
+        """Bit patterns [rows, columns] of registers [lanes, registers]."""
         values = np.ascontiguousarray(registers, self.register).view(f"<u{self.element_bytes}")
         return np.ascontiguousarray(values.T.reshape(-1)[: self.rows * self.columns].reshape(self.rows, self.columns))
 
@@ -99,13 +99,13 @@ class Shape:
 def fragment(shape: Shape, which: MatrixName, format_name: str) -> Fragment:
     """UnitError "unsupported" for shapes and types that are not modelled."""
     bits, result = _BITS.get(format_name, 0), which in ("c", "d")
-    # A result is known if any operands of this shape have it.
+    # A result type is supported if any operand type of this shape has it.
     operands = [name for name, (k, sizes) in _SHAPES.items() if k == shape.k and (shape.m, shape.n) in sizes]
     if not (any(format_name in _RESULTS[name] for name in operands) if result else format_name in operands):
         raise UnitError("unsupported", f"wmma of {shape} with {format_name} in {which.upper()} is not modelled")
     k = shape.k * bits // 8 if bits < 8 else shape.k
     rows, columns = {"a": (shape.m, k), "b": (k, shape.n)}.get(which, (shape.m, shape.n))
-    # Halves of A and B take eight registers in every shape; all else is stored once.
+    # Halves of A and B occupy eight registers in every shape; everything else is stored once.
     each = max(32, bits) // max(8, bits)
     registers = 8 if format_name == "f16" and not result else rows * columns // (LANES * each)
     return Fragment(rows, columns, bits, registers)
@@ -113,7 +113,7 @@ def fragment(shape: Shape, which: MatrixName, format_name: str) -> Fragment:
 
 @record
 class Instruction:
-    """wmma.mma: D = A times B plus C. D and C may differ for halves."""
+    """wmma.mma: D = A * B + C. The types of D and C may differ for halves."""
 
     shape: Shape
     a_format: str

@@ -1,1 +1,1 @@
-"""Number formats, and what one MMA instruction adds up and how it rounds."""
+"""Number formats, and the accumulation and rounding of one MMA instruction."""

@@ -19,8 +19,8 @@ from ..errors import UnitError
 Rounding = Literal["rn", "rna", "rz", "rp", "rm"]
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 
-# What a tensor map with NaN fill puts where a box leaves the tensor, by halves, and what `fma.oob` takes for zero (measured; PTX ISA
-# 9.7.4.4 tells it from other NaN by its bits).
+# The fill value of a tensor map with NaN fill, by halves, which `fma.oob` treats as zero (measured; PTX ISA 9.7.4.4 distinguishes it from
+# other NaNs by its bits).
 OUT_OF_BOUNDS = 0x7FF7
 
 # Exponents given to a zero: so low (resp. high) that a zero term never wins a maximum (resp. a minimum), even when two are added.
@@ -148,8 +148,8 @@ def decompose(bits: np.ndarray, format_name: str, negate: bool = False) -> Decom
 
 
 def integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
-    """The float64 values of bytes that are integers, "s8" or "u8"; of several in each byte where the format has fewer bits ("s4", "u4",
-    "b1"), the lowest bits first: the last axis grows."""
+    """The float64 values of integer bytes, "s8" or "u8"; with fewer bits per element ("s4", "u4", "b1"), of all elements in each byte,
+    the lowest bits first: the last axis grows."""
     match format_name:
         case "b1":
             patterns = np.unpackbits(patterns, axis=-1, bitorder="little")

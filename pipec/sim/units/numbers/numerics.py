@@ -57,9 +57,8 @@ def accumulate(
 ) -> np.ndarray:
     """One floating-point MMA: uint32 (f32) or uint16 (f16) patterns [M, N] of A times B transposed plus C.
 
-    a [M, K], b [N, K]; c float64/float32 values [M, N] or None; scale_a [M, 1], scale_b [N, 1] (ue8m0, mxf8f6f4 only).
-    kept: bool [M, K] of a sparse A, false where B is not looked at.
-    numerics "exact" is the model above, "fast" a float64 product rounded once to nearest even.
+    a [M, K], b [N, K]; c float64/float32 values [M, N] or None; scale_a [M, 1], scale_b [N, 1] (ue8m0, mxf8f6f4 only). kept: bool [M, K]
+    of a sparse A, false where B is ignored. numerics "exact" is the model above, "fast" a float64 product rounded once to nearest even.
     """
     if scale_a is not None and scale_b is not None:
         a, b = _apply_scale(a, scale_a), _apply_scale(b, scale_b)
@@ -88,9 +87,9 @@ def accumulate_fp4(
 ) -> np.ndarray:
     """One mxf4 / mxf4nvf4 MMA: uint32 patterns of f32 [M, N].
 
-    a [M, K], b [N, K]: float64 e2m1 values; scale_a [M, blocks], scale_b [N, blocks].  Products of each 16 elements are summed
-    exactly, multiplied by both scale significands, and then aligned at F = 35 under the exponent of the scales. Of a `sparse` A
-    (with zeros between) 16 are taken to be those that are kept of 32.
+    a [M, K], b [N, K]: float64 e2m1 values; scale_a [M, blocks], scale_b [N, blocks].  Products of each 16 elements are summed exactly,
+    multiplied by both scale significands, and then aligned at F = 35 under the exponent of the scales. For a `sparse` A (expanded with
+    zeros), a group is the 16 kept elements of 32.
     """
     length = 2 * FP4_GROUP if sparse else FP4_GROUP
     groups = a.shape[1] // length
@@ -129,8 +128,8 @@ def accumulate_integer(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, satur
     return total.astype(np.uint64).astype(np.uint32).view(np.int32)
 
 
-# OpenBLAS starts threads for products of more multiplications than this, and where other processes keep the cores busy their
-# waiting for each other takes a thousand times as long as the product.
+# Above this many multiplications OpenBLAS starts threads; where other processes keep the cores busy, its thread synchronisation takes a
+# thousand times as long as the product.
 _ONE_THREAD = 1 << 18
 
 
@@ -160,7 +159,7 @@ def _apply_scale(parts: Decomposed, scale: Decomposed) -> Decomposed:
 
 
 def _special_values(a: Decomposed, b: Decomposed, c: np.ndarray | None, kept: np.ndarray | None) -> np.ndarray | None:
-    """What IEEE arithmetic says where infinities or NaN take part (finite elsewhere), or None when there are none."""
+    """The results of IEEE arithmetic where infinities or NaN are involved (finite elsewhere), or None when there are none."""
     clean = np.isfinite(a.value).all() and np.isfinite(b.value).all() and (c is None or np.isfinite(c).all())
     if clean:
         return None
@@ -188,8 +187,8 @@ def _finite_part(parts: Decomposed) -> Decomposed:
 def _truncated_sum(a: Decomposed, b: Decomposed, c: np.ndarray | None, fraction_bits: int) -> np.ndarray:
     """Steps 1 to 3 of the model, float64 [M, N], exact.
 
-    Truncation only matters where some term has bits below 2**(E-F).  The plain matrix product serves all other elements, and
-    with small integers (or any data of narrow range) that is all of them.
+    Truncation only matters where some term has bits below 2**(E-F).  The plain matrix product is exact for all other elements, and with
+    small integers (or any data of narrow range) that is all of them.
     """
     if _nothing_to_truncate(a, b, c, fraction_bits):
         total = _product(a.value, b.value)
@@ -252,13 +251,13 @@ def _power_of_two(exponent: np.ndarray) -> np.ndarray:
 
 
 def _truncate(values: np.ndarray, largest: np.ndarray, fraction_bits: int) -> np.ndarray:
-    """Values cut toward zero to multiples of 2**(largest - fraction_bits)."""
+    """Values truncated toward zero to multiples of 2**(largest - fraction_bits)."""
     shift = np.where(largest < -1000, 0, largest.astype(np.int32) - fraction_bits)
     truncated: np.ndarray = np.trunc(values * _power_of_two(-shift)) * _power_of_two(shift)
     return truncated
 
 
-# Above one in this many elements, truncating the products of all elements is cheaper than picking out the few.
+# If more than one in this many elements needs truncation, truncating the products of all elements is cheaper than selecting the few.
 _DENSE_FRACTION = 4
 # D elements per slab: four float64 arrays of that size stay within the second-level cache.
 _SLAB = 8192

@@ -1,7 +1,6 @@
-"""Which columns of B tcgen05.mma.ws takes for zero, and from which one on it counts (PTX ISA 9.7.16.4.3).
+"""The columns of B that tcgen05.mma.ws zeroes, and their shift (PTX ISA 9.7.16.4.3).
 
-The text calls the runs of columns that are used and those that are zeroed by each other's names; the examples beside it, and
-CUTLASS, have them as here.
+The text of the ISA swaps the names of the used and the zeroed column runs; its examples, and CUTLASS, agree with this code.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from pipec.record import record
 
 from ..errors import UnitError
 
-# Columns that B may be shifted by, by the two bits of the instruction descriptor, and at most for each M.
+# Column shifts of B by the two bits of the instruction descriptor, and the largest for each M.
 _SHIFTS = (0, 8, 16, 32)
 _MOST_SHIFT = {32: 16, 64: 32, 128: 32}
 
 
 @record
 class ColumnMask:
-    """`zero` is true for the columns that count as zero; column j of the product is column j + `shift` of B."""
+    """`zero` is true for zeroed columns; column j of the product is column j + `shift` of B."""
 
     zero: np.ndarray
     shift: int

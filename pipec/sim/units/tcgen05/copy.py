@@ -33,7 +33,7 @@ def _lanes(rows: int, place: Callable[[int], tuple[int, ...]]) -> tuple[tuple[in
 COPY_SHAPES = {
     ("128x256b", None): CopyShape(128, 32, _lanes(128, lambda row: (row,))),
     ("128x128b", None): CopyShape(128, 16, _lanes(128, lambda row: (row,))),
-    # One row per 32-lane partition; the figure is absent from the texts at hand, this is the layout libraries use.
+    # One row per 32-lane partition; the figure is missing from the available texts, this is the layout that libraries use.
     ("4x256b", None): CopyShape(4, 32, _lanes(4, lambda row: (32 * row,)), any_start_lane=True),
     ("64x128b", "warpx2::02_13"): CopyShape(64, 16, _lanes(64, lambda row: (row, row + 64))),
     ("64x128b", "warpx2::01_23"): CopyShape(64, 16, _lanes(64, lambda row: (row + row // 32 * 32, row + row // 32 * 32 + 32))),
@@ -50,7 +50,7 @@ class Decompression:
     shift: int
 
 
-# The position inside the byte is the one that MMA containers have: 6-bit values in bits 5:0, e2m1 in bits 5:2.
+# The position inside the byte is that of MMA containers: 6-bit values in bits 5:0, e2m1 in bits 5:2.
 DECOMPRESSIONS = {"b6x16_p32": Decompression(6, 12, 0), "b4x16_p64": Decompression(4, 8, 2)}
 
 

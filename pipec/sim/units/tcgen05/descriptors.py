@@ -75,7 +75,7 @@ class InstructionDescriptor:
 
     @property
     def stored_k(self) -> int:
-        """Elements of a row of A that memory has: half of K where A is sparse."""
+        """Stored elements in a row of A: half of K where A is sparse."""
         return self.k // 2 if self.sparse else self.k
 
 
@@ -107,10 +107,10 @@ def decode_instruction_descriptor(
     weight_stationary: bool = False,
     sparse: bool = False,
 ) -> InstructionDescriptor:
-    """Take the 32 bits apart and check reserved bits, type codes and the shape against the kind.
+    """Decode the 32 bits and check reserved bits, type codes and the shape against the kind.
 
-    scale_vector is 1, 2 or 4 (.scale_vec::NX; block32 is 1 or 2, block16 is 4); None takes the kind's default.
-    UnitError "illegal" for reserved bits, type codes and shapes; "unsupported" for what this model leaves out.
+    scale_vector is 1, 2 or 4 (.scale_vec::NX; block32 is 1 or 2, block16 is 4); None takes the kind's default. UnitError "illegal" for
+    reserved bits, type codes and shapes; "unsupported" for features that this model lacks.
     """
     if kind not in KINDS:
         raise UnitError("unsupported", f"tcgen05.mma kind {kind!r} is none of {', '.join(KINDS)}")
@@ -285,7 +285,7 @@ _LAYOUT_NAMES: Final[dict[int, SwizzleName]] = {0: "none", 1: "128B_ATOM_32B", 2
 
 @lru_cache(maxsize=4096)
 def decode_matrix_descriptor(descriptor: int) -> MatrixDescriptor:
-    """Take the 64 bits apart; UnitError for reserved bits, unknown layouts and what sm_100a does not have."""
+    """Decode the 64 bits; UnitError for reserved bits, unknown layouts and features that sm_100a lacks."""
     if not 0 <= descriptor < 1 << 64:
         raise UnitError("illegal", f"matrix descriptor {descriptor:#x} has more than 64 bits")
     text = f"matrix descriptor {descriptor:#018x}"
@@ -300,7 +300,7 @@ def decode_matrix_descriptor(descriptor: int) -> MatrixDescriptor:
     if layout not in _LAYOUT_NAMES:
         raise UnitError("illegal", f"{text}: layout {layout} is none of {', '.join(map(str, _LAYOUT_NAMES))}")
     base_offset = _bits(descriptor, 49, 51)
-    # It moves the phase of a swizzle; without one there is nothing to move.
+    # It shifts the phase of a swizzle and has no meaning without one.
     if base_offset and _LAYOUT_NAMES[layout] != "none":
         raise UnitError("unsupported", f"{text}: base offset {base_offset} is not modelled, only 0")
     if _bits(descriptor, 52, 52):

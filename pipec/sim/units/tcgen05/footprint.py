@@ -1,7 +1,7 @@
-"""What one tcgen05.mma touches, without doing it: granules of shared memory, blocks of tensor memory.
+"""The memory that one tcgen05.mma accesses, without executing it: granules of shared memory, blocks of tensor memory.
 
-A place of tensor memory is 16 lanes by one column: `lane // 16 * 512 + column`. Layouts that leave half of a partition's
-lanes free (M = 64) can share columns, hence 16 lanes and not 32.
+A block of tensor memory is 16 lanes by one column: `lane // 16 * 512 + column`. Layouts that leave half of a partition's lanes free (M =
+64) can share columns, hence 16 lanes and not 32.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from .placement import a_cells, d_cells, data_path_name, metadata_cells, scale_c
 PLACE_LANES = 16
 PLACES = LANES // PLACE_LANES * COLUMNS
 _NOWHERE = np.zeros(0, np.int64)
-_STEP = 32  # bytes of K that one instruction takes
+_STEP = 32  # bytes of K per instruction
 
 
 @record
 class Footprint:
-    """Places in each CTA of the group: `shared` granules read, `reads` and `writes` in tensor memory; `operands` has what is said of
-    the layout of those in shared memory, and `product` what they are multiplied to (of a copy: from where to where)."""
+    """Places in each CTA of the group: `shared` granules read, `reads` and `writes` in tensor memory; `operands` has the layouts
+    declared for the operands in shared memory, and `product` their product (for a copy: its source and destination)."""
 
     shared: np.ndarray
     reads: np.ndarray
@@ -48,7 +48,7 @@ class Footprint:
     product: Product | None = None
 
 
-# Instructions of a loop are the same again whenever its ring of stages has come around.
+# A loop's instructions repeat whenever its ring of stages wraps around.
 @lru_cache(maxsize=512)
 def mma_footprint(
     kind: MmaKind,
@@ -66,7 +66,7 @@ def mma_footprint(
     zero_columns: int | None = None,
     accumulate: bool = True,
 ) -> Footprint:
-    """Operands as `mma` takes them. UnitError for the descriptors that `mma` refuses."""
+    """Operands as `mma` takes them. UnitError for the descriptors that `mma` rejects."""
     sparse = metadata_address is not None
     descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
     name, rows = data_path_name(descriptor, weight_stationary), descriptor.m // cta_group
@@ -103,7 +103,7 @@ def mma_footprint(
 
 @lru_cache(maxsize=256)
 def copy_footprint(shape: str, multicast: str | None, address: int, matrix: int) -> Footprint:
-    """What one tcgen05.cp reads and writes in each CTA; empty for a shape that `copy` refuses."""
+    """What one tcgen05.cp reads and writes in each CTA; empty for a shape that `copy` rejects."""
     row = COPY_SHAPES.get((shape, multicast))
     if row is None:
         return Footprint(_NOWHERE, _NOWHERE, _NOWHERE)
@@ -113,7 +113,7 @@ def copy_footprint(shape: str, multicast: str | None, address: int, matrix: int)
     cells = CellMap.of(lanes, np.arange(row.row_bytes // 4, dtype=np.int64))
     source = Reading(SOURCE, layout, row.rows, row.row_bytes, 1, False, "bytes")
     product = Product(Accumulator(shape, ""), Columns(address, row.row_bytes // 4), source)
-    # Without a swizzle, rows may lie in any way that threads have put them in.
+    # Without a swizzle, threads may have arranged the rows in any way.
     operands = (source,) if layout.layout != "none" and row.row_bytes == _STEP else ()
     return Footprint(np.unique(offsets >> 4), _NOWHERE, places(cells, *split_address(address)), operands, product)
 
@@ -127,7 +127,7 @@ def shift_footprint(address: int) -> Footprint:
 
 @lru_cache(maxsize=256)
 def fragment_places(shape: str, count: int, half_offset: int, packed: bool, address: int) -> np.ndarray:
-    """Places that one tcgen05.ld or st touches."""
+    """Places that one tcgen05.ld or st accesses."""
     lanes, columns = fragment_map(shape, count, half_offset)
     lane, column = split_address(address)
     if packed:
@@ -137,7 +137,7 @@ def fragment_places(shape: str, count: int, half_offset: int, packed: bool, addr
 
 @lru_cache(maxsize=512)
 def places(cells: CellMap, lane: int, column: int) -> np.ndarray:
-    """Places of a map put at (lane, column), sorted; cells outside tensor memory are left to the access itself."""
+    """Places of a map placed at (lane, column), sorted; cells outside tensor memory are checked by the access itself."""
     return _places(cells.lanes + lane, cells.columns + column)
 
 

@@ -1,4 +1,4 @@
-"""Which lane and column each register of tcgen05.ld / st touches (PTX ISA 9.7.16.2, 9.7.16.8)."""
+"""The lane and column that each register of tcgen05.ld / st accesses (PTX ISA 9.7.16.2, 9.7.16.8)."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ def split_address(address: int) -> tuple[int, int]:
 
 
 def raised(error: UnitError) -> None:
-    """What happens where memory is read that nothing has written, unless told otherwise."""
+    """The default reaction to reading unwritten memory."""
     raise error
 
 
 class TensorMemory:
-    """One CTA's tensor memory.  Cells are addressed by `lane * 512 + column`; only written cells may be read. Others hold bytes of
-    `filling`."""
+    """One CTA's tensor memory.  Cells are addressed by `lane * 512 + column`; only written cells may be read. Unwritten cells hold bytes
+    of `filling`."""
 
     def __init__(self, unwritten: Callable[[UnitError], None] = raised, filling: int = 0) -> None:
         self.unwritten = unwritten
@@ -54,7 +54,7 @@ class TensorMemory:
             raise UnitError(
                 "illegal", f"tcgen05.alloc of {columns} columns after one of {self._last_allocation}: sizes must not grow"
             )
-        # None is no error: the instruction waits until another warp of the CTA gives columns back.
+        # None is not an error: the instruction waits until another warp of the CTA deallocates columns.
         base = self._find_free(columns)
         if base is None:
             return None
@@ -64,7 +64,7 @@ class TensorMemory:
         return base
 
     def deallocate(self, address: int, columns: int) -> None:
-        """Give back an allocation; address and size must be those of the alloc."""
+        """Free an allocation; address and size must be those of the alloc."""
         _check_column_count("dealloc", columns)
         if address not in self.allocations:
             known = ", ".join(f"{base:#x}" for base in self.allocations) or "nothing"
@@ -81,7 +81,7 @@ class TensorMemory:
         self.permit_relinquished = True
 
     def leaks(self) -> dict[int, int]:
-        """Base address -> columns of every allocation that was not given back."""
+        """Base address -> columns of every allocation that was not freed."""
         return dict(self.allocations)
 
     def check_no_leaks(self) -> None:
@@ -118,7 +118,7 @@ class TensorMemory:
         self.write(CellMap.of(lanes, columns), 0, 0, values, what)
 
     def shift(self, address: int) -> None:
-        """tcgen05.shift: of 32 lanes by 8 columns, each row takes the place of the one before it; the last one stays."""
+        """tcgen05.shift: in 32 lanes by 8 columns, each row moves to the place of the previous one; the last one stays."""
         lane, column = split_address(address)
         if lane % WARP_LANES:
             raise UnitError("illegal", f"tcgen05.shift at lane {lane}, must be a multiple of {WARP_LANES}")

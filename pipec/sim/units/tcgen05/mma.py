@@ -61,17 +61,15 @@ def mma(
 ) -> InstructionDescriptor:
     """Perform one tcgen05.mma at once and return its decoded instruction descriptor.
 
-    a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address
-    *_memories       one per CTA of the group, even CTA first
-    metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense
-    zero_columns     the zero-column mask descriptor of the weight-stationary form
-    scale_*_address  tensor memory addresses of the block scales; scale_vector 1, 2 or 4 (None: the kind's default)
-    disable_output_lane  4 (cta_group 2: 8) words of 32 lane bits; 1 keeps that lane's D as it is
-    scale_input_d    D is multiplied by 2**-s before the addition (kinds f16 and tf32)
-    numerics         "exact" (the accumulation model) or "fast" (float64 product, rounded once)
+    a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address *_memories       one per CTA of the
+    group, even CTA first metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense zero_columns     the
+    zero-column mask descriptor of the weight-stationary form scale_*_address  tensor memory addresses of the block scales; scale_vector
+    1, 2 or 4 (None: the kind's default) disable_output_lane  4 (cta_group 2: 8) words of 32 lane bits; 1 leaves that lane's D unchanged
+    scale_input_d    D is multiplied by 2**-s before the addition (kinds f16 and tf32) numerics         "exact" (the accumulation model)
+    or "fast" (float64 product, rounded once)
 
-    UnitError: bad descriptors or shapes ("illegal"), unallocated or unwritten cells ("out_of_bounds", "uninitialised"),
-    what the model leaves out ("unsupported").
+    UnitError: bad descriptors or shapes ("illegal"), unallocated or unwritten cells ("out_of_bounds", "uninitialised"), features that
+    the model lacks ("unsupported").
     """
     sparse = metadata_address is not None
     descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
@@ -81,10 +79,10 @@ def mma(
     if disable_output_lane is not None and weight_stationary:
         raise UnitError("illegal", f"disable-output-lane ({len(disable_output_lane)} words) on tcgen05.mma.ws, which has none")
     enabled = _enabled_lanes(descriptor, disable_output_lane)
-    # Of a pair each CTA has half of B's rows, and both multiply by all of them.
+    # In a pair, each CTA has half of B's rows, and both multiply by all of them.
     b_patterns = np.concatenate([_read_b(descriptor, modifiers, b, memory) for memory in shared_memories])
-    # All operands are read before anything is written: D may lie in columns that another operand was read from, and what overlaps is a
-    # race that is reported elsewhere.
+    # All operands are read before anything is written: D may occupy columns that another operand was read from, and overlaps are races,
+    # reported elsewhere.
     results = []
     for rank in range(cta_group):
         a_patterns, kept = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank]), None
@@ -141,7 +139,7 @@ def _enabled_lanes(descriptor: InstructionDescriptor, words: Sequence[int] | Non
 
 def _read_b(descriptor: InstructionDescriptor, modifiers: Modifiers, b: int, memory: SharedMemory) -> np.ndarray:
     mask = modifiers.column_mask
-    # A shift takes its columns from further on, so that more rows of B are read than are used.
+    # A shift reads columns further on, so more rows of B are read than used.
     rows = descriptor.n // descriptor.cta_group + (mask.shift if mask else 0)
     patterns = _read_from_smem(descriptor, b, memory, rows, descriptor.k, descriptor.b_mn_major, descriptor.b_format)
     if mask is None:
@@ -160,12 +158,12 @@ def _read_from_smem(
     return read_operand(memory, layout, rows, k, element_bytes, mn_major, format_name)
 
 
-# Of f16 and tf32 the selector names a column; the other two of the four values are only in figures.
+# For f16 and tf32 the selector names a column; the other two of the four values are documented only in figures.
 _SELECTORS = {4: (0, 1), 2: (0, 1), 1: (0,)}
 
 
 def _read_metadata(descriptor: InstructionDescriptor, address: int, d_address: int, memory: TensorMemory) -> np.ndarray:
-    """Four bits [rows of one CTA, groups along K] of each group of elements."""
+    """The four metadata bits of each group of elements [rows of one CTA, groups along K]."""
     size, selector = KINDS[descriptor.kind].element_bytes, descriptor.sparsity_selector
     if selector not in _SELECTORS[size]:
         raise UnitError("unsupported", f"sparsity selector {selector} with kind {descriptor.kind} is not modelled")
@@ -184,7 +182,7 @@ def _read_metadata(descriptor: InstructionDescriptor, address: int, d_address: i
 
 
 def _spread(descriptor: InstructionDescriptor, stored: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As `sparsity.spread`; of eight 4-bit elements two pairs are kept (PTX ISA 9.7.16.10.8.1)."""
+    """`sparsity.spread`, except that of eight 4-bit elements two pairs are kept (PTX ISA 9.7.16.10.8.1)."""
     if descriptor.kind not in PACKED_FP4_KINDS:
         return spread(stored, codes, KINDS[descriptor.kind].element_bytes)
     # A pair is a unit of two bytes here, one for each element.
@@ -211,7 +209,7 @@ def _read_a(
         raise UnitError("illegal", f"A in tensor memory starts at lane {lane}, D at lane {d_lane}: they must agree")
     name = data_path_name(descriptor, modifiers.weight_stationary)
     cells = a_cells(name, descriptor.m // descriptor.cta_group)
-    # Layouts that spread D over both halves of the lanes want A in each of them.
+    # Layouts that spread D over both halves of the lanes require A in each of them.
     copies = tensor_memory.read(cells, lane, column, "tcgen05.mma A")
     for copy in copies[1:]:
         if not np.array_equal(copy, copies[0]):
@@ -254,9 +252,9 @@ def _read_scales(
         raise UnitError("illegal", f"scale address {address:#x} of {which} names lane {lane}, must be lane 0")
     words = tensor_memory.read(scale_cells(rows), 0, column, f"tcgen05.mma scales of {which}")
     first_byte = 8 * np.arange(scale_id, scale_id + descriptor.scale_vector, dtype=np.uint32)
-    # A column holds four scales, one in each byte; the id says at which this MMA begins.
+    # A column holds four scales, one per byte; the id selects the byte at which this MMA begins.
     scales = words[:, :, None] >> first_byte & np.uint32(0xFF)
-    # Each quarter of the lanes reads scales of its own, which software has to copy there (tcgen05.cp .warpx4).
+    # Each quarter of the lanes reads its own scales, which software has to copy there (tcgen05.cp .warpx4).
     if (scales != scales[0]).any():
         partition, row = np.argwhere((scales != scales[0]).any(axis=2))[0]
         raise UnitError(
@@ -286,7 +284,7 @@ class _Target:
         self.cells = d_cells(name, *self.shape)
         self.enabled = None if enabled is None else enabled[self.cells.lanes + lane]
         if self.enabled is not None:
-            # A lane that is switched off is neither read nor written: it need not have been written before.
+            # A disabled lane is neither read nor written: it need not have been written before.
             self.cells = self.cells.where(self.enabled)
         self.format = descriptor.d_format
         self.memory = memory

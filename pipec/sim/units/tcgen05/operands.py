@@ -42,7 +42,7 @@ def _k_major_none(row: Indices, k_byte: Indices, leading: int, stride: int) -> I
 
 
 def _mn_major_none(row_byte: Indices, k: Indices, leading: int, stride: int) -> Indices:
-    # Without a swizzle the two offsets change roles: the stride offset steps along M/N.
+    # Without a swizzle the two offsets swap roles: the stride offset steps along M/N.
     return row_byte % 16 + row_byte // 16 * stride + k % 8 * 16 + k // 8 * leading
 
 
@@ -95,8 +95,8 @@ def operand_offsets(descriptor: MatrixDescriptor, rows: int, k: int, element_byt
 
 @lru_cache(maxsize=512)
 def operand_lines(descriptor: MatrixDescriptor, rows: int, k: int, element_bytes: int, mn_major: bool) -> np.ndarray:
-    """The granules of 16 bytes of an operand, by number, int64 [lines, granules of each]: a line is a row of a K-major operand, a step
-    of K of the others."""
+    """The 16-byte granules of an operand, by number, int64 [lines, granules of each]: a line is a row of a K-major operand, or a step of
+    K of an MN-major one."""
     offsets = operand_offsets(descriptor, rows, k, element_bytes, mn_major)
     if mn_major:
         return np.ascontiguousarray(offsets[:: max(1, GRANULE // element_bytes), ::element_bytes].T) // GRANULE
@@ -131,12 +131,12 @@ def read_operand(
 def read_elements(
     memory: SharedMemory, descriptor: MatrixDescriptor, rows: int, k: int, element_bytes: int, mn_major: bool
 ) -> np.ndarray:
-    """The same of elements of whole bytes."""
+    """`read_operand` for elements of whole bytes."""
     storage = f"<u{element_bytes}"
     if (rows if mn_major else k) * element_bytes % GRANULE:
         offsets = operand_offsets(descriptor, rows, k, element_bytes, mn_major)
         return np.ascontiguousarray(memory.read(offsets)).view(storage)
-    # Whatever the swizzle is, 16 bytes stay together: one access in place of 16.
+    # Every swizzle keeps 16 bytes together: one access instead of 16.
     lines = memory.read_granules(operand_lines(descriptor, rows, k, element_bytes, mn_major)).view(storage)
     return np.ascontiguousarray(lines.T) if mn_major else lines
 

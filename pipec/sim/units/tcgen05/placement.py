@@ -108,7 +108,7 @@ def metadata_cells(rows: int, element_bytes: int) -> CellMap:
     [rows, 2 columns], all 32 bits for the row.
     """
     row = np.arange(rows, dtype=np.int64)[:, None]
-    # The rows of 64 stand where those of D do: 16 to a partition of 32 lanes.
+    # With 64 rows they are placed like those of D: 16 per partition of 32 lanes.
     group = row // 16 * (32 if rows == 64 else 16)
     part = np.arange(2, dtype=np.int64)[None, :]
     if element_bytes == 1:
