@@ -1,13 +1,12 @@
-"""The time of a launch in closed form, in well under a millisecond: for choosing among many tiles, where nothing was measured.
+"""The time of a launch in closed form, in well under a millisecond: for choosing among many tiles without measurements.
 
-Roles and rings are a timed event graph, and its steady pace is the largest mean over its cycles. Where one role loads and another
-multiplies there are four kinds of cycle, which can be written down; `following/` follows all events instead, whatever the roles do, and
-tests/predict holds the two together. Costs, conditions and the bounds around a block are the same (`device.py`, `conditions.py`,
-`bounds.py`):
+Roles and rings are a timed event graph, and its steady pace is the maximum cycle mean. If one role loads and another multiplies there
+are four kinds of cycle, which can be written down; `following/` follows all events instead, whatever the roles do, and tests/predict
+checks that the two agree. Costs, conditions and the bounds around a block are the same (`device.py`, `conditions.py`, `bounds.py`):
 
     pace  = max(products, boxes walked, boxes issued, the threads' work, a stage's way round / stages)
     block = its paces + epilogues that no other product hides
-    SM    = waves of blocks, or for blocks that stay their tiles, the last one beside fewer others
+    SM    = waves of blocks, or for persistent blocks their tiles, the last one beside fewer others
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from pipec.record import record
 
 @record
 class Estimate:
-    """Seconds, and those of each bound alone; `bound` names the one that counts."""
+    """The predicted seconds, and those of each bound alone; `bound` names the dominant one."""
 
     seconds: float
     terms: Mapping[str, float]
@@ -32,7 +31,7 @@ class Estimate:
 
 
 def estimate(work: Workload, device: Device, clock: float | None = None) -> Estimate:
-    """Of a launch whose inputs are in memory; at the clock that it can keep, if none is given."""
+    """For a launch whose inputs are in memory; at the clock that it can sustain, unless one is given."""
     if work.blocks == 0:
         return Estimate(apart(work, device), {"launch": apart(work, device)}, "launch")
     if clock is None:
@@ -44,11 +43,11 @@ def estimate(work: Workload, device: Device, clock: float | None = None) -> Esti
 
 
 def sustained_clock(work: Workload, device: Device) -> float:
-    """The nominal one (Hz), or below it where launches one after the other would take more power than there is."""
+    """The nominal clock (Hz), or below it if back-to-back launches would exceed the power limit."""
     clock = device.clock
     if device.machine.sustained is None or work.blocks == 0:
         return clock
-    for _ in range(2):  # cycles in which data is awaited are fewer at a lower clock, so that the launch then takes more power
+    for _ in range(2):  # waiting for data takes fewer cycles at a lower clock, so that the launch then takes more power
         lower = kept(work, device, _waves(work, device.at(clock)))
         if lower == clock:
             break
@@ -81,19 +80,19 @@ def _waves(work: Workload, device: Device) -> list[Wave]:
 
 
 def _last_store(work: Workload, device: Device) -> float:
-    """Cycles of one tile's epilogue, after the last data has come."""
+    """Cycles of one tile's epilogue, after its last data."""
     return sum(_stored(role, device) for role in work.roles) / max(work.tiles, 1.0)
 
 
 def idle(work: Workload, device: Device, busy: float, waves: int = 1, held: int = 1) -> float:
-    """Cycles in which nothing comes from memory, of so many waves. Blocks that share a multiprocessor begin together only once; those
-    that hold no ring read and store in turn with others all the time."""
+    """Cycles without memory transfers, over this many waves. Blocks that share a multiprocessor start together only once; those without
+    a ring read and store in alternation with others all the time."""
     each = _first_load(work, device, busy) + _last_store(work, device)
     return each * (1 + (waves - 1) / held) if work.stages else each
 
 
 def block_cycles(work: Workload, device: Device, busy: float, held: int) -> float:
-    """From its start to its end, of a block that is one of `held` on its multiprocessor."""
+    """From start to end of a block that is one of `held` on its multiprocessor."""
     return _block(work, device, busy, held) + _first_load(work, device, busy)
 
 
@@ -102,22 +101,22 @@ def _first_load(work: Workload, device: Device, busy: float) -> float:
 
 
 def meeting(work: Workload, device: Device) -> float:
-    """Cycles until the CTAs of a cluster know of each other that they have started."""
+    """Cycles until the CTAs of a cluster know that all have started."""
     return device.meet if work.cluster > 1 else 0.0
 
 
 def _block(work: Workload, device: Device, busy: float, held: int) -> float:
-    """Cycles for the first block, of `held` that share its multiprocessor, when a part `busy` of all multiprocessors work."""
+    """Cycles of the first block, of `held` that share its multiprocessor, when a fraction `busy` of all multiprocessors work."""
     epilogue, hidden = _epilogues(work, device)
     pace = _loops(work, device, conditions(work, device, busy, 1.0), held)
     stored = (epilogue - hidden) * held
-    if not work.stages:  # what one block reads, another one computes with
+    if not work.stages:  # one block's reads overlap another one's computation
         return max(pace, stored) + min(pace, stored) / held
     return max(pace, hidden * held) + stored
 
 
 def _loops(work: Workload, device: Device, around: Conditions, held: int) -> float:
-    """Of all iterations of a block's main loops together."""
+    """Over all iterations of a block's main loops."""
     products = sum(product_cycles(one.instructions, device)[0] * one.times for role in work.roles for one in role.products)
     walking = sum(walk(load, device, around) * load.times for load in work.loads)
     walking += sum(read.bytes * read.inside / around.bytes_per_cycle * read.times for read in work.reads)
@@ -133,7 +132,8 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
 
 
 def _one_after_the_other(role: RoleWork, device: Device) -> float:
-    """Of each warpgroup of a role that computes in registers between two products: it waits for its own, as for its own results."""
+    """For each warpgroup of a role that computes in registers between two products: it waits for its own products, as for its own
+    results."""
     groups = role.warps // WARPGROUP_WARPS
     if groups < 2 or len(role.products) < 2:
         return 0.0
@@ -144,7 +144,7 @@ def _one_after_the_other(role: RoleWork, device: Device) -> float:
 
 
 def _around(work: Workload, pipeline: str, device: Device, around: Conditions, engines: float) -> float:
-    """Of all uses of a ring, of which the first ones find their stages free: only each later one waits for a stage to come round."""
+    """Over all uses of a ring; the first ones find their stages free: only later ones wait for a stage to become free."""
     uses, stages = work.uses[pipeline], work.stages[pipeline]
     waiting = max(0.0, uses - stages) / uses
     return max(engines, _round(work, pipeline, device, around) * uses * waiting + engines * (1 - waiting))
@@ -157,8 +157,8 @@ def _issued(role: RoleWork, device: Device, work: Workload) -> float:
 
 
 def walk(load: Load, device: Device, around: Conditions) -> float:
-    """Cycles of one tile in the engine that copies: rows inside the tensor need requests, of which a multicast makes a part, and those
-    outside are filled everywhere."""
+    """Cycles of one tile in the copy engine: rows inside the tensor need requests, which a multicast divides; rows outside are filled in
+    every CTA."""
     requests = 1.0 + (device.split - 1.0) * load.crooked
     inside, rows = load.inside * requests / load.shared, load.rows * load.boxes
     there = max(rows * inside * device.row * around.slower, load.bytes * inside / around.bytes_per_cycle)
@@ -166,8 +166,8 @@ def walk(load: Load, device: Device, around: Conditions) -> float:
 
 
 def _round(work: Workload, pipeline: str, device: Device, around: Conditions) -> float:
-    """Cycles for each use of a ring, if it waits for nothing but its stages to come round: the way from one load of a stage to the next,
-    by its data and its products, is shared by as many uses as there are stages."""
+    """Cycles per use of a ring, if it only waits for free stages: the latency from one load of a stage to the next, through its data and
+    its products, is shared by as many uses as there are stages."""
     loads = [load for load in work.loads if load.pipeline == pipeline]
     uses, stages = work.uses[pipeline], work.stages[pipeline]
     each = [load.times / uses for load in loads]
@@ -180,13 +180,13 @@ def _round(work: Workload, pipeline: str, device: Device, around: Conditions) ->
     latency = max((latency for _, _, latency in multiplied), default=0.0)
     way = (data + latency + products + device.arrive) / stages
     if stages > 1 and any(one.late for one, _, _ in multiplied):
-        # Who gives a stage back when the next one multiplies waits for that one's data, too: one stage fewer is on its way.
+        # A role that releases a stage when the next one multiplies also waits for that one's data: one stage fewer is in flight.
         return max(way, (data + device.arrive) / (stages - 1))
     return way
 
 
 def _epilogues(work: Workload, device: Device) -> tuple[float, float]:
-    """Cycles of all epilogues, and how much of it products of other tiles hide."""
+    """Cycles of all epilogues, and the part hidden by products of other tiles."""
     cycles = [_stored(role, device) for role in work.roles]
     storing = [cost for cost in cycles if cost]
     if not storing:
@@ -205,5 +205,5 @@ def _stored(role: RoleWork, device: Device) -> float:
 
 
 def _in_loop(role: RoleWork) -> bool:
-    """Whether what its threads compute keeps pace with the main loop: it multiplies, or stores nothing but hands on what it computes."""
+    """Whether its threads compute at the pace of the main loop: it multiplies, or stores nothing but hands its results on."""
     return bool(role.products) or not role.epilogues

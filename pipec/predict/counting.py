@@ -1,4 +1,4 @@
-"""What one block of a kernel does for given sizes: bytes loaded, products, stores, and how often; counted on the typed tree."""
+"""The work of one block of a kernel for given sizes: bytes loaded, products, stores, and how often; counted on the typed tree."""
 
 from collections.abc import Mapping
 from math import prod
@@ -18,8 +18,8 @@ from pipec.sema import tree
 def workload(
     kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, stages: Mapping[str, int] | None = None
 ) -> Workload:
-    """Of the block that has the most to do, the first one unless one at another end of the grid has more, when dimensions and scalars have
-    these values; pipelines that `stages` names have so many."""
+    """For the block with the most work, the first one unless one at another end of the grid has more, with these values of dimensions
+    and scalars; `stages` overrides the stage counts of the pipelines that it names."""
     count_of = {pipeline.name: pipeline.stages for pipeline in kernel.pipelines} | dict(stages or {})
     nothing = Counter(kernel, sizes, multiprocessors, (1, 1, 1), np.arange(1))
     x, y, z = (_whole(nothing.value(extent)) for extent in kernel.grid)
@@ -69,8 +69,8 @@ def workload(
 
 
 def _uses(roles: tuple[RoleWork, ...]) -> dict[str, float]:
-    """How often the block that counts fills a stage of each ring: one acquire may be for the loads of several tensors, and several acquires
-    for the tiles of several roles."""
+    """How often the reference block fills a stage of each ring: one acquire may cover the loads of several tensors, and several acquires
+    the tiles of several roles."""
     uses: dict[str, float] = {}
     for role in roles:
         fills: dict[tuple[str, int], float] = {}
@@ -90,18 +90,18 @@ def _even(roles: tuple[RoleWork, ...]) -> bool:
 def most_loads(
     kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, grid: tuple[int, int, int], place: int
 ) -> float:
-    """How often the block with this number loads or reads what it does most often."""
+    """How often the block with this number executes its most frequent load."""
     counter = Counter(kernel, sizes, multiprocessors, grid, np.array([place]))
     return max((counter.most_loads(role) for role in kernel.roles), default=0.0)
 
 
 def _done(roles: tuple[RoleWork, ...]) -> float:
-    """By the block that counts."""
+    """By the reference block."""
     return sum(one.times for role in roles for one in role.loads) + sum(one.times for role in roles for one in role.products)
 
 
 def _averaged(here: RoleWork, everywhere: RoleWork) -> RoleWork:
-    """What the block that counts does, with the averages of blocks from the whole grid."""
+    """The work of the reference block, with averages over blocks from the whole grid."""
     loads = tuple(replace(one, average=other.average) for one, other in zip(here.loads, everywhere.loads, strict=True))
     products = tuple(replace(one, average=other.average) for one, other in zip(here.products, everywhere.products, strict=True))
     epilogues = tuple(

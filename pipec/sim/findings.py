@@ -1,4 +1,4 @@
-"""What a run finds wrong and survives: each kind is an error, a warning or nothing, and equal findings are counted."""
+"""Problems that a run reports without stopping: each kind is an error, a warning or ignored, and equal findings are counted."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ CheckName = Literal[
     "grid",
     "stale",
 ]
-# After so many different ones a run stops: what follows is a consequence.
+# After so many different findings a run stops: further ones are consequences.
 _MOST = 100
-# Of the places of findings that are told together, so many are printed.
+# Of findings that are reported together, so many places are printed.
 _SHOWN = 8
 
 
 @dataclass(frozen=True)
 class Check:
-    """`kind` is that of the error; `documents` and `practice` say how grave it is unless told otherwise."""
+    """`kind` is that of the error; `documents` and `practice` are the default severities under these rules."""
 
     kind: ErrorKind
     meaning: str
@@ -100,8 +100,8 @@ CHECKS: dict[CheckName, Check] = {
 
 @dataclass
 class Finding:
-    """One thing that is wrong, as often as `count` says. `ptx_line` and `source` are of the side that came last; `details` has
-    the other one under "other", if there is one."""
+    """One problem, which occurred `count` times. `ptx_line` and `source` are of the later side; `details` has the other one under
+    "other", if there is one."""
 
     check: CheckName | None
     severity: Severity
@@ -114,7 +114,7 @@ class Finding:
 
     @property
     def lines(self) -> set[int]:
-        """Of the PTX, of both sides."""
+        """PTX lines of both sides."""
         return {self.ptx_line, self.details.get("other", {}).get("ptx_line", 0)}
 
     @property
@@ -129,20 +129,20 @@ class Finding:
 
 
 class Findings:
-    """Of one run. `severities` are those that the caller has chosen; others follow the rules."""
+    """The findings of one run. `severities` are chosen by the caller; others follow the rules."""
 
     def __init__(self, severities: Mapping[str, Severity], documents: bool) -> None:
         self.severities: dict[str, Severity] = {
             name: severities.get(name, check.documents if documents else check.practice) for name, check in CHECKS.items()
         }
         self.found: dict[object, Finding] = {}
-        self.told: dict[object, Finding] = {}  # those that are told with another one
+        self.told: dict[object, Finding] = {}  # those reported together with another one
 
     def wanted(self, check: CheckName) -> bool:
         return self.severities[check] != "off"
 
     def add(self, check: CheckName, key: object, error: SimulationError) -> None:
-        """`error` as one of the findings of `check`; those of the same `key` are one. Raises it where there are too many."""
+        """Adds `error` as a finding of `check`; those with the same `key` are one. Raises it where there are too many."""
         severity = self.severities[check]
         if severity == "off":
             return
@@ -155,14 +155,14 @@ class Findings:
             raise error
 
     def again(self, check: CheckName, key: object) -> bool:
-        """Counts a finding that is known; false for a new one."""
+        """Counts another occurrence of a known finding; false for a new one."""
         same = self.found.get((check, key)) or self.told.get((check, key))
         if same is not None:
             same.count += 1
         return same is not None
 
     def with_first(self, check: CheckName, key: object, missing: str, lines: Callable[[], tuple[int, int]]) -> bool:
-        """Tells a finding together with the first one of `check` that misses the same; false if it is that."""
+        """Reports a finding together with the first one of `check` that misses the same ordering; false if it is the first."""
         first = next((one for one in self.found.values() if one.check == check and one.details.get("missing") == missing), None)
         if first is None:
             return False
@@ -172,8 +172,8 @@ class Findings:
         return True
 
     def _with_any(self, check: CheckName, key: object) -> bool:
-        """Tells a finding together with the first one of `check`, if there is any: further runs say whether such reads matter, and many of
-        them are no reason to stop."""
+        """Reports a finding together with the first one of `check`, if there is one: further runs decide whether such reads matter, and
+        many of them are no reason to stop."""
         first = next((one for one in self.found.values() if one.check == check), None)
         if first is not None:
             self.told[check, key] = first
@@ -182,12 +182,12 @@ class Findings:
 
     @property
     def all(self) -> list[Finding]:
-        """In the order in which they came up. What reads memory before anybody has written it, and races with who does, is a race."""
+        """In the order in which they occurred. A read of unwritten memory that races with the write is a race only."""
         racing = {line for finding in self.found.values() if finding.kind == "race" for line in finding.lines}
         return [one for one in self.found.values() if one.check != "uninitialised" or one.ptx_line not in racing]
 
     def verdict(self, stopped: SimulationError | None) -> SimulationError | None:
-        """The first error of the run, which has all findings; `stopped` is what ended it early."""
+        """The run's first error, with all findings; `stopped` is the one that ended it early."""
         errors = [finding for finding in self.all if finding.severity == "error"]
         if not errors:
             if stopped is not None:

@@ -1,4 +1,4 @@
-"""From a parsed kernel to a program: symbols placed, instructions decoded, points of reconvergence found."""
+"""From a parsed kernel to a program: symbols placed, instructions decoded, reconvergence points found."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from .ptx.tree import Function, Instruction, Module, Symbol
 _ENDING = frozenset({"exit", "ret"})
 
 
-# Kernels that were launched last, by their module, which is kept so that its identity stays its own. What a program has of a launch is
-# where its global variables are, which follow the arguments.
+# The kernels launched last, by module; the module is kept alive so that its id stays unique. The only launch-dependent part of a program
+# is the addresses of its global variables, which follow the arguments.
 _KEPT: OrderedDict[tuple[int, str, int, int], tuple[Module, Program]] = OrderedDict()
 _MOST_KEPT = 16
 
 
 def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: int) -> Program:
-    """The kernel ready to run, its global variables in `memory`. Raises SimulationError for what is malformed; what is merely not known
-    to the simulator fails when it is reached."""
+    """The kernel ready to run, its global variables in `memory`. Raises SimulationError for malformed text; unsupported instructions
+    fail when they are executed."""
     placed = any(variable.space == "global" for variable in (*module.variables, *kernel.variables))
     key = id(module), kernel.name, dynamic_smem, memory.next_base if placed else 0
     kept = _KEPT.pop(key, None)
-    # The memory ends where it did then, so that the variables get the addresses that the program was decoded with.
+    # The memory has the same end as then, so the variables get the addresses with which the program was decoded.
     if kept is not None:
         kept[1].image.place_globals(memory)
     else:
@@ -57,16 +57,16 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     steps = [_step(item, image) for item in items]
     for item, step in zip(items, steps, strict=True):
         if is_aligned(item):
-            # Machine code of these refuses warps that are not whole.
+            # Their machine code refuses warps that are not complete.
             step.execute, step.form = together(step.execute, item.opcode), step.form if item.root in MATRICES else None
     for index, used in early_uses(items, successors).items():
-        # Machine code looks at nothing, and leaves these registers alone as long as they are being loaded.
+        # Machine code performs no such checks, and avoids these registers as long as they are being loaded.
         steps[index].execute = looking(steps[index].execute, used, items[index])
         image.used_early |= used
     moves = early_moves(items, successors)
     unread = unread_copies(items) if moves else frozenset[int]()
     for index, moved in moves.items():
-        # What is in flight, machine code leaves alone.
+        # Machine code avoids registers in flight.
         steps[index].execute = following(steps[index].execute, moved, moved[0] <= unread)
     for index, used in unfenced_uses(items, successors).items():
         steps[index].execute, steps[index].form = telling(steps[index].execute, used, items[index]), None

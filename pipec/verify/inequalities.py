@@ -1,8 +1,8 @@
-"""Linear equations and inequalities over the integers: solved, tightened and eliminated.
+"""Linear equations and inequalities over the integers: solving, tightening and elimination.
 
-Equations are solved where a coefficient is 1 or -1 (Gauss), the inequalities that remain are eliminated one variable after the other
-(Fourier and Motzkin), each divided by the common factor of its coefficients and rounded towards the feasible side. What is derived so
-holds for all integers.
+Equations are solved for variables with coefficient 1 or -1 (Gauss); the remaining inequalities are eliminated one variable after the
+other (Fourier-Motzkin), each divided by the gcd of its coefficients and rounded towards the feasible side. The consequences hold for all
+integers.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from math import gcd, inf
 
 from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, summed, symbols_of
 
-_MOST_ROWS = 150  # of inequalities while variables are eliminated
+_MOST_ROWS = 150  # number of inequalities during elimination
 
-# How often two inequalities have been combined, in all: what a search counts to know when it has taken too long.
+# The total number of combinations of inequalities: the cost counter of a search.
 combined = [0]
-# Up to how many anything is shown to be impossible. Beyond it nothing is, which is always right.
+# The limit beyond which nothing is shown to be impossible, which is always sound.
 allowed: list[float] = [inf]
 
 # constant + sum of coefficient * variable; a variable is the number of an atom.
@@ -33,11 +33,11 @@ class Inequalities:
         self._numbers: dict[Atom, int] = {}
         self._atoms: list[Atom] = []
         self._solved: dict[int, Row] = {}
-        self._least: Rows = {}  # coefficients -> the least constant with which they are >= 0
-        self._changed: set[int] = set()  # variables for which an equation was solved, or solved further, since somebody looked
+        self._least: Rows = {}  # coefficients -> the smallest constant with which they are >= 0
+        self._changed: set[int] = set()  # variables for which an equation was solved, or updated, since the last look
 
     def solved(self, form: Linear) -> Linear:
-        """The form with what the equations determine replaced."""
+        """The form with solved variables replaced."""
         return self._form(self._reduced(self._row(form)))
 
     def _form(self, row: Row) -> Linear:
@@ -78,7 +78,7 @@ class Inequalities:
             return
         self._least[key] = constant
         opposite = self._least.get(tuple((variable, -coefficient) for variable, coefficient in key))
-        if opposite is not None and constant + opposite <= 0:  # at least and at most the same number
+        if opposite is not None and constant + opposite <= 0:  # equal lower and upper bounds
             self.contradictory = self.contradictory or constant + opposite < 0
             self._equal((constant, dict(key)))
 
@@ -109,18 +109,18 @@ class Inequalities:
             self._at_least((least, dict(key)))
 
     def _pivot(self, coefficients: dict[int, int]) -> int | None:
-        """The variable that is solved for: none that is part of another one if possible, whose text would grow with each replacement."""
+        """The variable to solve for: preferably one that is not part of another atom, whose text would grow with each replacement."""
         found = [variable for variable in sorted(coefficients, key=self._solves_late) if abs(coefficients[variable]) == 1]
         inside = frozenset[Atom]().union(*(_occurring(self._atoms[variable]) for variable in coefficients))
         return next((variable for variable in found if self._atoms[variable] not in inside), found[0] if found else None)
 
     def _solves_late(self, variable: int) -> tuple[int, int]:
-        """Symbols are solved for before what has a definition of its own, and products last."""
+        """Symbols are solved for before atoms with definitions, and products last."""
         one = self._atoms[variable]
         return 0 if isinstance(one, Symbol) else 2 if isinstance(one, Product) else 1, -variable
 
     def _at_hand(self, form: Linear) -> bool:
-        """Whether `form >= 0` is one of the inequalities, or follows from one by its constant."""
+        """Whether `form >= 0` is one of the inequalities, or a weaker form of one."""
         constant, coefficients = self._reduced(self._row(form))
         if not coefficients:
             return constant >= 0
@@ -128,7 +128,7 @@ class Inequalities:
         return self._least.get(key, constant + 1) <= constant
 
     def _equal_at_hand(self, one: Linear, other: Linear) -> bool:
-        """Whether the equations, or two inequalities, say that the two are equal: no search, as this is asked while one is under way."""
+        """Whether the equations, or two inequalities, make the two equal: without a search, as this is queried during one."""
         difference = add(one, other, -1)
         constant, coefficients = self._reduced(self._row(difference))
         if not coefficients:
@@ -149,7 +149,7 @@ class Inequalities:
 
 
 def contradict(rows: Rows) -> bool:
-    """Whether inequalities (coefficients -> the least constant) contradict each other: one variable after the other is eliminated."""
+    """Whether inequalities (coefficients -> the smallest constant) contradict each other: eliminates one variable after the other."""
     while rows:
         combined[0] += len(rows)
         variable = _cheapest(rows)
@@ -189,7 +189,7 @@ def contradict(rows: Rows) -> bool:
 
 
 def tight(constant: int, coefficients: dict[int, int]) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """The inequality divided by the common factor of its coefficients, its constant rounded down."""
+    """The inequality divided by the gcd of its coefficients, with the constant rounded down."""
     divisor = gcd(*coefficients.values())
     if divisor == 1:
         return constant, tuple(sorted(coefficients.items()))
@@ -212,14 +212,14 @@ def _cheapest(rows: Iterable[tuple[tuple[int, int], ...]]) -> int | None:
 
 @lru_cache(4096)
 def _occurring(one: Atom) -> frozenset[Atom]:
-    """The values inside of an atom. Factors, which may be quotients or products, too: of one that is replaced no inequality can be
-    multiplied."""
+    """The values inside an atom. For a product also its factors, even quotients or products: no inequality can be multiplied by a
+    replaced one."""
     return parts_of(one) | factors_of(one) if isinstance(one, Product) else parts_of(one)
 
 
 @lru_cache(4096)
 def parts_of(one: Atom) -> frozenset[Atom]:
-    """The symbols inside of an atom, and its factors."""
+    """The symbols inside an atom, and its factors."""
     if isinstance(one, Symbol):
         return frozenset()
     return symbols_of(atom(one)) | frozenset(one.factors if isinstance(one, Product) else ())

@@ -1,8 +1,7 @@
 """A decision procedure for conjunctions over the integers: sound, and complete enough for protocols.
 
-What is said of integers by rows is decided in inequalities.py; what is known of other values in definitions.py. Here is what takes a
-formula apart, and tells cases apart. What is derived holds for all integers; that nothing is derived proves nothing, and the answer is
-then "not entailed".
+Linear arithmetic is in inequalities.py, the definitions of other atoms in definitions.py. This module decomposes formulas and splits
+cases. All consequences hold for all integers; failing to derive a formula proves nothing, and the answer is then "not entailed".
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +12,10 @@ from pipec.verify.inequalities import allowed, combined, contradict, tight
 from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Formula, Linear, add, atom, negate, scale
 
 _MOST_STEPS = 50_000  # of one question, in combinations of inequalities: what takes more is not found out
-_MOST_SPLITS = 3  # nested cases of one question
-_NEAR = 3  # steps from one inequality to others about its values, before all are looked at
-_MOST_TURNS = 3  # in which what has been found out settles cases, and these what else holds
-_ASSUMED = 7  # what it costs to add a formula, in combinations of inequalities
+_MOST_SPLITS = 3  # nested case splits of one query
+_NEAR = 3  # steps from one inequality to others that share terms, before all are considered
+_MOST_TURNS = 3  # rounds in which new facts resolve cases, and these imply further facts
+_ASSUMED = 7  # cost of adding a formula, in combinations of inequalities
 
 
 Answer = TypeVar("Answer")
@@ -28,7 +27,7 @@ class System(Definitions):
     def __init__(self, premises: Iterable[Formula] = ()) -> None:
         super().__init__()
         self._cases: list[Either] = []
-        self._chosen: set[Choose] = set()  # choices of which a case is assumed
+        self._chosen: set[Choose] = set()  # choices with an assumed condition
         for premise in premises:
             self.assume(premise)
 
@@ -64,11 +63,11 @@ class System(Definitions):
                 self._cases.append(formula)
 
     def entails(self, formula: Formula) -> bool:
-        """Whether the formula holds wherever the conjunction does; False where that is not found out."""
+        """Whether the formula follows from the conjunction; False if that is not established."""
         return self._within(lambda: self._entails(formula))
 
     def impossible(self, splits: int = _MOST_SPLITS) -> bool:
-        """Whether no integers satisfy the conjunction; False where that is not found out."""
+        """Whether no integers satisfy the conjunction; False if that is not established."""
         return self.contradictory or self._within(lambda: self._impossible(splits))
 
     @staticmethod
@@ -106,7 +105,9 @@ class System(Definitions):
         if combined[0] > allowed[0]:
             return False
         self._propagate()
-        if self._multiply() and (self._changed or self._wrapping):  # a factor is known to be 0, say, or a product to be small
+        if self._multiply() and (
+            self._changed or self._wrapping
+        ):  # for example, a factor is known to be 0, or a product to be small
             self._propagate()
         if self.contradictory or self._eliminated():
             return True
@@ -117,13 +118,13 @@ class System(Definitions):
         return any(all(part._impossible(splits - 1) for part in parts) for parts in self._splits(splits))
 
     def closed(self) -> "System":
-        """Itself, with what is known of its values added: what extends it need not find that out again."""
+        """The system with the definitions of its atoms added, so that extensions need not add them again."""
         self._within(self._propagate)
         return self
 
     def _nearby(self, form: Linear) -> bool:
-        """Whether `form >= 0` follows from the inequalities about its own values, and about those that stand beside them: most that is
-        asked does, and what else is known would only be eliminated."""
+        """Whether `form >= 0` follows from the inequalities about its own terms and those that share terms with them: most queries do,
+        and other inequalities would only slow elimination down."""
         if self.contradictory:
             return True
         constant, coefficients = self._reduced(self._row(add(Linear(-1), form, -1)))
@@ -142,7 +143,7 @@ class System(Definitions):
         return False
 
     def _propagate(self) -> None:
-        """Adds what is known of atoms, and what follows of cases and choices at hand; that may bring in further atoms."""
+        """Adds the definitions of atoms, and the consequences of resolved cases and choices; this may add further atoms."""
         known, changed = self._renamed, self._changed
         self._renamed, self._changed = len(self._atoms), set()
         for _ in range(_MOST_TURNS):
@@ -153,8 +154,8 @@ class System(Definitions):
                 return
 
     def _settled(self) -> bool:
-        """Assumes the part of a case that is left when the others are refuted at hand, and of a choice the side that is; whether there was
-        any such. Without this, telling cases apart would take as many turns as there are cases, each twice as long as the one before."""
+        """Unit propagation: assumes the remaining part of a case when the others are refuted, and the remaining alternative of a choice;
+        returns whether there was any. Otherwise splitting would nest as deep as there are cases, doubling the time at each level."""
         found = False
         for case in list(self._cases):
             left = [part for part in case.parts if not self._refuted(part)]
@@ -173,7 +174,7 @@ class System(Definitions):
         return found
 
     def _refuted(self, formula: Formula) -> bool:
-        """Whether what is at hand contradicts the formula."""
+        """Whether known inequalities contradict the formula."""
         match formula:
             case Compare("ge", form):
                 return self._at_hand(add(Linear(-1), form, -1))
@@ -187,7 +188,7 @@ class System(Definitions):
                 return all(self._refuted(part) for part in parts)
 
     def _splits(self, most: int) -> Iterator[list["System"]]:
-        """Ways to tell cases apart: each a list of systems one of which holds."""
+        """Ways to split cases: each a list of systems one of which holds."""
         combined[0] += len(self._least)
         for case in self._cases[:most]:
             parts = [self.extended([part]) for part in case.parts]

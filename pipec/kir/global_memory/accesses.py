@@ -1,7 +1,7 @@
-"""Which operations of a role read and write global memory that the kernel itself writes, and which of them may meet.
+"""Which operations of a role read and write global memory that the kernel itself writes, and which of them may conflict.
 
-Only tensors that the kernel writes are of interest. A kernel that reads some tensors and stores others, tile by tile, has no two accesses
-in here that may meet.
+Only tensors that the kernel writes matter. A kernel that reads some tensors and stores others, tile by tile, has no conflicting accesses
+here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +26,10 @@ COPIES: Final[tree.Engine] = "copies"
 
 @record(eq=False)
 class Access:
-    """One operation's use of a tensor. `site` is its number in the block, or that after the last for the block's condition.
+    """One operation's use of a tensor. `site` is its index in the block, or the index after the last for the block's condition.
 
-    `where`: the slice of which `place` is the place. `handle`: the stage on whose full barrier a copy into shared memory completes.
-    `reduce`: it adds to, or takes the larger of, what is there, in any order. `elementwise`: each thread reads exactly the elements that
-    it then computes.
+    `where`: the slice that `place` locates. `handle`: the stage on whose full barrier a copy into shared memory completes. `reduce`: it
+    combines with the existing value, in any order. `elementwise`: each thread reads exactly the elements that it then computes.
     """
 
     tensor: str
@@ -54,7 +53,7 @@ class RoleAccesses:
 
 
 def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
-    """Of each role that touches a tensor which the kernel writes, the accesses to such tensors."""
+    """For each role that touches a tensor which the kernel writes, the accesses to such tensors."""
     written = written_tensors(kernel, "semaphore")
     found: list[RoleAccesses] = []
     for role in kernel.roles if written else ():
@@ -65,7 +64,7 @@ def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
 
 
 def written_tensors(kernel: Kernel, *but: str) -> frozenset[str]:
-    """The names of the tensors to which the kernel stores, by any engine but those."""
+    """The names of the tensors to which the kernel stores, by any engine except these."""
     return frozenset(
         memory.place.tensor.name
         for role in kernel.roles
@@ -90,7 +89,7 @@ def _of_operation(
 ) -> Iterator[Access]:
     match operation:
         case tree.Assign(variable) if variable in lets:
-            return  # read where it is used
+            return  # read at its uses
         case tree.TmaLoad() | tree.CopyAsync():
             engine = BULK if isinstance(operation, tree.TmaLoad) else COPIES
             buffer, source = operation.destination.buffer, operation.source
@@ -147,7 +146,8 @@ def _reads(
 
 
 def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> set[tree.Expression]:
-    """The tiles whose elements each thread reads only where it computes the value's: not below reductions and parts of tiles."""
+    """The tiles whose elements each thread reads only where it computes the same elements of the value: not below reductions and slices
+    of tiles."""
     found: set[tree.Expression] = set()
     below: set[tree.Expression] = set()
     for node in subexpressions(value, lets):
@@ -159,7 +159,7 @@ def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expressi
 
 
 def _tile_extent(where: tree.TensorSlice, rows: int, columns: int, buffer: tree.Buffer | None) -> tuple[int | None, ...]:
-    """Rows and columns run along the last two axes. Tiles of scale factors are stored in blocks: they are not followed."""
+    """Rows and columns run along the last two axes. Tiles of scale factors are stored in blocks and are not tracked."""
     axes = len(where.tensor.shape)
     if buffer is not None and buffer.dtype.name.startswith("ue"):
         return (None,) * axes
@@ -180,8 +180,8 @@ def commute(one: Access, other: Access) -> bool:
 def may_meet(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
     """Whether the order of two accesses can matter; `loops` are those in which they are in different iterations (None: in none).
 
-    Stores of tiles that are dealt out to blocks are taken for different ones, unless they are known to be the same; all others must be
-    shown to be apart. `followed` says whether all of the loops are counted.
+    Stores of tiles that are distributed over blocks are assumed to be disjoint unless they are known to be the same; all others must be
+    proved disjoint. `followed`: whether all of the loops are counted.
     """
     if _shown_apart(one, other, loops, followed):
         return False
@@ -190,14 +190,14 @@ def may_meet(one: Access, other: Access, loops: Mapping[Loop, int | None] | None
 
 
 def not_compared(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
-    """Whether two stores are neither shown to be different tiles nor known to be the same."""
+    """Whether two stores are neither proved disjoint nor known to overlap."""
     if not (one.writes and other.writes) or _shown_apart(one, other, loops, followed):
         return False
     return not overlap_by_numbers(one.place, other.place, loops or {})
 
 
 def _shown_apart(one: Access, other: Access, loops: Mapping[Loop, int | None] | None, followed: bool) -> bool:
-    """Whether the order of two accesses cannot matter."""
+    """Whether the order of two accesses provably cannot matter."""
     if one.tensor != other.tensor or not (one.writes or other.writes) or commute(one, other):
         return True
     if apart(one.place, other.place, loops or {}):

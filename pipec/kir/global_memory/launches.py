@@ -1,4 +1,4 @@
-"""Launches that are tried: a few sizes that a kernel admits, and the first blocks of each grid."""
+"""The launches that are sampled: a few sizes that a kernel admits, and the first blocks of each grid."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice, permutations, product
@@ -18,23 +18,23 @@ from pipec.verify.conditions import condition_data, met
 
 Position = tuple[int, int, int]
 
-# By dimension and by scalar parameter. Tensors that TMA reaches have rows of 16 bytes; packed elements come by 128.
+# Values for dimensions and for scalar parameters. TMA requires rows of multiples of 16 bytes; packed elements come in units of 128.
 SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
 IN_BLOCK = ((256, 2), (144, 3), (640, 17))  # loops that end at a parameter go round often enough, too
-WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to come round to those of another block
-FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to come to a block that the kernel names
+WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to reach the tiles of another block
+FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a block that the kernel names
 _PACKED_ROW = 128
 _MULTIPROCESSORS = 3
 _MOST_BLOCKS = 128  # of one launch
 _MOST_NEAR = 12
-_NAMED = 48  # the least number of a block that is looked for by itself
+_NAMED = 48  # the smallest block number that is sampled explicitly
 _MOST_NAMED = 4
 _COMPARED = frozenset(("//", "%", "&", "<", "<=", ">", ">=", "==", "!=", "min", "max"))
 
 
 @record
 class Launch:
-    """`sizes`: of dimensions and integer parameters. `blocks`: the blocks that are run, each with its hardware values."""
+    """`sizes`: of dimensions and integer parameters. `blocks`: the blocks to run, each with its hardware values."""
 
     sizes: Mapping[str, int]
     blocks: Mapping[Position, Mapping[str, int]]
@@ -43,7 +43,7 @@ class Launch:
 def launches(
     kernel: Kernel, tried: tuple[tuple[int, int], ...] = SIZES, *, most: int | None = None, named: tuple[int, ...] = ()
 ) -> Iterator[Launch]:
-    """Such as the kernel's `assume` admits, with so many of their blocks at most, among them those at the numbers `named`."""
+    """Launches that the kernel's `assume` admits, with at most this many of their blocks, including those at the numbers `named`."""
     names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
     rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
     scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
@@ -65,7 +65,7 @@ def launches(
 
 
 def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Others for sizes that the kernel does not admit: at the numbers that it compares sizes with."""
+    """Replacements for sizes that the kernel does not admit: near the constants that it compares sizes with."""
     size, count = base
     stated = {number for one in kernel.assumptions for number in _numbers(condition_data(one.formula))}
     near = sorted({abs(number) + off for number in stated for off in (-1, 0, 1)} - {0, -1})
@@ -81,7 +81,7 @@ def _numbers(data: object) -> Iterator[int]:
 
 
 def numbers_of_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """The larger numbers at which a role does something else by its block's place, as in `block.x % 1000`."""
+    """The larger constants on which the behaviour of a role depends through the block index, as in `block.x % 1000`."""
     found = {
         number
         for role in kernel.roles
@@ -101,7 +101,7 @@ def _is_of_block(term: Term) -> bool:
 def _blocks(
     kernel: Kernel, sizes: Mapping[str, int], grid: tuple[int, ...], named: tuple[int, ...]
 ) -> Iterator[tuple[Position, Mapping[str, int]]]:
-    """The corners of the grid and of its first cluster, blocks at numbers that are named, then the first blocks along each axis."""
+    """The corners of the grid and of its first cluster, blocks at named numbers, then the first blocks along each axis."""
     shape = kernel.cluster.shape
     axes = sum(extent > 1 for extent in grid)
     each = round(_MOST_BLOCKS ** (1 / axes)) if axes else 1
@@ -121,7 +121,7 @@ def _blocks(
 
 
 class Cells:
-    """Which of some boxes may overlap: space is cut into cells as large as the largest box."""
+    """Which of several boxes may overlap: space is divided into cells as large as the largest box."""
 
     def __init__(self, boxes: list[Box]) -> None:
         width = [max(last - first for first, last in axis) for axis in zip(*boxes, strict=True)]
@@ -135,5 +135,5 @@ class Cells:
                 self._numbers.setdefault(cell, []).append(number)
 
     def before(self, number: int) -> list[int]:
-        """The boxes with smaller numbers, in their order."""
+        """The boxes with smaller numbers, in order."""
         return sorted({one for cell in self._cells[number] for one in self._numbers[cell] if one < number})

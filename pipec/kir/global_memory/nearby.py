@@ -1,7 +1,7 @@
-"""Which accesses of a role may meet, found without comparing each with each.
+"""Finds the accesses of a role that may conflict, without comparing all pairs.
 
-Along an axis a tile begins at a term. Of two tiles whose terms differ in a part of unknown range, the distance is not known, and they are
-compared. Where such parts agree, the rest is between two numbers in every iteration: the tiles are boxes, and a sweep finds those that
+Along each axis a tile starts at a term. If the terms of two tiles differ in a part of unknown range, their distance is unknown, and they
+are compared. If these parts agree, the rest is in a known range in every iteration: the tiles are boxes, and a sweep finds those that
 overlap.
 """
 
@@ -13,8 +13,8 @@ from pipec.kir.global_memory.places import is_followed, loops_in
 from pipec.record import record
 from pipec.terms.term import Term, weighted_sum
 
-_Box = tuple[tuple[float, float], ...]  # by axis, where a tile begins at the least, and where it ends at the most
-_MOST = 4  # neighbours of an access, on average; more are not collected
+_Box = tuple[tuple[float, float], ...]  # per axis, the minimum of a tile's start and the maximum of its end
+_MOST = 4  # neighbours of an access, on average; beyond that they are not collected
 
 
 @record
@@ -24,8 +24,8 @@ class _Boxed:
 
 
 def nearby(accesses: Sequence[Access], again: Collection[tuple[Access, Access]]) -> list[tuple[int, ...] | None]:
-    """For each access those that it may meet, in whichever iteration of the loops around the two, by number and itself among them. None
-    where it is to be compared with all. `again`: pairs that are known to meet."""
+    """For each access the indices of those that it may conflict with, including itself, in any iterations of the enclosing loops. None
+    if it must be compared with all. `again`: pairs that are known to overlap."""
     numbers = {access: number for number, access in enumerate(accesses)}
     known: dict[int, list[int]] = {}
     for first, second in again:
@@ -45,7 +45,7 @@ def nearby(accesses: Sequence[Access], again: Collection[tuple[Access, Access]])
 
 
 def _compared(accesses: Sequence[Access], groups: dict[tuple[str, Hashable], list[_Boxed]]) -> set[str]:
-    """The tensors of which boxes do not say that tiles are apart: they are not the same distance apart in every iteration."""
+    """The tensors whose tiles boxes cannot prove disjoint: their distances are not the same in every iteration."""
     keys = Counter(tensor for tensor, _ in groups)
     moving = {access.tensor for access in accesses if any(loops_in(_unknown(access, term)) for term in access.place.corner)}
     return moving.union(tensor for tensor in keys if keys[tensor] > 1)
@@ -75,7 +75,7 @@ def _interval(access: Access, term: Term, extent: int | None) -> tuple[float, fl
 
 
 def _near(members: list[_Boxed]) -> dict[int, list[int]] | None:
-    """The neighbours of each; None where they are so many that comparing all is no slower."""
+    """The neighbours of each; None if there are so many that comparing all pairs is no slower."""
     found: dict[int, list[int]] = {}
     for count, (one, other) in enumerate(_overlapping(members)):
         if count > _MOST * len(members):

@@ -1,8 +1,8 @@
-"""Where the threads of a role meet so that its accesses to global memory take effect in the order of its statements.
+"""Where the threads of a role synchronise so that its accesses to global memory take effect in program order.
 
-A forward pass over the role's graph carries the accesses that have not been ordered yet, with the loops whose ends they have crossed.
-In front of an access that may meet one of them the role is ordered: bulk stores complete, a proxy fence, a meeting. Where fewer threads
-run a block, the role is ordered before the branch that leads there.
+A forward pass over the role's graph propagates the accesses that have not been ordered yet, with the loops whose ends they have crossed.
+Before an access that may conflict with one of them the role is ordered: it waits for bulk stores, executes a proxy fence, and
+synchronises. For a block that fewer threads run, the role is ordered before the branch to it.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,14 +22,15 @@ from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
 
-# The number of an access and, of the loops around it whose ends were crossed since, the outermost: those inside it turn anew with it.
+# The index of an access and the outermost enclosing loop whose end has been crossed since: the loops inside it start anew.
 _One = tuple[int, int | None]
 _Pending = frozenset[_One]
 
 
 @record
 class Clash:
-    """Two accesses of a role that no meeting can order: those of one statement, or a copy that may be `under_way` and what follows."""
+    """Two accesses of a role that no synchronisation can order: those of one statement, or a copy that may be `under_way` and a later
+    access."""
 
     under_way: bool
     first: Access
@@ -39,11 +40,11 @@ class Clash:
 @record
 class Ordering:
     """`before`: operations before which the role is ordered; `at_end`: blocks at whose end, before the branch. `taken`: the tensors of
-    which the role is taken to store different elements each time, where nothing shows it of tiles that are dealt out to blocks."""
+    which the role is assumed, without proof, to store different elements each time, in tiles distributed over blocks."""
 
     before: frozenset[tree.Operation]
     at_end: frozenset[int]
-    waits: bool  # for bulk stores of the role
+    waits: bool  # for the role's bulk stores
     fences: bool  # between the proxies
     clashes: tuple[Clash, ...]
     taken: frozenset[str] = frozenset()
@@ -53,7 +54,7 @@ NOTHING = Ordering(frozenset(), frozenset(), False, False, ())
 
 
 def order(row: RoleAccesses, again: Collection[tuple[Access, Access]] = ()) -> Ordering:
-    """`again`: pairs of stores that are known to overlap, where the terms of their places do not tell."""
+    """`again`: pairs of stores that are known to overlap although their terms do not show it."""
     return _Walk(row, again).ordering() if any(access.writes for access in row.accesses) else NOTHING
 
 
@@ -74,7 +75,7 @@ class _Walk:
         self._in_loop = [[one for block in loop.blocks for one in self._in_block.get(block, ())] for loop in row.role.loops]
         self._nearby = nearby(row.accesses, again)
         self._flies = any(access.handle is not None for access in row.accesses)
-        # By block, the loops that something pending there has crossed the ends of.
+        # By block, the loops whose ends a pending access has crossed.
         self._crossed: list[set[int | None]] = [{None} for _ in row.role.blocks]
         self._before: set[tree.Operation] = set()
         self._at_end: set[int] = set()
@@ -109,7 +110,7 @@ class _Walk:
         )
 
     def _crossing(self, number: int, target: int, pending: _Pending) -> _Pending:
-        """Along an edge: the end of a loop is crossed, or the loops that are left do not count any more."""
+        """Along an edge, the end of a loop is crossed, or loops that are left become irrelevant."""
         around, loops = self._around, self._role.loops
         ended = {loop for loop in around[target] if target <= number and loops[loop].header == target}
         crossed = ended.union(around[number]).difference(set(around[target]) - ended)
@@ -148,7 +149,7 @@ class _Walk:
         operation: tree.Operation | None,
         guarded: list[int] | None = None,
     ) -> _Pending:
-        """The role is ordered before `accesses` (and of those that only some threads do next) if one of them asks for it."""
+        """Orders the role before `accesses` (and before those that only some threads execute next) if one of them requires it."""
         clashing = [
             (one, next_)
             for next_ in (*accesses, *(guarded or ()))
@@ -161,14 +162,14 @@ class _Walk:
         return pending | frozenset((access, None) for access in accesses)
 
     def _candidates(self, number: int, pending: _Pending, next_: int) -> Collection[_One]:
-        """What is pending, less what is known not to meet the access."""
+        """The pending accesses, except those known not to conflict with this one."""
         near, crossed = self._nearby[next_], self._crossed[number]
         if near is None or len(near) * len(crossed) > len(pending):
             return pending
         return [one for access in near for loop in crossed if (one := (access, loop)) in pending]
 
     def _order(self, number: int, operation: tree.Operation | None, clashing: list[tuple[_One, int]]) -> None:
-        """Only one thread stores in blocks that not all threads run, so what stands there needs no meeting with itself."""
+        """In blocks that not all threads run only one thread stores, so accesses there need no synchronisation among themselves."""
         for (first, _), second in clashing:
             if self._in_flight(first):
                 self._clashes[first, second] = Clash(True, self._accesses[first], self._accesses[second])
@@ -178,12 +179,12 @@ class _Walk:
             self._before.add(operation)
 
     def _in_flight(self, number: int) -> bool:
-        """A copy into shared memory completes on a barrier, which no meeting waits for."""
+        """A copy into shared memory completes on a barrier, which synchronising the threads does not wait for."""
         return self._accesses[number].handle is not None
 
     def _completed(self, operation: tree.Operation, pending: _Pending) -> _Pending:
-        """Waiting for the stage that a copy fills: with one stage, or where the role waits once for each copy, it is the copy's. A stage
-        that is given back was full: whoever fills the only one again, or drains the pipeline, has waited for the copies before."""
+        """Waiting for the stage that a copy fills: with one stage, or if the role waits once for each copy, it is the copy's. A released
+        stage was full: whoever fills the only stage again, or drains the pipeline, has waited for the earlier copies."""
         if isinstance(operation, tree.Drain):
             pipeline = operation.pipeline
         elif isinstance(operation, tree.Acquire):
@@ -198,7 +199,8 @@ class _Walk:
         )
 
     def _waits_for_each(self, pipeline: tree.Pipeline) -> bool:
-        """The role obtains a stage to fill, and one that is full, once each in the same loop, and skips none: it runs ahead of no copy."""
+        """Whether the role obtains a stage to fill and a full one once each in the same loop, and skips none: then it never runs ahead
+        of a copy."""
         operations = [operation for block in self._role.blocks for operation in block.operations]
         if any(isinstance(operation, tree.Skip) and operation.pipeline is pipeline for operation in operations):
             return False
@@ -232,7 +234,7 @@ class _Walk:
         return False
 
     def _repeats(self, number: int, loops: list[ir.Loop]) -> bool:
-        """Whether a store goes to the same place again, whatever that place is: nothing that its coordinates read changes in the loops."""
+        """Whether a store writes the same elements again, wherever they are: nothing that its coordinates read changes in the loops."""
         operation, blocks = self._accesses[number].operation, self._role.blocks
         if not isinstance(operation, tree.Store | tree.TmaStore) or operation.reduce is not None:
             return False
@@ -248,7 +250,7 @@ class _Walk:
         )
 
     def _guarded(self, number: int) -> Iterator[int]:
-        """The blocks behind a branch that fewer threads run than run the branch."""
+        """The blocks after a branch that run with fewer threads than the branch."""
         blocks = self._role.blocks
         whole = blocks[number].participation
         unseen = [target for target in ir.successors(blocks[number].terminator) if blocks[target].participation != whole]
@@ -266,8 +268,8 @@ class _Walk:
 
 
 def hands_over(rows: tuple[RoleAccesses, ...], shared: Collection[tuple[Access, Access]] = ()) -> dict[str, tuple[bool, bool]]:
-    """Of the roles whose accesses may meet those of another role: whether bulk stores are to complete before the role hands anything
-    over, and whether it takes a fence between the proxies. `shared`: pairs of stores of two roles that are known to overlap."""
+    """For roles whose accesses may conflict with those of another role: whether bulk stores must complete before the role hands anything
+    over, and whether it needs a proxy fence. `shared`: pairs of stores of two roles that are known to overlap."""
     found: dict[str, tuple[bool, bool]] = {}
     known = {access for pair in shared for access in pair}
     for row in rows:

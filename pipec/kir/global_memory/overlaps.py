@@ -1,7 +1,7 @@
-"""Accesses that meet at sizes that were tried, and that nothing orders.
+"""Conflicting accesses at sampled sizes that nothing orders.
 
-Places that cannot be compared as terms are compared as numbers: every role that touches what the kernel writes is run at a few sizes, in
-the first blocks of the grid. What is found happens in some launch; that nothing is found proves nothing.
+Addresses that cannot be compared as terms are compared as numbers: every role that accesses what the kernel writes is run at a few
+sizes, in the first blocks of the grid. What is found happens in some launch; finding nothing proves nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,19 +32,19 @@ from pipec.sema import tree
 from pipec.sema.language.operation import SCHEDULER
 from pipec.vocabulary import Axis
 
-# Between blocks a fault must show at two sizes in a row, lest a relation of sizes is missed that only the caller knows.
+# Between blocks an error must appear at two consecutive sizes, as the caller may rely on a relation of sizes that is unknown here.
 _MOST_SIZES = 2
-_CORNERS = 27  # of its blocks, at most
-_MOST_WORK = 1_500  # expressions, in all of them
+_CORNERS = 27  # sampled blocks, at most
+_MOST_WORK = 1_500  # expressions, in total
 _MOST_OWN = 3  # blocks that are run for what happens inside of each
 _MOST_TOUCHES = 600  # of one tensor in one launch
-_MOST_TOGETHER = 8  # blocks all of whose roles are run together
+_MOST_TOGETHER = 8  # blocks whose roles are all run together
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
 
 
 @record
 class Met:
-    """Two uses of a tensor that overlap and that nothing orders, in these blocks at these sizes."""
+    """Two uses of a tensor that overlap and are unordered, in these blocks at these sizes."""
 
     first: tuple[Role, Touch]
     second: tuple[Role, Touch]
@@ -54,7 +54,7 @@ class Met:
 
 @record
 class Between:
-    """`unsure`: the tensors of which no two blocks were seen to touch the same elements, while nothing shows that they do not."""
+    """`unsure`: the tensors for which no two blocks were seen to access the same elements, but nothing proves that they do not."""
 
     met: list[Met]
     unsure: frozenset[str]
@@ -64,7 +64,7 @@ class Between:
 
 
 def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
-    """The first overlap of each tensor, if there is one at two sizes in a row."""
+    """The first overlap of each tensor, if there is one at two consecutive sizes."""
     suspects = frozenset(_not_apart(kernel, rows))
     courses = [short_course(kernel, row) for row in rows] if suspects else []
     found: dict[str, Met] = {}
@@ -83,12 +83,12 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
 
 
 def _inside(touch: Touch) -> bool:
-    """Whether anything of it lies in the tensor."""
+    """Whether any part of it is inside the tensor."""
     return all(first < last for first, last in touch.box)
 
 
 def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int]:
-    """Stores by TMA that begin in front of their tensor in every launch that was tried, with the axis."""
+    """TMA stores that start at a negative coordinate in every sampled launch, with the axis."""
     left = {access: axis for _, access, axis in may_be_in_front(rows)}
     courses = [short_course(kernel, row) for row in rows if not left.keys().isdisjoint(row.accesses)]
     tried = 0
@@ -103,7 +103,7 @@ def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int
 
 
 def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
-    """The tensors of which blocks are not seen to have tiles of their own."""
+    """The tensors for which it is not shown that blocks have tiles of their own."""
     axes = [
         Along(axis, kernel.launch.special(f"block.{axis}", WARP), kernel.launch.special(f"cta.{axis}", WARP), width)
         for axis, extent, width in zip(AXES, kernel.grid, kernel.cluster.shape, strict=True)
@@ -115,7 +115,7 @@ def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
         uses.setdefault(access.tensor, {}).setdefault(alike, access)
     for tensor, all_of in uses.items():
         stores = [one for one in all_of.values() if one.writes]
-        # A run of the roles costs no more than to compare so many.
+        # Beyond this, comparing costs more than running the roles.
         if len(stores) * len(all_of) > _MOST_PAIRS or any(
             not commute(one, other) and not _own(axes, one.place, other.place) for one in stores for other in all_of.values()
         ):
@@ -123,7 +123,7 @@ def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
 
 
 def _own(axes: list[Along], one: Place, other: Place) -> bool:
-    """Whether every block has tiles of its own. Of two blocks, those axes come first that are known to tell them apart."""
+    """Whether every block has tiles of its own. For two blocks, the axes that are known to distinguish them are considered first."""
     left, same = list(axes), set[Axis]()
     while left:
         found = [along for along in left if apart_by_blocks(one, other, along, same)]
@@ -136,7 +136,7 @@ def _own(axes: list[Along], one: Place, other: Place) -> bool:
 
 @record(eq=False)
 class _Use:
-    """`held`: the turns that its block had waited for by then; `passed`: those that its block passes on only when it is done."""
+    """`held`: the turns that its block had waited for by then; `passed`: those that its block passes on only after it."""
 
     role: Role
     block: Position
@@ -185,7 +185,7 @@ def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
 
 
 def _of_all_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch) -> Iterator[_Use]:
-    """The turns of one role tell of what others do where hand-overs carry them on."""
+    """The turns of one role also order other roles, as far as hand-overs transfer them."""
     for block, known in islice(launch.blocks.items(), _MOST_TOGETHER):
         clocks = _together(kernel, rows, known)
         if _shares(kernel) or clocks is None:
@@ -197,7 +197,7 @@ def _of_all_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch
 
 
 def _turns(kernel: Kernel) -> frozenset[str] | None:
-    """The roles that take turns; None where they do so in several ways, whose order among each other is not followed."""
+    """The roles that take turns; None if there are several such waits, whose relative order is not tracked."""
     found = [
         role.name for role in kernel.roles for block in role.blocks for one in block.operations if isinstance(one, tree.AwaitTurn)
     ]
@@ -209,7 +209,7 @@ def _race(kernel: Kernel, one: _Use, other: _Use) -> bool:
         return False
     shape = kernel.cluster.shape
     near = all(at // width == there // width for at, there, width in zip(one.block, other.block, shape, strict=True))
-    # CTAs of one cluster can wait for each other, but not where all of them do the same at the same point.
+    # CTAs of a cluster can wait for each other, but not if all of them do the same at the same point.
     return not near or (one.touch.access is other.touch.access and one.touch.step == other.touch.step)
 
 
@@ -220,7 +220,7 @@ def _clash(one: Touch, other: Touch) -> bool:
 
 
 def _earlier(one: _Use, other: _Use) -> bool:
-    """Whether the one is done before its block passes on a turn, and the other after its block has waited for a later one."""
+    """Whether one is complete before its block passes on a turn, and the other follows its block's wait for a later one."""
     return any(here == there and turn < later for here, turn in one.passed for there, later in other.held)
 
 
@@ -256,7 +256,7 @@ def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Again:
 
 
 def _stored_by_several(rows: tuple[RoleAccesses, ...]) -> frozenset[str]:
-    """The tensors of which stores of two roles are only taken for apart."""
+    """The tensors for which stores of two roles are only assumed to be disjoint."""
     return frozenset(
         one.tensor
         for number, row in enumerate(rows)
@@ -278,14 +278,14 @@ def _of_two(uses: list[tuple[str, Touch]]) -> Iterator[tuple[Access, Access]]:
 def _again(touches: list[Touch]) -> Iterator[tuple[Access, Access]]:
     cells = Cells([one.box for one in touches])
     for number, second in enumerate(touches):
-        # Where the role is ordered for the last of them, it is for those before.
+        # Ordering the role for the last of them also orders it for the earlier ones.
         last = next((place for place in reversed(cells.before(number)) if _clash(touches[place], second)), None)
         if last is not None:
             yield touches[last].access, second.access
 
 
 def _deals_out(row: RoleAccesses) -> bool:
-    """Whether the role stores tiles that are taken for different ones."""
+    """Whether the role stores tiles that are assumed to be disjoint."""
     return any(one.writes and one.place.dealt_out for one in row.accesses)
 
 
@@ -294,7 +294,7 @@ def _some_blocks(kernel: Kernel) -> Iterator[Mapping[str, int]]:
 
 
 def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
-    """Two roles of a block that use the same elements, and no hand-over between the two, in some launch that was tried."""
+    """Two roles of a block that use the same elements in some sampled launch, without a hand-over between them."""
     suspects = {
         one.tensor
         for number, row in enumerate(rows)
@@ -313,7 +313,7 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
 
 
 def _shares(kernel: Kernel) -> bool:
-    """Whether the CTAs of a cluster may hand over to each other, which the run of one does not show."""
+    """Whether the CTAs of a cluster may hand over to each other, which a run of a single CTA does not show."""
     loads = (one for role in kernel.roles for block in role.blocks for one in block.operations if isinstance(one, tree.TmaLoad))
     sides = {pipeline for role in kernel.roles for pipeline in (*role.produces, *role.consumes)}
     return kernel.cluster.size > 1 and (
@@ -342,7 +342,7 @@ def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launc
 
 
 def _together(kernel: Kernel, rows: tuple[RoleAccesses, ...], known: Mapping[str, int]) -> Clocks | None:
-    """All roles of a block; None where it is not known to the end who waits for whom."""
+    """All roles of a block; None if it is not known to the end which role waits for which."""
     touching = {row.role.name: row for row in rows}
     runs = [Run(Course(touching.get(role.name, RoleAccesses(role, ()))), known) for role in kernel.roles]
     clocks = Clocks([list(run.events()) for run in runs])

@@ -1,8 +1,8 @@
-"""Where a tile lies in its tensor, so that two tiles can be compared.
+"""The location of a tile in its tensor, so that two tiles can be compared.
 
-Coordinates are registers, so two of them are as far apart as their terms are, or 2 ** 32 further: then they are far apart, too, and what
-wraps need not be looked at. What is not followed (what a loop carries, a value from memory that may change) equals nothing, not even
-itself at another time.
+Coordinates are registers, so the distance of two is that of their terms, or 2 ** 32 more: then they are far apart anyway, and wrapping
+can be ignored. Values that are not tracked (loop-carried ones, loads that may change) equal nothing, not even themselves at another
+time.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,16 +19,16 @@ from pipec.terms.walk import Substitution, leaves
 from pipec.vocabulary import Axis
 
 _COORDINATE_BITS = 32
-_ROUND = 1 << _COORDINATE_BITS  # as far apart as registers can be told
-_LONGEST = 1 << 31  # of an extent that is not known
+_ROUND = 1 << _COORDINATE_BITS  # the modulus of coordinate differences
+_LONGEST = 1 << 31  # of an unknown extent
 _FOLLOWED = frozenset((Operator.DIMENSION, Operator.PARAMETER, Operator.COUNTER, Operator.ELEMENT))
 
 
 @record
 class Place:
-    """The corner of a tile by axis, and its extent along each; None where it is not known. `ranges`: the least and the largest value of
-    loops' counters whose bounds are numbers. `dealt_out`: a loop deals tiles out to blocks, and the corner is made of its counter, of
-    sizes, parameters and other counters."""
+    """The corner of a tile by axis, and its extent along each; None if unknown. `ranges`: the minimum and maximum of counters of loops
+    with constant bounds. `dealt_out`: a loop distributes tiles over blocks, and the corner consists of its counter, sizes, parameters
+    and other counters."""
 
     corner: tuple[Term, ...]
     extent: tuple[int | None, ...]
@@ -42,7 +42,7 @@ def place_of(where: tree.TensorSlice, extent: tuple[int | None, ...], values: Va
 
 
 def renamed(term: Term, loops: Mapping[Loop, Term]) -> Term:
-    """With the counters of another role's loops in place of those of this one's."""
+    """With the counters of another role's loops substituted for those of this role's."""
     return Substitution(lambda atom: loops.get(_loop(atom)) if atom.operator is Operator.COUNTER else None)(term)
 
 
@@ -53,12 +53,12 @@ def _loop(atom: Atom) -> Loop:
 
 
 def loops_in(term: Term) -> set[Loop]:
-    """The loops whose counters a term depends on."""
+    """The loops on whose counters a term depends."""
     return {_loop(atom) for atom in leaves(term) if atom.operator is Operator.COUNTER}
 
 
 def is_followed(term: Term) -> bool:
-    """Equal terms are then equal values, in the same iteration of the loops in them."""
+    """Whether equal terms are equal values, in the same iteration of the loops in them."""
     return all(
         atom.operator in _FOLLOWED
         or (atom.operator is Operator.SPECIAL and "." in str(atom.operands[0]))  # of the block, not the thread
@@ -75,7 +75,7 @@ def _is_dealt_out(corner: tuple[Term, ...], values: Values) -> bool:
 
 
 def _deals_out(leaf: Atom, values: Values) -> bool:
-    """Whether it counts in a loop whose ends depend on the block's place, or is a tile of those that a scheduler hands out."""
+    """Whether it counts a loop whose bounds depend on the block's index, or is a tile that a scheduler hands out."""
     if leaf.operator is Operator.LOOP_CARRIED:
         loop, key = leaf.operands
         return isinstance(loop, tree.While) and loop.tile is key
@@ -87,7 +87,7 @@ def _deals_out(leaf: Atom, values: Values) -> bool:
 
 
 def _split(term: Term, loops: Collection[Loop]) -> tuple[dict[Atom, int], Term]:
-    """The factors of some loops' counters, and the term without them."""
+    """The coefficients of some loops' counters, and the term without them."""
     counters = {atom: factor for atom, factor in term.parts if atom.operator is Operator.COUNTER and _loop(atom) in loops}
     rest = term
     for atom, factor in counters.items():
@@ -96,7 +96,7 @@ def _split(term: Term, loops: Collection[Loop]) -> tuple[dict[Atom, int], Term]:
 
 
 def apart(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
-    """Whether the tiles have no element in common, in the same iteration of every loop that both stand in but for `crossed`."""
+    """Whether the tiles are disjoint, in the same iteration of every common loop except those in `crossed`."""
 
     def varies(atom: Atom) -> bool:
         followed, loops = _about(atom)
@@ -110,7 +110,7 @@ def apart(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _about(atom: Atom) -> tuple[bool, frozenset[Loop]]:
-    """Whether it is followed, and the loops that it depends on."""
+    """Whether it is tracked, and the loops that it depends on."""
     term = as_term(atom)
     return is_followed(term), frozenset(loops_in(term))
 
@@ -121,8 +121,8 @@ _Ranges = tuple[Mapping[Atom, tuple[int, int]], Mapping[Atom, tuple[int, int]]]
 def _never_meet(
     one: Term, extent: int | None, other: Term, other_extent: int | None, ranges: _Ranges, varies: Callable[[Atom], bool]
 ) -> bool:
-    """Whether two pieces of an axis have nothing in common, by how far they are apart at the least and at the most, or by what a distance
-    leaves when divided by the steps in which it changes. Registers wrap: a distance is known modulo 2 ** 32."""
+    """Whether two intervals of an axis are disjoint, by the minimum and maximum of their distance, or by its remainder modulo the steps
+    in which it changes. Registers wrap: a distance is known modulo 2 ** 32."""
     constant, parts = _difference(one, other, ranges, varies)
     least, largest = _ends(constant, parts)
     m, n = (_LONGEST if one is None else one for one in (extent, other_extent))
@@ -132,7 +132,7 @@ def _never_meet(
     return n <= constant % step <= step - m
 
 
-_Part = tuple[int, int, int]  # the factor of a number, and the ends of its range
+_Part = tuple[int, int, int]  # a coefficient, and the ends of the range of its factor
 
 
 def _ends(constant: int, parts: list[_Part]) -> tuple[int, int]:
@@ -141,8 +141,8 @@ def _ends(constant: int, parts: list[_Part]) -> tuple[int, int]:
 
 
 def _difference(one: Term, other: Term, ranges: _Ranges, varies: Callable[[Atom], bool]) -> tuple[int, list[_Part]]:
-    """A constant, and what one term has more than the other as factors of numbers in ranges. Where an atom varies, it is another number
-    in the other term."""
+    """The difference of the terms as a constant and a sum of coefficients times numbers in ranges. An atom that varies is a different
+    number in each term."""
     mine, theirs = dict(one.parts), dict(other.parts)
     found = []
     for atom in dict.fromkeys((*mine, *theirs)):
@@ -155,19 +155,19 @@ def _difference(one: Term, other: Term, ranges: _Ranges, varies: Callable[[Atom]
 def _distances(
     one: Place, other: Place, crossed: Collection[Loop]
 ) -> Iterator[tuple[tuple[int, int] | None, int | None, int | None]]:
-    """By axis the least and the largest distance of the corners, and both extents."""
+    """Per axis the minimum and maximum distance of the corners, and both extents."""
     ranges = _ranges(one, other)
     for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True):
         yield _between(a, b, ranges, crossed), m, n
 
 
 def _ranges(one: Place, other: Place) -> Mapping[Atom, tuple[int, int]]:
-    """Places of one role have them in common."""
+    """Locations of one role share them."""
     return one.ranges if one.ranges is other.ranges else {**one.ranges, **other.ranges}
 
 
 def _between(one: Term, other: Term, ranges: Mapping[Atom, tuple[int, int]], crossed: Collection[Loop]) -> tuple[int, int] | None:
-    """The least and the largest value of one term less the other; `crossed` loops may be in different iterations."""
+    """The minimum and maximum of the difference of the terms; `crossed` loops may be in different iterations."""
     if not (is_followed(one) and is_followed(other)):
         return None
     (mine, rest), (theirs, other_rest) = _split(one, crossed), _split(other, crossed)
@@ -192,10 +192,10 @@ def _far(distance: tuple[int, int] | None, extent: int | None, other: int | None
 
 
 def apart_in_other_iterations(one: Place, other: Place, loops: Mapping[Loop, int | None]) -> bool:
-    """Whether the tiles have no element in common in any two different iterations of the loops (with their steps).
+    """Whether the tiles are disjoint in any two different iterations of the loops (with their steps).
 
-    Each loop alone must set them apart: along some axis no other of the loops counts, and from one iteration to the next the tile goes on
-    by its extent at least. Loops that are not named are in the same iteration. No loop goes on until its tiles come round to the first.
+    Each loop alone must separate them: along some axis that no other of these loops affects, the tile advances by at least its extent
+    per iteration. Loops that are not listed are in the same iteration. No loop runs so long that its tiles wrap around to the first.
     """
     return bool(loops) and all(
         step is not None
@@ -205,7 +205,7 @@ def apart_in_other_iterations(one: Place, other: Place, loops: Mapping[Loop, int
 
 
 def apart_in_earlier_iterations(one: Place, other: Place, loops: Mapping[Loop, int | None]) -> bool:
-    """Whether the one has no element in common with the other of any earlier iteration of the only loop that both stand in."""
+    """Whether one tile is disjoint from the other of every earlier iteration of the only common loop."""
     return len(loops) == 1 and any(
         step is not None and _steps_ahead((a, m), (b, n), loop, step)
         for loop, step in loops.items()
@@ -232,7 +232,7 @@ def _steps_ahead(one: _Axis, other: _Axis, loop: Loop, step: int) -> bool:
 
 
 def _steps(one: _Axis, other: _Axis, loop: Loop, step: int, loops: Collection[Loop]) -> tuple[int, int] | None:
-    """How far both tiles go on from one iteration to the next, and how far the one is from the other in the same iteration."""
+    """How far both tiles advance per iteration, and their distance in the same iteration."""
     (a, _), (b, _) = one, other
     (mine, rest), (theirs, other_rest) = _split(a, (loop,)), _split(b, (loop,))
     if mine != theirs or not (is_followed(a) and is_followed(b)):
@@ -245,7 +245,7 @@ def _steps(one: _Axis, other: _Axis, loop: Loop, step: int, loops: Collection[Lo
 
 @record
 class Along:
-    """An axis of the grid: a block's place along it, and its place in a cluster that is so wide."""
+    """An axis of the grid: a block's index along it, and its index in a cluster of this width."""
 
     axis: Axis
     block: Term
@@ -254,8 +254,8 @@ class Along:
 
 
 def apart_by_blocks(one: Place, other: Place, along: Along, same: Collection[Axis]) -> bool:
-    """Whether the tiles of two blocks have no element in common that differ in their place along an axis of the grid, and in none along the
-    axes `same`: somewhere the tile goes on from one block to the next by more than all else may take back."""
+    """Whether the tiles of any two blocks are disjoint that differ in their index along an axis of the grid and agree along the axes
+    `same`: along some axis of the tensor the tile advances from block to block by more than everything else can offset."""
 
     def varies(atom: Atom) -> bool:
         followed, loops = _about(atom)
@@ -273,13 +273,13 @@ def apart_by_blocks(one: Place, other: Place, along: Along, same: Collection[Axi
 
 
 def _differs(leaf: Atom, same: Collection[Axis]) -> bool:
-    """Whether two blocks may see different values that differ in no place along the axes `same`."""
+    """Whether the leaf may differ between two blocks that agree along the axes `same`."""
     family, _, axis = str(leaf.operands[0]).partition(".")
     return leaf.operator is Operator.SPECIAL and family not in ("grid", "clusters") and axis not in same
 
 
 def _of_block(term: Term, along: Along) -> tuple[int, Term]:
-    """The factor of a block's place, and the term without it. A cluster's place is that of its first block."""
+    """The coefficient of a block's index, and the term without it. A cluster's position is that of its first block."""
     factor, rest = 0, term
     for atom, each in term.parts:
         name = atom.operands[0] if atom.operator is Operator.SPECIAL else None
@@ -292,11 +292,11 @@ def _of_block(term: Term, along: Along) -> tuple[int, Term]:
 
 
 def overlap_by_numbers(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
-    """Whether the distances of the tiles are known as numbers along every axis, and are not enough to keep them apart."""
+    """Whether the distances of the tiles are known as numbers along every axis, and do not separate them."""
     found = list(_distances(one, other, crossed))
     return all(distance is not None for distance, _, _ in found) and not any(_far(*axis) for axis in found)
 
 
 def same(one: Place, other: Place) -> bool:
-    """The same elements, in the same iteration of every loop that both stand in."""
+    """The same elements, in the same iteration of every common loop."""
     return one.extent == other.extent and one.corner == other.corner and all(is_followed(term) for term in one.corner)

@@ -1,7 +1,7 @@
-"""Where the simulator can hold a kernel either to what PTX promises or to what shipped compilers rely on.
+"""Where the simulator can hold a kernel either to what PTX guarantees or to what shipped compilers rely on.
 
-A kernel that breaks a promise in one of these ways is refused under the rules "documents"; under "practice" it runs as the
-chips are known to run it, and the result says what it relied on.
+A kernel that violates PTX in one of these ways is rejected under the rules "documents"; under "practice" it runs as chips are known to
+run it, and the result lists what it relied on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PracticeName = Literal[
 
 @record
 class Practice:
-    """One row of the table in docs/fidelity.md: what PTX asks for, what is done instead, and why that is believed."""
+    """One row of the table in docs/fidelity.md: what PTX requires, what is done instead, and the evidence for it."""
 
     promised: str
     done: str

@@ -1,9 +1,8 @@
-"""Accumulators of wgmma that a `mov` takes before the wait for them.
+"""Accumulators of wgmma that a `mov` reads before the wait for them.
 
-Triton unpacks 16-bit accumulators right behind the commit and then waits. ptxas makes the move wait for the wgmma. Here the registers
-that are written so are in flight themselves, and the moves are made when a wait has found the wgmma complete. Which moves could come to
-that is known before the kernel runs, so that only those look. A copy that nobody reads is none: it says that a value lives in another
-register behind a wait that may leave groups pending, and ptxas drops it.
+Triton unpacks 16-bit accumulators right after the commit and then waits. ptxas makes the move wait for the wgmma. Here the destinations
+of such moves are in flight themselves, and the moves are made when a wait covers the completion of the wgmma. Which moves are concerned
+is known before the kernel runs, so only those check.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from .held_registers import hold
 from .pending_loads import all_registers, registers
 
 _MULTIPLY, _WAIT = "wgmma.mma_async", "wgmma.wait_group"
-# What a move writes, and what it reads.
+# The registers that a move writes, and those that it reads.
 Moved = tuple[frozenset[int], frozenset[int]]
 
 
 def early_moves(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, Moved]:
-    """Of each move that may read accumulators, or copies of them, before a wait for all groups."""
-    pending: dict[int, frozenset[int]] = {}  # on the way into an instruction
+    """For each move that may read accumulators, or copies of them, before a wait for all groups."""
+    pending: dict[int, frozenset[int]] = {}  # at entry to an instruction
     work = [index for index, item in enumerate(items) if item.opcode.startswith(_MULTIPLY)]
     while work:
         index = work.pop()
@@ -46,8 +45,8 @@ def early_moves(items: Sequence[Instruction], successors: Sequence[Sequence[int]
 
 
 def unread_copies(items: Sequence[Instruction]) -> frozenset[int]:
-    """Registers that nothing reads but moves into registers which nobody reads either."""
-    sources: dict[int, set[int]] = {}  # by target of moves alone: what those read
+    """Registers that are read only by moves into registers which are not read either."""
+    sources: dict[int, set[int]] = {}  # by register that only moves write: the sources of these moves
     used, written = set[int](), set[int]()
     for item in items:
         moved = _move(item)
@@ -74,7 +73,7 @@ def _move(item: Instruction) -> Moved | None:
 
 
 def following(execute: Execute, moved: Moved, unread: bool) -> Execute:
-    """`execute`, or in practice its promise, where a wgmma is still at work on what is moved. `unread`: nobody uses what it writes."""
+    """`execute`, or in practice mode its deferral, where a wgmma still uses what is moved. `unread`: nothing reads what it writes."""
     into, out_of = moved
 
     def move(warp: Warp) -> Outcome:

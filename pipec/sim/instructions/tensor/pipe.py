@@ -1,6 +1,6 @@
 """tcgen05.mma, cp and commit (PTX ISA 9.7.16.9-12).
 
-They go through one pipe per CTA pair in issue order, which is what production libraries rely on.
+They go through one pipe per CTA pair in issue order, on which production libraries rely.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def multiply(d: Decoder) -> Execute:
     collector = _Collector.of(d)
     scaled = d.flag("block_scale")
     vector = d.choose(*_SCALE_VECTORS)
-    # Defined by a figure of the PTX ISA alone, which was not available.
+    # Defined only by a figure of the PTX ISA, which was not available.
     if d.flag("ashift"):
         d.fail(".ashift is not simulated")
     address, a_operand = d.address(0), d.operand(1)
@@ -71,7 +71,8 @@ def multiply(d: Decoder) -> Execute:
             added.add((d_address, *words))
             if collector is not None:
                 collector.check(state_of(ctas[0]), words[1] if collector.buffer == "a" else words[2])
-            # What is read and written is worked out at the issue, for race detection; the arithmetic is done when the pipe gets to it.
+            # The places read and written are computed at issue, for race detection; the arithmetic is done when the pipe executes the
+            # instruction.
             footprint = mma_footprint(
                 kind,
                 *words,
@@ -145,7 +146,7 @@ class _Collector:
 
 
 def _complain_of_lanes(warp: Warp) -> None:
-    """One thread issues an MMA; each further lane adds the same product once more."""
+    """One thread should issue an MMA; each further lane adds the same product again."""
     message = "several lanes of a warp issue the same tcgen05.mma, and each of them adds the product: one thread is to be elected"
     warp.cta.machine.findings.add("steps", ("lanes", warp.fragment.pc), warp.here(SimulationError("layout", message)))
 
@@ -199,7 +200,7 @@ class _MmaTail:
         self.shift = d.integer(tail.pop(0)) if tail else 0
 
     def values(self, warp: Warp, lane: int) -> _TailValues:
-        """What the operands say to one lane's instruction."""
+        """The operand values of one lane's instruction."""
         a_scale, b_scale = (_scale_address(warp, int(read(warp)[lane])) for read in self.scales) if self.scales else (None, None)
         disabled = [int(read(warp)[lane]) for read in self.disabled] or None
         mask = int(self.mask(warp)[lane]) if self.mask else None
@@ -289,14 +290,15 @@ def commit(d: Decoder) -> Execute:
                 if target.cta is cta:
                     cta.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
                 state_of(target.cta).order.handed_over(address & OFFSET_MASK)
-            # In the pipe also when the thread has issued nothing else: its commits arrive in order.
+            # In the pipe even when the thread has issued nothing else: its commits arrive in order.
             warp.later(COMMIT_LATENCY, run, ("tensor", ctas[0].rank))
 
     return execute
 
 
 def _told(warp: Warp) -> Knowledge:
-    """What a commit tells: that all the warp has put into the pipe is over. It is a tcgen05.fence::before_thread_sync."""
+    """What a commit releases: the completion of everything that the warp has issued to the pipe. It implies
+    tcgen05.fence::before_thread_sync."""
     thread = warp.thread
     pipe, count = thread.agent("pipe"), thread.count("pipe")
     told = learned(thread.publish(), pipe, count)

@@ -1,4 +1,4 @@
-"""The tensor memory that an instruction works on, and the pipe of a CTA pair (PTX ISA 9.7.16.5-6)."""
+"""The tensor memory that an instruction accesses, and the pipe of a CTA pair (PTX ISA 9.7.16.5-6)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def group_of(d: Decoder) -> CtaGroup:
 
 
 def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
-    """The CTAs an instruction works on, even one first."""
+    """The CTAs that an instruction involves, even one first."""
     if group == 1:
         return [cta]
     ctas, even = cta.cluster.ctas, cta.rank & ~1
@@ -53,7 +53,7 @@ def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
 
 
 def issue(warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: int, footprint: Footprint, what: str) -> None:
-    """Puts an operation into the pair's tensor pipe; it touches the same places in each CTA."""
+    """Enqueues an operation in the pair's tensor pipe; it accesses the same places in each CTA."""
     thread = warp.thread
     reading = operation(warp, what, False, "pipe")
     in_tensor_memory = replace(reading, proxy="tensor", pipe=True)

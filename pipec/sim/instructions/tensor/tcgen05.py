@@ -65,7 +65,7 @@ def deallocate(d: Decoder) -> Execute:
         base, count = int(address(warp)[0]), int(columns(warp)[0])
         state.memory.deallocate(base, count)
         state.order.give_back(warp.thread, warp.fragment.pc, base, count)
-        # Any of them may fit now; those that do not wait again.
+        # Any of them may fit now; the others wait again.
         for fragment in state.waiting:
             fragment.wait = None
         state.waiting.clear()
@@ -102,7 +102,7 @@ def wait(d: Decoder) -> Execute:
     kind: Agent = "ld" if "::ld" in d.item.opcode else "st"
 
     def execute(warp: Warp) -> None:
-        # Of the executing warp alone, whichever addresses its loads or stores had.
+        # Only the executing warp's, whatever the addresses of its loads or stores.
         warp.thread.found_over((kind,), warp.thread.count(kind))
         if kind == "ld":
             warp.loading.clear()
@@ -177,7 +177,7 @@ def store(d: Decoder) -> Execute:
 
 
 def _common_address(warp: Warp, address: AddressReader, what: str) -> int:
-    # The address is one operand of the warp: PTX calls lanes that differ undefined.
+    # The address is uniform for the warp: PTX leaves differing lanes undefined.
     places = address(warp)[warp.active]
     if (places != places[0]).any():
         raise SimulationError("undefined", f"{what} with different addresses in the lanes of warp {warp.index}")

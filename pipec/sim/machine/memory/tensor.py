@@ -1,7 +1,8 @@
-"""Tensor memory of a CTA and who may touch it when (PTX ISA 9.7.16.6): the rules that no result shows when timing is kind.
+"""Tensor memory of a CTA and who may access it when (PTX ISA 9.7.16.6): rules whose violation no result shows if the timing is
+favourable.
 
-mma and cp go through the tensor pipe in order of issue and are over once a commit behind them has been seen; tcgen05.ld and st are
-over once the warp has waited for them. Between threads the order also needs tcgen05.fence::before_thread_sync and
+mma and cp go through the tensor pipe in issue order and are complete once a later commit has been observed; tcgen05.ld and st are
+complete once the warp has waited for them. Order between threads also requires tcgen05.fence::before_thread_sync and
 ::after_thread_sync.
 """
 
@@ -32,7 +33,7 @@ CtaGroup = Literal[1, 2]
 
 
 class TensorOrder:
-    """The accesses to one CTA's tensor memory, in places of `footprint`; `races` None: nobody watches."""
+    """The accesses to one CTA's tensor memory, in places of `footprint`; `races` None: no checks."""
 
     def __init__(self, races: Races | None, names: Names) -> None:
         self.races, self.names = races, names
@@ -45,7 +46,7 @@ class TensorOrder:
         self.sums = Sums(races.layouts.misread if races is not None else None)
 
     def pipe(self, thread: Thread, reading: Access, footprint: Footprint) -> None:
-        """An mma or cp is issued, which `reading` describes as a reader."""
+        """An mma or cp is issued, with its reads described by `reading`."""
         if self.races is None:
             return
         if footprint.reads.size:
@@ -55,11 +56,11 @@ class TensorOrder:
             self.recent.append(footprint.writes)
 
     def added(self, access: Access, product: Product) -> None:
-        """An mma, or a cp, of the CTA or of its pair is issued."""
+        """An mma or cp of the CTA or its pair is issued."""
         self.sums.added(access, product, product.d.place)
 
     def handed_over(self, barrier: int) -> None:
-        """A commit to the full barrier of a pipeline: what the pipe wrote since belongs to its stage."""
+        """A commit to the full barrier of a pipeline: the pipe's writes since the last one belong to its stage."""
         name = self.names.barrier(barrier)
         if name is not None and name.side == "full":
             for places in self.recent:
@@ -82,7 +83,7 @@ class TensorOrder:
             self.races.begin(thread, access, self.shadow, places)
 
     def give_back(self, thread: Thread, pc: int, base: int, columns: int) -> None:
-        """Columns are given back: what was done to them must be over."""
+        """Columns are deallocated: all accesses to them must be complete."""
         self.sums.forget()
         places = _columns(base, columns)
         thread.touched = True
@@ -90,7 +91,7 @@ class TensorOrder:
         self.filled_by[places] = -1
 
     def allocated(self, base: int, columns: int) -> None:
-        """Who had these columns before has been waited for."""
+        """Earlier users of these columns have been waited for."""
         if self.races is not None:
             self.races.forget(self.shadow, _columns(base, columns))
 
@@ -112,7 +113,7 @@ def _where(place: int) -> str:
 
 @mutable(eq=False)
 class TensorState:
-    """Tensor memory of a CTA and who uses it how."""
+    """Tensor memory of a CTA and its accesses."""
 
     order: TensorOrder
     memory: TensorMemory
@@ -131,7 +132,7 @@ class TensorState:
             self.draining.clear()
 
     def leak(self, cta: str) -> SimulationError | None:
-        """Of a CTA that has ended with tensor memory."""
+        """The error of a CTA that has exited with allocated tensor memory."""
         leaks = self.memory.leaks()
         if not leaks:
             return None

@@ -1,9 +1,9 @@
-"""What happens before what: vector clocks (PTX ISA 8, the memory consistency model).
+"""Happens-before: vector clocks (PTX ISA 8, the memory consistency model).
 
-An actor is whoever's deeds are counted: a warp, whose time advances whenever it tells others what it did; an mbarrier, whose
-time is its phase; and what a warp sets going asynchronously and waits for (bulk copies, cp.async, wgmma, the tensor pipe, loads
-of tensor memory), whose time is a count of operations. A clock says of each actor up to which time its deeds are known. Clocks are
-never changed once made, so that all who hear of the same barrier share one.
+An actor is a counter of actions: a warp, whose time advances whenever it signals to others; an mbarrier, whose time is its phase; and
+the asynchronous operations of a warp that it waits for (bulk copies, cp.async, wgmma, the tensor pipe, loads of tensor memory), whose
+time is a count of operations. A clock gives, for each actor, the time up to which its actions are known. Clocks are immutable, so that
+all observers of the same barrier share one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 Clock = dict[int, int]
 NOTHING: Final[Clock] = {}
 
-# How far away somebody is who listens or has told: in the CTA, in the cluster, anywhere; and what each scope comprises.
+# How far apart a signal and its observer are: same CTA, same cluster, anywhere; and the reaches that each scope covers.
 Reach = Literal["cta", "cluster", "gpu"]
 REACHES: Final[dict[str, tuple[Reach, ...]]] = {
     "cta": ("cta",),
@@ -23,12 +23,12 @@ REACHES: Final[dict[str, tuple[Reach, ...]]] = {
     "sys": ("cta", "cluster", "gpu"),
 }
 
-# What a warp sets going and waits for in order of issue. Bulk copies are waited for twice: read, and done.
+# Kinds of operations that a warp starts and waits for in issue order. Bulk copies have two completions: sources read, and done.
 Agent = Literal["bulk read", "bulk", "cp.async", "wgmma", "pipe", "ld", "used ld", "st"]
 
 
 def join(first: Clock, second: Clock) -> Clock:
-    """What either knows; one of the two where it knows it all."""
+    """The join of two clocks; one of the two where it dominates."""
     if first is second or not second:
         return first
     if not first:
@@ -52,11 +52,11 @@ def with_time(clock: Clock, actor: int, time: int) -> Clock:
 
 
 class Knowledge(NamedTuple):
-    """`order`: what is over. `values`: what was written, too: less than `order` where a signal was relaxed or its scope too narrow.
-    `settled`: what is over by more than the word of a relaxed cluster barrier; between the two, and the same as `order` where `values` is.
-    `shared`, `global_`: of the ordinary accesses to that memory, those that a proxy fence has put before the async proxy.
-    `tensor`: what a tcgen05.fence::before_thread_sync has sent along. `device`: what a fence for the whole device has; `heard`: what
-    was told by signals that somebody read relaxed, for whoever executes such a fence behind them."""
+    """`order`: which accesses are complete. `values`: whose written values are visible, too: less than `order` where a signal was
+    relaxed or its scope too narrow. `settled`: which accesses are complete without relying on a relaxed cluster barrier; between the
+    two, and identical to `order` where `values` is. `shared`, `global_`: the ordinary accesses to that memory that a proxy fence has
+    ordered before the async proxy. `tensor`: what a tcgen05.fence::before_thread_sync has released. `device`: what a device-wide fence
+    has covered; `heard`: what was received by relaxed reads of signals, for a thread that executes such a fence afterwards."""
 
     order: Clock = NOTHING
     values: Clock = NOTHING
@@ -72,7 +72,7 @@ UNKNOWING: Final = Knowledge()
 
 
 def merged(old: Knowledge, new: Knowledge, values: bool = True, settled: bool = True) -> Knowledge:
-    """`old`, and what `new` tells: without `values` of the order alone, and without `settled` nothing more of that."""
+    """`old` joined with `new`; without `values`, with its order alone, and without `settled`, not with its settled part."""
     if old is new:
         return old
     order, tensor = join(old.order, new.order), join(old.tensor, new.tensor)
@@ -93,7 +93,7 @@ def merged(old: Knowledge, new: Knowledge, values: bool = True, settled: bool = 
 
 
 def _all_of(clocks: Iterable[Clock]) -> Clock:
-    """What any of them knows."""
+    """The join of all clocks."""
     different = list({id(clock): clock for clock in clocks}.values())
     different.sort(key=len, reverse=True)
     first, *others = different
@@ -108,7 +108,7 @@ def _all_of(clocks: Iterable[Clock]) -> Clock:
 
 
 class Arrival(NamedTuple):
-    """What a warp knew when it came to a barrier, and up to which time what it did itself is past."""
+    """A warp's knowledge on arrival at a barrier, and the time up to which its own accesses are covered."""
 
     knowledge: Knowledge
     actor: int
@@ -116,11 +116,11 @@ class Arrival(NamedTuple):
 
 
 def gather(arrivals: Sequence[Arrival]) -> Knowledge:
-    """What any of them tells."""
+    """The join of all arrivals."""
     common = arrivals[0].knowledge
     if common.values is not common.order or any(one.knowledge is not common for one in arrivals):
         return _gathered([learned(one.knowledge, one.actor, one.past) for one in arrivals])
-    # They have learned everything from the same barrier: there is only their own time to add.
+    # All arrivals share the same knowledge: only each warp's own time is added.
     news = {one.actor: one.past for one in arrivals if common.order.get(one.actor, 0) < one.past}
     if not news:
         return common
@@ -137,7 +137,7 @@ def _gathered(told: Sequence[Knowledge]) -> Knowledge:
 
 
 def learned(old: Knowledge, actor: int, time: int) -> Knowledge:
-    """`old`, and that `actor` has come to `time`."""
+    """`old`, extended by `actor` at `time`."""
     if old.order.get(actor, 0) >= time and old.values.get(actor, 0) >= time:
         return old  # and settled is between them
     order = with_time(old.order, actor, time)
@@ -154,7 +154,7 @@ class Actors:
         self.logs: dict[int, Log] = {}
 
     def reached(self, clock: Clock, actor: int, time: int) -> bool:
-        """Whether `clock` knows of `actor` at `time`."""
+        """Whether `clock` covers `actor` at `time`."""
         if clock.get(actor, 0) >= time:
             return True
         logs, asked = self.logs, dict[int, int]()
@@ -166,12 +166,12 @@ class Actors:
 
 
 class Log:
-    """What was told at one place in memory, by versions: an actor whose time is the version, so that who reads there need not copy
-    what thousands have told."""
+    """What was released at one place in memory, by version: an actor whose time is the version, so that readers need not copy the
+    releases of thousands of threads."""
 
     def __init__(self, actors: Actors) -> None:
         self.number, self.actors, self.version = actors.new(), actors, 0
-        self.entries: dict[int, list[tuple[int, int]]] = {}  # by actor: its times, and the version that told of each
+        self.entries: dict[int, list[tuple[int, int]]] = {}  # by actor: its times, and the version that released each
         self.logs: set[int] = set()  # the actors that are logs themselves
         actors.logs[self.number] = self
 
@@ -187,8 +187,8 @@ class Log:
                 self.logs.add(actor)
 
     def knows(self, version: int, actor: int, time: int, asked: dict[int, int]) -> bool:
-        """Whether the versions up to this one tell of `actor` at `time`, by themselves or by other logs that they tell of. `asked`
-        has the logs that were asked already, and up to which version."""
+        """Whether the versions up to this one cover `actor` at `time`, directly or through other logs that they cover. `asked` has the
+        logs visited already, with their versions."""
         if any(told >= time and at <= version for told, at in self.entries.get(actor, ())):
             return True
         asked[self.number] = version

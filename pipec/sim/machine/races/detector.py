@@ -1,7 +1,7 @@
-"""Races: two accesses to one place, one of them a write, that nothing has put in order, whatever the timing was.
+"""Races: two accesses to one place, one of them a write, that are not ordered, whatever the timing was.
 
-Each access is held against what the shadow has of its place, and then stands there itself. What is missing between two is said in
-the order in which it would be mended: a wait, a scope that is wide enough, a proxy fence.
+Each access is checked against the shadow's record of its place, and then recorded there. What is missing between two accesses is
+reported in the order in which it would be fixed: a wait, a sufficient scope, a proxy fence.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .sums import Sums
 from .thread import Thread
 
 _NOW = 1 << 62  # later than any time of a warp
-_FEW = 4  # sets of accesses that are looked at one by one
-_SIGNALS = 4  # places of one read-modify-write that others may be waiting at
+_FEW = 4  # sets of accesses that are checked one by one
+_SIGNALS = 4  # places of one read-modify-write on which others may be waiting
 
 
 @record
 class StrongUse:
-    """What a strong instruction does, and whom it tells: those within `scope`."""
+    """The effect of a strong instruction, and who observes it: threads within `scope`."""
 
     reads: bool
     writes: bool
@@ -45,7 +45,7 @@ class StrongUse:
 
 @record
 class Race:
-    """`old` came first in this run; `address` is the first byte (or place of tensor memory) where they meet in `shadow`."""
+    """`old` came first in this run; `address` is the first byte (or place of tensor memory) where they overlap in `shadow`."""
 
     old: Access
     new: Access
@@ -55,7 +55,7 @@ class Race:
 
 
 class Races:
-    """`complain` is told of every race, again and again; `misread` as for `Layouts`."""
+    """`complain` receives every race, with repetitions; `misread` as for `Layouts`."""
 
     def __init__(
         self,
@@ -65,10 +65,11 @@ class Races:
         practised: Callable[[PracticeName], bool],
     ) -> None:
         self.complain, self.unwritten, self.practised = complain, unwritten, practised
-        # The preceding grid, as an actor whose end a griddepcontrol.wait tells of; and who hears of accesses that do not come after it.
+        # The preceding grid, as an actor whose completion griddepcontrol.wait covers; and the callback for accesses that are not ordered
+        # after it.
         self.preceding = 0
         self._early: Callable[[Access], None] | None = None
-        self.lanes = True  # whether races among the lanes of a warp are looked for
+        self.lanes = True  # whether to check for races among the lanes of a warp
         self.raced = self.forgiven = 0
         self.sets = Ledger()
         self.layouts, self.sums = Layouts(self.sets, misread), Sums(misread)
@@ -83,7 +84,7 @@ class Races:
         self._early, self.sets.early = told, True
 
     def end(self) -> None:
-        """Nobody will ask what accesses there were: thousands, which Python would have to find as garbage otherwise."""
+        """No queries follow: frees thousands of access objects at once, which Python's garbage collector would have to find otherwise."""
         self.sets.forget()
         for shadow in self.shadows:
             shadow.log = None
@@ -91,7 +92,7 @@ class Races:
     # ---- what warps do themselves
 
     def load(self, thread: Thread, shadow: Shadow, index: Index, size: int, scope: Scope | None = None) -> bool:
-        """Of pieces of `size` bytes, by number; whether that is a race. `scope`: of a strong load."""
+        """A load of pieces of `size` bytes, by number; returns whether it races. `scope`: of a strong load."""
         if self.early is not None and shadow.kind == "global":
             self._after_grid(thread.knowledge, self._own(thread, False, scope))
         if shadow.log is not None:
@@ -115,7 +116,7 @@ class Races:
     def store(
         self, thread: Thread, shadow: Shadow, index: Index, size: int, same: Same | None = None, scope: Scope | None = None
     ) -> None:
-        """`same`: whether the values that are there already are those that are written."""
+        """`same`: whether memory already holds the values that are written."""
         if shadow.log is not None:
             self._replay(shadow)
         access = self._own(thread, True, scope)
@@ -135,8 +136,8 @@ class Races:
                 self._among_lanes(thread, access, shadow, size, index, readers, own)
         self._after_readers(thread, access, shadow, size, index, readers, loaded)
         if scope is None:
-            # A write that is in order after everything before it stands for all of that: who comes after the write comes after the
-            # rest. What may have to be held against others all the same is kept apart.
+            # A write ordered after all previous accesses stands for them: whatever comes after the write comes after the rest. Those that
+            # may still have to be checked are kept separately.
             if before is not None and (found != {NOBODY} or before.any()):
                 keep_replaced(self.sets, access, shadow, index, size, before, thread.knowledge.order)
             if self.forgiven == forgiven_before:
@@ -144,7 +145,8 @@ class Races:
                 marks.written(index, number)
                 self.sets.touched(thread, (number,))
             else:
-                # Who comes after this store need not come after the one that it may meet, which may come late and undo what he does.
+                # Accesses after this store need not be ordered after the store that it may race with, which may come late and overwrite
+                # them.
                 readers[index] = NOBODY
                 self.sets.touched(thread, self._add(thread, access, writers, index))
             if self.sets.full:
@@ -154,7 +156,7 @@ class Races:
             self._add(thread, access, writers, index)
 
     def _own(self, thread: Thread, writes: bool, scope: Scope | None) -> Access:
-        """The access of the instruction that executes; one for all its executions until the warp tells others of it."""
+        """The access of the executing instruction; one object for all its executions until the warp signals to others."""
         thread.touched = True
         key, time = (thread.pc(), writes), thread.time
         access = thread.accesses.get(key)
@@ -163,10 +165,10 @@ class Races:
         return access
 
     def strong(self, thread: Thread, shadow: Shadow, offsets: Addresses, size: int, use: StrongUse) -> None:
-        """Accesses of some lanes to places where threads tell each other what they did."""
+        """Accesses of some lanes to places where threads signal to each other."""
         places = set(offsets.tolist())
         if use.reads:
-            # Lanes may hand over to each other this way.
+            # Lanes may synchronise with each other this way.
             thread.lanes_met()
             for place in places:
                 signal = shadow.signals.get(place)
@@ -174,7 +176,7 @@ class Races:
                     signal.read(thread, use.scope, use.acquires)
         mark = self.store if use.writes else self.load
         mark(thread, shadow, offsets // size, size, scope=use.scope)
-        # Who adds to many places at once counts, and signals nothing.
+        # A read-modify-write of many places at once is a count, not a signal.
         if use.writes and (not use.reads or len(places) <= _SIGNALS):
             for place in places:
                 signal = shadow.signals.get(place)
@@ -213,7 +215,7 @@ class Races:
             return
         if loaded != {NOBODY}:
             self._check(thread, access, shadow, size, index, readers, loaded, knowledge)
-        # An atomic does not replace what stood there: others to the same place are concurrent with it, and all of them have to be
+        # An atomic does not replace the recorded accesses: others to the same place are concurrent with it, and all of them have to be
         # ordered before an ordinary access.
         if access.scope is None:
             marks.written(index, self.sets.alone(access))
@@ -222,7 +224,7 @@ class Races:
             self._add(thread, access, writers, index)
 
     def _after_grid(self, knowledge: Knowledge, access: Access) -> None:
-        """Complains of what does not come after a griddepcontrol.wait."""
+        """Reports accesses that are not ordered after a griddepcontrol.wait."""
         if self.early is not None and self.preceding not in knowledge.order:
             self.early(access)
 
@@ -245,19 +247,19 @@ class Races:
                 self.complain(Race(old, access, missing, shadow, where(writers, index, number, size)))
 
     def forget(self, shadow: Shadow, index: Index) -> None:
-        """What anybody does to these places from now on is not held against what was."""
+        """Later accesses to these places are not checked against earlier ones."""
         for cells in shadow.of(shadow.granule):
             cells[index] = NOBODY
 
     def too_early(self, thread: Thread, made: Access, shadow: Shadow, address: int, missing: Missing) -> None:
-        """`thread` uses what stands at `address` and does not come after its making."""
+        """`thread` uses the object at `address` without being ordered after its initialisation."""
         self.raced += 1
         self.complain(Race(made, self._own(thread, False, None), missing, shadow, address))
 
     # ---- marks
 
     def _read(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, found: set[int]) -> set[int]:
-        """`access` has read these pieces, at which the sets `found` of readers stand; returns the sets that stand there now."""
+        """`access` has read these pieces, whose reader sets are `found`; returns their reader sets now."""
         made = {one: self.sets.joined(one, access, thread.knowledge.settled) for one in found}
         marks = shadow.marks(size)
         if len(made) > 1:
@@ -271,7 +273,7 @@ class Races:
         return set(made.values())
 
     def _add(self, thread: Thread, access: Access, cells: Cells, index: Index) -> set[int]:
-        """The sets that stand there now."""
+        """The sets recorded there now."""
         clock, old = thread.knowledge.settled, cells[index]
         made = {one: self.sets.joined(one, access, clock) for one in distinct(old)}
         marks = np.empty_like(old)
@@ -288,7 +290,7 @@ class Races:
         self.sets.collect([*cells, *(shadow.log.numbers for shadow in shadows if shadow.log is not None)])
 
     def _replay(self, shadow: Shadow) -> None:
-        """The reads that were only noted so far leave their marks."""
+        """Marks the reads that were only logged so far."""
         for access, index, size in shadow.end_log(self.sets):
             _, readers = shadow.of(size)
             old = readers[index]
@@ -325,20 +327,20 @@ class Races:
         knowledge: Knowledge | None,
         same: Same | None = None,
     ) -> set[int]:
-        """Complains of what is not ordered before `access`; returns the sets of which everything is."""
-        # Of an operation that was issued before: what its own warp has done since is not in order with it.
+        """Reports accesses that are not ordered before `access`; returns the sets all of whose accesses are."""
+        # For an operation issued earlier: its own warp's accesses since then are not ordered with it.
         issued = _NOW if knowledge is None else access.time
         knowledge, ordered = knowledge or thread.knowledge, set[int]()
         if len(found) > _FEW and all_over(self.sets, thread, knowledge, access, shadow, found, issued):
             return found
-        # What most accesses are: told apart here, since operations ask this of every piece of a ring again and again.
+        # The most common case, recognised here, since operations ask this of every piece of a ring again and again.
         plainly = shadow.kind != "tensor" and access.proxy == "generic" and knowledge.values is knowledge.order
         for number in found:
             clean = True
             for old in self.sets.members(number):
                 if plainly and old.scope is None and old.over(knowledge.order, thread.number):
                     continue
-                # An instruction that touches a place twice does not race with itself.
+                # An instruction that accesses a place twice does not race with itself.
                 if old is access:
                     continue
                 if old.scope is not None and together(old, access):
@@ -384,12 +386,12 @@ class Races:
     def _check_replaced(
         self, thread: Thread, knowledge: Knowledge, access: Access, shadow: Shadow, size: int, index: Index, marks: np.ndarray
     ) -> None:
-        """Complains of what the last store has replaced at the places of the marks: that this store may be met says nothing of what was
-        there before. In another run `access` might have come between the two."""
+        """Reports races with what the last store replaced at the marked places: that this store is harmless says nothing about the
+        accesses before it. In another run `access` might have come between the two."""
         cells = shadow.replaced_by(size)
         for number in distinct(cells[index][marks]) - {NOBODY}:
             for old in self.sets.members(number):
-                # Whether a store that was overwritten stored the same nobody can tell.
+                # Whether an overwritten store stored the same value is unknown.
                 if old.writes == access.writes or missing_between(thread, knowledge, old, access, shadow) is None:
                     continue
                 if not replicated(old, access, shadow, cells, index, number):
@@ -399,11 +401,11 @@ class Races:
     def _among_lanes(
         self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, cells: Cells, numbers: set[int]
     ) -> None:
-        """Complains where another lane of the warp has touched these places and the lanes have not met since."""
+        """Reports where another lane of the warp has accessed these places and the lanes have not converged since."""
         latest = thread.executions(access.pc)
         if not latest or isinstance(index, slice):
             return
-        # Lanes are told apart by their addresses in the last executions; the ledger has warps only.
+        # Lanes are distinguished by their addresses in the last executions; the ledger distinguishes only warps.
         now = latest[-1]
         for number in numbers:
             for old in self.sets.members(number):
@@ -414,13 +416,13 @@ class Races:
                 if len(lanes) <= itself:
                     continue
                 before = lanes[-2 if itself else -1]
-                # A lane that comes back to its own place meets nobody there whom it did not meet before.
+                # A lane that returns to its own place meets no new lane there.
                 others = now[(now != before) & (now >= 0)]
                 if others.size and (others[:, None] == before).any():
                     self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
 
     def _in_own_memory(self, thread: Thread, old: Access, new: Access, shadow: Shadow) -> bool:
-        """Whether threads of one CTA meet in shared memory, behind a cluster barrier at which they have arrived relaxed."""
+        """Whether threads of one CTA conflict in shared memory after a cluster barrier at which they have arrived relaxed."""
         if shadow.kind != "shared" or old.thread.cta != new.thread.cta or new.proxy != "generic":
             return False
         return old.over(thread.neighbours) and self.practised("own memory behind a relaxed cluster barrier")

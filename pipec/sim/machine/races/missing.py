@@ -37,7 +37,7 @@ Missing = Literal[
 
 DEALLOCATION = "tcgen05.dealloc"
 REQUEST = "clusterlaunchcontrol.try_cancel"
-ALLOCATION = "tcgen05.alloc"  # what writes an address, which is no data of the async proxy
+ALLOCATION = "tcgen05.alloc"  # writes an address, which is not data of the async proxy
 
 
 def together(old: Access, new: Access) -> bool:
@@ -51,20 +51,20 @@ def together(old: Access, new: Access) -> bool:
 
 
 def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Access, shadow: Shadow) -> Missing | None:
-    """What is missing between the two; None if they are in order."""
+    """What is missing between the two; None if they are ordered."""
     if shadow.kind == "tensor":
         return _missing_in_tensor_memory(thread, knowledge, old, new)
     if not old.over(knowledge.order, thread.number):
         return "scopes" if old.scope and new.scope else "wait"
     if not old.writes:
-        # A reader that lets a writer go on has read, whatever the scope of its signal.
+        # A reader that signals a writer has read, whatever the scope of its signal.
         return None if old.over(knowledge.settled, thread.number) else _missing_before_relaxed(thread, old, shadow)
     if new.writes and old.proxy != "generic":
-        # Nor does what no thread wrote need to be told to whom overwrites it.
+        # Nor need the overwriting thread see what no thread wrote.
         return None
     if not old.over(knowledge.values, thread.number):
-        # No thread holds back what an asynchronous operation has written to shared memory, nor reads it for another one; and pairs of
-        # CTAs hand their halves of an operand over by arrivals at the leader that say no scope.
+        # Threads do not delay asynchronous writes to shared memory, nor read them on behalf of others; and CTA pairs hand over their
+        # halves of an operand by arrivals at the leader without a scope.
         copied = shadow.kind == "shared" and new.proxy == "async" and (old.proxy == "async" or old.thread.cta != thread.cta)
         return "scopes" if old.scope and new.scope else "values to a copy" if copied else "values"
     if new.proxy == "async" and old.proxy == "generic":
@@ -74,7 +74,7 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
 
 
 def _missing_before_relaxed(thread: Thread, old: Access, shadow: Shadow) -> Missing | None:
-    """Of a read that nothing but a relaxed cluster barrier puts before `thread`."""
+    """What is missing after a read that only a relaxed cluster barrier orders before `thread`."""
     if old.thread.cta == thread.cta or shadow.kind != "shared":
         return None
     return "read here" if old.proxy == "generic" and old.thread.cta == shadow.owner else "read"
@@ -83,14 +83,14 @@ def _missing_before_relaxed(thread: Thread, old: Access, shadow: Shadow) -> Miss
 def all_over(
     sets: Ledger, thread: Thread, knowledge: Knowledge, new: Access, shadow: Shadow, numbers: Iterable[int], issued: int
 ) -> bool:
-    """Whether nothing is missing between `new` and any access of some sets, as far as that shows at once: so it is with most, and a tile
-    that threads wrote has a hundred of them. `issued`: up to when accesses of `thread` itself come before it."""
+    """Whether nothing is missing between `new` and any access of some sets, as far as a fast test shows: this is the common case, and a
+    tile that threads wrote has a hundred of them. `issued`: up to which time accesses of `thread` itself precede it."""
     order, values, reached = knowledge.order, knowledge.values, thread.actors.reached
     if shadow.kind == "tensor" or new.scope is not None:
         return False
     read, written, others = sets.latest(numbers)
     if others:
-        # What copies of a ring are, as a rule.
+        # The common case of copies in a ring.
         if new.proxy != "generic" or values is not order:
             return False
         for number in others:
@@ -116,10 +116,10 @@ def all_over(
 
 
 def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access, new: Access) -> Missing | None:
-    """The tensor pipe keeps the order of issue; between threads, the fences of tcgen05 must stand around what orders them."""
+    """The tensor pipe keeps issue order; between threads, the tcgen05 fences must surround the synchronisation."""
     own = old.thread is thread
-    # mma and cp of a CTA or pair execute in the order of issue (PTX ISA 9.7.16), so only the order of their issue counts, not whether
-    # the first is complete.
+    # mma and cp of a CTA or pair execute in issue order (PTX ISA 9.7.16), so only the order of their issue counts, not whether the first
+    # is complete.
     if old.pipe and new.pipe:
         if not old.issued(knowledge.order, thread.number):
             return "wait"

@@ -1,4 +1,4 @@
-"""A race in words: who met whom where, at which lines of the PTX and of the source, and what is missing between them."""
+"""The text of a race: the accesses, their place, the lines of the PTX and of the source, and what is missing between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .layouts import Misreading
 from .ledger import Access
 from .missing import DEALLOCATION, Missing
 
-# What each gap is called in a report, and the name of its check.
+# The name of each gap in a report, and of its check.
 _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "wait": ("race", "nothing orders them"),
     "values": ("race", "the signal between them publishes nothing that threads wrote: it is relaxed, or its scope too narrow"),
@@ -60,7 +60,7 @@ class Reporter:
             return
         if race.missing in ("before", "after") and self._fenceless and self.machine.practised("no tcgen05.fence at all"):
             return
-        # Whoever leaves out fences leaves out many of them: one warning has the lines of the rest.
+        # A kernel that omits fences omits many of them: one warning lists the lines of the rest.
         together = check in ("fence", "scope") and findings.severities[check] == "warn"
         if together and findings.with_first(check, key, race.missing, lambda: self._lines(race)):
             return
@@ -80,7 +80,7 @@ class Reporter:
         return not any(item.opcode.startswith("tcgen05.fence") for item in self.image.function.instructions)
 
     def _lines(self, race: Race) -> tuple[int, int]:
-        """Of the PTX, on both sides."""
+        """PTX lines of both sides."""
         items = [self.image.item(access.pc) for access in (race.old, race.new)]
         return items[0].line if items[0] else 0, items[1].line if items[1] else 0
 

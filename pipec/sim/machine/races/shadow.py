@@ -1,9 +1,9 @@
-"""What was last done to each place of a memory: the shadow on which races show.
+"""The last accesses to each place of a memory: the shadow on which race detection is based.
 
-A place is some bytes (or 16 lanes by one column of tensor memory). For each the shadow has a number for the set of accesses that
-wrote it last, and one for those that read it since. Sets are made once and shared, so that a tile is marked by one assignment.
-Of memory that threads store to it also has what the last store replaced: where a race with that store is none, one with what was before
-it may be.
+A place is some bytes (or 16 lanes by one column of tensor memory). For each, the shadow has a number for the set of accesses that wrote
+it last, and one for those that have read it since. Sets are created once and shared, so that a tile is marked by one assignment. For
+memory that threads store to, it also records what the last store replaced: where a race with that store is harmless, one with an earlier
+access may not be.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .ledger import Access, Cells, Ledger
 from .signals import Signal
 
 Memory = Literal["shared", "global", "tensor"]
-Index = Addresses | slice  # one number for each piece, or a run of places
+Index = Addresses | slice  # one number per piece, or a range of places
 _LOGGED_CELLS, _LOGGED_ENTRIES, _FIRST_ENTRIES = 1 << 22, 1 << 15, 1 << 9
 
 
 class Shadow:
-    """Of `size` bytes, in places of `granule` bytes; finer once something smaller is touched. Made on first use."""
+    """The shadow of `size` bytes, in places of `granule` bytes; refined once a smaller access occurs. Created at first use."""
 
     def __init__(self, kind: Memory, size: int, granule: int, place: Callable[[int], str]) -> None:
         self.kind, self.size, self.granule, self.place = kind, size, granule, place
@@ -33,13 +33,13 @@ class Shadow:
         self.writes = self.reads = self.replaced = np.zeros(0, np.int32)
         self.rows: dict[int, tuple[Cells, Cells]] = {}
         self.marked: dict[int, Marks] = {}
-        self.block = np.zeros(native.SHADOW_WORDS, np.int64)  # what machine code finds it by
+        self.block = np.zeros(native.SHADOW_WORDS, np.int64)  # the pointer table for machine code
         self.log: ReadLog | None = None
         self.signals: dict[int, Signal] = {}  # by address
-        self.filled_by: Callable[[int], int] = lambda address: -1  # the mbarrier that tells which stage an address belongs to
+        self.filled_by: Callable[[int], int] = lambda address: -1  # the mbarrier that identifies an address's stage
 
     def of(self, size: int) -> tuple[Cells, Cells]:
-        """(writers, readers) of pieces of `size` bytes, by the number of the piece; a piece may be several places."""
+        """(writers, readers) of pieces of `size` bytes, by piece number; a piece may be several places."""
         found = self.rows.get(size)
         return found if found is not None else self._made(size)
 
@@ -49,7 +49,7 @@ class Shadow:
             count = -(-self.size // 128) * 128 // self.granule
             self.writes, self.reads = np.zeros(count, np.int32), np.zeros(count, np.int32)
             self.replaced = np.zeros(0 if self.kind == "tensor" else count, np.int32)
-        # Rare: something touches single bytes of a memory that was marked in words.
+        # Rare: a byte access to memory that was marked in words.
         if size < self.granule:
             times = self.granule // size
             self.writes, self.reads, self.replaced = (
@@ -69,23 +69,23 @@ class Shadow:
         return found
 
     def marks(self, size: int) -> Marks:
-        """The same, to be asked and changed as a whole."""
+        """The same, for whole-array operations."""
         found = self.marked.get(size)
         if found is None:
             found = self.marked[size] = Marks(*self.of(size))
         return found
 
     def replaced_by(self, size: int) -> Cells:
-        """By pieces as `of`: what the last store has replaced. Of tensor memory nothing is kept."""
+        """By pieces as in `of`: what the last store has replaced. Not kept for tensor memory."""
         writers, _ = self.of(size)
         return self.replaced.reshape(-1, *writers.shape[1:])
 
     def keep_log(self) -> None:
-        """From now on reads are only written down, until somebody writes."""
+        """From now on reads are only logged, until the first write."""
         self.log = ReadLog(self.block)
 
     def end_log(self, ledger: Ledger) -> Iterator[tuple[Access, Addresses, int]]:
-        """The reads that were written down, to be marked now: the access, the pieces, and their size."""
+        """The logged reads, to be marked now: the access, the pieces, and their size."""
         log, self.log = self.log, None
         if log is not None:
             self.block[native.LOG // 8] = 0
@@ -104,7 +104,7 @@ class Shadow:
 
 
 class ReadLog:
-    """Reads of a memory that nobody has written: they matter once somebody does. Machine code writes its own into `rows`."""
+    """Reads of memory that has not been written: they matter only after a write. Machine code writes its own into `rows`."""
 
     def __init__(self, block: np.ndarray) -> None:
         self.entries: list[tuple[Access, Addresses, int]] = []
@@ -114,7 +114,7 @@ class ReadLog:
         self._make_room(_FIRST_ENTRIES)
 
     def note(self, access: Access, index: Addresses, size: int) -> bool:
-        """Whether there is room for more."""
+        """Adds an entry; returns whether there is room for more."""
         self.entries.append((access, index, size))
         self.cells += index.size
         if self.count == len(self.rows) < _LOGGED_ENTRIES:
@@ -133,7 +133,7 @@ class ReadLog:
 
     @property
     def numbers(self) -> Cells:
-        """The sets that it names."""
+        """The sets that it refers to."""
         return self.rows[: self.count, 0]
 
     def by_machine_code(self, ledger: Ledger) -> Iterator[tuple[Access, Addresses, int]]:
@@ -143,7 +143,7 @@ class ReadLog:
 
 
 def where(cells: Cells, index: Index, number: int, size: int) -> int:
-    """The first byte of the first piece that has the mark."""
+    """The first byte of the first piece with this mark."""
     marks = cells[index]
     if marks.ndim > 1:
         row, column = np.argwhere(marks == number)[0]

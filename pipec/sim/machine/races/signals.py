@@ -1,15 +1,15 @@
-"""What threads tell each other by strong accesses to memory."""
+"""Synchronisation between threads by strong accesses to memory."""
 
 from __future__ import annotations
 
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Clock, Knowledge, Log, Reach, merged
 from .thread import Thread
 
-_FACETS = Knowledge._fields[:6]  # order to tensor: what signals tell
+_FACETS = Knowledge._fields[:6]  # order to tensor: the fields that signals carry
 
 
 class Signal:
-    """What threads have told by strong writes to one place in memory, for those who read them there: to all, and to the cluster or the
+    """What threads have released by strong writes to one place in memory, for threads that read it: to all, and to the cluster or the
     CTA with that number or name."""
 
     def __init__(self, actors: Actors) -> None:
@@ -18,7 +18,7 @@ class Signal:
         self.ctas: set[str] = set()
 
     def write(self, thread: Thread, scope: str, releases: bool) -> None:
-        """What was told before goes on being told, as by a read-modify-write."""
+        """Earlier releases remain in effect, as in a release sequence of read-modify-writes."""
         if len(self.ctas) < 2:
             self.ctas.add(thread.cta)
         far = "gpu" in REACHES[scope]
@@ -35,7 +35,7 @@ class Signal:
                 self.near[audience] = merged(self.near.get(audience, UNKNOWING), told)
 
     def read(self, thread: Thread, scope: str, acquires: bool) -> None:
-        """Who reads with a narrow scope hears of the order alone where others than its CTA have written."""
+        """A read with a narrow scope acquires only the order if threads outside its CTA have written."""
         reach: Reach = "cta" if self.ctas == {thread.cta} else "gpu"
         acquires = acquires and (scope != "cta" or reach == "cta")
         told = {facet: {log.number: log.version} if log.version else NOTHING for facet, log in self.logs.items()}

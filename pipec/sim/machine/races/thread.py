@@ -1,4 +1,4 @@
-"""The clock of a warp: what it knows, what it tells others, and what machine code has of it."""
+"""The clock of a warp: what it knows, what it releases to others, and the part that machine code sees."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .executions import Executions, Lanes
 
 _TIME, _TOUCHED, _MEET, _STAMP = (place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP))
 
-# Of one warp that are remembered: a user of a map is not so far behind who made it.
+# Number kept per warp: a map is used soon after its modification.
 _MAP_FENCES = 64
-# What remains of an address of shared memory, generic or not, in any CTA of a cluster.
+# The CTA-relative part of a shared-memory address, generic or not.
 _OFFSET = (1 << 24) - 1
 
 
 class WarpRows:
-    """What machine code has of the warps of a CTA: a row for each, of its state, of the times of all that it comes after, of the sets of
-    accesses that it is known to come after, and of the ways it took at branches."""
+    """The state of a CTA's warps for machine code: for each a row of its state, of its clock, of the access sets known to precede it,
+    and of the directions that it took at branches."""
 
     def __init__(self, warps: int, branches: int, common: np.ndarray) -> None:
-        # One allocation, since asking NumPy for an address costs as much as making a small array: states, clocks, known sets, routes.
-        actors = 2 * warps  # with what each copies by cp.async
+        # One allocation, since asking NumPy for an address costs as much as creating a small array: states, clocks, known sets, routes.
+        actors = 2 * warps  # including the cp.async copies of each
         sizes = native.STATE_WORDS, actors, native.KNOWN, -(-branches // 2)
         ends = list(itertools.accumulate(warps * size for size in sizes))
         words = np.zeros(ends[-1], np.int64)
         self.address = words.ctypes.data
-        # By warp: the actor that stands for its copies by cp.async, 0 before there are any.
+        # By warp: the actor of its cp.async copies, 0 before there are any.
         self.copying = [0] * warps
-        # Lists of rows, since each warp takes its own, and NumPy makes a new view whenever it is asked.
+        # Lists of rows, since each warp takes its own, and NumPy creates a new view at each access.
         self.whole, self.states = words, words[: ends[0]].reshape(warps, -1)
         self.clocks = list(words[ends[0] : ends[1]].reshape(warps, actors))
         self.known = list(words[ends[1] : ends[2]].view(np.int32).reshape(warps, 2 * native.KNOWN))
@@ -52,19 +52,19 @@ class WarpRows:
         self.fresh = words.copy()
 
     def renew(self) -> None:
-        """For the warps of another CTA."""
+        """Reset for the warps of another CTA."""
         self.whole[:] = self.fresh
         self.copying[:] = [0] * len(self.copying)
 
     def fill(self, words: Mapping[int, int]) -> None:
-        """Words that all of them have."""
+        """Sets words that all of them share."""
         for place, value in words.items():
             self.states[:, place // 8] = value
 
 
 class Thread:
-    """The clock of a warp: its lanes are one actor. `time` is that of the accesses it makes now, `usable` what its last
-    tcgen05.fence::after_thread_sync has put before its own tensor instructions. `state` is what machine code has of it."""
+    """The clock of a warp: its lanes are one actor. `time` is that of its current accesses, `usable` what its last
+    tcgen05.fence::after_thread_sync has ordered before its own tensor instructions. `state` is the part for machine code."""
 
     who_number = -1  # in the ledger
     executed: Executions | None = None
@@ -72,12 +72,12 @@ class Thread:
     barrier_used = -1  # the mbarrier the warp last waited or arrived on
     knowledge = UNKNOWING
     usable: Clock = NOTHING
-    # What it came after when it arrived at the last cluster barrier, and what the warps of its own CTA did before the last one that it
-    # waited at: with a relaxed arrival that is told to nobody else.
+    # What preceded its arrival at the last cluster barrier, and what the warps of its own CTA did before the last one that it waited at:
+    # with a relaxed arrival this is released to no other CTA.
     arrived_after: Clock = NOTHING
     neighbours: Clock = NOTHING
     used_loads = told = 0
-    _heeded: Clock = NOTHING  # what `clock` has last been made from
+    _heeded: Clock = NOTHING  # the clock from which `clock` was last derived
     _published: tuple[Knowledge, int, Knowledge] | None = None
 
     def __init__(
@@ -88,14 +88,15 @@ class Thread:
         self.words: memoryview[int] = rows.words[index]
         self.address = rows.address + 8 * native.STATE_WORDS * index
         self.clock, self.known, self.copying = rows.clocks[index], rows.known[index], rows.copying
-        # Where it went at branches forward, by their numbers: the program counter + 1, -1 where its lanes parted, 0 if it was not there.
+        # Its directions at forward branches, by branch number: the program counter + 1, -1 where its lanes diverged, 0 if it has not
+        # executed the branch.
         self.routes = rows.routes[index]
-        # Sets of accesses (`ledger.Ledger`) that this warp is known to come after: as writers, and as readers.
+        # Sets of accesses (`ledger.Ledger`) known to precede this warp: as writers, and as readers.
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
-        self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
+        self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: the last access object of `detector`
 
-    # What most warps never have is made once somebody asks: a grid of small CTAs makes more warps than they execute instructions.
+    # Rarely used state is created on demand: a grid of small CTAs creates more warps than they execute instructions.
 
     @functools.cached_property
     def running(self) -> set[int]:
@@ -104,17 +105,17 @@ class Thread:
 
     @functools.cached_property
     def maps(self) -> deque[tuple[int, Clock]]:
-        """What its acquiring fences of the tensormap proxy have put before uses of tensor maps, with their times, the last ones."""
+        """What its last acquiring fences of the tensormap proxy have ordered before uses of tensor maps, with their times."""
         return deque(maxlen=_MAP_FENCES)
 
     @functools.cached_property
     def released(self) -> dict[Reach, Knowledge]:
-        """What the last fences with release semantics have put before the relaxed signals that follow, for listeners so near."""
+        """What the last release fences have ordered before the following relaxed signals, by the observers' reach."""
         return {}
 
     @functools.cached_property
     def acquirable(self) -> dict[Reach, Knowledge]:
-        """What signals that were heard relaxed tell once a fence follows, by those so near."""
+        """What signals that were read relaxed make visible after a fence, by the signallers' reach."""
         return {}
 
     @functools.cached_property
@@ -127,24 +128,24 @@ class Thread:
 
     @functools.cached_property
     def pieces(self) -> dict[int, Addresses]:
-        """By instruction, of stores that are no ordinary ones."""
+        """By instruction, for stores that are not ordinary ones."""
         return {}
 
     def connect(self, number: int, executed: Executions, peers: list[Thread]) -> None:
-        """Its number in the ledger, what it has of its loads and stores, and the warps of its CTA."""
+        """Sets its number in the ledger, the record of its loads and stores, and the warps of its CTA."""
         words, self.peers = self.words, peers
         self.who_number, self.executed = number, executed
         words[native.WHO // 8], words[native.RECORDS // 8] = number, executed.address
         words[native.PLACES // 8] = executed.place_address
 
     def retire(self) -> None:
-        """It has ended; what it did may be asked for still."""
+        """It has exited; its accesses may still be queried."""
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
         self.released, self.acquirable, self.neighbours = {}, {}, NOTHING
         self.accesses.clear()
         self.executed = None
         self.after_writers, self.after_readers = {0}, {0}
-        # Another CTA gets the rows.
+        # The rows are reused by another CTA.
         self.routes = self.routes.copy()
 
     @property
@@ -161,15 +162,15 @@ class Thread:
 
     @property
     def meet(self) -> int:
-        """How often its lanes have met."""
+        """How often its lanes have converged."""
         return self.words[_MEET]
 
     def lanes_met(self) -> None:
-        """What any lane did comes before what any does from now on."""
+        """Orders all earlier accesses of any lane before all later ones."""
         self.words[_MEET] += 1
 
     def note(self, lanes: Lanes) -> None:
-        """The ordinary load or store that executes touches these."""
+        """Records the addresses of the executing ordinary load or store."""
         if self.executed is not None:
             self.executed.note(self.pc(), lanes)
 
@@ -178,12 +179,12 @@ class Thread:
         return self.executed.of(pc) if self.executed is not None else []
 
     def lay_out(self, addresses: Addresses) -> None:
-        """What executes stores a piece of a tile at these addresses, one for each lane, and is no ordinary store."""
+        """Records the addresses, one per lane, at which a store that is not an ordinary one writes a piece of a tile."""
         if addresses.size == LANES and not (self.executed is not None and self.executed.lay_out(self.pc(), addresses)):
             self.pieces[self.pc()] = addresses
 
     def laid_out(self, pc: int) -> Addresses | None:
-        """The offsets in shared memory at which a store put its pieces last, by lane; None where that is not known of all lanes."""
+        """The offsets in shared memory of a store's last execution, by lane; None where not all lanes' are known."""
         addresses = self.pieces.get(pc)
         if addresses is None and self.executed is not None:
             addresses = self.executed.laid_out(pc)
@@ -194,7 +195,7 @@ class Thread:
     # ---- what it comes after
 
     def comes_after_writers(self, numbers: set[int]) -> None:
-        """It comes after all that these sets of accesses wrote."""
+        """Records that these access sets, as writers, precede it."""
         self.after_writers |= numbers
         self._aware(numbers, 0)
 
@@ -211,31 +212,31 @@ class Thread:
             self.comes_after(self.times_of_peers(values))
 
     def times_of_peers(self, clock: Clock) -> np.ndarray:
-        """Of the warps of its CTA, and of what they copy."""
+        """The times of its CTA's warps, and of their copies."""
         times = [clock.get(peer.number, 0) for peer in self.peers]
         copies = [clock.get(one, 0) for one in self.copying] if any(self.copying) else [0] * len(self.copying)
         return np.array(times + copies, np.int64)
 
     def comes_after(self, times: np.ndarray) -> None:
-        """It comes after what the warps of its CTA did up to these times."""
+        """Orders it after its CTA's warps up to these times."""
         np.maximum(self.clock, times, out=self.clock)
 
     def numbers_changed(self) -> None:
-        """The numbers of sets that it has are no longer theirs."""
+        """The set numbers that it keeps are no longer valid."""
         if self.executed is None:
             return
         self.after_writers, self.after_readers = {0}, {0}
-        # Numbers are given out anew after a collection, and would be taken for the sets that had them before.
+        # Numbers are reused after a collection, and would be mistaken for the old sets.
         self.known[:] = 0
         self.words[native.STAMP // 8] += 1
 
     # ---- telling
 
     def _advance(self) -> int:
-        """The time up to which all accesses are past."""
+        """The time up to which all accesses are covered."""
         words = self.words
         self.told += 1
-        # A warp that has done nothing since its last signal has nothing new to tell: its clock, and all sets made from it, stay.
+        # A warp that has done nothing since its last signal has nothing new to release: its clock, and all sets created from it, stay.
         if words[_TOUCHED]:
             words[_TIME] += 1
             words[_STAMP] += 1
@@ -243,15 +244,15 @@ class Thread:
         return words[_TIME] - 1
 
     def step(self) -> None:
-        """What it does from now on is later than all that it has done."""
+        """Later accesses are distinguished from all earlier ones."""
         self._advance()
 
     def arrive(self) -> Arrival:
-        """The same as `publish`, for `gather`."""
+        """`publish` in the form that `gather` takes."""
         return Arrival(self.knowledge, self.number, self._advance())
 
     def publish(self) -> Knowledge:
-        """All that a signal with release semantics tells now."""
+        """Everything that a release signal carries now."""
         past = self._advance()
         if self._published is not None and self._published[0] is self.knowledge and self._published[1] == past:
             return self._published[2]
@@ -261,11 +262,12 @@ class Thread:
         return told
 
     def tell(self, releases: bool, reach: Reach, settled: bool = True) -> Knowledge:
-        """What a signal tells listeners so near: a relaxed one the order, `settled` or not, and what was written before the last fence."""
+        """What a signal carries to observers at this reach: a relaxed one the order, `settled` or not, and what was written before the
+        last fence."""
         now = self.publish()
         if releases:
             return now
-        # Also what others fenced before they met this warp at a barrier, as CUDA's code does before one thread counts.
+        # Includes what others fenced before they synchronised with this warp at a barrier, as CUDA's code does before one thread counts.
         fenced = self.released.get(reach, UNKNOWING)
         return merged(fenced._replace(values=join(fenced.values, now.device)), now, values=False, settled=settled)
 
@@ -273,14 +275,14 @@ class Thread:
         self.knowledge = merged(self.knowledge, told)
 
     def hear_signal(self, told: Knowledge, acquires: bool, reach: Reach) -> None:
-        """Of somebody so near; relaxed, it tells of the order alone, and of the rest once a fence follows."""
+        """A signal from this reach; a relaxed one gives the order alone, and the rest after a fence."""
         self.knowledge = merged(self.knowledge, told, acquires)
         if not acquires:
             self.acquirable[reach] = merged(self.acquirable.get(reach, UNKNOWING), told)
             self.knowledge = self.knowledge._replace(heard=join(self.knowledge.heard, told.values))
 
     def arrive_at_cluster(self, relaxed: bool) -> Knowledge:
-        """What the cluster barrier is told."""
+        """What it releases at the cluster barrier."""
         self.arrived_after = self.publish().values
         return self.tell(not relaxed, "cluster", settled=False)
 
@@ -295,7 +297,7 @@ class Thread:
     # ---- fences
 
     def fence_proxy(self, shared: bool, global_: bool) -> None:
-        """fence.proxy.async: the ordinary accesses known of so far come before asynchronous ones."""
+        """fence.proxy.async: orders the ordinary accesses known so far before asynchronous ones."""
         written = self.publish().values
         own = self.knowledge
         self.knowledge = own._replace(
@@ -304,7 +306,7 @@ class Thread:
         )
 
     def fence(self, releases: bool, acquires: bool, scope: str) -> None:
-        """A fence of memory order, together with relaxed signals before or after it."""
+        """A memory fence, in combination with relaxed signals before or after it."""
         reaches = REACHES[scope]
         if acquires:
             for reach in reaches:
@@ -322,17 +324,17 @@ class Thread:
         earlier = self.maps[-1][1] if self.maps else NOTHING
         fenced = join(earlier, self.publish().values)
         self.maps.append((self.time, fenced))
-        # Who hears of the warp from now on comes after the fence, too.
+        # Later observers of the warp are ordered after the fence, too.
         self.touched = True
 
     def maps_read_after(self) -> list[Clock]:
-        """What fences of its CTA that it comes after have put before its uses of tensor maps. Any of them will do, as the fence need
-        only stand on the way from the writer to the user; those of another multiprocessor do nothing for the cache of this one."""
+        """What the preceding fences of its CTA have ordered before its uses of tensor maps. Any of them suffices, as the fence need only
+        lie between the writer and the user; those of another multiprocessor do not affect this one's cache."""
         order, reached = self.knowledge.order, self.actors.reached
         found = []
         for peer in self.peers:
             known = (clock for time, clock in reversed(peer.maps) if peer is self or reached(order, peer.number, time))
-            # The last one has put before it what the earlier ones have.
+            # The last one covers what the earlier ones do.
             found.append(next(known, NOTHING))
         return found
 
@@ -356,7 +358,7 @@ class Thread:
         return number
 
     def issue(self, *kinds: Agent) -> tuple[tuple[int, int], ...]:
-        """Of one more operation: what tells that it is over, as (actor, time)."""
+        """Issues one more operation: returns what shows its completion, as (actor, time)."""
         self.touched = True
         found = []
         for kind in kinds:
@@ -366,7 +368,7 @@ class Thread:
         return tuple(found)
 
     def copy_over(self, ends: tuple[tuple[int, int], ...] | None) -> tuple[int, int] | None:
-        """Of what is over with a copy by cp.async of this warp: the number in the ledger of its copies, and the time of that one."""
+        """For a completion by a cp.async copy of this warp: the ledger number of its copies, and the time of this one."""
         if not ends or len(ends) > 1 or ends[0][0] != self.copying[self.index]:
             return None
         return self.who_number + len(self.peers), ends[0][1]
@@ -375,22 +377,22 @@ class Thread:
         return self.issued.get(kind, 0)
 
     def known_of(self, kind: Agent) -> int:
-        """How many of its operations it has found over."""
+        """How many of its operations it has observed complete."""
         return self.knowledge.order.get(self.agents.get(kind, -1), 0)
 
     def use_loads(self, time: int) -> None:
-        """Registers of `tcgen05.ld` up to its `time` were used, for which chips wait."""
+        """Registers of `tcgen05.ld` up to `time` were used, which makes chips wait."""
         if time > self.used_loads:
             self.used_loads = time
             self.learn(self.agent("used ld"), time)
 
     def used(self, load: int, clock: Clock) -> bool:
-        """Whether `clock` knows that registers of the `tcgen05.ld` of this number were used."""
+        """Whether `clock` covers a use of the registers of the `tcgen05.ld` with this number."""
         number = self.agents.get("used ld")
         return number is not None and self.actors.reached(clock, number, load)
 
     def found_over(self, kinds: Iterable[Agent], time: int) -> None:
-        """A wait has found the operations up to `time` over."""
+        """A wait has covered the operations up to `time`."""
         for kind in kinds:
             if time and kind in self.agents:
                 self.learn(self.agents[kind], time)

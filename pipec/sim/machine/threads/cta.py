@@ -1,4 +1,4 @@
-"""Warps, CTAs and clusters: what a thread can reach, and what it can wait for."""
+"""Warps, CTAs and clusters: the memory that a thread can access, and what it can wait for."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ from .leaving import complain_of_what_is_left, unseen_arrivals
 from .roles import role_of, who
 from .state import WarpState
 
-# `Warp.identity` counts them through the cluster.
+# `Warp.identity` numbers warps through the cluster.
 WARPS_PER_CTA = 64
 
 
 class Warp(WarpState):
     """32 lanes that share registers: a flat list of rows, which are changed in place (`machine.registers`).
 
-    While an instruction executes, `mask` is None if all 32 lanes take part and else a boolean array; `active` is
-    always an array.
+    While an instruction executes, `mask` is None if all 32 lanes are active and otherwise a boolean array; `active` is always an array.
     """
 
     file: RegisterFile
@@ -55,9 +54,9 @@ class Warp(WarpState):
         self.active = live
         machine, cluster = cta.machine, cta.cluster
         self.thread = Thread(machine.actors, index, self.who, cta.name, cluster.number, self._here, cta.warp_rows)
-        # Nobody looks at accesses where nobody watches.
+        # No accesses are recorded without race checks.
         self.watched = self.thread if machine.watching else None
-        # That it runs is the first thing that it has to tell.
+        # Its first release: that it has started.
         if machine.watching and cluster.several:
             self.thread.touched = True
 
@@ -72,29 +71,29 @@ class Warp(WarpState):
         return lanes
 
     def everybody(self, lanes: LaneMask) -> bool:
-        """Whether something holds of all lanes."""
+        """Whether a condition holds for all lanes."""
         return bool(lanes.all())
 
     def meets(self, ordering: bool) -> None:
-        """Its lanes meet at a collective instruction, which orders what they did in memory, or is known to."""
+        """Its lanes converge at a collective instruction, which orders their memory accesses, officially or in practice."""
         if ordering or self.cta.machine.rules == "practice":
             self.thread.lanes_met()
 
     def took(self, pc: int, target: int | None) -> None:
-        """It went there, as a whole or (None) in part, at the branch at `pc`."""
+        """It took the branch at `pc` to `target` as a whole, or (None) in part."""
         number = self.cta.image.branches.get(pc)
         if number is not None:
             self.thread.routes[number] = -1 if target is None else target + TAKEN
 
     def park(self, wait: Wait) -> Wait:
-        """The fragment that executes waits; returns `wait`, as an instruction does."""
+        """Blocks the executing fragment; returns `wait` as the instruction's outcome."""
         self.fragment.wait = wait
         return wait
 
     def blame(self, details: Mapping[str, Any]) -> dict[str, Any]:
-        """Who was at work when an error came up: role, pipeline and stage, as far as metadata and barriers tell.
+        """Who was executing when an error occurred: role, pipeline and stage, as far as metadata and barriers identify them.
 
-        `filled_by` of the details is the barrier of the memory concerned; without it, the last one the warp used.
+        `filled_by` of the details is the barrier of the memory concerned; without it, the last one that the warp used.
         """
         names = self.cta.image.names
         pc = self.fragment.pc
@@ -106,11 +105,11 @@ class Warp(WarpState):
         return found | names.place_of(details.get("filled_by", -1), self.thread.barrier_used)
 
     def here(self, error: SimulationError) -> SimulationError:
-        """`error` of the instruction that executes."""
+        """`error` at the executing instruction."""
         return self.located(error, self.fragment.pc)
 
     def located(self, error: SimulationError, pc: int) -> SimulationError:
-        """`error` of the instruction at `pc`, with its place and who executed it."""
+        """`error` at the instruction at `pc`, with its location and the executing thread."""
         image = self.cta.image
         item = image.item(pc)
         return error.located(item.line if item else 0, image.source(item), self.blame(error.details))
@@ -118,12 +117,12 @@ class Warp(WarpState):
     def later(
         self, latency: int, action: Callable[[], None], channel: Hashable = None, busy: int = 1, storing: bool = False
     ) -> None:
-        """Schedules an asynchronous operation of the instruction that executes; errors point at it."""
+        """Schedules an asynchronous operation of the executing instruction; errors refer to it."""
         cluster, machine, pc = self.cta.cluster, self.cta.machine, self.fragment.pc
         machine.progress += 1
 
         def guarded() -> None:
-            # Before it runs: what it sets going counts anew.
+            # Before it runs: operations that it starts are counted anew.
             cluster.outstanding -= 1
             machine.progress += 1
             machine.acting = lambda error: self.located(error, pc)
@@ -134,7 +133,7 @@ class Warp(WarpState):
             except SimulationError as error:
                 raise self.located(error, pc) from error.__cause__
 
-        # Channels are those of a cluster: others may run beside it.
+        # Channels belong to a cluster: others may run beside it.
         place = None if channel is None else (cluster.index, channel)
         cluster.outstanding += 1
         machine.set_going.add(pc)
@@ -142,7 +141,7 @@ class Warp(WarpState):
 
 
 class Cta(AddressSpaces):
-    """`index` is its place in the grid, `position` that in the cluster, `rank` its number there."""
+    """`index` is its position in the grid, `position` that in the cluster, `rank` its number there."""
 
     def __init__(self, cluster: Cluster, rank: int, index: Triple, position: Triple) -> None:
         self.cluster, self.rank, self.index, self.position = cluster, rank, index, position
@@ -155,9 +154,9 @@ class Cta(AddressSpaces):
         self.shared.reclaim = functools.partial(reclaim, self.mbarriers, self.shared, self.machine.practised)
         self.named = NamedBarriers()
         self.tensor: TensorState | None = None
-        self.delayed = rank == self.machine.schedule.late and prod(cluster.shape) > 1  # it starts once nothing else can run
-        self.launch_control_ended = False  # a request for another cluster was seen to fail
-        self.register_counts: dict[int, int] = {}  # warp -> registers of each thread, once they were set
+        self.delayed = rank == self.machine.schedule.late and prod(cluster.shape) > 1  # it starts when nothing else can run
+        self.launch_control_ended = False  # a request for another cluster was observed to fail
+        self.register_counts: dict[int, int] = {}  # warp -> registers per thread, where setmaxnreg has changed them
         self.register_waiters: list[Fragment] = []
         self.meetings: dict[int, list[Meeting]] = {}  # wgmma that some warps of a warpgroup have reached, by warpgroup
         threads = self.block[0] * self.block[1] * self.block[2]
@@ -173,20 +172,20 @@ class Cta(AddressSpaces):
     def _shared_memory(self) -> SharedMemory:
         size = max(self.image.shared_end, self.image.dynamic_base)
         races = self.machine.races if self.machine.watching else None
-        # Cooperative groups keep barriers of parts of the CTA in what is reserved in front, and ask where that is.
+        # Cooperative groups keep barriers of parts of the CTA in the reserved bytes at the start, and query their address.
         base = 0 if "%reserved_smem_offset_1" in self.image.specials else SHARED_BASE
         if size > base:
             memory = SharedMemory(size, self.rank, races, base, self.machine.schedule.filling, self.image.granule)
             memory.shadow.owner = self.name
             return memory
-        # Of a kernel that has none every access is out of bounds, so that all CTAs of a rank may have the same.
+        # In a kernel without shared memory every access is out of bounds, so all CTAs of a rank may share one.
         found: SharedMemory | None = self.machine.no_shared.get(self.rank)
         if found is None:
             found = self.machine.no_shared[self.rank] = SharedMemory(size, self.rank, races)
         return found
 
     def _connect(self, peers: list[Thread]) -> None:
-        """Tells the warps of each other, and machine code where it finds what they have."""
+        """Introduces the warps to each other, and sets machine code's pointers to their state."""
         numbers = self.machine.races.sets.enter(peers)
         common = {
             native.SHARED_DATA: self.shared.data_address,
@@ -210,7 +209,7 @@ class Cta(AddressSpaces):
     # ---- registers
 
     def set_registers(self, warp: Warp, count: int, grows: bool) -> Wait | None:
-        """setmaxnreg: takes registers from the CTA's pool, what the launch gave its threads, or gives them back.
+        """setmaxnreg: takes registers from the CTA's pool, which the launch sized for its threads, or returns them.
 
         Returns what to wait for while the pool is too small (PTX ISA 9.7.20.5).
         """
@@ -221,7 +220,7 @@ class Cta(AddressSpaces):
                 direction = "inc" if grows else "dec"
                 raise SimulationError("undefined", f"setmaxnreg.{direction} to {count} registers by a warp that has {own}")
             others = sum(self.register_counts.get(one.index, launch) for one in self.warps if one is not warp)
-            # The pool belongs to the CTA: what one warp gives back another may take, whatever the order.
+            # The pool belongs to the CTA: registers that one warp releases may go to another, in any order.
             free = launch * len(self.warps) - others
             if count > free:
                 self.register_waiters.append(warp.fragment)
@@ -252,7 +251,7 @@ class Cta(AddressSpaces):
         return cta
 
     def check_running(self, peer: Cta, what: str) -> None:
-        """Whether the warp that executes knows that `peer` has started: only then may it be worked on."""
+        """Checks that the executing warp knows that `peer` has started, as accesses to it require."""
         thread = self.machine.thread
         if not self.machine.watching or thread is None or peer.rank in thread.running:
             return
@@ -260,7 +259,7 @@ class Cta(AddressSpaces):
         if any(warp.thread.number in clock for warp in peer.warps) or any(
             thread.actors.reached(clock, warp.thread.number, 1) for warp in peer.warps
         ):
-            # Kept, since a CTA that has started stays so until it exits, which is an error of its own.
+            # Cached, since a started CTA stays valid until it exits, which is a separate error.
             thread.running.add(peer.rank)
             return
         message = f"{what} works on {peer.name}, and no cluster barrier or other signal has shown that it runs"
@@ -279,7 +278,7 @@ class Cta(AddressSpaces):
         return barrier
 
     def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> bool:
-        """Whether `warp` comes after the initialisation of a barrier that it uses; complains where it does not."""
+        """Whether `warp` is ordered after the initialisation of a barrier that it uses; reports it otherwise."""
         knowledge, number = warp.thread.knowledge, warp.thread.number
         if warp.watched is None or (barrier.announced and barrier.made.over(knowledge.order, number)):
             return True
@@ -290,7 +289,7 @@ class Cta(AddressSpaces):
         return False
 
     def announce_barriers(self, warp: Warp) -> None:
-        """What a warp has initialised may be told of by signals that publish nothing else."""
+        """A warp's barrier initialisations become visible through signals that release nothing else."""
         for barrier in self.mbarriers.values():
             barrier.announced |= barrier.made.thread is warp.thread
 
@@ -299,7 +298,7 @@ class Cta(AddressSpaces):
         self.machine.progress += 1
         if not flipped:
             return
-        # Before the waiters wake: what they learn is what the arrivals of this phase have told.
+        # Before the waiters wake: they acquire what the arrivals of this phase have released.
         barrier.publish()
         self.trace("phase", address=barrier.offset, phase=barrier.state.phase - 1)
         for fragment in barrier.waiting:
@@ -331,7 +330,7 @@ class Cluster:
         self.barrier_phase = 0
         self.barrier_arrived = 0
         self.barrier_waiting: list[Fragment] = []
-        self.barrier_gathers = self.barrier_tells = UNKNOWING  # of the phase that runs, and of the one before it
+        self.barrier_gathers = self.barrier_tells = UNKNOWING  # of the current phase, and of the previous one
         self.number = machine.pending_clusters.started
         self.ctas: list[Cta] = []
         for rank in range(shape[0] * shape[1] * shape[2]):
@@ -360,7 +359,7 @@ class Cluster:
             self.barrier_waiting.clear()
 
     def after_exit(self, cta: Cta, threads: int) -> None:
-        """So many exited threads no longer count for the barriers that mean "all threads"."""
+        """Exited threads no longer count for the barriers that mean "all threads"."""
         cta.live_threads -= threads
         for barrier in cta.named.values():
             if barrier.arrived and barrier.expected is None:
@@ -377,10 +376,10 @@ class Cluster:
         complain_of_what_is_left(self.machine, self.image, cta.name, left)
 
     def check_end(self) -> None:
-        """What must hold when all has ended: no barrier with open bytes, no tensor memory that was not given back."""
+        """Checks at the end: no barrier with outstanding bytes, no allocated tensor memory."""
         findings = self.machine.findings
         for cta in self.ctas:
-            # The next CTAs need not find out what the accesses are like.
+            # The next CTAs need not rediscover the access granularity.
             self.image.granule = min(self.image.granule, cta.shared.shadow.granule)
             for offset, barrier in sorted(cta.mbarriers.items()):
                 if barrier.state.tx < 0 or (barrier.state.tx and not self.machine.practised("bytes announced for nobody")):
@@ -406,7 +405,7 @@ class Cluster:
         self.machine.spare_rows += [cta.warp_rows for cta in self.ctas]
 
     def _check_groups(self, warp: Warp) -> None:
-        """Stores that nobody could have waited for. (cp.async may be told of by mbarriers, without a group.)"""
+        """Stores that no wait could have covered. (cp.async may be tracked by mbarriers, without a group.)"""
         for pc in uncommitted(warp.groups, "bulk"):
             error = SimulationError("undefined", "no cp.async.bulk.commit_group follows this store, so that no wait is for it")
             self.machine.findings.add("commit", pc, warp.located(error, pc))

@@ -57,8 +57,9 @@ _LAYOUT = Layout(
 class Im2colMap(MapProperties):
     """One im2col tensor map; other fields are as in TensorMap.
 
-    lower, upper     corners of the pixel box, one number per spatial dimension, W first channels         elements of dimension 0 per
-    pixel; pixels: how many one copy moves element_strides  step of the walk per dimension; steps in dimension 0 and over images are 1
+    lower, upper     corners of the pixel box, one number per spatial dimension, W first
+    channels         elements of dimension 0 per pixel; pixels: how many one copy moves
+    element_strides  step of the walk per dimension; steps in dimension 0 and over images are 1
     wide             "w" or "w128" for a map whose copies walk along W alone: its corners are one number each
     """
 

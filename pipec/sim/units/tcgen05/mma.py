@@ -61,15 +61,17 @@ def mma(
 ) -> InstructionDescriptor:
     """Perform one tcgen05.mma at once and return its decoded instruction descriptor.
 
-    a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address *_memories       one per CTA of the
-    group, even CTA first metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense zero_columns     the
-    zero-column mask descriptor of the weight-stationary form scale_*_address  tensor memory addresses of the block scales; scale_vector
-    1, 2 or 4 (None: the kind's default) disable_output_lane  4 (cta_group 2: 8) words of 32 lane bits; 1 leaves that lane's D unchanged
-    scale_input_d    D is multiplied by 2**-s before the addition (kinds f16 and tf32) numerics         "exact" (the accumulation model)
-    or "fast" (float64 product, rounded once)
+    a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address
+    *_memories       one per CTA of the group, even CTA first
+    metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense
+    zero_columns     the zero-column mask descriptor of the weight-stationary form
+    scale_*_address  tensor memory addresses of the block scales; scale_vector 1, 2 or 4 (None: the kind's default)
+    disable_output_lane  4 (cta_group 2: 8) words of 32 lane bits; 1 leaves that lane's D unchanged
+    scale_input_d    D is multiplied by 2**-s before the addition (kinds f16 and tf32)
+    numerics         "exact" (the accumulation model) or "fast" (float64 product, rounded once)
 
-    UnitError: bad descriptors or shapes ("illegal"), unallocated or unwritten cells ("out_of_bounds", "uninitialised"), features that
-    the model lacks ("unsupported").
+    UnitError: bad descriptors or shapes ("illegal"), unallocated or unwritten cells ("out_of_bounds", "uninitialised"),
+    features that the model lacks ("unsupported").
     """
     sparse = metadata_address is not None
     descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
