@@ -19,6 +19,7 @@ from pipec.ptx.assemble import assemble
 from pipec.record import record
 from pipec.source import Source
 from pipec.tune.choice import Candidate, Choices, Ranked
+from pipec.tune.several import Several
 from pipec.tune.store import shipped
 from pipec.tune.tuned import label
 
@@ -62,37 +63,62 @@ def build(source: Source, name: str, request: Request) -> Built:
     for target in request.targets or (None,):
         options = Options(target, dict(request.constants), request.kernel, allow_undecided=request.allow_undecided)
         first = _compiled(source, options, "limits")
-        for plan in first.plans or ():
-            interface = plan.interface
-            _check_shapes(request, interface, {one.interface.name: one.interface for one in first.plans or ()})
-            form = _Former(first, interface, request, codes).form()
+        interfaces = [plan.interface for plan in first.plans or ()]
+        for interface in interfaces:
+            _check_shapes(request, interface, interfaces)
+            form = _Former(Choices(first, interface.name), first.arch, interface, request, codes).form()
             forms.setdefault(interface.name, []).append(form)
+    return _written(name, Path(source.name).name, request, forms, codes)
+
+
+@record
+class Chosen:
+    """Kernels to choose among, for one target. `interface`: that of the choice, with its name."""
+
+    arch: str
+    interface: KernelInterface
+    several: Several
+
+
+def build_chosen(chosen: Sequence[Chosen], name: str, source: str, request: Request) -> Built:
+    """A bundle with one kernel, whose variants for each target are tiles of several. Alternatives that consist of more than one kernel are
+    left out: they need memory between their kernels, and a launch from C allocates none. `source` names the choice. Raises Failure."""
+    codes: dict[str, bytes] = {}
+    forms: dict[str, list[Form]] = {}
+    for one in chosen:
+        _check_shapes(request, one.interface, [one.interface])
+        form = _Former(one.several.alone, one.arch, one.interface, request, codes).form()
+        forms.setdefault(one.interface.name, []).append(form)
+    return _written(name, source, request, forms, codes)
+
+
+def _written(name: str, source: str, request: Request, forms: Mapping[str, Sequence[Form]], codes: Mapping[str, bytes]) -> Built:
     for found in forms.values():
         # One C function serves all targets and tiles; its parameter types are derived from element types and ranks.
         _check_alike([variant for form in found for variant in form.variants])
     kernels = tuple(Kernel(kernel, tuple(found)) for kernel, found in forms.items())
     constants = tuple((constant, str(value)) for constant, value in request.constants.items())
     # The digests cover files generated from the manifest, so it is written twice: without them, then with them.
-    draft = Manifest(identifier(name), VERSION, Path(source.name).name, constants, kernels, {})
+    draft = Manifest(identifier(name), VERSION, source, constants, kernels, {})
     files = {**codes, **{file: text.encode() for file, text in c_files(draft, codes).items()}}
     digests = {file: hashlib.sha256(data).hexdigest() for file, data in files.items()}
     manifest = Manifest(draft.name, draft.compiler, draft.source, draft.constants, draft.kernels, digests)
     return Built(manifest, {**files, NAME: to_text(manifest).encode()})
 
 
-def _compiled(source: Source, options: Options, until: str = "prove", earlier: Compilation | None = None) -> Compilation:
-    state = compile_source(source, options, until, earlier.file if earlier else None)
+def _compiled(source: Source, options: Options, until: str) -> Compilation:
+    state = compile_source(source, options, until)
     if state.failed:
         raise Failure(*state.diagnostics)
     return state
 
 
-def _check_shapes(request: Request, interface: KernelInterface, all_: Mapping[str, KernelInterface]) -> None:
+def _check_shapes(request: Request, interface: KernelInterface, all_: Sequence[KernelInterface]) -> None:
     """Each requested size must belong to some kernel, and there must not be so many that choosing takes minutes."""
     known = dimensions_of(interface)
     listed = ", ".join(f"`{one}`" for one in known) or "none"
     for name in request.shapes:
-        if not any(name in dimensions_of(one) for one in all_.values()):
+        if not any(name in dimensions_of(one) for one in all_):
             raise Failure(UnknownSize(what=f"there is no dimension `{name}`", kernel=interface.name, known=listed))
     count = 1
     for name in known:
@@ -128,31 +154,33 @@ class _Wanted:
 
 
 class _Former:
-    """Builds the forms of one kernel for one target. `first`: the compilation with the values in the file; `codes` collects the code."""
+    """Builds the forms of one kernel for one target, from the candidates of an offer; `codes` collects the code."""
 
-    def __init__(self, first: Compilation, interface: KernelInterface, request: Request, codes: dict[str, bytes]) -> None:
-        self._first, self._interface, self._request, self._codes = first, interface, request, codes
-        self._choices = Choices(first, interface.name)
+    def __init__(
+        self, offer: Choices | Several, arch: str, interface: KernelInterface, request: Request, codes: dict[str, bytes]
+    ) -> None:
+        self._offer, self._arch, self._interface = offer, arch, interface
+        self._request, self._codes = request, codes
         self._dimensions = dimensions_of(interface)
 
     def form(self) -> Form:
-        wanted = [*self._measured(), *self._predicted()] if len(self._choices.candidates) > 1 else []
+        wanted = [*self._measured(), *self._predicted()] if len(self._offer.candidates) > 1 else []
         kept = self._kept(wanted)
         if not kept:
-            return Form(self._first.arch, (self._variant(None, 0),), ())
+            return Form(self._arch, (self._variant(self._offer.file, 0),), ())
         variants = tuple(self._variant(candidate, number) for number, candidate in enumerate(kept))
         choices = (Choice(one.sizes, kept.index(one.candidate), one.origin) for one in (_among(kept, one) for one in wanted))
-        return Form(self._first.arch, variants, tuple(choices) if len(kept) > 1 else ())
+        return Form(self._arch, variants, tuple(choices) if len(kept) > 1 else ())
 
     def _measured(self) -> list[_Wanted]:
         """From the table beside the source: rows of devices that run the target's code."""
         found = []
-        name = label(self._interface.name, self._choices.pinned)
-        for row in shipped(self._first.source):
+        name = label(self._interface.name, self._offer.pinned)
+        for row in shipped(self._offer.source):
             sizes = dict(row.sizes)
-            if row.kernel != name or not TARGETS[self._first.arch].is_of(row.device) or sizes.keys() != {*self._dimensions}:
+            if row.kernel != name or not TARGETS[self._arch].is_of(row.device) or sizes.keys() != {*self._dimensions}:
                 continue
-            candidate = self._choices.of_values(dict(row.values))
+            candidate = self._offer.of_values(dict(row.values))
             if candidate is not None:
                 found.append(_Wanted(tuple(sizes[one] for one in self._dimensions), candidate, "table"))
         return found
@@ -160,8 +188,8 @@ class _Former:
     def _predicted(self) -> list[_Wanted]:
         found = []
         for sizes in self._points():
-            ranked = self._choices.ranked(dict(zip(self._dimensions, sizes, strict=True)))
-            found.append(_Wanted(sizes, self._choices.best_of(ranked), "model", ranked))
+            ranked = self._offer.ranked(dict(zip(self._dimensions, sizes, strict=True)))
+            found.append(_Wanted(sizes, self._offer.best_of(ranked), "model", ranked))
         return found
 
     def _points(self) -> list[Sizes]:
@@ -180,20 +208,19 @@ class _Former:
         # Numbered by first use, not by rank, so that another measurement does not rename the files of the bundle.
         return [candidate for candidate in count if candidate in kept]
 
-    def _variant(self, candidate: Candidate | None, number: int) -> Variant:
+    def _variant(self, candidate: Candidate, number: int) -> Variant:
         """Compiled and assembled. Raises Failure."""
-        options, source = self._first.options, self._first.source
-        constants = {**options.constants, **(candidate.constants if candidate else {})}
-        wanted = Options(self._first.arch, constants, self._interface.name, allow_undecided=options.allow_undecided)
-        state = _compiled(source, wanted, earlier=self._first)
+        state = self._offer.built(candidate, self._interface.name)
+        if state.failed:
+            raise Failure(*state.diagnostics)
         assert state.ptx is not None and state.plans is not None
         sink = Sink()
-        assembled = assemble(state.ptx, state.arch, sink, sources={source.name: source})
+        assembled = assemble(state.ptx, state.arch, sink, sources={state.source.name: state.source})
         if assembled is None:
             raise Failure(*sink.diagnostics)
         stem = f"{self._interface.name}-{state.arch}-{number}"
         self._codes[f"{stem}.cubin"], self._codes[f"{stem}.ptx"] = assembled.cubin, state.ptx.encode()
-        values = tuple((name, str(value)) for name, value in candidate.values) if candidate else ()
+        values = tuple((name, str(value)) for name, value in candidate.values)
         return Variant(values, state.plans[0].interface, f"{stem}.cubin", f"{stem}.ptx")
 
 

@@ -4,9 +4,12 @@ import argparse
 from pathlib import Path
 
 from pipec.api.files import cannot_write, read_input, write_output
-from pipec.bundle.build import Request, Sizes, build
+from pipec.bundle.build import Built, Chosen, Request, Sizes, build, build_chosen
+from pipec.commands.of_library import kernel_of_library
+from pipec.commands.options import LIBRARY
 from pipec.diag.catalogue.commands.bundles import BadSizes
 from pipec.diag.message import Failure
+from pipec.tune.several import Several
 
 _MOST_DIGITS = 10  # of a size
 _LARGEST = 2**31 - 1
@@ -14,7 +17,6 @@ _LARGEST = 2**31 - 1
 
 def build_bundle(options: argparse.Namespace) -> int:
     """Raises Failure. If a file cannot be written, the ones before it stay; without a manifest they are not a bundle."""
-    source = read_input(options.file)
     request = Request(
         dict(options.constants),
         tuple(dict.fromkeys(options.targets)),
@@ -23,8 +25,7 @@ def build_bundle(options: argparse.Namespace) -> int:
         options.tiles,
         options.allow_undecided,
     )
-    name = options.name or (Path(source.name).stem if options.file != "-" else "kernels")
-    built = build(source, name, request)
+    built = _of_library(options, request) if options.file.startswith(LIBRARY) else _of_file(options, request)
     folder = Path(options.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,6 +44,21 @@ def build_bundle(options: argparse.Namespace) -> int:
     options.printer.text(f"{options.output}: {', '.join(file for file in built.files if not file.endswith(('.cubin', '.ptx')))}")
     options.printer.row("output", folder=options.output, files=list(built.files))
     return 0
+
+
+def _of_file(options: argparse.Namespace, request: Request) -> Built:
+    source = read_input(options.file)
+    name = options.name or (Path(source.name).stem if options.file != "-" else "kernels")
+    return build(source, name, request)
+
+
+def _of_library(options: argparse.Namespace, request: Request) -> Built:
+    kernels = [kernel_of_library(options, target) for target in request.targets or (None,)]
+    chosen = []
+    for kernel in kernels:
+        assert kernel.tuned is not None and isinstance(kernel.tuned.choices, Several)
+        chosen.append(Chosen(kernel.arch, kernel.tuned.interface, kernel.tuned.choices))
+    return build_chosen(chosen, options.name or chosen[0].interface.name, options.file, request)
 
 
 def _sizes(name: str, text: str) -> Sizes:

@@ -227,7 +227,7 @@ def _tune(options: argparse.Namespace) -> int:
     if options.file.startswith(LIBRARY):
         from pipec.commands.of_library import kernel_of_library
 
-        return tune([kernel_of_library(options)], options)
+        return tune([kernel_of_library(options, options.arch)], options)
     from pipec.api.program import Program
 
     return tune([*Program(_compiled(options)).values()], options)

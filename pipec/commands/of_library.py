@@ -23,15 +23,13 @@ _KERNELS = {"library:gemm": library.gemm}
 _SETTING = "dtype"
 
 
-def kernel_of_library(options: argparse.Namespace) -> CompiledKernel:
-    """The kernel named by FILE, for `--arch` or the target of `--device`. Raises Failure for unknown names."""
+def kernel_of_library(options: argparse.Namespace, arch: str | None) -> CompiledKernel:
+    """The kernel named by FILE, for a target or the first GPU here. Raises Failure for unknown names."""
     name = options.file
     _check("FILE", " or ".join(_KERNELS), name, name in _KERNELS)
     _check("--kernel", f"left out with {name}", options.kernel or "", options.kernel is None)
     for constant, _ in options.constants:
         _check("-D", f"`{_SETTING}=...` with {name}", constant, constant == _SETTING)
-    device = DEVICES.get(options.device)  # of `pipec predict`
-    arch = options.arch or (device.arch if device is not None else None)
     return _KERNELS[name](arch, **{setting: str(value) for setting, value in options.constants})
 
 
@@ -42,7 +40,8 @@ def _check(parameter: str, expected: str, found: str, right: bool) -> None:
 
 def predict_chosen(options: argparse.Namespace) -> int:
     """The prediction for the kernel and tile that the model chooses for the sizes, and for those that run after it. Raises Failure."""
-    kernel = kernel_of_library(options)
+    device = DEVICES.get(options.device)
+    kernel = kernel_of_library(options, options.arch or (device.arch if device is not None else None))
     assert kernel.tuned is not None and isinstance(kernel.tuned.choices, Several)
     sizes = sizes_of(kernel.interface, dict(options.shapes))
     candidate, states = _chosen(kernel.tuned.choices, sizes)

@@ -371,7 +371,7 @@ _COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...
         (_source, _sized),
         _add_predict,
     ),
-    "build": ("compile ahead of time, for C and for Python", (_source_of_targets,), _add_bundle),
+    "build": ("compile ahead of time, for C and for Python; FILE may be library:gemm", (_source_of_targets,), _add_bundle),
     "triton": ("run a Python program whose Triton or Gluon kernels go to the simulator", (), _add_triton),
     "explain": ("the long text of a diagnostic code, or what a proof says", (), _add_explain),
 }

@@ -105,6 +105,13 @@ class Offer(ABC):
         return self.file
 
 
+def _renamed(file: ast.File, kernel: str, name: str) -> ast.File:
+    """With one kernel, under another name."""
+    (one,) = (one for one in file.kernels if one.name.name == kernel)
+    called = ast.Name(name, one.name.span)
+    return ast.File((ast.Kernel(called, one.constants, one.parameters, one.body, one.span),), file.functions, file.constants)
+
+
 class Choices(Offer):
     """`compilation` is of the values in the file, at least analysed; `kernel` the name of one that says `tune`."""
 
@@ -152,6 +159,13 @@ class Choices(Offer):
     def planned(self, candidate: Candidate) -> Compilation:
         """With a candidate's values, up to the checks of its limits."""
         return self._compiled(candidate, "limits", self._compilation.file)
+
+    def built(self, candidate: Candidate, name: str) -> Compilation:
+        """With a candidate's values, through all stages, as a kernel of this name."""
+        assert self._compilation.file is not None
+        options = self._compilation.options
+        given = replace(options, constants={**options.constants, **candidate.constants}, kernel=name)
+        return compile_source(self._compilation.source, given, parsed=_renamed(self._compilation.file, self._kernel, name))
 
     def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
         if candidate not in self._refusals:

@@ -78,6 +78,16 @@ class Several(Offer):
         return member.choices.planned(own), *(later.choices.planned(later.choices.file) for later in member.others)
 
     @property
+    def alone(self) -> "Several":
+        """Those that are one kernel each: the others need memory of their own between theirs."""
+        return Several([member for member in self._members.values() if not member.others])
+
+    def built(self, candidate: Candidate, name: str) -> Compilation:
+        """A candidate's first kernel, through all stages, as a kernel of this name."""
+        member, own = self.split(candidate)
+        return self._members[member].choices.built(own, name)
+
+    @property
     def names(self) -> list[str]:
         return [*self._members]
 

@@ -60,7 +60,7 @@ class Tuned(Generic[Variant]):
         gpu_of: Callable[[Sequence[Any], str], Gpu | None],
         interface_of: Callable[[Variant], KernelInterface] | None = None,
     ) -> None:
-        self.choices, self._interface, self._compiled, self._gpu_of = choices, interface, compiled, gpu_of
+        self.choices, self.interface, self._compiled, self._gpu_of = choices, interface, compiled, gpu_of
         self._interface_of = interface_of or (lambda made: interface)
         self._tensors = [(i, a) for i, a in enumerate(interface.arguments) if isinstance(a, TensorArgument)]
         self._by_shapes: dict[tuple[str, Shapes], Variant | None] = {}
@@ -71,7 +71,7 @@ class Tuned(Generic[Variant]):
 
     @property
     def label(self) -> str:
-        return label(self._interface.name, self.choices.pinned)
+        return label(self.interface.name, self.choices.pinned)
 
     def variant(self, arguments: Sequence[Any], device: str) -> Variant | None:
         """The kernel to call with these arguments; None: the one with the values in the file."""
@@ -93,7 +93,7 @@ class Tuned(Generic[Variant]):
     def _made(self, sizes: Mapping[str, int], gpu: Gpu) -> Variant | None:
         """The first choice that compiles and can be launched with these sizes; None: the values in the file."""
         without: set[Candidate] = set()
-        if not launchable(self._interface, sizes):
+        if not launchable(self.interface, sizes):
             without.add(self.choices.file)
         while (chosen := self.chosen(sizes, gpu, without).candidate) != self.choices.file:
             try:
