@@ -250,7 +250,7 @@ def _tensor_memory() -> list[Instruction]:
             "9.7.16.11"),
         row("tcgen05.fence.after", "tcgen05.fence.after.thread.sync", (), "tcgen05.fence::after_thread_sync", "thread", "9.7.16.11"),
     ]  # fmt: skip
-    for width in (1, 2, 4, 8, 16, 32):
+    for width in (1, 2, 4, 8, 16, 32, 64):
         for words in (I32, F32):
             rows += [_tensor_load("32x32b", width, words, ""), _tensor_load("16x32bx2", width, words, f", ${width + 1}")]
         rows.append(_tensor_store(width))

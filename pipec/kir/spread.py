@@ -89,15 +89,15 @@ class Share:
     end: int | None = None
 
 
-def chunk_columns(columns: int) -> int:
-    """The largest power of two up to MOST_COLUMNS that divides the columns."""
-    return min(MOST_COLUMNS, columns & -columns)
+def chunk_columns(columns: int, most: int = MOST_COLUMNS) -> int:
+    """The largest power of two up to `most` that divides the columns."""
+    return min(most, columns & -columns)
 
 
 # ------------------------------------------------------------------------------------------------------------- a row per thread
 
 
-def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
+def panel_share(row_map: RowMap, tile: TileType, columns: int, most: int = MOST_COLUMNS) -> Share:
     """A tile in panels of this many columns, which divide it except for one odd column shared by half-warps.
 
     A row is shared by as many threads as have at least one 16-byte vector of a panel each (two halves of a warp always).
@@ -118,7 +118,7 @@ def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
     # Prefer fewer threads per row over vectors shorter than 16 bytes, the size of a thread's store.
     while parts > least and (columns % parts or columns // parts * tile.dtype.bytes < _VECTOR_BYTES):
         parts //= 2
-    count = chunk_columns(columns // parts)
+    count = chunk_columns(columns // parts, most)
     share = Share(columns, panels, parts, columns // parts // count, count, count, columns // parts, tail=tail)
     assert parts * share.chunks * count == columns and parts % least == 0, (
         "elements of the tile would belong to no thread, or to two"

@@ -300,10 +300,9 @@ def _finish(role: RoleContext) -> None:
     if role.plan.launches_dependents:
         role.builder.call("griddepcontrol.launch_dependents")
     if role.plan.stores_bulk:
-        with role.one_thread("stores", rejoin=False):  # the warp reconverges right after
-            # The stores read from shared memory, which is freed with the CTA.
-            role.builder.call("bulk.wait_group", integer(0))
-        role.rejoin()
+        # The stores read from shared memory, which goes with the CTA; what they write, the end of the grid waits for. Threads without
+        # stores wait for nothing.
+        role.builder.call("bulk.wait_group.read", integer(0))
 
 
 def rejoins(role: ir.Role) -> set[int]:

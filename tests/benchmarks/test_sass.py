@@ -159,6 +159,21 @@ def test_issue_of_a_k_block(name: str) -> None:
 
 
 @pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
+@pytest.mark.parametrize(("name", "most"), [("gemm", 67), ("gemm_2cta", 67), ("gemm_persistent", 68)])
+def test_issue_of_64_columns_of_an_epilogue(name: str, most: int) -> None:
+    """32 conversions, 8 stores of 16 bytes to places that a thread computes once, and one load of tensor memory, so one latency."""
+    import pipec
+
+    tool = disassembler()
+    assert tool is not None
+    text = disassembled(pipec.compile(Path(__file__).parents[2] / "examples" / f"{name}.pipe").cubin(), tool)
+    (stores,) = (loop for loop in loops(text) if "store" in loop.work)
+    assert stores.issued <= most
+    assert [one for one in stores.names if one.startswith("LDTM")] == ["LDTM.x64"]
+    assert not [one for one in stores.names if one.startswith("LOP3")]
+
+
+@pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
 @pytest.mark.parametrize(
     ("constants", "most", "multiplies"),
     [({}, 528, 135), ({"D": 128}, 528, 174), ({"D": 128, "CAUSAL": True, "RAGGED": True, "CTAS": 2}, 542, 182)],

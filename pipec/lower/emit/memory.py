@@ -31,12 +31,17 @@ def row_address(builder: Builder, layout: TileLayout, tile: Value, panel: Value 
     return builder.binary("xor", address, builder.bits("and", builder.bits("lshr", address, shift), mask))
 
 
-def store_words(builder: Builder, start: Value, offset: Value, words: Sequence[Value]) -> None:
-    """Stores words at consecutive bytes of one swizzled row, 16 bytes at a time; `offset` is a multiple of their total size or of 16."""
+def store_words(builder: Builder, start: Value, offset: Value, words: Sequence[Value], panel: Value | None = None) -> None:
+    """Stores words at consecutive bytes of one swizzled row, 16 bytes at a time; `offset` is a multiple of their total size or of 16.
+
+    With a `panel`, an address at which the swizzle's pattern begins, `start` is the place in it: an address is then a sum of one part that
+    depends on the thread alone, computed before a loop over panels, and one that all threads share, which the instruction adds.
+    """
     base = builder.binary("xor", start, offset)
     for first in range(0, len(words), 4):
         part = words[first : first + 4]
-        pointer = builder.shared_pointer(builder.bits("xor", base, first * 4))
+        address = builder.bits("xor", base, first * 4)
+        pointer = builder.shared_pointer(address if panel is None else builder.binary("add", panel, address))
         value = builder.vector(part) if len(part) > 1 else part[0]
         builder.store(value, pointer, 4 * len(part))
 

@@ -39,8 +39,8 @@ def staged_panels(
     """Like `staged_panel`, for all panels in `columns`, at most as many as there are buffers: the threads synchronise once for all."""
     builder, count = role.builder, len(columns)
     buffers = _next_buffers(role, staging, count)
-    with role.one_thread("staged"):
-        builder.call("bulk.wait_group.read", integer(staging.buffers - count))
+    # The thread that stores waits. Others have no stores that they could wait for, and no branch is cheaper than one around this.
+    builder.call("bulk.wait_group.read", integer(staging.buffers - count))
     role.synchronise()
     yield buffers
     builder.call("fence.proxy.async.shared")

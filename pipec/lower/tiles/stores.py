@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from pipec.isa.dtypes import DType
 from pipec.isa.instructions import INSTRUCTIONS
 from pipec.kir import spread
-from pipec.kir.spread import Share, direct_share, first_part, panel_share, with_parts
+from pipec.kir.plan.roles import tensor_tiles
+from pipec.kir.plan.types import TILE_ALIGNMENT, TileLayout
+from pipec.kir.spread import MOST_COLUMNS, Share, direct_share, first_part, panel_share, with_parts
 from pipec.lower.context import RegisterTile, RoleContext, counted_loop, repeated
 from pipec.lower.emit.memory import pack, pack_converted, row_address, store_tensor, store_words
 from pipec.lower.emit.value import Value, integer
@@ -26,6 +28,7 @@ from pipec.vocabulary import Reduction, StorePath
 
 _UNROLLED_CHUNKS = 2  # chunks of a panel written out one after the other; more run in a loop
 _VECTOR_BYTES = 16
+_WIDE_COLUMNS = 64  # of tensor memory that one instruction loads, where a role's registers are not budgeted
 
 
 @lowers(tree.Store)
@@ -103,15 +106,18 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
 
 
 def _write_panel(
-    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: Share, start: Value,
+    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: Share,
+    layout: TileLayout, start: Value, number: Value,
 ) -> None:  # fmt: skip
-    """This thread's share of one panel into shared memory; `start` is where its row of the panel begins."""
+    """This thread's share of one panel into shared memory: the panel's address, and the number of the thread's row in it."""
     builder = role.builder
+    aligned = layout.panel_bytes % TILE_ALIGNMENT == 0  # `start` then is where the pattern of the swizzle begins
+    place = row_address(builder, layout, integer(0) if aligned else start, 0, number)
     dtype = dtype_of(value.type)
     for chunk, inside in _chunks(role, row, panel, share):
         words = _words(reader, value, chunk)
         with _where_working(role, row):
-            store_words(builder, start, builder.multiply(inside, dtype.bytes), words)
+            store_words(builder, place, builder.multiply(inside, dtype.bytes), words, start if aligned else None)
 
 
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:
@@ -123,7 +129,9 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     layout = staging.layout
     panel_columns = layout.span_bytes // value_type.dtype.bytes
     row_map = plan.row_maps[operation]
-    share = panel_share(row_map, value_type, panel_columns)
+    # A load of tensor memory is waited for as a whole: one of all columns of a panel costs its latency once.
+    wide = role.plan.registers is None and len(list(tensor_tiles(operation.value, role.lets))) == 1
+    share = panel_share(row_map, value_type, panel_columns, _WIDE_COLUMNS if wide else MOST_COLUMNS)
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = coordinates(role, operation.destination)
@@ -134,8 +142,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
         for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
             place = (block, row_map.block_rows), (panel, panel_columns)
             with staged_panel(role, operation, staging, row_plan, origin, *place) as buffer:
-                start = row_address(builder, layout, buffer, 0, inside)
-                _write_panel(role, reader, operation.value, row, (panel, at), share, start)
+                _write_panel(role, reader, operation.value, row, (panel, at), share, layout, buffer, inside)
 
 
 @lowers(tree.Write)
@@ -164,8 +171,8 @@ def write(role: RoleContext, operation: tree.Write) -> None:
         row = reader.row(with_parts(row_map, share), block, number)
         reader.prepare_row(operation.value, row)
         for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
-            start = row_address(builder, layout, tile, panel, row.index)
-            _write_panel(role, reader, operation.value, row, (panel, place), share, start)
+            start = builder.binary("add", tile, builder.multiply(panel, layout.panel_bytes))
+            _write_panel(role, reader, operation.value, row, (panel, place), share, layout, start, row.index)
 
 
 def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType) -> None:
