@@ -7,6 +7,11 @@ Triton). A loop is counted when it works (a matrix product, a copy by TMA, an ex
 is all that its body holds, on whichever way, without loops inside it: those wait, and turn only where something is late. `issued` is the
 shortest way around on which all of its work is done: the mask of an attention's last blocks is a branch that others skip. An unrolled
 loop does several blocks a turn, so there are figures for one matrix instruction and for one exponential as well, of what is issued.
+`before` and `after` are the shortest ways from the start to a loop and from there to the end, with each wait successful at once and
+loops in between entered once.
+
+What small kernels pay once stands under `whole`: how many instructions there are, how many of them up to the last barrier in front of
+all loops that work (`setup`: barriers, descriptors, tensor memory), and from the first barrier behind all of them (`teardown`).
 
 Beside them stands the tile of gemm.pipe by other compilers, which need no GPU either: Triton, and CuTe DSL by an interpreter that has
 nvidia-cutlass-dsl (`--cute`, this one if it is left out). With `--only`, other examples and compilers remain as they were recorded.
@@ -44,6 +49,7 @@ _LABEL = re.compile(r"^(\.L_x_\d+):")
 _FUNCTION = re.compile(r"^\.text\.([\w$.]+):")
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 _ENDS = ("EXIT", "RET")
+_BARRIERS = ("BAR.SYNC", "UCGABAR_WAIT", "CCGABAR_WAIT")  # of a CTA, and of a cluster
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """`names`: its instructions, without those of loops inside it; `issued`: how many are on the shortest way that does its work."""
+    """`names`: its instructions, without those of loops inside it; `issued`: how many are on the shortest way that does its work;
+    `before`, `after`: on the shortest ways to it and from it."""
 
     function: str
     names: tuple[str, ...]
     issued: int
+    before: int
+    after: int
 
     @property
     def work(self) -> dict[str, int]:
@@ -72,7 +81,8 @@ class Loop:
         each = {
             f"per {kind}": round(self.issued / count, 1) for kind, count in self.work.items() if kind in ("mma", "exponential")
         }
-        return {"instructions": len(self.names), "issued": self.issued, **self.work, **each}
+        ways = {"before": self.before, "after": self.after}
+        return {"instructions": len(self.names), "issued": self.issued, **self.work, **each, **ways}
 
 
 def functions(text: str) -> Iterator[tuple[str, list[Instruction], dict[str, int]]]:
@@ -111,7 +121,48 @@ def loops(text: str) -> list[Loop]:
             if any(at != head and at in body for at in working):
                 continue
             own = body.difference(*inside)
-            found.append(Loop(function, _names(instructions, own), _shortest(instructions, following, head, body, own)))
+            before, after = _distances(following, 0)[head], _distances(following, head)
+            end = min((after[at] + 1 for at, one in enumerate(instructions) if at in after and one.name in _ENDS), default=0)
+            issued = _shortest(instructions, following, head, body, own)
+            found.append(Loop(function, _names(instructions, own), issued, before, end))
+    return found
+
+
+def wholes(text: str) -> dict[str, dict[str, int]]:
+    """Of each function with loops that work: its instructions, and those in front of and behind the loops (see above)."""
+    found = {}
+    for function, instructions, labels in functions(text):
+        following = [_following(at, one, labels, len(instructions)) for at, one in enumerate(instructions)]
+        bodies = _natural_loops(following)
+        working = {head for head, body in bodies.items() if any(map(_kind, _names(instructions, body)))}
+        if not working:
+            continue
+        barriers = [at for at, one in enumerate(instructions) if one.name.startswith(_BARRIERS)]
+        reached = {at: set(_distances(following, at)) for at in {0, *barriers, *working}}
+        preceding = _preceding(following)
+        dominators = _dominators(following, preceding)
+        in_front = [at for at in barriers if all(dominators[head] >> at & 1 for head in working)]
+        behind = [at for at in barriers if not working & reached[at] and all(at in reached[head] for head in working)]
+        row = {"instructions": len(instructions)}
+        if in_front:
+            last = max(in_front, key=lambda at: dominators[at].bit_count())
+            row["setup"] = len(reached[0].intersection(_distances(preceding, last)))
+        if behind:
+            row["teardown"] = max(len(reached[at]) for at in behind)
+        found[function] = row
+    return found
+
+
+def _distances(following: Sequence[Sequence[int]], start: int) -> dict[int, int]:
+    """How many instructions are issued from one, counted, to each that may follow, not counted, on the shortest way."""
+    found, front = {start: 0}, [start]
+    while front:
+        reached = [(way, found[at] + 1) for at in front for way in following[at]]
+        front = []
+        for way, distance in reached:
+            if way not in found:
+                found[way] = distance
+                front.append(way)
     return found
 
 
@@ -162,12 +213,17 @@ def _following(at: int, one: Instruction, labels: dict[str, int], count: int) ->
     return tuple(sorted(ways))
 
 
-def _natural_loops(following: Sequence[tuple[int, ...]]) -> dict[int, frozenset[int]]:
-    """Head -> all that reaches a jump back to it without passing it; a jump back is one to what dominates it."""
-    before: list[list[int]] = [[] for _ in following]
+def _preceding(following: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in following]
     for at, ways in enumerate(following):
         for way in ways:
-            before[way].append(at)
+            found[way].append(at)
+    return found
+
+
+def _natural_loops(following: Sequence[tuple[int, ...]]) -> dict[int, frozenset[int]]:
+    """Head -> all that reaches a jump back to it without passing it; a jump back is one to what dominates it."""
+    before = _preceding(following)
     dominators = _dominators(following, before)
     found: dict[int, frozenset[int]] = {}
     for at, ways in enumerate(following):
@@ -229,9 +285,10 @@ def figures(path: Path, tool: str) -> dict[str, Any]:
 
     program = pipec.compile(path)
     found: dict[str, Any] = {}
-    for loop in loops(disassembled(program.cubin(), tool)):
+    text = disassembled(program.cubin(), tool)
+    for loop in loops(text):
         found.setdefault(loop.function, []).append(loop.row())
-    return {"arch": program.arch, "loops": found}
+    return {"arch": program.arch, "loops": found, "whole": wholes(text)}
 
 
 # Each writes the cubin of the tile of gemm.pipe to standard output, and its version to standard error.
@@ -262,7 +319,8 @@ def _rival(tool: str, interpreter: str, program: str, more: dict[str, str]) -> A
     told = run.stderr.decode().strip().splitlines()
     if run.returncode:
         return told[-1]
-    return {"version": told[-1], "loops": [loop.row() for loop in loops(disassembled(run.stdout, tool))]}
+    text = disassembled(run.stdout, tool)
+    return {"version": told[-1], "loops": [loop.row() for loop in loops(text)], "whole": next(iter(wholes(text).values()), {})}
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sass import disassembled, disassembler, functions, loops
+from benchmarks.sass import disassembled, disassembler, functions, loops, wholes
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -78,22 +78,57 @@ def test_a_wait_that_is_tried_again_is_not_part_of_the_loop() -> None:
     (loop,) = loops(K_LOOP)
     # Around: the first try, its branch, three of the product, the branch back; and the way back from the retry, which lies in the loop.
     assert loop.names.count("UTCHMMA") == 2 and loop.names.count("SYNCS.PHASECHK.TRANS64.TRYWAIT") == 1
-    assert loop.row() == {"instructions": 7, "issued": 6, "mma": 2, "per mma": 3.0}
+    assert loop.row() == {"instructions": 7, "issued": 6, "mma": 2, "per mma": 3.0, "before": 2, "after": 7}
 
 
 def test_innermost_loops_that_work() -> None:
     first, second = loops(NESTED)
-    assert (first.function, first.row()) == ("walk", {"instructions": 3, "issued": 3, "load": 2})
+    assert (first.function, first.row()) == ("walk", {"instructions": 3, "issued": 3, "load": 2, "before": 1, "after": 8})
     assert (second.function, second.row()) == (
         "other",
-        {"instructions": 4, "issued": 4, "exponential": 2, "per exponential": 2.0},
+        {"instructions": 4, "issued": 4, "exponential": 2, "per exponential": 2.0, "before": 0, "after": 5},
     )
 
 
 def test_a_branch_that_others_skip_is_not_issued() -> None:
     """Of two ways around, the shortest that does all the work: not the one that leaves out a store, nor the one with the masks."""
     (loop,) = loops(BRANCHES)
-    assert loop.row() == {"instructions": 8, "issued": 5, "exponential": 1, "store": 1, "per exponential": 5.0}
+    ways = {"before": 0, "after": 5}
+    assert loop.row() == {"instructions": 8, "issued": 5, "exponential": 1, "store": 1, "per exponential": 5.0, **ways}
+
+
+# One warp sets up (up to L_x_1), all meet, and two roles load and store. All meet again, where one of them ends.
+ROLES = """
+.text.roles:
+        /*0000*/               @P0 BRA `(.L_x_1) ;
+        /*0010*/                   SYNCS.EXCH.64 URZ, [UR4], UR6 ;
+        /*0020*/                   SYNCS.EXCH.64 URZ, [UR4+0x8], UR6 ;
+.L_x_1:
+        /*0030*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*0040*/               @P1 BRA `(.L_x_3) ;
+.L_x_2:
+        /*0050*/                   UTMALDG.2D [UR12], [UR6] ;
+        /*0060*/               @P2 BRA `(.L_x_2) ;
+        /*0070*/                   BRA `(.L_x_4) ;
+.L_x_3:
+        /*0080*/                   BAR.SYNC.DEFER_BLOCKING 0x1, 0x80 ;
+        /*0090*/                   UTMASTG.2D [UR4], [UR8] ;
+        /*00a0*/               @P3 BRA `(.L_x_3) ;
+.L_x_4:
+        /*00b0*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*00c0*/               @P4 EXIT ;
+        /*00d0*/                   UTCATOMSWS.AND URZ, UR5 ;
+        /*00e0*/                   EXIT ;
+"""
+
+
+def test_what_stands_around_the_loops() -> None:
+    """A barrier in a loop, or of one role, is neither in front of all loops nor behind them."""
+    assert wholes(ROLES) == {"roles": {"instructions": 15, "setup": 4, "teardown": 4}}
+    load, store = loops(ROLES)
+    assert (load.before, load.after) == (3, 5) and (store.before, store.after) == (3, 5)
+    alone = ROLES.replace("BAR.SYNC.DEFER_BLOCKING 0x0", "NOP")
+    assert wholes(alone) == {"roles": {"instructions": 15}} and wholes("") == {}
 
 
 def test_text_without_loops() -> None:
