@@ -110,6 +110,18 @@ def passing(pipelines: int) -> Source:
     return Source("passing.pipe", "\n".join(lines) + "\n")
 
 
+def stepping(pipelines: int) -> Source:
+    """Two roles with many pipelines between them, and nothing in them: what begins with the role is used far behind it."""
+    numbers = range(pipelines)
+    between = ", ".join(f"p{at}" for at in numbers)
+    lines = ["kernel stepping(n: i32):", "    grid(1)"]
+    lines += [f"    p{at} = ProducerConsumerPipeline(stages=2)" for at in numbers]
+    for role, word in (("fill", "produce"), ("use", "consume")):
+        lines += [f"    role {role}(warps=1) {word}s {between}:"]
+        lines += [f"        with p{at}.{word}() as s{at}:\n            pass" for at in numbers]
+    return Source("stepping.pipe", "\n".join(lines) + "\n")
+
+
 def vectors(count: int, around: Callable[[int], list[str]]) -> Source:
     """Parts of a vector copied one after the other, each below the lines that stand `around` it."""
     lines = ["kernel parts(x: tensor[f32, N], y: tensor[f32, N]):", "    grid(1)", "    role move(warps=4):"]
@@ -140,6 +152,7 @@ ROWS: dict[str, Callable[[int], tuple[Source, dict[str, object]]]] = {
     # From where on terms are as deep as any is followed.
     "branches": lambda size: (branching(32 * size), {}),
     "pipelines": lambda size: (passing(8 * size), {}),
+    "pipelines without tiles": lambda size: (stepping(32 * size), {}),
     # From where on blocks are tried rather than all pairs of stores compared.
     "stores": lambda size: (vectors(48 * size, lambda at: []), {}),
     "stores under conditions": lambda size: (vectors(36 * size, lambda at: [f"if N > {at}:"]), {}),

@@ -4,8 +4,13 @@ Blocks are emitted in an order in which all predecessors of a block precede it, 
 is read, its possible values are thus known except for those back edges: at a loop header a phi stands for them, and once everything is
 emitted, trivial phis are replaced by their only value (Braun et al., Simple and Efficient Construction of Static Single Assignment Form,
 CC 2013).
+
+To go from a read to the last write through all blocks between them would take time in the product of variables and blocks. Most reads
+are behind the last write, or the last loop header, on every way: both are looked up by number, and whether one block dominates another
+takes as many steps as its depth has digits.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
@@ -38,7 +43,9 @@ class Block:
     placed: bool = False
     head: bool = False  # of a loop
     dominator: "Block | None" = None  # the immediate dominator
+    jump: "Block | None" = None  # a dominator further up, so that each is reached in few steps
     depth: int = 0  # in the dominator tree
+    number: int = 0  # in the order of emission
     holds: dict[Slot, Value] = field(default_factory=dict)  # values at its end, of variables that it wrote or that were read
 
 
@@ -57,6 +64,9 @@ class Variables:
         self._fresh = fresh
         self.here = Block("entry", placed=True)
         self._blocks = {"entry": self.here}
+        self._order = [self.here]
+        self._heads = [0]  # the first block, and those at the start of a loop, by number
+        self._known: dict[Slot, list[int]] = {}  # the blocks that wrote a variable, or that join values of it, by number
         self._phis: list[_Phi] = []
 
     def read(self, slot: Slot) -> Value:
@@ -64,6 +74,13 @@ class Variables:
 
     def write(self, slot: Slot, value: Value) -> None:
         self.here.holds[slot] = value
+        self._note(self.here, slot)
+
+    def _note(self, block: Block, slot: Slot) -> None:
+        known = self._known.setdefault(slot, [])
+        at = bisect_left(known, block.number)
+        if known[at : at + 1] != [block.number]:
+            known.insert(at, block.number)
 
     def jump(self, label: str) -> None:
         """Ends the current block with a jump."""
@@ -72,13 +89,22 @@ class Variables:
         target.before.append(self.here)
         if target is self.here and not target.holds:
             target.head = False  # a polling loop: variables have the same values before and after it
+            self._heads.remove(target.number)
 
     def begin(self, label: str, *, head: bool) -> None:
         self.here = block = self._block(label)
         block.ways, block.placed, block.head = list(block.before), True, head
+        block.number = len(self._order)
+        self._order.append(block)
+        if head:
+            self._heads.append(block.number)
         if block.ways:
-            block.dominator = reduce(_common, block.ways)
-            block.depth = block.dominator.depth + 1
+            above = block.dominator = reduce(_common, block.ways)
+            block.depth = above.depth + 1
+            # (Myers, An applicative random-access stack, 1983.)
+            far = above.jump
+            even = far is not None and far.jump is not None and above.depth - far.depth == far.depth - far.jump.depth
+            block.jump = far.jump if even and far is not None else above
 
     def passed(self, block: Block) -> bool:
         """Whether a block dominates the current one, as far as a bounded search determines."""
@@ -98,19 +124,31 @@ class Variables:
         """Iterative: a chain of blocks may be as long as the kernel."""
         asked = [block]
         while True:
-            one = asked[-1]
-            while slot not in one.holds and len(one.ways) == 1 and not one.head:
-                one = one.ways[0]
-                asked.append(one)
-            value = one.holds.get(slot) or self._joined(one, slot, asked)
+            one = self._source(asked[-1], slot)
+            value = one.holds.get(slot)
             if value is None:
-                continue
-            one.holds[slot] = value
-            asked.pop()
+                if len(one.ways) == 1 and not one.head:
+                    asked.append(one.ways[0])
+                    continue
+                value = self._joined(one, slot, asked)
+                if value is None:
+                    continue
+                one.holds[slot] = value
+                self._note(one, slot)
+            asked.pop().holds[slot] = value
             while asked and len(asked[-1].ways) == 1 and not asked[-1].head:
                 asked.pop().holds[slot] = value
             if not asked:
                 return value
+
+    def _source(self, block: Block, slot: Slot) -> Block:
+        """The block from which the variable comes unchanged to the end of another one: between the two it is not written, and no loop
+        begins, so that no way between them leads back."""
+        known, heads = self._known.get(slot, ()), self._heads
+        last = bisect_right(known, block.number)
+        number = heads[bisect_right(heads, block.number) - 1]
+        source = self._order[max(number, known[last - 1]) if last else number]
+        return source if _above(block, source.depth) is source else block
 
     def _joined(self, block: Block, slot: Slot, asked: list[Block]) -> Value | None:
         """The value at a join; None if one of the predecessors must be resolved first."""
@@ -142,6 +180,14 @@ class Variables:
                 text = ", ".join(f"[ {replaced.get(name, name)}, %{one.label} ]" for name, one in ways)
                 written.setdefault(phi.block.label, []).append(f"  {phi.value.name} = phi {phi.slot.type} {text}")
         return written, replaced
+
+
+def _above(block: Block, depth: int) -> Block:
+    """The dominator of that depth, or the last one below it where there is none."""
+    while block.depth > depth and block.dominator is not None:
+        far = block.jump
+        block = far if far is not None and far.depth >= depth else block.dominator
+    return block
 
 
 def _common(one: Block, other: Block) -> Block:
