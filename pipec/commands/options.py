@@ -53,9 +53,9 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
+    parser.add_argument("-o", dest="output", metavar="OUT", help="output file (default: standard output)")
     _add_timestamps(parser, "a tensor after the other arguments")
-    parser.add_argument("--emit", choices=FORMS, default="ptx", help="what to write (default %(default)s)")
+    parser.add_argument("--emit", choices=FORMS, default="ptx", help="output form (default %(default)s)")
     _add_certificate(parser)
 
 
@@ -63,14 +63,12 @@ def _add_timestamps(parser: argparse.ArgumentParser, where: str) -> None:
     parser.add_argument(
         "--timestamps",
         action="store_true",
-        help=f"note the clock beside waits and stores, in {where} (off by default: it costs time)",
+        help=f"record clock values at waits and stores, in {where} (off by default: it costs time)",
     )
 
 
 def _add_certificate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--certificate", metavar="JSON", help="write what proves the kernels free of deadlock, for `pipec verify`"
-    )
+    parser.add_argument("--certificate", metavar="JSON", help="write certificates of freedom from deadlock, for `pipec verify`")
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +79,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
-    _add_timestamps(parser, "what --timeline then draws, on a GPU, too")
+    _add_timestamps(parser, "the data that --timeline draws, also on a GPU")
     _add_simulation(parser)
 
 
@@ -100,33 +98,33 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         help="measure on a GPU, or rank by the model (default %(default)s: measure where that is possible)",
     )
     parser.add_argument(
-        "-o", dest="output", metavar="TABLE", help="a table to add what was measured to, FILE.tiles beside the kernel"
+        "-o", dest="output", metavar="TABLE", help="the table to add measurements to, FILE.tiles beside the kernel"
     )
 
 
 def _add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("b200", "h200"), help="the GPU (default: the one that runs the kernel's target)")
     parser.add_argument(
-        "--clock", type=_gigahertz, metavar="GHZ", help="of the multiprocessors under load (default: the device's)"
+        "--clock", type=_gigahertz, metavar="GHZ", help="clock of the multiprocessors under load (default: the device's)"
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how it is printed (default %(default)s)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default %(default)s)")
     parser.add_argument(
-        "--timeline", metavar="FILE", help="write who does what when: a page (.html), or JSON for Chrome or Perfetto"
+        "--timeline", metavar="FILE", help="write a timeline of the roles: a page (.html), or JSON for Chrome or Perfetto"
     )
 
 
 def _add_triton(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what Triton compiles for (default %(default)s)"
-    )
-    parser.add_argument("--seed", type=_whole, default=0, help="of --timing random, 0 or more (default %(default)s)")
+    parser.add_argument("--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="Triton's target (default %(default)s)")
+    parser.add_argument("--seed", type=_whole, default=0, help="seed of --timing random, 0 or more (default %(default)s)")
     _add_simulation(parser, timeline=False)
     parser.add_argument("file", metavar="FILE.py", help="the program")
-    parser.add_argument("program_arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the program is given")
+    parser.add_argument("program_arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="the program's arguments")
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; left out: all with their titles")
+    parser.add_argument(
+        "code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; without it: all codes with their titles"
+    )
 
 
 # ---------------------------------------------------------------------------------------------- what several have
@@ -137,9 +135,11 @@ def _shared() -> argparse.ArgumentParser:
     parser.add_argument(
         "--message-format", choices=("text", "json"), default="text", help="how diagnostics and results are printed"
     )
-    spent = f"of processor time (default {BUDGETS['processor time'].limit})"
+    spent = f"limit of processor time (default {BUDGETS['processor time'].limit})"
     parser.add_argument("--max-seconds", type=_positive, metavar="N", help=spent)
-    parser.add_argument("--max-memory", type=_positive, metavar="MB", help=f"megabytes (default {BUDGETS['memory'].limit})")
+    parser.add_argument(
+        "--max-memory", type=_positive, metavar="MB", help=f"limit of memory in megabytes (default {BUDGETS['memory'].limit})"
+    )
     return parser
 
 
@@ -161,13 +161,13 @@ def _source(targets: bool = False) -> argparse.ArgumentParser:
         type=_assignment,
         action=_Once,
         default=[],
-        help="set a compile-time parameter; may be repeated, for another name",
+        help="set a compile-time parameter; may be repeated",
     )
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
     parser.add_argument(
         "--allow-undecided",
         action="store_true",
-        help="take kernels of which neither a proof of freedom from deadlock nor a deadlock is found",
+        help="accept kernels for which neither a proof of freedom from deadlock nor a deadlock is found",
     )
     return parser
 
@@ -182,7 +182,7 @@ def _watched() -> argparse.ArgumentParser:
         "--watchdog",
         metavar="SECONDS",
         type=_seconds,
-        help="end with a report instead of hanging: bound each wait on a barrier (`--watchdog` alone: 1 second, else `=SECONDS`)",
+        help="bound each wait on a barrier and report a hang (`--watchdog` alone: 1 second, otherwise `=SECONDS`)",
     )
     return parser
 
@@ -197,17 +197,17 @@ def _sized() -> argparse.ArgumentParser:
         action=_Once,
         nargs="+",
         default=[],
-        help="sizes of launch-bound dimensions, values of scalars",
+        help="sizes of dimensions that a launch binds, values of scalars",
     )
     parser.add_argument(
-        "--seed", type=_whole, default=0, help="of the random inputs and of --timing random, 0 or more (default %(default)s)"
+        "--seed", type=_whole, default=0, help="seed of random inputs and of --timing random, 0 or more (default %(default)s)"
     )
     return parser
 
 
 def _add_bundle(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="the folder to write; made where there is none")
-    parser.add_argument("--name", type=_name, metavar="NAME", help="of the C files and functions (default: the file's)")
+    parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="the folder to write, created if missing")
+    parser.add_argument("--name", type=_name, metavar="NAME", help="name of the C files and functions (default: the file's)")
     parser.add_argument(
         "--shape",
         dest="shapes",
@@ -216,17 +216,23 @@ def _add_bundle(parser: argparse.ArgumentParser) -> None:
         action=_Once,
         nargs="+",
         default=[],
-        help="sizes to choose tiles for, all combinations (default: a few of each dimension)",
+        help="sizes to choose tiles for, in all combinations (default: a few of each dimension)",
     )
     parser.add_argument(
-        "--tiles", type=_positive, metavar="N", default=6, help="tiles of a kernel for a target, at most (default %(default)s)"
+        "--tiles",
+        type=_positive,
+        metavar="N",
+        default=6,
+        help="maximum number of variants per kernel and target (default %(default)s)",
     )
 
 
 def _add_launch(parser: argparse.ArgumentParser) -> None:
     """Options for calling a kernel without call information."""
     group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
-    group.add_argument("--launch", metavar="JSON", help="a file that says all of it, in place of the options that follow")
+    group.add_argument(
+        "--launch", metavar="JSON", help="a file that describes the whole launch, instead of the following options"
+    )
     group.add_argument(
         "--arg",
         dest="arguments",
@@ -238,14 +244,16 @@ def _add_launch(parser: argparse.ArgumentParser) -> None:
     for name, what in (("--grid", "CTAs of the grid"), ("--block", "threads of a CTA"), ("--cluster", "CTAs of a cluster")):
         group.add_argument(name, type=_extents, metavar="X[,Y[,Z]]", help=what)
     group.add_argument("--shared", type=_whole, default=0, metavar="BYTES", help="dynamic shared memory (default %(default)s)")
-    group.add_argument("--cooperative", action="store_true", help="start the whole grid together, as grid.sync() asks for")
+    group.add_argument(
+        "--cooperative", action="store_true", help="cooperative launch: the whole grid starts together, as grid.sync() requires"
+    )
     group.add_argument(
         "--save",
         metavar="NAME=FILE",
         type=_assignment,
         action=_Once,
         default=[],
-        help="write this array to a .npy file afterwards; may be repeated",
+        help="write this array to a .npy file after the run; may be repeated",
     )
 
 
@@ -270,17 +278,17 @@ def _add_simulation(parser: argparse.ArgumentParser, *, timeline: bool = True) -
         type=_severity,
         action=_Once,
         default=[],
-        help=f"how grave such findings of the simulator are: {', '.join(CHECKS)}; may be repeated, for another name",
+        help=f"severity of a kind of simulator finding: {', '.join(CHECKS)}; may be repeated",
     )
     parser.add_argument(
         "--rules",
         choices=("documents", "practice"),
-        help="what the simulator lets a kernel rely on: what PTX promises, or what shipped compilers do (default: documents for "
-        "kernels of pipec, practice for others; docs/fidelity.md has the differences)",
+        help="what a kernel may rely on in the simulator: PTX's guarantees, or the practice of shipped compilers (default: documents for "
+        "pipec's kernels, practice for others; docs/fidelity.md lists the differences)",
     )
     if timeline:
         parser.add_argument(
-            "--timeline", metavar="FILE", help="write who did what when: a page (.html), or JSON for Chrome or Perfetto"
+            "--timeline", metavar="FILE", help="write a timeline of the run: a page (.html), or JSON for Chrome or Perfetto"
         )
 
 
@@ -360,18 +368,18 @@ def _extents(text: str) -> tuple[int, ...]:
 
 # The description of a command, the options that it shares with others, and its own; in the order of `pipec --help`.
 _COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...], Callable[[argparse.ArgumentParser], None]]] = {
-    "compile": ("source to PTX (or another form)", (_source, _watched), _add_compile),
-    "check": ("all checks, no output file; prints what was proved", (_source,), _add_certificate),
+    "compile": ("compile a source to PTX (or another form)", (_source, _watched), _add_compile),
+    "check": ("run all checks without output files; print what was proved", (_source,), _add_certificate),
     "verify": ("check certificates against a PTX file, without the compiler", (), _add_verify),
     "run": ("compile, run with random inputs, compare with NumPy", (_source, _watched, _sized), _add_run),
     "sim": ("run a PTX file in the simulator", (_sized,), _add_sim),
     "tune": ("find the fastest of the tiles that a kernel lists; FILE may be library:gemm", (_source, _sized), _add_tune),
     "predict": (
-        "the time of a kernel and what bounds it, without a GPU; FILE may be library:gemm",
+        "predict the time of a kernel and its bottleneck, without a GPU; FILE may be library:gemm",
         (_source, _sized),
         _add_predict,
     ),
     "build": ("compile ahead of time, for C and for Python; FILE may be library:gemm", (_source_of_targets,), _add_bundle),
-    "triton": ("run a Python program whose Triton or Gluon kernels go to the simulator", (), _add_triton),
-    "explain": ("the long text of a diagnostic code, or what a proof says", (), _add_explain),
+    "triton": ("run a Python program with its Triton or Gluon kernels in the simulator", (), _add_triton),
+    "explain": ("explain a diagnostic code, or the meaning of a proof", (), _add_explain),
 }

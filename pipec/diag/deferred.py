@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first asked for: what compiles without a mistake needs none of the messages."""
+"""Modules imported at first use: a compilation without errors needs no messages."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Deferred:
-    """Stands for a module; not importlib's LazyLoader, whose modules two threads may find half loaded before Python 3.12."""
+    """Stand-in for a module; not importlib's LazyLoader, whose modules a second thread may see half loaded before Python 3.12."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -17,7 +17,7 @@ class _Deferred:
 
 
 def modules_of(package: str) -> Callable[[str], _Deferred]:
-    """The `__getattr__` of a package (PEP 562): what `from package import module` gets where the module is not imported yet."""
+    """The `__getattr__` of a package (PEP 562): its result for `from package import module` while the module is not imported."""
 
     def module(name: str) -> _Deferred:
         if name.startswith("_"):

@@ -1,4 +1,4 @@
-"""Applies the edits of diagnostics to the text they are about."""
+"""Applies the edits of diagnostics to the source text."""
 
 from collections.abc import Iterable
 

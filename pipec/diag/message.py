@@ -67,7 +67,7 @@ class EditTemplate:
 
 
 def replace(field: str, text: str) -> EditTemplate:
-    """What stands at the span becomes `text`; an empty text removes it."""
+    """The text at the span becomes `text`; an empty text removes it."""
     return EditTemplate(field, text, "replace")
 
 
@@ -76,22 +76,22 @@ def insert_before(field: str, text: str) -> EditTemplate:
 
 
 def add_line_above(field: str, text: str) -> EditTemplate:
-    """A line of its own above the statement in which the span stands, indented like that."""
+    """A separate line above the statement that contains the span, with the same indentation."""
     return EditTemplate(field, text, "above")
 
 
 def remove_argument(field: str) -> EditTemplate:
-    """The keyword argument whose value the span is, with its comma."""
+    """Removes the keyword argument whose value is the span, with its comma."""
     return EditTemplate(field, "", "argument")
 
 
 def set_keyword(field: str, name: str, text: str) -> EditTemplate:
-    """The value of the keyword argument `name` in the span's line becomes `text`; without a text the argument goes."""
+    """Sets the value of the keyword argument `name` in the span's line to `text`; an empty text removes the argument."""
     return EditTemplate(field, f"{name}={text}", "keyword")
 
 
 def remove_line(field: str) -> EditTemplate:
-    """The whole lines on which the span stands."""
+    """The whole lines that contain the span."""
     return EditTemplate(field, "", "line")
 
 
@@ -127,14 +127,14 @@ class Message:
 
     code: ClassVar[str]
     title: ClassVar[str]
-    # What `pipec explain` and the index call it, where the title is little but what a report fills in.
+    # Its name in `pipec explain` and in the index, where the title consists mostly of fields.
     subject: ClassVar[str | None] = None
     labels: ClassVar[tuple[LabelTemplate, ...]] = ()
     note: ClassVar[str | None] = None
     help: ClassVar[str | None] = None
     edits: ClassVar[tuple[EditTemplate, ...]] = ()
 
-    # Filled by __init_subclass__: code -> class. A code is used once, for ever.
+    # Filled by __init_subclass__: code -> class. Codes are never reused.
     by_code: ClassVar[dict[str, type["Message"]]] = {}
     _fields: ClassVar[frozenset[str]]
     _defaults: ClassVar[dict[str, Any]]
@@ -157,7 +157,7 @@ class Message:
         return Diagnostic(
             self.code,
             self.title.format(**self.fields),
-            tuple(dict.fromkeys(self._labels())),  # what was unrolled stands in one place several times
+            tuple(dict.fromkeys(self._labels())),  # unrolled statements repeat a label at one place
             self._optional(self.note),
             self._optional(self.help),
             self._edits(),
@@ -172,7 +172,7 @@ class Message:
                     yield Label(one, template.text.format(**self.fields), template.primary)
 
     def _edits(self) -> tuple[Edit, ...]:
-        """All of them or none: half of an edit helps nobody."""
+        """All of them or none: a partial edit is useless."""
         made = []
         for template in self.edits:
             span, text = self.fields[template.field], self._optional(template.text)
@@ -227,7 +227,7 @@ class Failure(Exception):
         super().__init__("; ".join(f"{one.code}: {one.title}" for one in self.diagnostics))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickles (an error of another process): restored from what it holds."""
+        """For pickling (an error of another process): restored from its contents."""
         return _restored, (type(self), self.args), self.__dict__
 
 
@@ -237,12 +237,12 @@ def _restored(kind: type[Failure], args: tuple[Any, ...]) -> Failure:
     return failure
 
 
-# By code and where it points (its title, where it points nowhere).
+# By code and place (or the title, where there is no place).
 Reports = dict[tuple[str, str], Diagnostic]
 
 
 class Sink:
-    """Collects diagnostics; one per (code, place), so that a fault reached on two paths is told once."""
+    """Collects diagnostics; one per (code, place), so that an error reached on two paths is reported once."""
 
     def __init__(self) -> None:
         self._diagnostics: Reports = {}
@@ -254,11 +254,11 @@ class Sink:
         self._diagnostics.setdefault(key, diagnostic)
 
     def checkpoint(self) -> Reports:
-        """What was reported so far, for `take_back`."""
+        """The reports so far, for `take_back`."""
         return dict(self._diagnostics)
 
     def take_back(self, checkpoint: Reports) -> None:
-        """Forgets what was reported since the checkpoint."""
+        """Drops what was reported since the checkpoint."""
         self._diagnostics = dict(checkpoint)
 
     @property

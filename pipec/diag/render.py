@@ -8,7 +8,7 @@
      6 |       if k < valid:
        |          ^^^^^^^^^ released if this is true, but not if it is false
 
-All labels of a diagnostic stand in one snippet, in source order; a label in another file gets a snippet of its own.
+All labels of a diagnostic appear in one snippet, in source order; a label in another file gets a snippet of its own.
 """
 
 import json
@@ -45,7 +45,7 @@ def _rows(diagnostic: Diagnostic) -> Iterator[str]:
 
 
 def _note_rows(prefix: str, text: str) -> Iterator[str]:
-    """Further lines of a note or help stand below its first."""
+    """Further lines of a note or help are aligned with its first."""
     for line in text.split("\n"):
         yield (prefix + line).rstrip()
         prefix = " " * len(prefix)

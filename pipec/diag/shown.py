@@ -1,4 +1,4 @@
-"""In messages: values that somebody passed, short and whatever they are; and how many there are of something."""
+"""Formatting for messages: values that the user passed, abbreviated, and counts of things."""
 
 _MOST = 60
 

@@ -100,7 +100,7 @@ def _display(source: Source, number: int, spans: list[Span]) -> tuple[str, "_Col
 
 
 class _Columns:
-    """Display columns of a line's characters; columns past its end stand behind its last character."""
+    """Display columns of a line's characters; columns past its end map to the position after its last character."""
 
     def __init__(self, starts: list[int], cut: int) -> None:
         self._starts = starts

@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--pipec-arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what Triton compiles for")
     group.addoption("--pipec-timing", default="order", help="when asynchronous operations complete")
     group.addoption(
-        "--pipec-check", default=[], action="append", metavar="NAME=error|warn|off", help="how grave findings of a name are"
+        "--pipec-check", default=[], action="append", metavar="NAME=error|warn|off", help="severity of a kind of finding"
     )
     group.addoption("--pipec-strict", action="store_true", help="warnings fail the test, too")
 

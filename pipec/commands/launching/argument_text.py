@@ -170,7 +170,7 @@ def _offset(text: str) -> int:
 def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadText(f"has `{text}` where NAME=VALUE should stand")
+        raise BadText(f"has `{text}` where NAME=VALUE is expected")
     return name.strip(), value.strip()
 
 
@@ -185,7 +185,7 @@ def _sizes(text: str) -> tuple[int, ...]:
         text.encode("ascii")  # Python accepts digits of every script
         sizes = tuple(int(size) for size in text.split(","))
     except ValueError:
-        raise BadText(f"has `{text}` where sizes such as 128,64 should stand") from None
+        raise BadText(f"has `{text}` where sizes such as 128,64 are expected") from None
     if min(sizes) < 1:
         raise BadText(f"has the size {min(sizes)}")
     return sizes
@@ -202,7 +202,7 @@ def _number(text: str, dtype: np.dtype) -> np.ndarray:
             return np.array(value, dtype)
         return np.array(float(text)).astype(dtype)
     except ValueError:
-        raise BadText(f"has `{text}` where a number should stand") from None
+        raise BadText(f"has `{text}` where a number is expected") from None
 
 
 def _hex(text: str) -> bytes:

@@ -82,7 +82,7 @@ def _argument(reader: ArgumentReader, stated: object, tables: list[np.ndarray], 
     fields = []
     for offset, value in _object(struct.get("at", {}), None, "has values by offset in `at`").items():
         if not (offset.isascii() and offset.isdecimal()) or len(offset) > len(str(LARGEST_BLOCK)):
-            raise BadText(f"has `{offset[:20]}` where the offset of a value in bytes should stand")
+            raise BadText(f"has `{offset[:20]}` where the byte offset of a value is expected")
         fields.append((int(offset), _argument(reader, value, tables, depth + 1)))
     return block(size, fields)
 
@@ -102,7 +102,7 @@ def _table_of_pointers(reader: ArgumentReader, stated: Mapping[str, Any], tables
 def _object(value: object, keys: set[str] | None, what: str) -> Mapping[str, Any]:
     """A table with only these keys (None: any)."""
     if not isinstance(value, dict):
-        raise BadText(f"{what}, and a JSON object should stand there")
+        raise BadText(f"{what}, but a JSON object is expected")
     unknown = sorted(value.keys() - keys) if keys is not None else []
     if unknown:
         raise BadText(f"has `{unknown[0][:40]}`; there is {', '.join(sorted(keys or ()))}")

@@ -74,7 +74,7 @@ class NotInstalled(Message):
 
 
 def fault(stage: str, error: Exception) -> InternalError | NotInstalled:
-    """What an exception that `stage` should not have let through is reported as."""
+    """The message for an exception that escaped from `stage`."""
     package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
     if package and package not in ("pipec", "runtime"):
         return NotInstalled(package=package, error=str(error), python=sys.executable)
@@ -82,7 +82,7 @@ def fault(stage: str, error: Exception) -> InternalError | NotInstalled:
 
 
 def budget_spent(ended: BudgetEnded) -> BudgetSpent:
-    """What a budget that ended is reported as."""
+    """The message for an exhausted budget."""
     row = ended.budget
     at = ended.at if isinstance(ended.at, Span) else None
     return BudgetSpent(name=row.name, limit=f"{row.limit:,}", unit=row.unit, protects=row.protects, advice=row.advice, at=at)

@@ -226,7 +226,7 @@ class NeverWritten(Message):
 
     code = "E1020"
     title = "`{output}` of kernel `{kernel}` is incomplete: {count} of {total} elements are never written"
-    note = "the first wrong element is at {place}, where {expected} should stand; {others} others are written and wrong"
+    note = "the first wrong element is at {place}, where {expected} is expected; {others} others are written and wrong"
     output: str
     kernel: str
     count: str

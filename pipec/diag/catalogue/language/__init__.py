@@ -1,4 +1,4 @@
-"""Messages about the text: syntax, names, types, compile-time values, conditions, what a target lacks."""
+"""Messages about the text: syntax, names, types, compile-time values, conditions, features that a target lacks."""
 
 from typing import TYPE_CHECKING
 

@@ -62,10 +62,10 @@ class AssertionFailed(Message):
 
 
 class NotLaunchUniform(Message):
-    """What the host has to know before the kernel starts depends on something that only running threads know.
+    """A value that the host needs before the kernel starts depends on something that only running threads know.
 
     The grid, the numbers of tiles of a scheduler and the conditions of `assume` are computed on the host from dimensions, integer
-    parameters and constants. What depends on the block belongs into the roles, or into a name of the kernel:
+    parameters and constants. Values that depend on the block belong in the roles, or in a name of the kernel:
 
         grid(ceildiv(M, 128))
         m = block.x * 128
@@ -81,9 +81,9 @@ class NotLaunchUniform(Message):
 
 
 class HostValue(Message):
-    """How many multiprocessors the GPU has is known where the grid is computed, on the host, and is no part of what is launched.
+    """The number of the GPU's multiprocessors is known on the host, where the grid is computed, but not in the kernel.
 
-    The grid, or the `blocks` of a tile scheduler, may be as large as that; a role reads how many blocks there are:
+    The grid, or the `blocks` of a tile scheduler, may use it; a role reads the number of blocks instead:
 
         grid(min(tiles, gpu.multiprocessors))
 
@@ -102,9 +102,9 @@ class HostValue(Message):
 class NotBlockUniform(Message):
     """A name of the kernel depends on something that is not the same in all of its roles and threads.
 
-    Such a name stands for its expression, which every role that uses it evaluates: sizes, parameters, constants and the place of the
-    block (`block.x`, `cta.rank`) give all of them the same value. A number of the thread would not, and an element of a tensor might have
-    changed from one read to the next.
+    Such a name stands for its expression, which every role that uses it evaluates: sizes, parameters, constants and the index of the
+    block (`block.x`, `cta.rank`) give all of them the same value. A thread's index does not, and an element of a tensor might change
+    from one read to the next.
 
         m = block.x * BM                      # right: all roles work on the same tile
 

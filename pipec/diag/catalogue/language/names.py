@@ -49,8 +49,9 @@ class NoSuchMember(Message):
 
 
 class NotCallable(Message):
-    """What stands in front of the brackets is a value, a type or a name of the kernel. Only operations, helpers (`fn`) and types that
-    describe something (`tile[...]`, `TilePayload(...)`) can be called or indexed so; `a[m, k]` is a place in a tensor, `a(m, k)` nothing.
+    """The expression before the brackets is a value, a type or a name of the kernel. Only operations, helpers (`fn`) and types that
+    describe something (`tile[...]`, `TilePayload(...)`) can be called or indexed this way; `a[m, k]` is a place in a tensor, `a(m, k)`
+    has no meaning.
     """
 
     code = "E0209"

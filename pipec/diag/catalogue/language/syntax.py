@@ -129,10 +129,10 @@ class Unreadable(Message):
 
 
 class Empty(Message):
-    """A file or text without a kernel compiles to nothing, which is never what was meant.
+    """A file or text without a kernel compiles to nothing, which is never intended.
 
-    Files of helpers and constants alone do not exist: a `fn` is inlined into the kernels of its own file. If the text was put together
-    by a program, look at what it put in.
+    A file cannot consist of helpers and constants alone: a `fn` is inlined into the kernels of its own file. If a program generated the
+    text, check its output.
     """
 
     code = "E0112"

@@ -1,4 +1,4 @@
-"""E09xx: what a target lacks."""
+"""E09xx: features that a target lacks."""
 
 from pipec.diag.message import Message, primary, remove_line, secondary
 from pipec.source import Span

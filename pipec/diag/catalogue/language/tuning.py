@@ -115,10 +115,11 @@ class NoCandidates(Message):
 
 
 class KernelsDiffer(Message):
-    """Kernels among which `pipec.choose` chooses are called alike: the same parameters in the same order, with the same element types and
-    sizes, of which they write the same. Which one runs depends on the sizes of a call, so that a difference would read or write other
-    memory than the caller passed. A parameter in which a kernel only works, such as partial sums, can be left to pipec: `scratch` names
-    it. Its sizes must follow from the other parameters, and the kernel must ask for nothing but zeros."""
+    """`pipec.choose` chooses among kernels that are called in the same way: they have the same parameters in the same order, with the
+    same element types and sizes, and write the same ones. Which one runs depends on the sizes of a call, so with a difference a kernel
+    would read or write other memory than the caller passed. A parameter that a kernel uses only as workspace, such as partial sums, can
+    be left to pipec: `scratch` names it. Its sizes must follow from the other parameters, and the kernel may require nothing of its
+    contents except zeros."""
 
     code = "E0280"
     title = "`{kernel}` cannot be called in place of `{first}`: {problem}"

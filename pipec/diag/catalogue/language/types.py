@@ -7,8 +7,8 @@ from pipec.source import Span
 class WrongType(Message):
     """An operation got an operand of the wrong kind: the title says what it takes, the label what it was given.
 
-    Often a tile stands where a place in a tensor is needed, or a stage where one of its tiles is: `tma.load(s.a, a[m, k])` takes the tile
-    first and the place second. The elements of a tensor are read with `load(lengths[i])`; `lengths[i]` alone is the place.
+    Often a tile is given where a place in a tensor is needed, or a stage where one of its tiles is: `tma.load(s.a, a[m, k])` takes the
+    tile first and the place second. The elements of a tensor are read with `load(lengths[i])`; `lengths[i]` alone is the place.
     """
 
     code = "E0203"

@@ -1,11 +1,11 @@
-"""What happens on the hardware when a stage is handed over too often, too early, or never."""
+"""The effect on the hardware of a stage that is handed over too often, too early, or never."""
 
 from pipec.diag.shown import counted
 from pipec.vocabulary import Side
 
 
 def leak(side: Side, pipeline: str, stages: int, looped: bool) -> str:
-    """What happens on the hardware when a stage is not released."""
+    """The effect on the hardware of a stage that is not released."""
     if side == "producer":
         return f"the stage is never handed over: the consumers of `{pipeline}` wait for it for ever"
     where = f"in iteration {stages + 1}" if looped else f"at its {_ordinal(stages + 1)} fill"
@@ -21,14 +21,14 @@ def other_path_leak(side: Side, pipeline: str, stages: int, looped: bool) -> str
 
 
 def overrun(side: Side, pipeline: str) -> str:
-    """What a use after the hand-over can meet."""
+    """What a use after the hand-over may encounter."""
     if side == "producer":
         return f"the consumers of `{pipeline}` may already be reading this slot"
     return f"the producer of `{pipeline}` may already be overwriting this slot"
 
 
 def second_phase(side: Side, pipeline: str) -> str:
-    """What a second signal does."""
+    """The effect of a second signal."""
     if side == "producer":
         return f"the second signal completes the next phase of the full barrier: a consumer of `{pipeline}` reads a slot that nobody filled"
     return (
@@ -37,7 +37,7 @@ def second_phase(side: Side, pipeline: str) -> str:
 
 
 def unused(side: Side, pipeline: str) -> str:
-    """What a stage nobody touches means."""
+    """The effect of a stage that is not accessed."""
     if side == "producer":
         return f"the consumers of `{pipeline}` read whatever the slot held before"
     return f"the data that the producer put into this stage of `{pipeline}` is dropped"

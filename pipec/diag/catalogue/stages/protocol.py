@@ -85,14 +85,14 @@ class NotDecided(Message):
 
 
 class TakenTooEarly(Message):
-    """Consumers share the stages of a pipeline, and one of them may come to its next stage while the ring is a round or more behind.
+    """Consumers share the stages of a pipeline, and one of them may reach its next stage while the ring is a round or more behind.
 
-    A barrier has one bit of phase. A consumer that has taken every stage so far waits for the phase after the one that it saw last, and the
-    bit tells these two apart. A consumer that has skipped stages does not know whether they have been filled: if they have not, the bit of
-    the phase before the last is the one that it looks for, and the wait ends at once.
+    A barrier has one bit of phase. A consumer that has taken every stage so far waits for the phase after the one that it saw last, and
+    the bit distinguishes these two. A consumer that has skipped stages does not know whether they have been filled: if they have not,
+    the bit of the phase before the last is the one that it looks for, and the wait ends at once.
 
-    Let a role come to its stages only after the other one has taken those before them. The only stage of a pipeline without tiles does
-    that, held by each of the two around its stages:
+    Let a role reach its stages only after the other one has taken the preceding ones. A pipeline of one stage without tiles does that if
+    each of the two roles holds it around its own stages:
 
         turn = ProducerConsumerPipeline(stages=1)
         role even(warps=4) consumes ring produces turn:

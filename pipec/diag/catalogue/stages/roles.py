@@ -256,8 +256,8 @@ class SkipsForeign(Message):
 class SkippedByAll(Message):
     """The only consumer of a pipeline skips one of its stages.
 
-    Consumers in turn share the stages of a pipeline: each stage is taken by one of them, and the others skip it. What the only consumer
-    skips nobody takes, so the slot is never given back.
+    Consumers that take turns share the stages of a pipeline: each stage is taken by one of them, and the others skip it. A stage that
+    the only consumer skips is taken by nobody, so the slot is never given back.
 
         role even(warps=4) consumes ring:
             for i in range(n):

@@ -1,4 +1,4 @@
-"""Messages for the barriers by hand: waits, steps and the barriers of a stage."""
+"""Messages for hand-written waits, steps and barriers of a stage."""
 
 from pipec.diag.message import Message, add_line_above, primary, remove_line, replace, secondary
 from pipec.source import Span
@@ -73,7 +73,7 @@ class OtherSidesBarrier(Message):
 
 
 def never_stepped(side: Side) -> str:
-    """What a wait without a step does on the hardware."""
+    """The effect on the hardware of a wait without a step."""
     again = "fills the slot that was just handed over" if side == "producer" else "reads the slot that was just released"
     return f"stage and phase stay the same: the next wait returns at once, and this role {again}"
 

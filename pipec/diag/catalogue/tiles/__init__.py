@@ -1,4 +1,4 @@
-"""Messages about tiles: their sizes and types against what copies, multiplications, memory and registers take."""
+"""Messages about tiles: their sizes and types, and the limits of copies, multiplications, memory and registers."""
 
 from typing import TYPE_CHECKING
 

@@ -7,9 +7,9 @@ from pipec.source import Span
 class AliasPlace(Message):
     """A tile in tensor memory cannot use the columns of another one.
 
-    `TensorTiles(tmem[...], count=1, alias=scores, column=c)` stands in the columns of `scores`, from column c on. Both have the same rows,
-    one tile, and a pipeline of one stage. One role multiplies `scores`; another one, with a thread for each row, reads them and
-    writes the tile, which the first role reads as operand `a` of an MMA. So the columns have one owner at a time.
+    `TensorTiles(tmem[...], count=1, alias=scores, column=c)` occupies columns of `scores`, from column c on. Both have the same rows,
+    one tile, and a pipeline of one stage. One role multiplies `scores`; another one, with a thread for each row, reads them and writes
+    the tile, which the first role reads as operand `a` of an MMA. The columns therefore have one owner at a time.
     """
 
     code = "E0746"

@@ -182,8 +182,9 @@ class CopyStart(Message):
 class StoreBefore(Message):
     """A TMA store starts before the first element of a dimension.
 
-    Loads may start there and read zeros; stores may not. Elements past the end are clipped. Where sizes, integer parameters and the
-    block's place alone decide it, the launch is refused; what else may be negative is named in the report as assumed.
+    Loads may start there and read zeros; stores may not. Elements past the end are clipped. Where the coordinate depends only on sizes,
+    integer parameters and the block's index, such a launch is refused; other coordinates that may be negative are listed in the report
+    as assumed.
     """
 
     code = "E0725"

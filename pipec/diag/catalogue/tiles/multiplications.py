@@ -194,9 +194,9 @@ class MmaRegisters(Message):
 class TransposedOperand(Message):
     """A transposed MMA operand (`.T`, stored with K outermost) has a type or row length that the MMA cannot read that way.
 
-    MMAs in registers (sm_90a) read only 16-bit operands stored with K outermost. In tensor memory all types can be:
-    32-bit operands stored with K outermost need rows that are a multiple of 128 bytes (the 128-byte swizzle with 32-byte atoms is
-    the only layout the hardware reads so): 32 elements of tf32. Such a tile cannot also be read untransposed.
+    MMAs in registers (sm_90a) read only 16-bit operands stored with K outermost. With accumulators in tensor memory, all types can be
+    read so: 32-bit operands stored with K outermost need rows that are a multiple of 128 bytes (the 128-byte swizzle with 32-byte atoms
+    is the only layout that the hardware supports here): 32 elements of tf32. Such a tile cannot also be read untransposed.
     """
 
     code = "E0715"

@@ -1,4 +1,4 @@
-"""The messages about the dimensions along which a tile lies."""
+"""Messages about the dimensions that a tile spans."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
@@ -38,16 +38,16 @@ class RowsAlongAnother(Message):
 
 
 class CoordinatesSwapped(Message):
-    """Coordinates stand in the order of the tensor's dimensions, the outermost first.
+    """Coordinates are given in the order of the tensor's dimensions, the outermost first.
 
         # a: tensor[bf16, M, K], grid(ceildiv(M, BM), ...)
         for k in range(ceildiv(K, BK)):
             tma.load(s.a, a[k * BK, block.x * BM])    # walks over K along M, and over M along K
             tma.load(s.a, a[block.x * BM, k * BK])    # right
 
-    Where the sizes differ, part of the tensor is never accessed, and copies start outside of it: loads bring zeros, stores store nothing.
-    Nothing but the result tells, and not even that where the sizes are equal by chance. To access a square matrix in this order, give both
-    dimensions one name, `tensor[bf16, M, M]`.
+    Where the sizes differ, part of the tensor is never accessed, and copies start outside of it: loads bring zeros, stores store
+    nothing. Only the result shows the mistake, and not even that if the sizes happen to be equal. To access a square matrix in this
+    order, give both dimensions one name, `tensor[bf16, M, M]`.
     """
 
     code = "E0798"
