@@ -286,7 +286,7 @@ def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
     print(text.encode(errors="backslashreplace").decode(), end="", file=sys.stderr)
     if form == "text":
         count = len(diagnostics)
-        print(f"\n{count} error{'' if count == 1 else 's'}; `pipec explain CODE` tells more", file=sys.stderr)
+        print(f"\n{count} error{'' if count == 1 else 's'}; for details, run `pipec explain CODE`", file=sys.stderr)
 
 
 _COMMANDS = {

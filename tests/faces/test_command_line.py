@@ -45,7 +45,7 @@ def test_a_process_that_succeeds(scale: str) -> None:
 def test_a_process_with_diagnostics(wrong: str, tmp_path: Path) -> None:
     run = process("compile", wrong, "-o", str(tmp_path / "out.ptx"))
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr.count("error[E") == 2 and "2 errors; `pipec explain CODE` tells more" in run.stderr
+    assert run.stderr.count("error[E") == 2 and "2 errors; for details, run `pipec explain CODE`" in run.stderr
     assert names_in(tmp_path) == {"wrong.pipe"}
 
 

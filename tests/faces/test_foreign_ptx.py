@@ -341,7 +341,7 @@ def test_a_file_gives_a_table_of_pointers(tmp_path: Path) -> None:
         ({"arguments": [], "cooperative": 1}, "true or false as `cooperative`"),
         ({"arguments": [3]}, "has arguments, each a text"),
         ({"arguments": ["f99:1"]}, "has the argument `f99:1`, which is no scalar"),
-        ({"arguments": [{"bytes": 8, "at": {"x": "i32:1"}}]}, "has `x` where the offset"),
+        ({"arguments": [{"bytes": 8, "at": {"x": "i32:1"}}]}, "has `x` where the byte offset"),
         ({"arguments": [{"bytes": 1 << 20}]}, "has a struct of 1048576 bytes"),
         ({"arguments": [{"bytes": 8, "at": {"4": "hex:0011223344"}}]}, "cannot hold 5 bytes at offset 4 of 8"),
         ({"arguments": [{"addresses": []}]}, "has an empty list of `addresses`"),

@@ -1,4 +1,4 @@
-"""Warp numbers, election, named barriers, register budgets, and which thread owns which row of a register tile."""
+"""Warp numbers, election, named barriers, register budgets, and the mapping of register-tile rows to threads."""
 
 from collections.abc import Iterator
 from math import gcd
@@ -15,11 +15,11 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.vocabulary import Space
 
-# A register count that setmaxnreg and .maxnreg take: a multiple of 8 from 24 to 256 (hardware.md 7); 255 is what one thread can use.
+# Register counts accepted by setmaxnreg and .maxnreg: multiples of 8 from 24 to 256 (hardware.md 7); one thread can use 255.
 _REGISTER_STEP = 8
 _MOST_REGISTERS = 248
-# Of a role that a whole warp walks: the constants of each are kept in registers (pipec.lower.bases). With the six of attention.pipe, ptxas
-# spills them, and the loop has 491 instructions in place of 208.
+# The maximum for a role that runs in a whole warp: the constants of each are kept in registers (pipec.lower.bases). With the six of
+# attention.pipe, ptxas spills them, and the loop has 491 instructions instead of 208.
 _MOST_MMAS = 4
 
 
@@ -29,7 +29,7 @@ def operations(role: Role) -> Iterator[tree.Operation]:
 
 
 def expressions(role: Role) -> Iterator[tree.Expression]:
-    """Every expression of the role, with everything below it; branch conditions included."""
+    """Every expression of the role with all subexpressions, including branch conditions."""
     for block in role.blocks:
         for operation in block.operations:
             for operand in operands(operation):
@@ -40,7 +40,7 @@ def expressions(role: Role) -> Iterator[tree.Expression]:
 
 
 def reads_tensor(role: Role) -> bool:
-    """Whether the role's threads read or write tensor memory (each warp sees only its own quarter of the lanes)."""
+    """Whether the role's threads access tensor memory (each warp can only access its own quarter of the lanes)."""
     if any(isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor" for node in expressions(role)):
         return True
     return any(_writes(operation, "tensor") for operation in operations(role))
@@ -53,24 +53,24 @@ def _writes(operation: tree.Operation, space: Space) -> bool:
 def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
     """The roles by first warp, and the threads of the CTA.
 
-    Roles that read tensor memory or fill whole warpgroups come first: each then starts at a warp divisible by 4, which the
-    lane quarter of tcgen05.ld (hardware.md 3.9) and setmaxnreg ask for.
+    Roles that read tensor memory or fill whole warpgroups come first: each then starts at a warp divisible by 4, as required by the lane
+    quarters of tcgen05.ld (hardware.md 3.9) and by setmaxnreg.
     """
     aligned = [role for role in kernel.roles if role.warps % WARPGROUP_WARPS == 0 or reads_tensor(role)]
     others = [role for role in kernel.roles if role not in aligned]
     plans: list[RolePlan] = []
     warp = 0
-    # Named barrier 0 is where the whole CTA meets.
+    # Named barrier 0 synchronises the whole CTA.
     barrier = 1
     for role in (*aligned, *others):
         if role in aligned:
             warp = round_up(warp, WARPGROUP_WARPS)
-        # A role of one warp meets without one; a CTA has 16.
+        # A one-warp role needs none; a CTA has 16.
         named = barrier if role.warps > 1 else None
         barrier += named is not None
         plans.append(replace(_role_plan(role, warp, named), mma_waits=plan_mma_waits(kernel, role)))
         warp += role.warps
-    # Budgets are those of whole warpgroups, so the last one is filled up with warps that have nothing to do (hardware.md 7).
+    # Budgets apply to whole warpgroups, so the last one is padded with idle warps (hardware.md 7).
     if any(role.registers is not None for role in kernel.roles):
         warp = round_up(warp, WARPGROUP_WARPS)
     return tuple(plans), warp * WARP
@@ -94,30 +94,30 @@ def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePl
 
 
 def _runs_in_one_thread(role: Role) -> bool:
-    """Nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
+    """Whether nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
     if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
         return False
-    # What a whole warp stores or copies would take one thread 32 times as long; a vote is one of all lanes.
+    # One thread would take 32 times as long for what a whole warp stores or copies; a vote needs all lanes.
     if any(isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync, tree.Vote)) for operation in operations(role)):
         return False
     for node in expressions(role):
         if isinstance(node.type, TileType):
             return False
-        # The elected thread need not be the one that a lane's number would name.
+        # The elected thread need not be the one with a particular lane number.
         if isinstance(node, tree.Special) and node.name in ("lane_id", "role_thread"):
             return False
     return True
 
 
 def stays_together(role: Role, written: frozenset[str]) -> bool:
-    """All lanes of the role's warp find the same values, so they can take its branches together. `written`: names of the tensors to
-    which the kernel stores: each lane may find something else there."""
+    """Whether all lanes of the role's warp compute the same values, so that they can branch together. `written`: names of the tensors to
+    which the kernel stores: lanes may load different values from them."""
     apart = (tree.AwaitTurn, tree.PassTurn)
     if any(isinstance(operation, apart) for operation in operations(role)):
         return False
     if sum(isinstance(operation, tree.Mma) for operation in operations(role)) > _MOST_MMAS:
         return False
-    # A look at a barrier may find something else in each lane; a wait that takes it up brings them together, a branch would not.
+    # Lanes may get different results from a peek; a wait that completes it reconverges them, a branch would not.
     looks = {operation.ready for operation in operations(role) if isinstance(operation, tree.Peek)}
     return not any(
         isinstance(node, tree.ReadElement)
@@ -129,9 +129,9 @@ def stays_together(role: Role, written: frozenset[str]) -> bool:
 
 
 def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) -> tuple[tuple[RegisterGroup, ...], int | None]:
-    """Budgets hold for whole warpgroups: roles that share one get the largest stated; also the fixed count at launch.
+    """Budgets apply to whole warpgroups: roles that share one get the largest; also the fixed count at launch.
 
-    Without groups, where all have one budget, threads keep what they start with.
+    Without groups, if all have one budget, threads keep their initial registers.
     """
     if all(row.role.registers is None for row in roles):
         return (), None
@@ -141,7 +141,7 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
         stated = [row.role.registers for row in inside if row.role.registers is not None]
         group = RegisterGroup(first, WARPGROUP_WARPS, max(stated) if stated else None)
         joined = groups and any(row.first_warp < first for row in inside)
-        if joined:  # a role spans this warpgroup and the one before: they act together
+        if joined:  # a role spans this warpgroup and the previous one: they act together
             last = groups.pop()
             budgets = [budget for budget in (last.registers, group.registers) if budget is not None]
             group = RegisterGroup(last.first_warp, last.warps + WARPGROUP_WARPS, max(budgets) if budgets else None)
@@ -151,8 +151,8 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
         budget = different.pop()
         return (), None if budget is None else min(
             budget, MOST_OF_A_THREAD
-        )  # from the start, so that more blocks fit a multiprocessor
-    # All that the multiprocessor has, in equal shares: roles that give registers back do so before others can have them.
+        )  # from the start, so that more blocks fit on a multiprocessor
+    # All registers of the multiprocessor, in equal shares: roles that give up registers do so before others can take them.
     launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP
     return tuple(groups), min(launch, _MOST_REGISTERS)
 
@@ -167,8 +167,8 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     values = {operation: value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
     resident = {operation for operation in operations(row.role) if _is_resident(operation, lets)}
     written = {operation for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
-    # Tiles in registers are combined element by element, so all of a role are spread alike:
-    # as the narrowest reader of tensor memory asks for.
+    # Register-resident tiles are combined element by element, so all of a role have the same distribution: the one required by the
+    # narrowest reader of tensor memory.
     resident_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in resident)
     maps: dict[tree.Operation, RowMap] = {}
     together = rows_together(values, lets)
@@ -184,8 +184,8 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
         if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in resident):
             maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in resident)
             continue
-        # Its left half of the columns stands in lanes 0 to 63, its right half in the others
-        # (hardware.md 3.6, layout B), so no thread sees a whole row.
+        # The left half of the columns is in lanes 0 to 63, the right half in the others (hardware.md 3.6, layout B), so no thread has a
+        # whole row.
         if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):
             maps[operation] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
             continue
@@ -197,7 +197,7 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
 
 
 def register_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:
-    """The tiles in registers that an expression reads, itself or through lazy ones."""
+    """The register-resident tiles that an expression reads, directly or through lazy ones."""
     read = (node.variable for node in subexpressions(value, lets) if isinstance(node, tree.ReadVariable))
     yield from dict.fromkeys(variable for variable in read if variable.in_registers)
 
@@ -213,26 +213,26 @@ def fragment_map(rows: int, warps: int, *, in_registers: bool) -> RowMap:
 
 
 def row_map_of(rows: int, threads: int, *, half_warps: bool) -> RowMap:
-    # A divisor of both, so that each block of rows takes the same threads and no block is a part of one.
+    # A divisor of both, so that each block of rows uses the same threads and no block is partial.
     block_rows = rows if half_warps or rows <= threads else gcd(rows, threads)
     sharing = max(1, threads // block_rows)
-    # A power of two: threads that share a row fold their parts by shuffles, and find their part by a shift.
+    # A power of two: threads that share a row combine their parts by shuffles, and compute their part by a shift.
     split = 1 << (sharing.bit_length() - 1)
     return RowMap(block_rows, rows // block_rows, split, half_warps, block_rows * split != threads)
 
 
 def _reads_half_warp_tile(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> bool:
-    """An M = 64 accumulator stands in lanes 32w .. 32w + 15 (hardware.md 3.6, layout F)."""
+    """An M = 64 accumulator is in lanes 32w .. 32w + 15 (hardware.md 3.6, layout F)."""
     return any(buffer.rows == 64 for buffer in tensor_tiles(value, lets))
 
 
 def tensor_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Buffer]:
-    """The tiles in tensor memory that an expression reads, itself or through lazy ones."""
+    """The tiles in tensor memory that an expression reads, directly or through lazy ones."""
     for node in subexpressions(value, lets):
         if isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor":
             yield node.source.buffer
 
 
 def with_split(row_map: RowMap, split: int) -> RowMap:
-    """The same rows with fewer threads to a row; the rest stay idle."""
+    """The same rows with fewer threads per row; the rest stay idle."""
     return replace(row_map, split=split, idle=row_map.idle or split != row_map.split)

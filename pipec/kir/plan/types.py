@@ -9,12 +9,12 @@ from pipec.record import record
 from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, Store, TmaLoad, TmaStore, Variable
 from pipec.vocabulary import Completion, Side, Swizzle
 
-PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (hardware.md 2.2)
-RESPONSE_BYTES = 16  # of an answer to clusterlaunchcontrol.try_cancel, and its alignment (hardware.md 6)
-TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (hardware.md 2.3)
+PANEL_ALIGNMENT = 128  # alignment of a shared address required by TMA, in bytes (hardware.md 2.2)
+RESPONSE_BYTES = 16  # of a response to clusterlaunchcontrol.try_cancel, and its alignment (hardware.md 6)
+TILE_ALIGNMENT = 1024  # the period of the 128-byte swizzle (hardware.md 2.3)
 
 _WORD_BYTES = 4  # of a register
-_LONGEST_HALF_RUN = 8  # columns: half of the narrowest panel that a row of so many columns can have (16 elements of 8 bytes)
+_LONGEST_HALF_RUN = 8  # columns: half of the narrowest panel that a row with this many columns can have (16 elements of 8 bytes)
 
 
 def round_up(value: int, unit: int) -> int:
@@ -23,7 +23,7 @@ def round_up(value: int, unit: int) -> int:
 
 @record
 class MmaWait:
-    """At most the `pending` latest MMAs of the role stay in flight; `gives_back`: the late stage is given back then."""
+    """At most the `pending` latest MMAs of the role stay in flight; `gives_back`: the late stage is released then."""
 
     pending: int
     gives_back: bool
@@ -33,9 +33,9 @@ class MmaWait:
 class MmaWaits:
     """When a role waits for the MMAs it has in flight (wgmma): each is a group of its own.
 
-    `waits`: by the operation before which the wait stands; `at_end`: all must be complete when the role ends.
-    `lagging`: the pipeline whose stages are given back one release late, so that MMAs stay in flight; `late`: the operations
-    that would signal such a stage. `operands`: the resident tiles that only MMAs read, which stand in registers as operand `a` does.
+    `waits`: by the operation that the wait precedes; `at_end`: all must be complete when the role ends. `lagging`: the pipeline whose
+    stages are released one release late, so that MMAs stay in flight; `late`: the operations that would signal such a stage. `operands`:
+    the resident tiles that only MMAs read, in the register layout of operand `a`.
     """
 
     waits: dict[Operation, MmaWait]
@@ -49,16 +49,16 @@ class MmaWaits:
 class GlobalOrder:
     """How a role orders its accesses to global memory that the kernel writes and reads (pipec.kir.global_memory.order).
 
-    Before the operations `before`, and before the branches that end the blocks `at_end`, the threads meet; `waits`:
-    the bulk stores so far are complete then; `fences`: with a fence between the proxies. `hand_over_waits` and `hand_over_fences` ask for
-    the same before a stage is handed over. `taken`: tensors of which the role is taken to store different elements each time.
+    The threads synchronise before the operations `before`, and before the branches that end the blocks `at_end`; `waits`: after waiting
+    for earlier bulk stores; `fences`: with a fence between the proxies. `hand_over_waits` and `hand_over_fences` require the same before
+    a stage is handed over. `taken`: tensors of which the role is assumed to store different elements each time.
     """
 
     before: frozenset[Operation] = frozenset()
     at_end: frozenset[int] = frozenset()
     waits: bool = False
     fences: bool = False
-    hand_over: bool = False  # another role touches what this one does
+    hand_over: bool = False  # another role accesses the same data
     hand_over_waits: bool = False
     hand_over_fences: bool = False
     taken: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class GlobalOrder:
 
 @record
 class Invariants:
-    """Scalar `expressions` that stay the same throughout the loop of `blocks`: computed once, at the end of block `before`."""
+    """Scalar `expressions` that are invariant in the loop of `blocks`: computed once, at the end of block `before`."""
 
     before: int
     blocks: frozenset[int]
@@ -77,11 +77,11 @@ class Invariants:
 class RolePlan:
     """`single_thread`: a one-warp role in which every operation is a one-thread operation; its body runs in one elected thread.
 
-    `whole_warp`: of such a role all lanes take every branch and wait, and what one thread does stands in sections of the elected one.
-    The assembler then knows that addresses and descriptors are the same in the warp, and computes them once for all lanes.
+    `whole_warp`: all lanes of such a role take every branch and wait, and one-thread operations are in elected sections. The assembler
+    then knows that addresses and descriptors are warp-uniform, and computes them once for all lanes.
 
-    `named_barrier` is the hardware barrier that synchronises the role's threads; None for one-warp roles (bar.warp.sync).
-    `uses_tensor`: the role issues tcgen05 operations. `stores_bulk`: it issues bulk stores and must wait for them before it ends.
+    `named_barrier` is the hardware barrier that synchronises the role's threads; None for one-warp roles (bar.warp.sync). `uses_tensor`:
+    the role issues tcgen05 operations. `stores_bulk`: it issues bulk stores and must wait for them before it ends.
     """
 
     role: Role
@@ -91,17 +91,17 @@ class RolePlan:
     registers: int | None
     uses_tensor: bool = False
     stores_bulk: bool = False
-    proxied: frozenset[Pipeline] = frozenset()  # in whose tiles in shared memory its threads meet the async proxy
-    tensor_stages: frozenset[Pipeline] = frozenset()  # hand tensor memory over: waits and arrivals need tcgen05 fences
-    mma_waits: MmaWaits | None = None  # of roles that multiply in registers
+    proxied: frozenset[Pipeline] = frozenset()  # whose tiles in shared memory its threads share with the async proxy
+    tensor_stages: frozenset[Pipeline] = frozenset()  # hand over tensor memory: waits and arrivals need tcgen05 fences
+    mma_waits: MmaWaits | None = None  # of roles with register MMAs
     drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
     global_order: GlobalOrder = GlobalOrder()
-    meets: frozenset[tuple[Pipeline, Side]] = frozenset()  # its warps meet after waiting: one thread signals for all
-    awaits_grids: bool = False  # at its start: griddepcontrol.wait
-    launches_dependents: bool = False  # at its end: griddepcontrol.launch_dependents
+    meets: frozenset[tuple[Pipeline, Side]] = frozenset()  # its warps synchronise after waiting: one thread signals for all
+    awaits_grids: bool = False  # griddepcontrol.wait at its start
+    launches_dependents: bool = False  # griddepcontrol.launch_dependents at its end
     invariants: tuple[Invariants, ...] = ()  # outer loops first
     whole_warp: bool = False
-    # Sides of pipelines at whose next stages the role stands in step: the same number of stages, acquired equally often in every block.
+    # Sides of pipelines that the role advances in lockstep: the same number of stages, acquired equally often in every block.
     in_step: tuple[tuple[tuple[Pipeline, Side], ...], ...] = ()
 
     @property
@@ -111,8 +111,8 @@ class RolePlan:
 
 @record
 class Twin:
-    """A role that shares the code of another one (pipec.kir.plan.twins): what it has in the place of the other's pipelines and tiles, and
-    of numbers that are known when a role begins; what is not in `numbers` is the same."""
+    """A role that shares the code of another one (pipec.kir.plan.twins): its counterparts of the other's pipelines, tiles, and numbers
+    known when a role starts; what is not in `numbers` is the same."""
 
     row: RolePlan
     pipelines: dict[Pipeline, Pipeline]
@@ -122,7 +122,7 @@ class Twin:
 
 @record
 class RegisterGroup:
-    """Whole warpgroups that set one register budget together; `registers` None keeps what the launch gave."""
+    """Whole warpgroups that set one register budget together; `registers` None keeps the count at launch."""
 
     first_warp: int
     warps: int
@@ -133,8 +133,8 @@ class RegisterGroup:
 class SideSignals:
     """How one side of a pipeline signals.
 
-    `how` per role. `count` is the arrival count of the barrier, `counts` each role's part of it.
-    `transaction_bytes` are the bytes expected per stage. `in_turn`: each stage is taken by one of the roles, which skip those of others.
+    `how` per role. `count` is the arrival count of the barrier, `counts` each role's contribution. `transaction_bytes` are the bytes
+    expected per stage. `in_turn`: each stage is taken by one of the roles, which skip those of others.
     """
 
     how: dict[str, tuple[Completion, ...]]
@@ -148,8 +148,8 @@ class SideSignals:
 class TileLayout:
     """A tile in shared memory: rows of `span_bytes` (one swizzle span), panels side by side along the inner dimension.
 
-    Element (r, c) stands in panel c * bytes // span_bytes at row r; the panel is `rows * span_bytes` long, rounded up to what
-    TMA may address; the address bits are then swizzled (PTX ISA 5.5.7). `swizzle` is a name of TensorMapParameter.
+    Element (r, c) is in panel c * bytes // span_bytes at row r; the panel is `rows * span_bytes` long, rounded up to TMA's address
+    granularity; the address bits are then swizzled (PTX ISA 5.5.7). `swizzle` is a name of TensorMapParameter.
     """
 
     swizzle: Swizzle
@@ -170,7 +170,7 @@ class TileLayout:
 class TmaPlan:
     """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`.
 
-    A row of a panel has `inner` elements. With a `line` each of its CTAs copies `row_boxes` boxes of an equal part of the rows, for all.
+    A row of a panel has `inner` elements. With a `line` each of its CTAs copies `row_boxes` boxes of an equal part of the rows for all.
     """
 
     symbol: str
@@ -183,17 +183,18 @@ class TmaPlan:
 
 @record
 class RowMap:
-    """Which row of a register tile a thread of the role owns, and which part of its columns.
+    """Which row of a register tile a thread of the role owns, and which of its columns.
 
-    Threads work on `block_rows` rows at a time (`blocks` times). `half_warps`: the rows of an M = 64 accumulator, 16 to a warp
-    (layout F of tensor memory), lanes 16-31 holding the other half of the columns. `split` threads share a row's columns.
+    Threads work on `block_rows` rows at a time (`blocks` times). `half_warps`: the rows of an M = 64 accumulator, 16 per warp (layout F
+    of tensor memory), with lanes 16-31 holding the other half of the columns. `split` threads share a row's columns.
 
-    `vector`: neighbouring lanes share a row, up to a warp of them or whole warps (`split` threads in all), striped: thread l has the
-    vectors l, l + split, l + 2 * split ... of so many elements each. All tiles of a role with as many rows are then spread this way.
+    `vector`: a row is shared by neighbouring lanes, up to a warp, or by whole warps (`split` threads in all), striped: thread l has the
+    vectors l, l + split, l + 2 * split ..., each with this many elements. All tiles of a role with the same number of rows then have
+    this distribution.
 
-    `in_registers`: such tiles take part. All such operations on tiles with as many rows agree on which thread has which element,
-    and their loops are unrolled, since registers cannot be indexed. With `half_warps` runs of `half_run` columns alternate
-    between the halves.
+    `in_registers`: register-resident tiles are involved. All such operations on tiles with the same number of rows agree on the elements
+    of each thread, and their loops are unrolled, since registers cannot be indexed. With `half_warps`, runs of `half_run` columns
+    alternate between the halves.
     """
 
     block_rows: int
@@ -202,32 +203,33 @@ class RowMap:
     half_warps: bool
     idle: bool  # there are more threads than rows * split
     in_registers: bool = False
-    fragment: bool = False  # as wgmma spreads an accumulator: see pipec.lower.tiles.fragments
-    folded: bool = False  # as an accumulator of 64 rows of a pair of CTAs: threads 64-127 have the right half of the columns
+    fragment: bool = False  # wgmma's distribution of an accumulator: see pipec.lower.tiles.fragments
+    folded: bool = False  # a 64-row accumulator of a CTA pair: threads 64-127 have the right half of the columns
     vector: int = 0
 
     @property
     def warps_of_row(self) -> int:
-        """That share a row of a striped tile; 1 where a warp has several rows."""
+        """The warps that share a row of a striped tile; 1 if a warp has several rows."""
         return max(1, self.split // WARP)
 
     def half_run(self, columns: int) -> int:
-        """Small enough to divide half of every panel that a row is stored in."""
+        """Small enough to divide half of every panel in which a row is stored."""
         return min(_LONGEST_HALF_RUN, (columns & -columns) // 2)
 
     def packed(self, dtype: DType) -> bool:
-        """Whether kept elements fill the registers, several to each: those of a vector are always used together."""
+        """Whether register-resident elements are packed, several per register: those of a vector are always used together."""
         return self.vector * dtype.bytes >= _WORD_BYTES and dtype.bits in (8, 16)
 
     def registers_of_thread(self, columns: int, dtype: DType) -> int:
-        """Of 32 bits, for the thread's part of a row of a kept tile."""
+        """The number of 32-bit registers for the thread's part of a row of a register-resident tile."""
         elements = self.columns_of_thread(columns)
         if columns > 1 and self.packed(dtype):
             return elements * dtype.bytes // _WORD_BYTES
         return elements * max(1, dtype.bytes // _WORD_BYTES)
 
     def columns_of_thread(self, columns: int) -> int:
-        """How many of a kept tile's columns a thread has of its row; values with one column stand in all threads of the row."""
+        """The number of columns that a thread has of its row of a register-resident tile; one-column values are in all threads of the
+        row."""
         if self.vector:
             return -(-columns // (self.vector * self.split)) * self.vector if columns > 1 else 1
         sharing = 4 if self.fragment else 2 if self.half_warps else 1
@@ -246,10 +248,10 @@ class Staging:
 
 @record
 class ZeroFill:
-    """What makes an accumulator that no MMA wrote read as zero, for the consumers of `pipeline`, which hands it over.
+    """Makes an accumulator that no MMA wrote read as zero, for the consumers of `pipeline`, which hands it over.
 
-    `condition`: no MMA ran iff it is true (an expression over launch values). Where none can be derived, the MMA role notes at
-    run time whether one ran, in the 32-bit word of each stage at `flag_offset`, and arrives once more on the full barrier.
+    `condition`: no MMA ran iff it is true (an expression over launch values). If none can be derived, the MMA role records at run time
+    whether one ran, in the 32-bit word of each stage at `flag_offset`, and arrives once more on the full barrier.
     """
 
     pipeline: Pipeline
@@ -259,7 +261,7 @@ class ZeroFill:
 
 @record
 class SharedItem:
-    """One stretch of dynamic shared memory, for the report and the resource messages."""
+    """One region of dynamic shared memory, for the report and the resource messages."""
 
     name: str
     offset: int
@@ -276,10 +278,10 @@ class Plan:
     target: Target
     roles: tuple[RolePlan, ...]  # by first warp
     threads: int
-    register_groups: tuple[RegisterGroup, ...]  # empty when no role states a budget, or all the same
-    launch_registers: int | None  # per thread, where budgets ask for a fixed number
+    register_groups: tuple[RegisterGroup, ...]  # empty if no role has a budget, or all the same
+    launch_registers: int | None  # per thread, if budgets require a fixed number
     sharing: dict[Pipeline, Sharing]  # how the CTAs of the cluster share it
-    tensor_only: frozenset[Pipeline]  # hand over nothing but tensor memory
+    tensor_only: frozenset[Pipeline]  # hand over only tensor memory
     cta_group: int  # CTAs that one MMA works on
     signals: dict[tuple[Pipeline, Side], SideSignals]  # side: "producer" completes full, "consumer" completes empty
     expected_bytes: dict[Handle, int]  # bytes that TMA loads complete in one use of a producer's handle
@@ -287,16 +289,16 @@ class Plan:
     buffer_offsets: dict[Buffer, int]  # byte offset of stage 0 in dynamic shared memory
     buffer_strides: dict[Buffer, int]  # bytes from one stage to the next
     barrier_offsets: dict[tuple[Pipeline, Side], int]  # "producer" -> full barriers, "consumer" -> empty barriers
-    response_offset: int | None  # where the answers to a tile scheduler's requests arrive, one after the other
-    staging: dict[Store, Staging]  # of stores by path "tma"
-    exchange_offsets: dict[str, int]  # of roles in which several warps share a row: shared memory for reductions
+    response_offset: int | None  # where the responses to a tile scheduler's requests arrive, one after the other
+    staging: dict[Store, Staging]  # for stores by path "tma"
+    exchange_offsets: dict[str, int]  # for roles in which several warps share a row: shared memory for reductions
     row_maps: dict[Operation, RowMap]  # of each operation that evaluates a tile
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
     shared_items: tuple[SharedItem, ...]
     shared_bytes: int
     columns: dict[Buffer, int]  # first tensor-memory column: of an accumulator's stage 0, of a scale tile
     column_stride: dict[Buffer, int]  # columns from one stage to the next
-    packed: frozenset[Buffer]  # tensor-memory tiles whose elements fill the columns; an element of others takes a column
+    packed: frozenset[Buffer]  # tensor-memory tiles with packed elements; in others each element takes a column
     allocated_columns: int  # a power of two from 32, or 0
     allocating_warp: int
     tensor_address_offset: int | None  # where tcgen05.alloc writes the address
@@ -309,7 +311,7 @@ class Plan:
 
     @property
     def crosses_ctas(self) -> bool:
-        """Whether a CTA reaches into the memory of another."""
+        """Whether a CTA accesses the memory of another."""
         return any(not sharing.local for sharing in self.sharing.values())
 
     @property

@@ -1,4 +1,4 @@
-"""Register tiles spread as wgmma spreads an accumulator (pipec.lower.tiles.fragments), stored by the threads themselves."""
+"""Register tiles with wgmma's distribution of an accumulator (pipec.lower.tiles.fragments), stored by the threads themselves."""
 
 from pipec.kir import spread
 from pipec.kir.spread import GROUP_COLUMNS
@@ -13,7 +13,7 @@ from pipec.lower.tiles.vectors import Vector, store_vectors
 from pipec.sema import tree
 from pipec.sema.types import TileType
 
-_LANES = 4  # that share a row; they have two columns each of a group of eight
+_LANES = 4  # lanes that share a row; each has two columns of a group of eight
 
 
 def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
@@ -35,7 +35,7 @@ def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -
 
 
 def _store_chunk(role: RoleContext, reader: TileReader, value: tree.Expression, chunk: Chunk, target: GlobalRow) -> None:
-    """Of four groups of 16-bit elements, each of the four lanes of a row gets one, 16 bytes; else a lane stores its pairs."""
+    """Of four groups of 16-bit elements, each of a row's four lanes gets one, 16 bytes; otherwise a lane stores its pairs."""
     assert isinstance(value.type, TileType) and chunk.place is not None
     builder, dtype = role.builder, value.type.dtype
     groups, pairs = list(chunk.place.groups), pairs_of(reader, value, chunk)
@@ -67,7 +67,7 @@ def _words(role: RoleContext, pair: Value) -> list[Value]:
 
 
 def _exchanged(role: RoleContext, words: list[Value]) -> list[Value]:
-    """From each of the four lanes of a row its word of this lane's group: a square that is turned, first by single lanes, then by pairs."""
+    """From each of a row's four lanes its word of this lane's group: a 4x4 transpose, first by single lanes, then by pairs."""
     builder = role.builder
     for distance in (1, 2):
         odd = builder.compare("ne", builder.bits("and", role.lane, distance), integer(0))
@@ -93,5 +93,5 @@ def _store_elements(
             store_element(role, turned, chunk.row.index, element, value.type.dtype, inside, operation.reduce)
             continue
         if len(tensor.shape) == 1 and value.type.rows > 1:
-            position = chunk.row.index  # a value for each row
+            position = chunk.row.index  # one value per row
         store_element(role, target, position, element, value.type.dtype, inside, operation.reduce)

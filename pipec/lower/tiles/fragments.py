@@ -1,8 +1,8 @@
-"""Register tiles spread as wgmma spreads an accumulator, to memory.
+"""Stores of register tiles with wgmma's distribution of an accumulator.
 
-A warpgroup has a share of the rows, in blocks of 64. In a block, warp w has rows 16w .. 16w + 15, lane l of them rows l // 4 and
-l // 4 + 8, and there columns 2 (l % 4) and the next of each group of eight (hardware.md 8). Registers cannot be indexed, so everything
-here is written out.
+A warpgroup has a share of the rows, in blocks of 64. In a block, warp w has rows 16w .. 16w + 15; lane l has rows l // 4 and l // 4 + 8
+of these, and in them columns 2 (l % 4) and the next of each group of eight (hardware.md 8). Registers cannot be indexed, so everything
+here is unrolled.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def rows_of(role: RoleContext, row_map: RowMap) -> list[Row]:
 
 
 def prepared_rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map: RowMap) -> list[Row]:
-    """The same, with what is the same along each."""
+    """The same, with values that are constant along each row."""
     rows = rows_of(role, row_map)
     for row in rows:
         reader.prepare_row(value, row)
@@ -54,7 +54,7 @@ def prepared_rows(role: RoleContext, reader: TileReader, value: tree.Expression,
 
 
 def chunks_of(role: RoleContext, rows: list[Row], tile: int, first: int, columns: int) -> Iterator[tuple[Row, Chunk]]:
-    """This thread's elements of a tile of `tile` columns: of the groups of eight that those from `first` on have a part in."""
+    """This thread's elements of a tile of `tile` columns: of the groups of eight that overlap the `columns` columns from `first` on."""
     groups = fragment_groups(first, columns)
     for start in range(groups.start, groups.stop, _MOST_GROUPS):
         part, shared = range(start, min(start + _MOST_GROUPS, groups.stop)), Found()
@@ -83,7 +83,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
 
 
 def _store_transposed(role: RoleContext, operation: tree.Store) -> None:
-    """A block of 64 rows is a panel of 64 columns, which the warps that have the rows fill."""
+    """A block of 64 rows becomes a panel of 64 columns, filled by the warps with these rows."""
     plan, value = role.kernel.plan, operation.value
     staging, row_plan = plan.staging[operation], plan.tma[operation]
     reader = TileReader(role)
@@ -112,8 +112,8 @@ def _write_columns(
 ) -> None:
     """The rows of a block of 64 as columns of a panel: matrices as in `_write_matrices`, each stored transposed.
 
-    Lane l gives the address of column l % 8 of its matrix, where that column becomes a row: of the matrix in the upper or lower half of
-    the warp's 16 rows (l // 8 % 2), in the first or second of two groups of columns (l // 16).
+    Lane l provides the address of column l % 8 of its matrix, which becomes a row: of the matrix in the upper or lower half of the
+    warp's 16 rows (l // 8 % 2), in the first or second of two groups of columns (l // 16).
     """
     assert isinstance(value.type, TileType)
     builder, lane = role.builder, role.lane
@@ -127,13 +127,13 @@ def _write_columns(
         words = list(zip(pairs_of(reader, value, upper), pairs_of(reader, value, lower), strict=True))
         for at in range(0, len(words), 2):
             matrices = [word for pair in words[at : at + 2] for word in pair]
-            # Whole repetitions of the swizzle, so that what is added does not change it.
+            # Whole periods of the swizzle, so that adding them does not change it.
             skipped = (upper.place.groups.start + at) * GROUP_COLUMNS * layout.span_bytes
             builder.call(f"stmatrix.x{len(matrices)}.trans", builder.shared_pointer(builder.add(start, skipped)), *matrices)
 
 
 def write(role: RoleContext, operation: tree.Write) -> None:
-    """The fence and the arrival that hand the stage over come with its signal."""
+    """The fence and the arrival that hand the stage over are part of its signal."""
     plan, value = role.kernel.plan, operation.value
     assert isinstance(value.type, TileType)
     layout = plan.layouts[operation.destination.buffer]
@@ -151,7 +151,7 @@ def _write_panel(
     role: RoleContext, reader: TileReader, value: tree.Expression, rows: list[Row], layout: TileLayout, panel: Value, first: int,
     columns: int,
 ) -> None:  # fmt: skip
-    """This thread's elements of the columns from `first` on, a pair at a time; with the 128-byte swizzle no two lanes meet in a bank."""
+    """Stores this thread's elements of the columns from `first` on, in pairs; with the 128-byte swizzle there are no bank conflicts."""
     assert isinstance(value.type, TileType)
     builder, dtype, width = role.builder, value.type.dtype, value.type.columns
     if dtype.bits == 16:
@@ -174,7 +174,7 @@ def _write_narrow(
     role: RoleContext, reader: TileReader, value: tree.Expression, rows: list[Row], layout: TileLayout, panel: Value, first: int,
     columns: int,
 ) -> None:  # fmt: skip
-    """A panel that is a part of a group of eight columns, or a group and a part of the next: some lanes have nothing of it."""
+    """A panel that is a part of a group of eight columns, or a group and a part of the next: some lanes have no elements in it."""
     assert isinstance(value.type, TileType) and columns % 2 == 0
     builder, dtype = role.builder, value.type.dtype
     for row, chunk in chunks_of(role, rows, value.type.columns, first, columns):
@@ -198,13 +198,13 @@ def _write_matrices(
 ) -> None:  # fmt: skip
     """16-bit elements by stmatrix: the halves of 16 rows, in two groups of columns at a time.
 
-    Lane l gives the address of row l % 16 and of group l // 16 of the two. A row of a matrix is 16 bytes, what the swizzle moves
-    as a whole: the rows of a matrix lie in different banks wherever the swizzle spans 128 bytes.
+    Lane l provides the address of row l % 16 and of group l // 16 of the two. A row of a matrix is 16 bytes, the unit of the swizzle:
+    the rows of a matrix are in different banks if the swizzle spans 128 bytes.
     """
     assert isinstance(value.type, TileType)
     builder = role.builder
     parts = list(chunks_of(role, rows, value.type.columns, first, columns))
-    inside = builder.bits("and", role.lane, 16)  # bytes, too
+    inside = builder.bits("and", role.lane, 16)  # also in bytes
     aside = builder.binary("sub", builder.bits("and", role.lane, 15), builder.bits("lshr", role.lane, 2))
     for (row, upper), (_, lower) in zip(parts[::2], parts[1::2], strict=True):
         assert upper.place is not None
@@ -219,7 +219,7 @@ def _write_matrices(
 
 
 def pairs_of(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
-    """The chunk two elements at a time: i16, i32, or vectors of i32. A conversion at the root packs as it rounds."""
+    """The chunk in pairs of elements: i16, i32, or vectors of i32. A conversion at the root packs as it rounds."""
     expression = reader.resolve(expression)
     dtype = dtype_of(expression.type)
     one_column = isinstance(expression.type, TileType) and expression.type.columns == 1
@@ -241,7 +241,7 @@ def _joined(reader: TileReader, words: list[Value], dtype: DType) -> Value:
 
 
 def keep(role: RoleContext, operation: tree.Assign) -> None:
-    """Chunk by chunk: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
+    """Chunk by chunk: an element of the new tile depends only on the same one of the old tile, and on values of its whole row."""
     value = operation.value
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
@@ -263,7 +263,7 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
 
 @lowers(tree.WriteAccumulator)
 def write_accumulator(role: RoleContext, operation: tree.WriteAccumulator) -> None:
-    """Chunk by chunk, as `keep`."""
+    """Chunk by chunk, like `keep`."""
     value, registers = operation.value, role.accumulators[operation.accumulator]
     reader = TileReader(role)
     reader.prepare(value)
@@ -284,14 +284,14 @@ def is_operand(role: RoleContext, variable: tree.Variable) -> bool:
 
 @lowers(tree.RegisterMma)
 def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
-    """A tile with other readers is copied to the registers of operand `a` first."""
+    """A tile with other readers is first copied to the registers of operand `a`."""
     if wgmma.operand_key(role, operation) is operation:
         write_operand(role, operation, role.operands[operation])
     wgmma.multiply(role, operation)
 
 
 def write_operand(role: RoleContext, operation: tree.Assign | tree.RegisterMma, registers: isa.Registers) -> None:
-    """A tile into the registers of operand `a`, which hold four bytes for each 16 of a row."""
+    """Copies a tile into the registers of operand `a`, which hold four bytes for every 16 of a row."""
     value = operation.value if isinstance(operation, tree.Assign) else operation.a
     assert not isinstance(value, tree.BufferRef)
     reader = TileReader(role)
@@ -306,13 +306,13 @@ def write_operand(role: RoleContext, operation: tree.Assign | tree.RegisterMma, 
 
 
 def _words_of_halves(role: RoleContext, pairs: list[Value]) -> list[Value]:
-    """16-bit elements stand in operand A as they stand in an accumulator."""
+    """16-bit elements have the same layout in operand A as in an accumulator."""
     return pairs
 
 
 def _words_of_bytes(role: RoleContext, pairs: list[Value]) -> list[Value]:
-    """Lane q of a row's four holds bytes 2q, 2q + 1 of each 8 and needs 4q .. 4q + 3 of each 16: half of those lie q // 2 groups on, in
-    the lanes 2 (q % 2) and the next."""
+    """Lane q of a row's four holds bytes 2q, 2q + 1 of every 8 and needs 4q .. 4q + 3 of every 16: half of those are q // 2 groups
+    further, in lanes 2 (q % 2) and the next."""
     builder = role.builder
     source = _lane_of_row(role, builder.bits("shl", builder.bits("and", role.lane, 1), 1))
     shift = builder.bits("shl", builder.bits("and", role.lane, 2), 3)
@@ -329,7 +329,7 @@ def _words_of_bytes(role: RoleContext, pairs: list[Value]) -> list[Value]:
 
 
 def _words_of_words(role: RoleContext, pairs: list[Value]) -> list[Value]:
-    """Lane q of a row's four holds columns 2q, 2q + 1 of each 8 and needs q and q + 4: they lie in the lanes q // 2 and q // 2 + 2."""
+    """Lane q of a row's four holds columns 2q, 2q + 1 of every 8 and needs q and q + 4: they are in lanes q // 2 and q // 2 + 2."""
     builder = role.builder
     source = _lane_of_row(role, builder.bits("and", builder.bits("lshr", role.lane, 1), 1))
     odd = builder.compare("ne", builder.bits("and", role.lane, 1), integer(0))
@@ -343,7 +343,7 @@ def _words_of_words(role: RoleContext, pairs: list[Value]) -> list[Value]:
 
 
 def _lane_of_row(role: RoleContext, number: Value) -> Value:
-    """Of the four lanes that share this lane's row."""
+    """The lane with this number among the four that share this lane's row."""
     return role.builder.binary("or", role.builder.bits("and", role.lane, 28), number)
 
 

@@ -1,7 +1,7 @@
-"""Rows that neighbouring lanes, or whole warps, share: each thread has every so many-th vector of the row (pipec.kir.spread).
+"""Rows shared by neighbouring lanes or whole warps: each thread has vectors of the row at a fixed stride (pipec.kir.spread).
 
-A thread works on its vectors in batches: what a batch reads of global memory is loaded before any of it is used, so that many loads are in
-flight at a time.
+A thread processes its vectors in batches: all loads of a batch from global memory are issued before any result is used, so that many are
+in flight.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,10 @@ from pipec.lower.tiles.vectors import Vector, load_vectors
 from pipec.sema import tree
 from pipec.sema.types import TileType
 
-_BATCH = 8  # vectors that a thread works on together, at most
-_LOADED_BYTES = 128  # by a thread before it uses any of them: in flight for every thread, and in its registers
+_BATCH = 8  # vectors per batch, at most
+_LOADED_BYTES = 128  # loaded by a thread before it uses any of them: in flight for every thread, and in its registers
 _BESIDE = 16  # registers of a thread for addresses and what is computed, while it has the tiles that it keeps and what it loaded
-_KEPT_BYTES = 256  # likewise, where that is what stays in registers
+_KEPT_BYTES = 256  # likewise, if they stay in registers
 
 _F32 = DTYPES["f32"]
 
@@ -34,7 +34,7 @@ _F32 = DTYPES["f32"]
 def batches(
     reader: Reader, expression: tree.Expression, row: Row, columns: int, *, written_out: bool, kept: bool = False
 ) -> Iterator[list[Chunk]]:
-    """This thread's part of the row, a vector to a chunk; a loop at run time where it is long and not to be `written_out`."""
+    """This thread's part of the row, one vector per chunk; a run-time loop if it is long and not to be `written_out`."""
     share = striped_share(row.map, columns)
     together = _together(reader, expression, row, kept=kept)
     if written_out:
@@ -42,7 +42,7 @@ def batches(
             numbers = range(start, min(start + together, share.chunks))
             yield _loaded(reader, expression, [_chunk(reader.role, row, share, number) for number in numbers])
         return
-    whole = columns // share.step  # stripes of which every thread has a vector
+    whole = columns // share.step  # stripes in which every thread has a vector
     rounds = whole // together
     if rounds:
         with counted_loop(reader.role.kernel, rounds, f"{reader.role.prefix}.batch") as index:
@@ -54,7 +54,7 @@ def batches(
 
 
 def _together(reader: Reader, expression: tree.Expression, row: Row, *, kept: bool) -> int:
-    """How many vectors make a batch."""
+    """The number of vectors in a batch."""
     loaded = sum(row.map.vector * node.type.dtype.bytes for node, _ in _loads(reader, expression))
     if not loaded:
         return _BATCH
@@ -72,12 +72,12 @@ def _room(role: RoleContext, expression: tree.Expression, row: Row) -> int:
 
 
 def _chunk(role: RoleContext, row: Row, share: Share, number: int) -> Chunk:
-    """A vector; where the thread has none, that at the start of the row, which is not used."""
+    """A vector; a thread without one gets that at the start of the row, which is not used."""
     builder = role.builder
     column = spread.inside_panel(builder, share, row.part, integer(number * share.step))
     present = spread.has_vector(builder, share, column, number)
     if present is not None:
-        # An address inside the row, so that nothing faults; a select costs less than the branch around a load.
+        # An address inside the row, so that the access cannot fault; a select costs less than a branch around a load.
         column = builder.select(present, column, integer(0))
     register = number * share.count if row.map.in_registers else None
     return Chunk(row, column, column, 0, share.count, register, present=present)
@@ -91,7 +91,7 @@ def _further(role: RoleContext, row: Row, share: Share, first: Value, number: in
 def panel_chunks(
     reader: Reader, expression: tree.Expression, row: Row, panel: tuple[Value, int | None], columns: int
 ) -> list[Chunk]:
-    """This thread's vectors that lie in a panel of so many columns of the tile, with the panel's number where that is known.
+    """This thread's vectors in a panel of this many columns of the tile, with the panel's number if it is known.
 
     A stripe divides the panel, or the panel the stripe; or the number is known.
     """
@@ -124,7 +124,7 @@ def panel_chunks(
 
 
 def _loaded(reader: Reader, expression: tree.Expression, chunks: list[Chunk]) -> list[Chunk]:
-    """The chunks, with what the expression reads of global memory at hand."""
+    """The chunks, with the expression's operands in global memory loaded."""
     vectors: list[Vector] = []
     places: list[tuple[Chunk, tree.ReadTensor]] = []
     for node, ahead in _loads(reader, expression):
@@ -142,7 +142,7 @@ def _loaded(reader: Reader, expression: tree.Expression, chunks: list[Chunk]) ->
 
 
 def _loads(reader: Reader, expression: tree.Expression) -> Iterator[tuple[tree.ReadTensor, int]]:
-    """What is read along the row, and how many columns ahead; what has one column was computed before."""
+    """What is read along the row, and its column offset; one-column expressions have been computed before."""
     stack, seen = [(expression, 0)], set[tuple[tree.Expression, int]]()
     while stack:
         node, ahead = stack.pop()
@@ -171,7 +171,7 @@ def reduce(reader: Reader, node: tree.RowReduce, operand: tree.Expression, row: 
     assert isinstance(tile, TileType)
     dtype = _F32 if is_narrow_float(tile.dtype) else tile.dtype
     total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
-    # Threads that have no vector of a short row fold nothing, and must not change what the others have.
+    # Threads without a vector of a short row contribute the neutral element.
     total.write(identity(node.function, dtype))
     written_out = row.map.in_registers and any(register_tiles(operand, role.lets))
     for chunks in batches(reader, operand, row, tile.columns, written_out=written_out):
@@ -202,7 +202,7 @@ def _fold_chunk(reader: Reader, node: tree.RowReduce, operand: tree.Expression, 
 
 
 def _factors(reader: Reader, node: tree.RowReduce, operand: tree.Expression) -> tuple[tree.Expression, tree.Expression] | None:
-    """Of a sum of products, which are added as they are multiplied: one rounding and one instruction less for each."""
+    """For a sum of products, which are accumulated by fma: one rounding and one instruction less for each."""
     operand = reader.resolve(operand)
     assert isinstance(operand.type, TileType)
     fused = node.function == "sum" and operand.type.dtype.name in ("f32", "f64")

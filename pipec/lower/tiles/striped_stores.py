@@ -1,4 +1,4 @@
-"""Tiles whose rows several threads share (pipec.lower.tiles.striped), to memory and into registers."""
+"""Stores and assignments of tiles whose rows are shared by several threads (pipec.lower.tiles.striped)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ _STORED_BOOL = DTYPES["u8"]
 
 
 def _row(role: RoleContext, reader: TileReader, operation: tree.Operation, value: tree.Expression) -> Row:
-    """This thread's row, with what is the same along it."""
+    """This thread's row, with values that are constant along it."""
     reader.prepare(value)
     row = reader.row(role.kernel.plan.row_maps[operation], integer(0), 0)
     reader.prepare_row(value, row)
@@ -32,7 +32,7 @@ def _row(role: RoleContext, reader: TileReader, operation: tree.Operation, value
 
 
 def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
-    """Each thread stores its vectors under bounds: any stride, any size."""
+    """Each thread stores its vectors with bounds checks: any stride, any size."""
     value = operation.value
     assert isinstance(value.type, TileType) and value.type.columns > 1
     tensor = operation.destination.tensor
@@ -49,7 +49,7 @@ def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -
 
 
 def store_transposed(role: RoleContext, operation: tree.Store) -> None:
-    """Element by element: what a thread has of a row goes to as many rows of the tensor."""
+    """Element by element: a thread's part of a row goes to as many rows of the tensor."""
     value = operation.value
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
@@ -63,7 +63,7 @@ def store_transposed(role: RoleContext, operation: tree.Store) -> None:
 
 
 def write(role: RoleContext, operation: tree.Write) -> None:
-    """The fence and the arrival that hand the stage over come with its signal."""
+    """The fence and the arrival that hand the stage over are part of its signal."""
     value = operation.value
     assert isinstance(value.type, TileType)
     builder, dtype = role.builder, value.type.dtype
@@ -86,7 +86,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
 
 
 def store_tma(role: RoleContext, operation: tree.Store) -> None:
-    """Panel by panel into a staging buffer. A stripe that is wider than a panel is cut: some of the threads have a part of each."""
+    """Panel by panel through a staging buffer. A stripe wider than a panel is split: some of the threads have a part of each."""
     value = operation.value
     assert isinstance(value.type, TileType)
     staging, row_plan = role.kernel.plan.staging[operation], role.kernel.plan.tma[operation]
@@ -111,7 +111,7 @@ def store_tma(role: RoleContext, operation: tree.Store) -> None:
 
 
 def keep(role: RoleContext, operation: tree.Assign) -> None:
-    """Vector by vector: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
+    """Vector by vector: an element of the new tile depends only on the same one of the old tile, and on values of its whole row."""
     value = operation.value
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
@@ -149,7 +149,7 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
 
 
 def _write_vector(role: RoleContext, row: Value, inside: Value, words: Sequence[Value], chunk: Chunk, dtype: DType) -> None:
-    """Into shared memory: `row` is where the row of the panel begins, `inside` the column in the panel."""
+    """Stores to shared memory: `row` is the address of the panel's row, `inside` the column in the panel."""
     builder, size = role.builder, chunk.count * dtype.bytes
     offset = builder.multiply(inside, dtype.bytes)
     if size >= _WORD_BYTES:
@@ -161,7 +161,7 @@ def _write_vector(role: RoleContext, row: Value, inside: Value, words: Sequence[
 
 @contextmanager
 def _where(role: RoleContext, condition: Value | None) -> Iterator[None]:
-    """Only threads for which the condition holds run the code inside (all, if it is None)."""
+    """Runs the code inside only in threads for which the condition holds (all, if it is None)."""
     with role.only_if(condition, "striped"):
         yield
     if condition is not None:
