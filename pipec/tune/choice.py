@@ -16,7 +16,7 @@ from pipec.source import Source
 from pipec.syntax import ast
 from pipec.tune.works import Typed, Value, Works, typed
 
-_GAIN = 1.02  # what another tile than the file's must promise
+_GAIN = 1.02  # the predicted gain required of a tile other than the file's
 
 
 @record
@@ -40,12 +40,12 @@ class Ranked:
 
 
 class Offer(ABC):
-    """Candidates to choose from: those of one kernel (Choices), or of several that answer as one (pipec.tune.several)."""
+    """Candidates to choose from: those of one kernel (Choices), or of several combined ones (pipec.tune.several)."""
 
     @property
     @abstractmethod
     def source(self) -> Source:
-        """What measurements are kept for; a table stands beside it."""
+        """The source that measurements refer to, and beside which a table is stored."""
 
     @property
     @abstractmethod
@@ -55,27 +55,27 @@ class Offer(ABC):
     @property
     @abstractmethod
     def candidates(self) -> tuple[Candidate, ...]:
-        """The values in the file first, which are all that a kernel without `tune` has."""
+        """The values in the file first; they are the only ones of a kernel without `tune`."""
 
     @abstractmethod
     def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
-        """What the checks have against a candidate; empty when it passes. Takes some tens of milliseconds the first time."""
+        """The objections of the checks to a candidate; empty if it passes. Takes some tens of milliseconds the first time."""
 
     @abstractmethod
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
-        """What was found when the candidate was compiled as a whole; it is not chosen again."""
+        """Records errors found when the candidate was fully compiled; it is not chosen again."""
 
     @abstractmethod
     def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
-        """Candidates by predicted time, the fastest first; without those whose stages alone are more than a block's shared memory."""
+        """Candidates by predicted time, the fastest first; without those whose stages alone exceed a block's shared memory."""
 
     @property
     def file(self) -> Candidate:
-        """The values that stand in the file."""
+        """The values in the file."""
         return self.candidates[0]
 
     def of_values(self, values: Mapping[str, str]) -> Candidate | None:
-        """With these values, as text; None when the kernel does not have them any more, or its checks refuse them."""
+        """The candidate with these values, as text; None if the kernel does not have it any more, or its checks reject it."""
         for candidate in self.candidates:
             if {name: str(value) for name, value in candidate.values} == values:
                 return candidate if candidate == self.file or not self.refusal(candidate) else None
@@ -85,20 +85,19 @@ class Offer(ABC):
         self, sizes: Mapping[str, int], multiprocessors: int | None = None, without: Collection[Candidate] = ()
     ) -> Candidate:
         """The candidate that is fastest by the model and passes the checks: the values in the file, unless another one gains more than
-        what the model cannot tell. Those in `without` cannot run; where nothing else is left, it is the values in the file all the
-        same."""
+        the model's error. Those in `without` cannot run; if nothing else is left, the values in the file are used anyway."""
         return self.best_of([one for one in self.ranked(sizes, multiprocessors) if one.candidate not in without])
 
     def best_of(self, candidates: Sequence[Ranked]) -> Candidate:
-        """The same of candidates that are ranked already."""
+        """The same for candidates that are already ranked."""
         ranked = list(candidates)
         own = next((one.prediction.seconds for one in ranked if one.candidate == self.file), float("inf"))
         while ranked:
             best = ranked[0].prediction.seconds
-            # The author's values are known to work; the model's error is larger than a gain of two per cent.
+            # The author's values are known to work; the model's error exceeds a gain of two per cent.
             if own <= best * _GAIN:
                 return self.file
-            # Checked last and only for the one that is to be taken: a check takes tens of milliseconds, a prediction less than one.
+            # Checked last and only for the one to be used: a check takes tens of milliseconds, a prediction less than one.
             if not self.refusal(ranked[0].candidate):
                 return ranked[0].candidate
             del ranked[0]
@@ -113,7 +112,7 @@ def _renamed(file: ast.File, kernel: str, name: str) -> ast.File:
 
 
 class Choices(Offer):
-    """`compilation` is of the values in the file, at least analysed; `kernel` the name of one that says `tune`."""
+    """`compilation` is of the values in the file, at least analysed; `kernel` the name of a kernel with `tune`."""
 
     def __init__(self, compilation: Compilation, kernel: str) -> None:
         self._compilation, self._kernel = compilation, kernel
@@ -138,14 +137,14 @@ class Choices(Offer):
 
     @cached_property
     def typed(self) -> Mapping[Candidate, Typed]:
-        """Of each candidate that has a typed kernel, and room for its stages; what is wrong with the others the checks say."""
+        """Every candidate with a typed kernel and enough shared memory for its stages; the checks report the errors of the others."""
         values = [candidate.values for candidate in self.candidates]
         found = {Candidate(one): kernel for one, kernel in typed(self._compilation, self._kernel, values, self._tree)}
         most = TARGETS[self._compilation.arch].shared_bytes
         return {one: found[one] for one in self.candidates if one in found and found[one].shared_bytes <= most}
 
     def _tree(self, values: tuple[Value, ...]) -> tree.Kernel | None:
-        # The lists of candidates are read already, and combining their values anew takes longer than typing the rest.
+        # The lists of candidates are parsed already, and combining their values again takes longer than typing the rest.
         assert self._compilation.file is not None
         state = self._compiled(Candidate(values), "analyse", without_tuning(self._compilation.file))
         return None if state.failed or not state.trees else state.trees[0]
@@ -157,7 +156,7 @@ class Choices(Offer):
         return compile_source(self._compilation.source, given, until, file)
 
     def planned(self, candidate: Candidate) -> Compilation:
-        """With a candidate's values, up to the checks of its limits."""
+        """With a candidate's values, up to the resource checks."""
         return self._compiled(candidate, "limits", self._compilation.file)
 
     def built(self, candidate: Candidate, name: str) -> Compilation:
