@@ -17,6 +17,7 @@ from triton.runtime import driver as active
 
 from pipec.isa.targets import WARP, Target
 from pipec.sim import Options, Result
+from pipec.triton.beside import replacements
 from pipec.triton.launcher import Launcher
 from pipec.triton.tensors import Bytes
 from pipec.triton.told_once import ToldOnce
@@ -135,6 +136,8 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self._set(CUDABackend, "parse_options", lambda backend, given: parse(backend, {"ptx_version": _PTX_VERSION, **given}))
         for name in ("do_bench", "do_bench_cudagraph"):
             self._set(triton.testing, name, _benchmark)
+        for owner, name, value in replacements():
+            self._set(owner, name, value)
         with suppress(ImportError):  # without torch nothing asks it for a GPU
             from pipec.triton.torch_cuda import as_cuda
 

@@ -174,6 +174,7 @@ def as_cuda(target: Target, event: type) -> Iterator[None]:
         (torch, "set_default_device", lambda device: default(_host(device))),
         (torch.utils._device.DeviceContext, "__init__", lambda self, device: place(self, _host(device))),
         (torch.autograd.function.BackwardCFunction, "apply", with_mode),
+        *((torch.cuda.nvtx, name, _always(0)) for name in ("range_push", "range_pop", "range_start", "range_end", "mark")),
         (torch.Tensor, "device", property(_device)),
         (torch.Tensor, "is_cuda", property(lambda tensor: _device(tensor) == _DEVICE)),
         (torch.Tensor, "is_cpu", property(lambda tensor: False)),

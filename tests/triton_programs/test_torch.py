@@ -136,3 +136,25 @@ def test_torch_can_list_its_functions() -> None:
     get_torch_obj_rule_map.cache_clear()
     assert torch.cuda.synchronize in get_torch_obj_rule_map()
     get_torch_obj_rule_map.cache_clear()
+
+
+def test_what_tutorials_use_beside_kernels() -> None:
+    """Triton's profiler, which measures nothing, its binding of cuBLAS, and ranges that a profiler would show."""
+    import triton.profiler as proton
+    from triton._C.libtriton import nvidia
+
+    x = torch.arange(200.0, device="cuda")
+    proton.start("nothing", hook="triton")
+    torch.cuda.nvtx.range_push("twice")
+    with proton.scope("twice", {"flops": 200}):
+        y = Twice.apply(x)
+    torch.cuda.nvtx.range_pop()
+    proton.finalize()
+    assert torch.equal(y, 2 * x)
+    a, b = torch.randn(8, 16, device="cuda"), torch.randn(4, 16, device="cuda")
+    d, whole = torch.empty(8, 4, device="cuda"), torch.ones(8, 4, device="cuda")
+    cublas = nvidia.cublas.CublasLt(torch.empty(1024, device="cuda", dtype=torch.uint8))
+    cublas.matmul(a, b, d)
+    assert torch.allclose(d, a @ b.T)
+    cublas.gemm(a, b, whole, d, 2.0, 3.0)
+    assert torch.allclose(d, 2 * (a @ b.T) + 3)
