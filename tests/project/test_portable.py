@@ -14,6 +14,7 @@ ABSENT = ("cuda", "torch", "triton", "fcntl", "grp", "nis", "posix", "pwd", "res
 NOT_ALONE = {
     "pipec.__main__",
     "pipec.torch",
+    "pipec.triton.beside",
     "pipec.triton.driver",
     "pipec.triton.launcher",
     "pipec.triton.pytest_plugin",
