@@ -131,8 +131,12 @@ class Everywhere:
         for factor in factors:
             bound = self._form(factor, sign)
             least = bound if sign > 0 else self._form(factor, 1)
-            if bound is None or least is None or not self.system.entails(Compare("ge", bound)):
+            if bound is None or least is None:
                 return None
+            if not self.system.entails(Compare("ge", bound)):
+                if sign > 0:
+                    return None
+                bound = choose(decided(Compare("ge", bound)), bound, Linear(0))
             negative += sign < 0 and not self.system.entails(Compare("ge", least))
             made.append(bound)
         return made if negative < 2 else None

@@ -16,11 +16,13 @@ from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Li
 
 @record
 class Meaning:
-    """`unless`: conditions, with the row that the variable equals where the condition cannot hold. `bounds`: rows that are not negative."""
+    """`unless`: conditions, with the row that the variable equals where the condition cannot hold. `bounds`: rows that are not negative.
+    `chosen`: it equals one of the rows, and has registers in it."""
 
     variable: int
     unless: tuple[tuple[Condition, Row], ...]
     bounds: tuple[Row, ...] = ()
+    chosen: bool = False
 
 
 class Rows(Protocol):
@@ -37,20 +39,23 @@ class Rows(Protocol):
     def condition(self, formula: Formula) -> Condition: ...
 
 
-def name_parts(rows: Rows) -> None:
+def name_parts(rows: Rows, values: Iterable[Atom]) -> None:
     """Numbers for what choices are made of in which there are registers."""
     looked_at = set[Atom]()
-    while new := [each for each, variable in rows.number.items() if variable in rows.derived and each not in looked_at]:
+    new = [*values]
+    while new := [each for each in new if rows.number[each] in rows.derived and each not in looked_at]:
         looked_at.update(new)
+        known = len(rows.number)
         for form in (form for each in new for form in _parts(each)):
             rows.row(form)
+        new = [*rows.number][known:]
 
 
-def meanings(rows: Rows) -> Iterator[Meaning]:
+def meanings_of(rows: Rows, values: Iterable[Atom]) -> Iterator[Meaning]:
     """Of the variables whose parts are variables."""
-    for each, variable in list(rows.number.items()):
+    for each in values:
         if all(part in rows.number for form in _parts(each) for part, _ in form.terms):
-            yield from _of_atom(rows, each, variable)
+            yield from _of_atom(rows, each, rows.number[each])
 
 
 def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
@@ -58,7 +63,8 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
         case Choose(condition, yes, no):
             when = rows.condition(condition)
             made = (when, rows.row(no)), (opposite(when), rows.row(yes))
-            yield Meaning(variable, made, _bounds(rows, each, variable) if variable in rows.derived else ())
+            derived = variable in rows.derived
+            yield Meaning(variable, made, _bounds(rows, each, variable) if derived else (), derived)
         case Apply(kind, (form,)) if kind in RANGES:
             outside = Joined(False, tuple(map(rows.condition, _outside(form, *RANGES[kind]))))
             yield Meaning(variable, ((outside, rows.row(form)),))

@@ -22,6 +22,7 @@ from pipec.verify.terms import (
     Linear,
     Product,
     Symbol,
+    applied,
     atom,
     both,
     choose,
@@ -67,7 +68,7 @@ class Names:
                 return choose(self.formula(condition), self.linear(yes), self.linear(no))
             case Apply(function, arguments):
                 name, order = self.function(function, parts := tuple(map(self.linear, arguments)))
-                return atom(Apply(name, tuple(parts[place] for place in order)))
+                return applied(name, tuple(parts[place] for place in order))
             case Symbol():
                 return atom(self.symbols.get(one, one))
             case Product(factors):

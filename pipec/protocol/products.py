@@ -17,6 +17,7 @@ from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, 
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
+    REMAINDER,
     Apply,
     Atom,
     Both,
@@ -29,6 +30,7 @@ from pipec.verify.terms import (
     Product,
     Symbol,
     add,
+    applied,
     atom,
     both,
     choose,
@@ -60,6 +62,8 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
                 return product(*made) if len(made) == 2 else made[0]
             case Apply(name, (upper, lower)) if name == QUOTIENT:
                 return quotient(of_form(upper), of_form(lower))
+            case Apply(name, arguments) if name in RANGES or name == REMAINDER:
+                return applied(name, tuple(map(of_form, arguments)))
             case Floor(form, divisor):
                 return floor(of_form(form), divisor)
             case Choose(condition, yes, no):
@@ -89,6 +93,32 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
     return replace(network, processes=processes), needed(network.facts, conditions)
 
 
+def whole(formula: Formula) -> Formula:
+    """A condition that is asked of a launch, of products as whole numbers, which they are in 64 bits."""
+    match formula:
+        case Compare(relation, form):
+            return Compare(relation, _whole(form))
+        case Both(parts):
+            return both(*map(whole, parts))
+        case Either(parts):
+            return either(*map(whole, parts))
+
+
+def _whole(form: Linear) -> Linear:
+    made = Linear(form.constant)
+    for one, times in form.terms:
+        match one:
+            case Apply("mul.lo.s64", (left, right)):
+                made = add(made, product(_whole(left), _whole(right)), times)
+            case Floor(inner, divisor):
+                made = add(made, floor(_whole(inner), divisor), times)
+            case Choose(condition, yes, no):
+                made = add(made, choose(whole(condition), _whole(yes), _whole(no)), times)
+            case _:
+                made = add(made, atom(one), times)
+    return made
+
+
 def needed(facts: Sequence[Formula], conditions: Iterable[Formula]) -> tuple[Formula, ...]:
     """Those that neither the facts nor the others imply."""
     left = list(conditions)
@@ -109,9 +139,23 @@ def _widened(form: Linear) -> Linear:
                 made = add(made, _widened(inner), times)
             case Apply(name, (upper, lower)) if name == QUOTIENT:
                 made = add(made, quotient(_widened(upper), _widened(lower)), times)
+            case Floor(inner, divisor):
+                made = add(made, floor(_widened(inner), divisor), times)
+            case Choose(condition, yes, no):
+                made = add(made, choose(_widened_condition(condition), _widened(yes), _widened(no)), times)
             case _:
                 made = add(made, atom(one), times)
     return made
+
+
+def _widened_condition(formula: Formula) -> Formula:
+    match formula:
+        case Compare(relation, form):
+            return decided(Compare(relation, _widened(form)))
+        case Both(parts):
+            return both(*map(_widened_condition, parts))
+        case Either(parts):
+            return either(*map(_widened_condition, parts))
 
 
 def _of_sizes(one: Atom, registers: frozenset[Symbol]) -> bool:

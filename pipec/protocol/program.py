@@ -201,7 +201,9 @@ class Program:
         for state in self.network.processes[process].states:
             for edge in edges_of(state.action):
                 for variable, row in self._edge(edge)[0].items():
-                    if row[1] and not self._registers_in(row):
+                    # (Also from what is found in memory where another counter stands.)
+                    found = self.variables.carried
+                    if row[1] and all(each in found or not self._registers_in(one(each)) for each, _ in row[1]):
                         yield plus(one(variable), row, -1)
 
     def _together(self, process: int) -> Iterator[Row]:

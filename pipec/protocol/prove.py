@@ -8,6 +8,7 @@ sizes. If that fails, the sizes are split into cases, or another schedule is tri
 from collections.abc import Callable
 
 from pipec.protocol.effort import Effort, Spent
+from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.naming import canonical, in_names_of
 from pipec.protocol.products import needed
 from pipec.protocol.program import Program
@@ -32,6 +33,7 @@ def prove(
     network, names = canonical(network)
     programs: dict[tuple[bool, bool], Program] = {}
     reason = "no schedule was found"
+    first: Certificate | None = None
     for attempt in attempts(network):
         spent.share(attempt.share)
         kind = attempt.products, attempt.quotients
@@ -40,11 +42,17 @@ def prove(
         )
         try:
             cases = tuple(Splitter(program, attempt, effort, pairs, spent, refuted).cases())
-            return in_names_of(Certificate(network.name, cases, needed(network.facts, program.assumed)), names)
+            found = Certificate(network.name, cases, needed(network.facts, program.assumed))
+            # Another schedule may need no condition on where a block stands, which no launch can check.
+            if all(map(askable_formula, found.assumes)):
+                return in_names_of(found, names)
+            first = first or found
         except Undecided as why:
             reason = str(why)
-            if why.hopeless:
+            if why.hopeless and first is None:
                 raise
         if spent.out():
             break
+    if first is not None:
+        return in_names_of(first, names)
     raise Undecided(reason)

@@ -4,20 +4,21 @@ Iterations dealt round-robin to several roles: for `i % 4 == 1` the network has 
 `floor((i + 3) / 4)`, is not a linear function of that and of counters if more than two roles share the iterations.
 
 Counters with a stride: in a loop over `range(b, n, 8)` only `floor((i - b) / 8)` expresses that `i - b` is a multiple of 8, and its
-relation to a bound such as `ceildiv(n - b, 8)`.
+relation to a bound such as `ceildiv(n - b, 8)`. A counter whose stride is a size, such as
+the number of blocks, against a counter of iterations is the same case, with that size for the 8.
 """
 
 from collections.abc import Iterator
 
 from pipec.protocol.sample import forms_of
 from pipec.verify.network import Network, Process, Test, edges_of
-from pipec.verify.terms import Floor, Linear, Symbol, add, atom, floor, symbols_of
+from pipec.verify.terms import Atom, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
 
 _FEWEST, _MOST = 3, 8  # roles that share iterations: of two, one has the iterations that the other has not
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    return tuple(dict.fromkeys((*_shares(network, registers), *strides(network, registers))))
+    return tuple(dict.fromkeys((*_shares(network, registers), *strides(network, registers), *_ahead(network, registers))))
 
 
 def _shares(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
@@ -39,6 +40,38 @@ def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...
     return tuple(found)
 
 
+def _ahead(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
+    """How many turns lie ahead of a counter that moves on by a size, such as the number of blocks, where another role counts its turns:
+    the quotient of what its test compares with 0."""
+    divisors = {each.arguments[1] for each in _parts(network) if is_quotient(each)}
+    for process in network.processes:
+        steps = dict(_sized_steps(process, registers))
+        for state in process.states:
+            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+                for symbol, step in steps.items():
+                    times = dict(form.terms).get(symbol)
+                    if step in divisors and times in (1, -1):
+                        left = form if times < 0 else add(Linear(-1), form, -1)
+                        yield Linear(0, quotient(left, step).terms)
+
+
+def _sized_steps(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[Symbol, Linear]]:
+    for state in process.states:
+        for edge in edges_of(state.action):
+            for symbol, value in edge.values:
+                step = Linear(0) if value is None else add(value, atom(symbol), -1)
+                if step.terms and symbols_of(step).isdisjoint(registers):
+                    yield symbol, step
+
+
+def _parts(network: Network) -> Iterator[Atom]:
+    """What tests compare, and what is chosen among there."""
+    for process in network.processes:
+        for state in process.states:
+            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+                yield from (one for one, _ in form.terms)
+
+
 def turns_of(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[Symbol, int, Linear]]:
     """Counters with a stride other than 1, the stride, and the number of completed iterations."""
     assigned = [
@@ -56,7 +89,4 @@ def turns_of(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[S
 
 
 def _tested(network: Network) -> Iterator[Floor]:
-    for process in network.processes:
-        for state in process.states:
-            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
-                yield from (one for one, _ in form.terms if isinstance(one, Floor))
+    return (one for one in _parts(network) if isinstance(one, Floor))

@@ -7,6 +7,7 @@ from operator import and_, or_, xor
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
+    REMAINDER,
     Apply,
     Atom,
     Both,
@@ -67,13 +68,15 @@ def _quotient(left: int, right: int) -> int:
 def known_function(function: str) -> bool:
     """Whether its value can be computed, so that a run that uses it shows what happens."""
     operation, _, kind = function.rpartition(".")
-    return function == QUOTIENT or kind in RANGES and (operation in _OPERATIONS or operation == _HIGH_HALF)
+    return function in (QUOTIENT, REMAINDER) or kind in RANGES and (operation in _OPERATIONS or operation == _HIGH_HALF)
 
 
 def evaluated_function(function: str, arguments: tuple[int, ...]) -> int:
     """The value of a function that is known."""
     if function == QUOTIENT:
         return arguments[0] // arguments[1] if arguments[1] > 0 else 0
+    if function == REMAINDER:
+        return arguments[0] % arguments[1] if arguments[1] > 0 else 0
     operation, _, kind = function.rpartition(".")
     least, most = RANGES[kind]
     if operation == _HIGH_HALF:

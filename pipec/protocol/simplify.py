@@ -16,7 +16,7 @@ class _Decided(Names):
     def _atom(self, one: Atom) -> Linear:
         made = super()._atom(one)
         # A register changes; facts about it hold at one point only.
-        if isinstance(one, Symbol) or not self.registers.isdisjoint(symbols_of(made)):
+        if isinstance(one, Symbol) or not self.registers.isdisjoint(symbols_of(atom(one))):
             return made
         value = self._value(made.terms[0][0]) if len(made.terms) == 1 else None
         if value is not None:

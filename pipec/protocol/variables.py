@@ -9,13 +9,13 @@ from itertools import combinations_with_replacement, permutations
 from math import gcd
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons
-from pipec.protocol.meanings import meanings, name_parts
+from pipec.protocol.extents import FAR, atom_range, range_of
+from pipec.protocol.meanings import Meaning, meanings_of, name_parts
 from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rows import Row, one, scaled
 from pipec.protocol.sample import forms_of, function_of, known_function
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
-    RANGES,
     Apply,
     Atom,
     Both,
@@ -29,9 +29,11 @@ from pipec.verify.terms import (
     Symbol,
     add,
     atom,
-    bounds_by_choice,
     factors_of,
+    is_quotient,
+    is_remainder,
     product,
+    quotient,
     substitute,
     summed,
     symbols_of,
@@ -42,7 +44,6 @@ _MOST_MULTIPLIED = 24  # rows
 _RENAMED = 30  # what it costs to replace registers in a value, in combinations of rows
 _MOST_SPREAD = 1 << 16
 _LARGE = 1 << 30
-_FAR = 1 << 62  # a bound that says nothing
 
 
 class Variables:
@@ -58,6 +59,7 @@ class Variables:
         self.derived: dict[int, tuple[int, ...]] = {}  # made of registers: of these
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
+        self._between: dict[Symbol, tuple[int, int]] = {}  # of sizes
         self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
         self._products: dict[tuple[Row, Row], Row | None] = {}
         self._sizes_only = True
@@ -82,14 +84,19 @@ class Variables:
         self._rows.clear()
         for form in (*forms, *products, *quotients):
             self.row(form)
-        name_parts(self)
+        name_parts(self, self.number)
         self.written = self.compared = tuple(self.derived)  # in the network itself
         self.carried = self._carried(network)
         self.spread = _spread(network)
         self.known = self._known(network.facts)
-        self.meanings = [*meanings(self)]
+        self._cases: list[Condition] = []
+        self._told_apart = 0  # values of which the cases are known
+        self._meanings: list[Meaning] = []
+        self._meant = 0  # values of which it is known what they mean
         # (Products stand for themselves only where they are asked for.)
         factors = {factor for each in self.number if isinstance(each, Product) for factor in each.factors}
+        # (Before values get new ones.)
+        assert self.meanings is self._meanings
         self.not_zero: list[Row] = [
             (-1, ((self.number[each], 1),)) for each in self.number if each in factors and isinstance(each, Floor)
         ]
@@ -187,7 +194,8 @@ class Variables:
                 for each, part in zip(self.derived[variable], parts, strict=True)
                 for symbol in symbols_of(self.forms[each])
             }
-            found = self._renamed[variable, parts] = self.row(substitute(self.forms[variable], known))
+            made = substitute(self.forms[variable], known)
+            found = self._renamed[variable, parts] = self.row(summed(made.constant, [(_apart(o), t) for o, t in made.terms]))
         return found
 
     def extended(self, values: dict[int, Row]) -> dict[int, Row]:
@@ -242,7 +250,7 @@ class Variables:
 
     def _known(self, facts: Iterable[Formula]) -> list[Row]:
         """Bounds of each size, and relations of sizes that the facts state."""
-        between: dict[Symbol, tuple[int, int]] = {}
+        between = self._between
         rows = []
         for fact in facts:
             if not isinstance(fact, Compare) or fact.relation != "ge":
@@ -250,7 +258,7 @@ class Variables:
             form = fact.form
             if len(form.terms) == 1 and isinstance(form.terms[0][0], Symbol):
                 symbol, coefficient = form.terms[0][0], form.terms[0][1]
-                low, high = between.get(symbol, (-_FAR, _FAR))
+                low, high = between.get(symbol, (-FAR, FAR))
                 if coefficient > 0:
                     low = max(low, -(form.constant // coefficient))
                 else:
@@ -259,14 +267,14 @@ class Variables:
             elif all(each in self.number for each, _ in form.terms) or self.groups.get(_normal(form.terms)[0], -1) >= 0:
                 rows.append(self.row(form))
         for variable in self.sizes:
-            low, high = _range(self.forms[variable], between)
-            if low > -_FAR:
+            low, high = range_of(self.forms[variable], between)
+            if low > -FAR:
                 rows.append((-low, ((variable, 1),)))
-            if high < _FAR:
+            if high < FAR:
                 rows.append((high, ((variable, -1),)))
         for each, number in list(self.number.items()):
-            known = isinstance(each, Floor) and all(inner in self.number for inner, _ in each.form.terms)
-            if isinstance(each, Floor) and known and number not in self.derived:
+            known = is_remainder(each) or isinstance(each, Floor) and all(inner in self.number for inner, _ in each.form.terms)
+            if known and number not in self.derived:
                 rows += self._rounded(each)
         floors = [each for each, number in self.number.items() if isinstance(each, Floor) and number not in self.derived]
         for fine, coarse in permutations(floors, 2):
@@ -283,9 +291,25 @@ class Variables:
         constant, terms = self.row(add(Linear(apart.constant // fine.divisor, ((fine, 1),)), atom(coarse), -times))
         return (constant, terms), (times - 1 - constant, scaled((0, terms), -1)[1])
 
-    def _rounded(self, each: Floor) -> tuple[Row, Row]:
-        rest = self.row(add(each.form, atom(each), -each.divisor))
-        return rest, (each.divisor - 1 - rest[0], scaled(rest, -1)[1])
+    def _typed(self, each: Atom) -> Iterator[Row]:
+        """What is found in memory, or chosen from there, is a number of its type."""
+        if isinstance(each, (Apply, Choose)) and not is_remainder(each) and not is_quotient(each):
+            low, high = atom_range(each, self._between)
+            if low > -FAR:
+                yield self.row(Linear(-low, ((each, 1),)))
+            if high < FAR:
+                yield self.row(Linear(high, ((each, -1),)))
+
+    def _rounded(self, each: Atom) -> tuple[Row, ...]:
+        """Of what a division leaves: that it is at least 0, and less than the divisor."""
+        match each:
+            case Floor(form, number):
+                left, divisor = add(form, atom(each), -number), Linear(number)
+            case Apply(_, (_, divisor)) if is_remainder(each):
+                left = atom(each)
+            case _:
+                return ()
+        return self.row(left), self.row(add(add(divisor, Linear(-1)), left, -1))
 
     def _carried(self, network: Network) -> frozenset[int]:
         """What is made of registers and becomes a register's value as it is, though nothing else is known of it: found in memory, say."""
@@ -301,7 +325,7 @@ class Variables:
 
     def related(self) -> list[int]:
         """What is made of registers and may be in step with others: quotients, and what another process keeps in a register."""
-        return [n for n in self.compared if n in self.carried or isinstance(self.forms[n].terms[0][0], (Floor, Product, Choose))]
+        return [n for n in self.compared if n in self.carried or _in_step(self.forms[n].terms[0][0])]
 
     def multiplied(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Products of rows that are not negative, where they are made of variables that there are."""
@@ -337,13 +361,60 @@ class Variables:
                 ):
                     yield one(self.number[done]), one(self.number[most])
 
+    @property
+    def count(self) -> int:
+        return len(self.forms)
+
+    @property
+    def meanings(self) -> list[Meaning]:
+        """Of choices, and of what the machine reduces; also of remainders that values get while the search goes on. (Of all that values
+        get the names of the parts would be too many.)"""
+        while self._meant < len(self.number):
+            new = [*self.number][self._meant :]
+            if self._meant:
+                new = [each for each in new if isinstance(each, Choose) and any(map(is_remainder, _chosen_from(each)))]
+            self._meant = len(self.number)
+            name_parts(self, new)
+            self._meanings += meanings_of(self, new)
+        return self._meanings
+
+    def cases(self) -> list[Condition]:
+        """Quotients by sizes are positive, 0 or negative as what is divided says."""
+        for each in [*self.number][self._told_apart :]:
+            if is_quotient(each) and self.number[each] in self.derived:
+                form, divisor = each.arguments
+                whole, last = Compare("ge", add(form, divisor, -1)), add(add(divisor, Linear(-1)), form, -1)
+                upwards = Both((Compare("ge", add(atom(each), Linear(-1))), whole))
+                within = Both((Compare("eq", atom(each)), Compare("ge", form), Compare("ge", last)))
+                downwards = Both((Compare("ge", add(Linear(-1), atom(each), -1)), Compare("ge", add(Linear(-1), form, -1))))
+                self._cases.append(self.condition(Either((upwards, within, downwards))))
+        self._told_apart = len(self.number)
+        return self._cases
+
     def floors(self) -> list[Row]:
-        """Between which values quotients of counters lie."""
+        """Between which values quotients of counters lie, and remainders."""
         # Values may get new quotients while the search goes on.
-        for number in self.derived.keys() - self._floors.keys():
-            parts = [each for each, _ in self.forms[number].terms if isinstance(each, Floor)]
-            self._floors[number] = tuple(row for each in parts for row in self._rounded(each))
+        made = [n for each, n in self.number.items() if n >= len(self.sizes) and not isinstance(each, Symbol)]
+        for number in made if len(made) > len(self._floors) else ():
+            self._floors[number] = tuple(row for each, _ in self.forms[number].terms for row in self._rounded(each))
         return [row for rows in self._floors.values() for row in rows]
+
+    def types(self) -> list[Row]:
+        """Between which values numbers of a type lie that are made of counters, or found where one stands."""
+        return [row for each, n in [*self.number.items()] if n >= len(self.sizes) for row in self._typed(each)]
+
+
+def _chosen_from(one: Choose) -> list[Atom]:
+    return [each for form in (one.yes, one.no) for each, _ in form.terms]
+
+
+def _apart(one: Atom) -> Linear:
+    """A quotient without the multiples of its divisor that are divided."""
+    return quotient(*one.arguments) if is_quotient(one) else atom(one)
+
+
+def _in_step(one: Atom) -> bool:
+    return isinstance(one, (Floor, Product, Choose)) or is_remainder(one) or is_quotient(one)
 
 
 def _assigned(network: Network) -> Iterator[Linear]:
@@ -381,35 +452,3 @@ def _normal(part: FormTerms) -> tuple[FormTerms, int]:
         return part, 1
     divisor = gcd(*(coefficient for _, coefficient in part)) * (1 if part[0][1] > 0 else -1)
     return tuple((each, coefficient // divisor) for each, coefficient in part), divisor
-
-
-def _range(form: Linear, between: Mapping[Symbol, tuple[int, int]]) -> tuple[int, int]:
-    low = high = form.constant
-    for each, coefficient in form.terms:
-        least, most = _atom_range(each, between)
-        if coefficient < 0:
-            least, most = most, least
-        low = low + coefficient * least if abs(least) < _FAR and low > -_FAR else -_FAR
-        high = high + coefficient * most if abs(most) < _FAR and high < _FAR else _FAR
-    return max(low, -_FAR), min(high, _FAR)
-
-
-def _atom_range(each: Atom, between: Mapping[Symbol, tuple[int, int]]) -> tuple[int, int]:
-    match each:
-        case Symbol():
-            return between.get(each, (-_FAR, _FAR))
-        case Floor(form, divisor):
-            low, high = _range(form, between)
-            return (low // divisor if low > -_FAR else low), (high // divisor if high < _FAR else high)
-        case Choose(_, yes, no):
-            (a, b), (c, d) = _range(yes, between), _range(no, between)
-            (e, f), (g, h) = bounds_by_choice(each)
-            return int(max(-_FAR, min(max(a, e), max(c, g)))), int(min(_FAR, max(min(b, f), min(d, h))))
-        case Product(factors):
-            least = most = 1
-            for low, high in (_atom_range(factor, between) for factor in factors):
-                corners = [left * right for left in (least, most) for right in (low, high)]
-                least, most = max(min(corners), -_FAR), min(max(corners), _FAR)
-            return least, most
-        case Apply(function, _):
-            return RANGES.get(function.rpartition(".")[2], (-_FAR, _FAR))

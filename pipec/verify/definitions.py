@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
-from typing import TypeGuard
 
 from pipec.verify.inequalities import Inequality, Row, allowed, combined
 from pipec.verify.renaming import Renaming
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
+    REMAINDER,
     Apply,
     Atom,
     Both,
@@ -30,6 +30,7 @@ from pipec.verify.terms import (
     atom,
     factors_of,
     is_larger,
+    is_quotient,
     is_smaller,
     product,
     scale,
@@ -51,7 +52,7 @@ class Definitions(Renaming):
         self._defined = 0  # atoms whose definition has been added
         # Forms whose range has been asked for by elimination, with so many equations and rows: once, as that takes long.
         self._far: set[tuple[Linear, int, int]] = set()
-        self._divided: list[Apply] = []  # quotients whose divisor is not known to be at least 1
+        self._divided: list[Apply] = []  # quotients and remainders whose divisor is not known to be at least 1
         self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
 
     def _nearby(self, form: Linear) -> bool:
@@ -66,7 +67,10 @@ class Definitions(Renaming):
             for one in list(self._divided):
                 if self._reaches(one.arguments[1], 1):
                     self._divided.remove(one)
-                    self._define_quotient(one)
+                    if one.function == QUOTIENT:
+                        self._define_quotient(one)
+                    else:
+                        self.assume(Compare("ge", add(add(one.arguments[1], Linear(-1)), atom(one), -1)))
             wrapping = list(self._wrapping)
             for one in wrapping:
                 made = product(*one.arguments) if len(one.arguments) == 2 else one.arguments[0]
@@ -106,6 +110,9 @@ class Definitions(Renaming):
                     self._wrapping.append(one)
             case Apply(name, (_, _)) if name == QUOTIENT:
                 self._divided.append(one)
+            case Apply(name, (_, _)) if name == REMAINDER:
+                self.assume(Compare("ge", atom(one)))
+                self._divided.append(one)
             case _:
                 pass
 
@@ -121,9 +128,12 @@ class Definitions(Renaming):
         # Without what is taken off: a bound that can be multiplied with what stands beside a place.
         whole = Linear(form.constant, tuple((part, n) for part, n in form.terms if n > 0 or not self._at_hand(atom(part))))
         bounds = tuple(Compare("ge", add(most_, value, -1)) for most_ in dict.fromkeys((form, whole)))
-        upwards = Both((Compare("ge", value), *bounds))
+        upwards = Both((Compare("ge", add(value, Linear(-1))), Compare("ge", add(form, one.arguments[1], -1)), *bounds))
+        within = Both(
+            (Compare("eq", value), Compare("ge", form), Compare("ge", add(add(one.arguments[1], Linear(-1)), form, -1)))
+        )
         downwards = Both((Compare("ge", add(Linear(-1), value, -1)), Compare("ge", add(value, form, -1))))
-        self.assume(Either((upwards, downwards)))
+        self.assume(Either((upwards, within, downwards)))
 
     def _divided_again(self, one: Floor, other: Floor) -> None:
         """`floor((f + d * g) / (d * n))` is `floor((floor(f / d) + g) / n)`: whole numbers throughout, where what is known of each through
@@ -194,7 +204,7 @@ class Definitions(Renaming):
             elif isinstance(known, Choose) and known not in asked and (from_ == -inf or to == inf):
                 down, up = _chosen(known, *(self._between(each, asked | {known}) for each in (known.yes, known.no)))
                 from_, to = max(from_, down), min(to, up)
-            elif _is_quotient(known) and known not in asked:
+            elif is_quotient(known) and known not in asked:
                 # What is divided may be bounded by now.
                 down, up = self._quotient_between(known, asked | {known})
                 from_, to = max(from_, down), min(to, up)
@@ -322,10 +332,6 @@ class Definitions(Renaming):
         if not self._at_hand(add(divisor, Linear(-1))):
             return None
         return next((times for times in (1, -1) if self._equal_at_hand(one, add(other, divisor, times))), None)
-
-
-def _is_quotient(one: Atom) -> TypeGuard[Apply]:
-    return isinstance(one, Apply) and one.function == QUOTIENT and len(one.arguments) == 2
 
 
 def _shared(products: Iterable[Product]) -> list[Atom]:

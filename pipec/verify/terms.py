@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import combinations
 from math import inf
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeGuard
 
 from pipec.record import record
 
@@ -106,6 +106,9 @@ RANGES |= {f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)}
 
 # Of two numbers: the first divided by the second and rounded down, where the second is at least 1.
 QUOTIENT = "floor"
+# Of two numbers: what is left of the first divided by the second and rounded down; 0 where the second is not at least 1.
+REMAINDER = "rest"
+_MOST_STEPS = 2  # to the remainder of a number from that of one that is less
 
 TRUE: Formula = Both(())
 FALSE: Formula = Either(())
@@ -188,7 +191,7 @@ def _atom(one: Atom, values: Mapping[Symbol, Linear]) -> Linear:
         case Choose(condition, yes, no):
             return choose(substituted(condition, values), substitute(yes, values), substitute(no, values))
         case Apply(function, arguments):
-            return atom(Apply(function, tuple(substitute(argument, values) for argument in arguments)))
+            return applied(function, tuple(substitute(argument, values) for argument in arguments))
         case Product(factors):
             made = Linear(1)
             for factor in factors:
@@ -227,6 +230,42 @@ def quotient(form: Linear, divisor: Linear) -> Linear:
     if part:
         return atom(Apply(QUOTIENT, (form, divisor)))
     return Linear(whole, ((Apply(QUOTIENT, (add(form, divisor, -whole), divisor)), 1),))
+
+
+def remainder(form: Linear, divisor: Linear) -> Linear:
+    """What is left of the form: multiples of the divisor are taken out, and remainders by it are what they remain of. That of one more is
+    one more, or 0. (All this holds also where the divisor is less than 1, and so each remainder 0.)"""
+    if not divisor.terms:
+        whole = divisor.constant
+        return add(form, floor(form, whole), -whole) if whole > 0 else Linear(0)
+    for one, times in form.terms:
+        match one:
+            case Apply(function, (inner, by)) if function == REMAINDER and by == divisor:
+                form = add(add(form, atom(one), -times), inner, times)
+    one, times = divisor.terms[0]
+    whole, part = divmod(dict(form.terms).get(one, 0), times)
+    if not part:
+        form = add(form, divisor, -whole)
+    if form == Linear(0):
+        return form
+    if not 0 < form.constant <= _MOST_STEPS:
+        return atom(Apply(REMAINDER, (form, divisor)))
+    before = remainder(add(form, Linear(-1)), divisor)
+    last = decided(Compare("ge", add(add(before, divisor, -1), Linear(1))))
+    return choose(last, Linear(0), add(before, Linear(1)))
+
+
+def is_remainder(one: Atom) -> TypeGuard[Apply]:
+    return isinstance(one, Apply) and one.function == REMAINDER and len(one.arguments) == 2
+
+
+def is_quotient(one: Atom) -> TypeGuard[Apply]:
+    return isinstance(one, Apply) and one.function == QUOTIENT and len(one.arguments) == 2
+
+
+def applied(function: str, arguments: tuple[Linear, ...]) -> Linear:
+    """The value of a function, in the one way in which it is written."""
+    return remainder(*arguments) if function == REMAINDER and len(arguments) == 2 else atom(Apply(function, arguments))
 
 
 def product(left: Linear, right: Linear) -> Linear:

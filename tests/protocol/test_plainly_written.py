@@ -74,6 +74,23 @@ def one_loop(count: str, back: str = "0", blocks: str = "4") -> Kernel:
     return Kernel({"p": (4, "a", "b"), "q": (2, "b", "c")}, roles, blocks=blocks)
 
 
+def last_of_a_tile(condition: str, blocks: str = "4") -> Kernel:
+    """One loop over the K blocks of all tiles, which asks of each whether it is the last one of its tile."""
+    flat = ["steps = ceildiv(N, 64)", "for i in range(ceildiv(M - block.x, grid.x) * steps):", "    {p-}"]
+    flat += [f"    if {condition}:", "        {q+}"]
+    roles = {
+        "a": [*TILES, "    for k in range(ceildiv(N, 64)):", "        {p+}"],
+        "b": flat,
+        "c": ["if N > 0:", *indented([*TILES, "    {q-}"])],
+    }
+    return Kernel({"p": (4, "a", "b"), "q": (2, "b", "c")}, roles, blocks=blocks)
+
+
+def by_hand(start: str = "block.x", step: str = "grid.x", head: str = TILES[0], blocks: str = "min(M, 132)") -> Kernel:
+    """The tiles of a block in a loop whose counter is moved on by hand."""
+    return pair([f"t = {start}", "while t < M:", "    {p+}", f"    t += {step}"], [head, "    {p-}"], blocks=blocks)
+
+
 def in_tiles(body: Lines) -> Kernel:
     """With an output for each tile."""
     outputs = [*TILES, "    with q.produce() as s:", *indented(indented(body))]
@@ -187,6 +204,32 @@ KERNELS: dict[str, Kernel] = {
         ["for t in range(block.x, (M * N) * M, grid.x):", "    {p+}"],
         ["for t in range(block.x, (M * M) * N, grid.x):", "    {p-}"],
     ),
+    **{
+        f"the last block of K in a tile, of {blocks} blocks": last_of_a_tile("i % steps == steps - 1", blocks)
+        for blocks in ("4", "8")
+    },
+    **{
+        f"a counter moved on by hand, of {blocks} blocks": by_hand(blocks=blocks)
+        for blocks in ("8", "min(M, 132)", "ceildiv(M, 2)")
+    },
+    "a counter moved on by hand, in all roles but one": Kernel(
+        {"p": (3, "a", "b"), "q": (2, "b", "c")},
+        {
+            "a": ["t = block.x", "while t < M:", "    {p+}", "    t += grid.x"],
+            "b": [TILES[0], "    {p-}", "    {q+}"],
+            "c": ["t = block.x", "while t < M:", "    {q-}", "    t += grid.x"],
+        },
+        blocks="min(M, 132)",
+    ),
+    "two blocks of K in turn, counted by hand": by_hand(
+        "2 * block.x", "2 * grid.x", "for t in range(2 * block.x, M, 2 * grid.x):"
+    ),
+    # Groups whose offsets are in memory; no sum of these is made.
+    "rows of each group, one after the other": pair(
+        [TILES[0], "    for r in range(load(ix[t]), load(ix[t + 1])):", "        {p+}"],
+        [TILES[0], "    for r in range(load(ix[t]), load(ix[t + 1])):", "        {p-}"],
+        blocks="4",
+    ),
     **{f"the rest of a tile, {how}": in_tiles(body) for how, body in HALVES.items()},
     **{
         f"{parts} parts of tiles of {blocks} blocks against all parts": parts_of_tiles(parts, blocks)
@@ -204,6 +247,11 @@ WRONG = {
     "one loop over the K blocks of all tiles and one more": one_loop("(ceildiv(M - block.x, 4) + 1)"),
     "one loop over the K blocks of all tiles, set back too far": one_loop("ceildiv(M - block.x, 4)", "1"),
     "one operand twice": one_after_the_other("M"),
+    "the last but one block of K in a tile": last_of_a_tile("i % steps == steps - 2"),
+    "each block of K but the last in a tile": last_of_a_tile("i % steps != steps - 1"),
+    "the last block of K in a tile of one more": last_of_a_tile("i % (steps + 1) == steps"),
+    "a counter moved on by hand, by one block more": by_hand(step="(grid.x + 1)"),
+    "a counter moved on by hand, from the next one on": by_hand("block.x + 1"),
 }
 
 

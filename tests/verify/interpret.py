@@ -122,6 +122,8 @@ def _applied(function: str, arguments: list[int]) -> int:
     if function == "floor":
         # (Of what is less than 1 nothing is said.)
         return arguments[0] // arguments[1] if arguments[1] > 0 else 3 * arguments[0] - arguments[1]
+    if function == "rest":
+        return arguments[0] % arguments[1] if arguments[1] > 0 else 0
     name, _, kind = function.rpartition(".")
     if not name:
         return _wrap(arguments[0], kind)

@@ -40,7 +40,7 @@ def a_form(draw: random.Random, depth: int = 2) -> Linear:
 
 
 def _an_atom(draw: random.Random, depth: int) -> Linear:
-    kind = draw.randrange(15) if depth else 0
+    kind = draw.randrange(17) if depth else 0
     if kind == 5:
         return floor(a_form(draw, depth - 1), draw.randint(2, 4))
     if kind == 6:
@@ -55,6 +55,12 @@ def _an_atom(draw: random.Random, depth: int) -> Linear:
         return terms.product(floor(a_form(draw, 0), draw.randint(2, 4)), atom(draw.choice(SYMBOLS)))
     if kind == 13:
         return atom(Apply(terms.QUOTIENT, (a_form(draw, depth - 1), draw.choice((a_form(draw, 0), atom(draw.choice(SYMBOLS)))))))
+    if kind == 15:
+        # (As a file may write it, and as it is made.)
+        made = terms.remainder if draw.random() < 0.7 else lambda *of: atom(Apply(terms.REMAINDER, of))
+        divisor = draw.choice((a_form(draw, 0), atom(draw.choice(SYMBOLS)), Linear(draw.randint(-1, 5))))
+        inner = a_form(draw, depth - 1)
+        return made(add(inner, made(inner, divisor), draw.choice((0, -1, 1))), divisor)
     if kind == 10:
         return atom(Apply(draw.choice(("mul.lo.s8", "mul.lo.u8", "mul.lo.s32")), (a_form(draw, 0), a_form(draw, 0))))
     if kind == 7:
@@ -129,6 +135,8 @@ def test_terms_keep_their_values(seed: int) -> None:
         assert value(add(form, other, times), at) == value(form, at) + times * value(other, at)
         assert value(terms.product(form, other), at) == value(form, at) * value(other, at)
         assert value(floor(form, divisor), at) == value(form, at) // divisor
+        by = value(other, at)
+        assert value(terms.remainder(form, other), at) == (value(form, at) % by if by > 0 else 0)
         instead = {symbol: a_form(draw, 1) for symbol in draw.sample(SYMBOLS, draw.randint(0, 3))}
         moved = at | {symbol.name: value(replacement, at) for symbol, replacement in instead.items()}
         assert value(terms.substitute(form, instead), at) == value(form, moved)

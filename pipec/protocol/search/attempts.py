@@ -40,12 +40,14 @@ def attempts(network: Network) -> Iterator[Attempt]:
     elif alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 50)
     registers = registers_of(network)
+    multiplied = bool(candidates(network, registers) or exact(network, registers)[1])
+    # Where sizes are multiplied, most of what is left is for the attempt that looks at that.
     if quotients_of(network, registers):
-        yield Attempt(Lazy(network, consumers), 50, quotients=True)
+        yield Attempt(Lazy(network, consumers), 20 if multiplied else 50, quotients=True)
     # Consumers first keeps rings almost empty, which gives few situations; producers first fills them.
-    yield Attempt(Lazy(network, consumers), 90)
-    if candidates(network, registers) or exact(network, registers)[1]:
-        yield Attempt(Lazy(network, consumers), 50, products=True)
+    yield Attempt(Lazy(network, consumers), 20 if multiplied else 90)
+    if multiplied:
+        yield Attempt(Lazy(network, consumers), 75, products=True)
     if not alignment.whole and not alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 75)
     yield Attempt(Lazy(network, consumers, forgets=False), 33, tells_begun=True)

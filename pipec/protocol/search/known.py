@@ -6,7 +6,9 @@ from pipec.protocol.comparisons import Comparison, Condition, substituted
 from pipec.protocol.deduction import assume, certain, impossible
 from pipec.protocol.everywhere import askable
 from pipec.protocol.invariants import Facts
+from pipec.protocol.meanings import Meaning
 from pipec.protocol.premises import Premises
+from pipec.protocol.products import whole
 from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.search.places import Place, Places, Told
@@ -35,7 +37,8 @@ class Known:
         self.base = Premises()
         for row in self.variables.known:
             self.base.at_least(row)
-        for formula in (*program.assumed, *when):
+        assumed = map(whole, program.assumed) if program.products else program.assumed
+        for formula in (*assumed, *when):
             assume(self.base, self.variables.condition(formula))
 
     def given(self, told: Told) -> Premises:
@@ -70,6 +73,18 @@ class Known:
                 if impossible(made, condition):
                     made.equal(plus(one(meaning.variable), value, -1))
                     break
+            else:
+                self._bound(made, meaning)
+
+    @staticmethod
+    def _bound(made: Premises, meaning: Meaning) -> None:
+        """Of a choice that is open: it is positive where both numbers are."""
+        if not meaning.chosen:
+            return
+        for least in (1, 0):
+            if all(made.entails(plus(value, (-least, ()))) for _, value in meaning.unless):
+                made.at_least((-least, ((meaning.variable, 1),)))
+                return
 
     def alias(self, made: Premises) -> None:
         """What is made of registers that are known is known, too; and what follows from products."""
@@ -99,9 +114,15 @@ class Known:
         assert place.facts is not None
         made = place.facts.premises(self.given(place.told))
         self.settle(made)
+        known = self.variables.count
         self.alias(made)
         for row in self.variables.floors():
             made.at_least(row)
+        for case in self.variables.cases():
+            assume(made, case)
+        # Of what is made of known registers, which had no name before, more follows.
+        if self.variables.count > known:
+            self.settle(made)
         return made
 
     def exact(self, told: Told, place: Place | None) -> System:
@@ -170,7 +191,7 @@ class Known:
 
     def need(self, system: Premises, required: list[Condition], told: Told, at: tuple[Place, Condition] | None) -> None:
         for condition in required:
-            if certain(system, condition):
+            if certain(system, condition) or certain(self._typed(system), condition):
                 continue
             exact = self.exact(told, at[0] if at else None).extended([self.variables.formula(at[1])] if at else [])
             formula = self.variables.formula(condition)
@@ -187,6 +208,13 @@ class Known:
             self.given_of.clear()
             self.exact_of.clear()
             self.latest = None, System()
+
+    def _typed(self, system: Premises) -> Premises:
+        """With what follows of types alone: little, and about so many values that to look at it each time would take long."""
+        made = system.copy()
+        for row in self.variables.types():
+            made.at_least(row)
+        return made
 
     def _lacking(self, required: Condition, having: Premises) -> Formula | None:
         """A bound of sizes, far above what can be allocated, that keeps a counter within 32 bits: `tiles + step <= 2^31` and the like; of

@@ -10,7 +10,7 @@ from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
 from pipec.verify.reader.values.merged import merged
-from pipec.verify.reader.values.quotients import rounded
+from pipec.verify.reader.values.quotients import remaining, rounded
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
@@ -31,6 +31,8 @@ from pipec.verify.terms import (
     bounds_by_choice,
     choose,
     either,
+    is_larger,
+    is_smaller,
     negate,
     symbols_in,
     symbols_of,
@@ -128,13 +130,17 @@ class Arithmetic:
         if not isinstance(value, (Linear, Compare, Both, Either)):
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
-        limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
+        limit = self.limit
+        if limit < LIMITS[0] and _size(value, limit) > limit:
+            # What is made of counters is followed as far as before: the bounds in it are short now.
+            limit = LIMITS[0] if any(map(_is_register, _symbols(value))) else limit
+        limit = 2 * limit + _COMPARED if isinstance(value, Compare) else limit
         size = _size(value, limit)
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
         if size <= limit:
             return value
-        symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
+        symbols = _symbols(value)
         places: dict[str, str] = {}
         text = _SYMBOL.sub(lambda found: places.setdefault(found[1], f"#{len(places)}"), repr(value))
         ordered = sorted(symbols, key=lambda one: int(places[one.name][1:]))
@@ -230,7 +236,9 @@ class Arithmetic:
             yes, no, when = values
             if not isinstance(yes, (int, Linear)) or not isinstance(no, (int, Linear)) or isinstance(when, Linear):
                 return UNKNOWN
-            return choose(as_formula(when), as_linear(yes), as_linear(no))
+            chosen = as_formula(when), as_linear(yes), as_linear(no)
+            left = remaining(self, *chosen) if op.to == 32 else None
+            return left or choose(*chosen)
         if any(isinstance(value, Linear) for value in values):
             return UNKNOWN
         parts = [as_formula(value) for value in values]
@@ -340,6 +348,14 @@ class Arithmetic:
                 return anything  # only certificates have them
 
 
+def _symbols(value: Linear | Formula) -> frozenset[Symbol]:
+    return symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
+
+
+def _is_register(symbol: Symbol) -> bool:
+    return ":" in symbol.name
+
+
 def _plain(value: Value) -> Value:
     """A number, if that is all that the value says."""
     match value:
@@ -387,7 +403,8 @@ def _size(value: Linear | Formula, most: int) -> int:
                 if isinstance(term, Floor):
                     work.append(term.form)
                 elif isinstance(term, Choose):
-                    work += [term.condition, term.yes, term.no]
+                    # (What the smaller or the larger of two numbers asks is made of these two.)
+                    work += [term.yes, term.no] if is_smaller(term) or is_larger(term) else [term.condition, term.yes, term.no]
                 elif isinstance(term, Apply):
                     work += term.arguments
     return size

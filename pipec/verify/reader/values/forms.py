@@ -56,6 +56,8 @@ def _counts(term: tuple[Atom, int]) -> bool:
             return ":" in name and " " not in name
         case Floor(form, _):
             return only_counters(form)
+        case Choose(_, yes, no):
+            return has_counter(yes) or has_counter(no)
     return False
 
 
@@ -328,7 +330,8 @@ def _or(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 
 def _extreme(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    found = _chosen(how, how.read(forms[0], op), how.read(forms[1], op), op.name)
+    left, right = (how.read(form, op, compared=True) for form in forms[:2])
+    found = _chosen(how, left, right, op.name)
     return _chosen(how, found, Linear(0), "max") if op.how == "relu" else found
 
 

@@ -1,4 +1,5 @@
-"""Divisions by a number that is at least 1, but no constant, rounded down or up: by how many blocks there are in the grid, say.
+"""Divisions by a number that is at least 1, but no constant, rounded down or up: by how many blocks there are in the grid, say; and what
+they leave.
 
 The machine rounds towards zero, so a compiler adds to its quotient what is missing: one more where something remains and both numbers have
 the same sign, or one less where they have not.
@@ -6,8 +7,22 @@ the same sign, or one less where they have not.
 
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.values.compared import compared
-from pipec.verify.reader.values.forms import FORMS, Reading
-from pipec.verify.terms import Apply, Both, Choose, Compare, Formula, Linear, add, atom, negate, quotient, scale
+from pipec.verify.reader.values.forms import FORMS, Reading, as_formula
+from pipec.verify.terms import (
+    Apply,
+    Both,
+    Choose,
+    Compare,
+    Formula,
+    Linear,
+    add,
+    atom,
+    choose,
+    negate,
+    quotient,
+    remainder,
+    scale,
+)
 
 _ADDED = {1: True, -1: False}  # to the machine's quotient where something remains: whether that rounds up
 
@@ -27,6 +42,22 @@ def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
     return None
 
 
+def remaining(how: Reading, condition: Formula, yes: Linear, no: Linear) -> Linear | None:
+    """What is chosen, if it is the machine's remainder, with the divisor added where that has the other sign."""
+    match no:
+        case Linear(0, ((Apply("rem.s32", (upper, lower)), 1),)) if how.bounds(lower)[0] >= 1:
+            left = _is_not_zero(how, no)
+            apart = _same_sign(how, upper, lower, False)
+            whole = add(no, lower)
+            if (condition, yes) == (left, choose(apart, whole, no)) or yes == whole and condition in (
+                Both((left, apart)), Both((apart, left)),
+            ):  # fmt: skip
+                return remainder(how.read(upper, _SIGNED), lower)
+        case _:
+            pass
+    return None
+
+
 def _quotient(number: Linear, lower: Linear, *, up: bool) -> Linear:
     """In one of the ways to write it: of a number and that with the other sign, which is rounded the other way, one is divided."""
     if number.terms and number.terms[-1][1] < 0:
@@ -37,14 +68,18 @@ def _quotient(number: Linear, lower: Linear, *, up: bool) -> Linear:
 _SIGNED = Operation("div", "", 32, True, 32)
 
 
-def _remains(how: Reading, upper: Linear, lower: Linear) -> object:
+def _remains(how: Reading, upper: Linear, lower: Linear) -> Formula:
     """Whether something remains, as compilers ask for it."""
     taken = FORMS["mul"](how, Operation("mul", "lo", 32, True, 32), [atom(Apply("div.s32", (upper, lower))), lower])
     assert isinstance(taken, Linear)
-    return compared(how, Operation("setp", "ne", 32, True, 1), [add(upper, taken, -1), Linear(0)])
+    return _is_not_zero(how, add(upper, taken, -1))
 
 
-def _same_sign(how: Reading, upper: Linear, lower: Linear, same: bool) -> object:
+def _is_not_zero(how: Reading, form: Linear) -> Formula:
+    return as_formula(compared(how, Operation("setp", "ne", 32, True, 1), [form, Linear(0)]))
+
+
+def _same_sign(how: Reading, upper: Linear, lower: Linear, same: bool) -> Formula:
     bits = FORMS["xor"](how, Operation("xor", "", 32, False, 32), [upper, lower])
     assert isinstance(bits, Linear)
     alike: Formula = Compare("ge", bits)

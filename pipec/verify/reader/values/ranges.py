@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from math import inf
 
-from pipec.verify.terms import QUOTIENT, RANGES
+from pipec.verify.terms import QUOTIENT, RANGES, REMAINDER
 
 Bounds = tuple[float, float]
 ANYTHING: Bounds = (-inf, inf)
@@ -13,11 +13,13 @@ RESULTS: dict[str, Bounds] = {**RANGES, "ctaid": (0, (1 << 31) - 2)}
 
 def range_of(function: str, arguments: Sequence[Bounds]) -> Bounds:
     """`function`: its name ends in the type of its result. `arguments`: the bounds of each."""
-    operation, _, kind = function.rpartition(".") if function != QUOTIENT else (QUOTIENT, "", "")
+    operation, _, kind = function.rpartition(".") if function not in (QUOTIENT, REMAINDER) else (function, "", "")
     of_type = RESULTS.get(kind, ANYTHING)
     rule = _RULES.get(operation)
-    if rule is None or any(abs(end) == inf for one in arguments for end in one):
-        return of_type
+    # What is left is less than the divisor, whatever is divided.
+    bounded = arguments if operation != REMAINDER else arguments[1:]
+    if rule is None or any(abs(end) == inf for one in bounded for end in one):
+        return (0, inf) if operation == REMAINDER else of_type
     return rule(arguments, of_type) or of_type
 
 
@@ -43,6 +45,10 @@ def _of_a_remainder(operands: Sequence[Bounds], of_type: Bounds) -> Bounds | Non
     return (0, min(most, largest - 1)) if _are_plain(operands, of_type) else None
 
 
+def _of_a_whole_remainder(operands: Sequence[Bounds], of_type: Bounds) -> Bounds | None:
+    return 0, max(operands[1][1] - 1, 0)
+
+
 def _are_plain(operands: Sequence[Bounds], of_type: Bounds) -> bool:
     """Whether none is negative, or larger than the type is, and the divisor is not 0."""
     (least, most), (smallest, largest) = operands
@@ -54,4 +60,5 @@ _RULES: dict[str, Callable[[Sequence[Bounds], Bounds], Bounds | None]] = {
     "div": _of_a_quotient,
     QUOTIENT: _of_a_whole_quotient,
     "rem": _of_a_remainder,
+    REMAINDER: _of_a_whole_remainder,
 }

@@ -1,0 +1,129 @@
+"""What a division by a number leaves that is no constant: the instructions that make it, and what the checker knows of it."""
+
+import random
+
+import pytest
+from verify.interpret import holds, value
+
+from pipec.verify import terms
+from pipec.verify.logic import System
+from pipec.verify.reader.text.operations import number_of, operation, wrapped
+from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.terms import Apply, Compare, Linear, Symbol, add, atom, negate, remainder, scale
+
+RANGES = {"i": (-(2**31), 2**31 - 1), "n": (0, 2**31 - 1), "d": (1, 2**31 - 1)}
+INTERESTING = (0, 1, 2, 3, 7, 8, 63, 64, 65, 1000, 2**31 - 1, 2**31 - 2, -1, -2, -7, -8, -64, -65, -(2**31), -(2**31) + 1)
+I, N, D = (atom(Symbol(name)) for name in "ind")
+
+# As compilers write a division that is rounded down: `r` is the remainder, with the sign of what is divided.
+ROUNDED = [
+    ("rem.s32", "r", "i", "by"),
+    ("setp.ne.s32", "some", "r", 0),
+    ("xor.b32", "signs", "i", "by"),
+    ("setp.lt.s32", "apart", "signs", 0),
+    ("add.s32", "more", "r", "by"),
+]
+CHOSEN = {
+    "one after the other": [("selp.b32", "first", "more", "r", "apart"), ("selp.b32", "left", "first", "r", "some")],
+    "both at once": [("and.pred", "both", "some", "apart"), ("selp.b32", "left", "more", "r", "both")],
+    "both at once, the other way round": [("and.pred", "both", "apart", "some"), ("selp.b32", "left", "more", "r", "both")],
+}
+BY = {"what may be 0": [("max.u32", "by", "n", 1)], "what is at least 1": [("mov.b32", "by", "d")]}
+Steps = list[tuple[object, ...]]
+
+
+def followed(steps: Steps, at: dict[str, int]) -> tuple[dict[str, object], dict[str, int], list[object]]:
+    """What the reader makes of the steps, what the machine makes of them, and what the reader requires."""
+    arithmetic = Arithmetic(RANGES)
+    values: dict[object, object] = {name: atom(Symbol(name)) for name in at}
+    machine: dict[object, int] = {name: wrapped(number, 32) for name, number in at.items()}
+    required: list[object] = []
+    for opcode, into, *operands in steps:
+        op = operation(str(opcode))
+        assert op is not None
+        values[into], more = arithmetic.apply(op, [values.get(one, one) for one in operands])  # type: ignore[list-item]
+        required += more
+        machine[into] = number_of(op)([machine.get(one, one) for one in operands])  # type: ignore[misc]
+    return values, machine, required  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("how", CHOSEN)
+def test_a_remainder_is_read_as_one(by: str, how: str) -> None:
+    draw = random.Random(f"{by} {how}")
+    for _ in range(300):
+        at = {"i": draw.choice(INTERESTING), "n": abs(draw.choice(INTERESTING[:12])), "d": draw.choice(INTERESTING[1:12])}
+        values, machine, required = followed([*BY[by], *ROUNDED, *CHOSEN[how]], at)
+        found = values["left"]
+        assert isinstance(found, Linear) and terms.is_remainder(found.terms[0][0]) and not required
+        assert wrapped(value(found, at), 32) == wrapped(machine["left"], 32), at
+
+
+@pytest.mark.parametrize(
+    ("place", "instead"),
+    [
+        (1, ("setp.eq.s32", "some", "r", 0)),
+        (2, ("xor.b32", "signs", "r", "d")),
+        (3, ("setp.ge.s32", "apart", "signs", 0)),
+        (4, ("sub.s32", "more", "r", "by")),
+        (4, ("add.s32", "more", "r", "i")),
+    ],
+)
+@pytest.mark.parametrize("how", CHOSEN)
+def test_what_differs_in_one_instruction_is_none(how: str, place: int, instead: tuple[object, ...]) -> None:
+    steps = [*BY["what is at least 1"], *ROUNDED, *CHOSEN[how]]
+    steps[1 + place] = instead
+    found = followed(steps, {"i": 5, "n": 3, "d": 3})[0]["left"]
+    assert not (isinstance(found, Linear) and any(terms.is_remainder(one) for one, _ in found.terms))
+
+
+def test_one_more_leaves_one_more_or_nothing() -> None:
+    left, next_ = remainder(I, D), remainder(add(I, Linear(1)), D)
+    known = System([Compare("ge", add(D, Linear(-1))), Compare("ge", add(add(D, Linear(-2)), left, -1))])
+    assert known.entails(Compare("eq", add(add(next_, left, -1), Linear(-1))))
+    last = System([Compare("ge", add(D, Linear(-1))), Compare("eq", add(add(D, Linear(-1)), left, -1))])
+    assert last.entails(Compare("eq", next_))
+    either = System([Compare("ge", add(D, Linear(-1)))])
+    assert not either.entails(Compare("eq", next_)) and not either.entails(Compare("ge", add(next_, left, -1)))
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_it_is_less_than_what_is_at_least_1(least: int) -> None:
+    known = System([Compare("ge", add(D, Linear(-least)))])
+    assert known.entails(Compare("ge", remainder(I, D)))
+    assert known.entails(Compare("ge", add(add(D, Linear(-1)), remainder(I, D), -1))) == (least == 1)
+
+
+def test_multiples_and_remainders_are_taken_out() -> None:
+    left = remainder(I, D)
+    assert remainder(add(I, D, 3), D) == left
+    assert remainder(left, D) == left
+    assert remainder(add(add(I, N), left, -1), D) == remainder(N, D)
+    assert remainder(add(add(I, D), left, -1), D) == Linear(0)
+    assert remainder(add(I, left), D) == remainder(scale(I, 2), D)
+    # By another number it is left as it is.
+    assert remainder(left, N) == atom(Apply(terms.REMAINDER, (left, N)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_follows_that_does_not_hold(seed: int) -> None:
+    """Of remainders by 0 and by negative numbers, too, which a file may name."""
+    draw = random.Random(seed)
+    for _ in range(40):
+        at = {name: draw.randint(-4, 9) for name in "ind"}
+        forms = [I, N, D]
+        for _ in range(4):
+            inner = add(add(draw.choice(forms), draw.choice(forms), draw.choice((-1, 1))), Linear(draw.randint(-1, 3)))
+            by = draw.choice((D, D, N, Linear(draw.randint(0, 4))))
+            made = remainder(inner, by)
+            expected = value(inner, at) % value(by, at) if value(by, at) > 0 else 0
+            assert value(made, at) == expected, (inner, by, at)
+            forms.append(made)
+        premises = []
+        for form in draw.sample(forms, 4):
+            apart = add(form, draw.choice(forms), -1)
+            premises.append(Compare("ge", add(apart, Linear(-min(value(apart, at), draw.randint(0, 2))))))
+        system = System(premises)
+        assert all(holds(one, at) for one in premises) and not system.impossible(), (premises, at)
+        asked = Compare("ge", add(draw.choice(forms), draw.choice(forms), -1))
+        assert not system.entails(asked if not holds(asked, at) else negate(asked))
