@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -14,7 +15,19 @@ from .race_programs import PROGRAMS
 from .race_programs.clusters import MULTICAST
 from .race_programs.copies import LOADED, STORE
 from .race_programs.matrix_units import DESCRIPTORS, FREED, IDESC, MULTIPLIED
-from .race_programs.program import CLUSTER_SYNC, EXPECT, HANGS, INIT, NO_VALUES, RELAXED, RELAXED_SYNC, UNORDERED, Program, wait
+from .race_programs.program import (
+    CLUSTER_SYNC,
+    EXPECT,
+    HANGS,
+    INIT,
+    NO_PROXY,
+    NO_VALUES,
+    RELAXED,
+    RELAXED_SYNC,
+    UNORDERED,
+    Program,
+    wait,
+)
 
 FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in program.faults]
 
@@ -217,6 +230,53 @@ def test_an_address_of_tensor_memory_is_no_operand() -> None:
     assert GARBAGE.run().relied_on == ["unwritten memory that does not matter"]
     with pytest.raises(SimulationError, match=UNORDERED):
         GARBAGE.run("written by threads", Options(checks={"uninitialised": "off"}))
+
+
+# Threads of both CTAs of a pair store their halves of the operands, and the leader multiplies once all have told it.
+HANDED = Program(
+    INIT.format(2, 1)
+    + DESCRIPTORS.format(upper=0x4010)
+    + CLUSTER_SYNC
+    + "add.u32 %r20, %tile, 16384; @%w0 tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r20], 32;\n"
+    + CLUSTER_SYNC
+    + "ld.shared.u32 %r21, [%r20]; mov.u32 %r1, %t;\n"
+    + "FILL: mad.lo.u32 %r2, %r1, 4, %tile; st.shared.u32 [%r2], %r1; add.u32 %r1, %r1, 128;\n"
+    + "setp.lt.u32 %p1, %r1, 2048; @%p1 bra FILL;\nfence.proxy.async.shared::cta; bar.sync 0;\n"
+    + "mapa.shared::cluster.u32 %r7, %bar, 0; @%first mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];\n"
+    + "setp.ne.u32 %p1, %rank, 0; @%p1 bra ON; @!%first bra ON; .reg .b16 %h; mov.u16 %h, 3;\n"
+    + wait("%bar", "0", "W").replace(".parity.", ".parity.acquire.cluster.")
+    + f"mov.u32 %r23, {IDESC + (8 << 24)}; tcgen05.mma.cta_group::2.kind::f16 [%r21], %rd5, %rd6, %r23, %p6;\n"
+    + "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%bar2], %h;\nON: "
+    + wait("%bar2", "0", "W2")
+    + CLUSTER_SYNC
+    + FREED.replace("cta_group::1", "cta_group::2"),
+    {
+        "no scope": ("arrive.release.cluster", "arrive", ""),
+        "awaited at CTA scope": (".parity.acquire.cluster.", ".parity.", ""),
+        "no fence": ("fence.proxy.async.shared::cta; ", "", NO_PROXY),
+        "no wait": (wait("%bar", "0", "W").replace(".parity.", ".parity.acquire.cluster."), "", UNORDERED),
+    },
+    threads=128,
+    cluster=2,
+    grid=2,
+    target="sm_100a",
+)
+WITHOUT_SCOPE = replace(HANDED, body=HANDED.body.replace("arrive.release.cluster", "arrive"))
+
+
+@pytest.mark.parametrize("fault", ["no scope", "awaited at CTA scope"])
+def test_operands_handed_to_a_leader_without_a_scope_are_a_warning_in_practice(fault: str) -> None:
+    assert HANDED.run(options=Options(rules="documents", checks={"fence": "off"})).findings == []
+    assert {found.check for found in HANDED.run(fault).findings} == {"scope"}
+    with pytest.raises(SimulationError, match="relaxed, or its scope too narrow"):
+        HANDED.run(fault, Options(rules="documents"))
+
+
+@pytest.mark.parametrize("fault", ["no fence", "no wait"])
+@pytest.mark.parametrize("program", [HANDED, WITHOUT_SCOPE], ids=["with a scope", "without"])
+def test_a_narrow_scope_hides_nothing_else(program: Program, fault: str) -> None:
+    with pytest.raises(SimulationError, match=HANDED.faults[fault][2]):
+        program.run(fault)
 
 
 OVERWRITTEN = Program(

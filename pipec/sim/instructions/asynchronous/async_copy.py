@@ -11,7 +11,7 @@ from ...errors import SimulationError
 from ...machine.memory.global_memory import Held
 from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT, STEPS
 from ...machine.program import Execute
-from ...machine.races.clocks import UNKNOWING, Knowledge, learned, merged
+from ...machine.races.clocks import UNKNOWING, Knowledge, learned
 from ...machine.races.ledger import Access
 from ...machine.threads.barriers import TrackedBarrier
 from ...machine.threads.cta import Cta, Warp
@@ -175,7 +175,7 @@ def arrive_on_barrier(d: Decoder) -> Execute:
 
 def _copies_landed(cta: Cta, barrier: TrackedBarrier, counted: bool, over: Knowledge) -> None:
     state = barrier.state
-    barrier.gathers = merged(barrier.gathers, over)
+    barrier.arrived(over, here=True)
     cta.after_barrier_operation(barrier, state.arrive() if counted else state.complete_tx(1))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT
 from ...machine.program import Execute
-from ...machine.races.clocks import REACHES, Reach, merged
+from ...machine.races.clocks import REACHES, Reach
 from ...machine.races.ledger import Access
 from ...machine.threads.barriers import TrackedBarrier
 from ...machine.threads.cta import Warp
@@ -173,7 +173,7 @@ def _arriving(
                 if cta is not warp.cta:
                     # Nothing in its own CTA may see this before it exits.
                     warp.thread.touched = True
-                barrier.gathers = merged(barrier.gathers, warp.thread.tell(releases, reach))
+                barrier.arrived(warp.thread.tell(releases, reach), cta is warp.cta)
                 if cta is not warp.cta:
                     barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
             amount = default if value is None else given
@@ -252,7 +252,8 @@ def wait(d: Decoder) -> Execute:
     signature of a spin loop."""
     blocking = d.item.opcode.startswith("mbarrier.try_wait")
     parity = d.flag("parity")
-    relaxed = d.ordering().semantics == "relaxed"
+    ordering = d.ordering()
+    acquired = None if ordering.semantics == "relaxed" else ordering.scope or "cta"
     d.types()
     generic, remote = _space(d)
     if remote:
@@ -283,7 +284,7 @@ def wait(d: Decoder) -> Execute:
             results[warp.lanes()] = [known[key][0] for key in asked]
         for done, barrier, _ in known.values():
             if done:
-                warp.thread.hear_signal(barrier.tells, not relaxed, "cluster")
+                barrier.heard_by(warp.thread, acquired)
                 warp.thread.lanes_met()
         fragment = warp.fragment
         nanoseconds = int(limit(warp)[warp.active].max()) if limit and blocking else None

@@ -14,7 +14,7 @@ from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.memory.tensor import TensorState
 from ...machine.program import Execute
-from ...machine.races.clocks import Knowledge, join, learned, merged
+from ...machine.races.clocks import Knowledge, join, learned
 from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
 from ...ptx.tree import Address, Vector
@@ -330,7 +330,7 @@ def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowle
             raise SimulationError("undefined", f"tcgen05.commit arrives on a barrier of {owner.name}, which has exited")
         barrier = owner.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
         owner.trace("mma_committed", barrier=barrier.offset, issuer=cta.rank)
-        barrier.gathers = merged(barrier.gathers, told)
+        barrier.arrived(told, owner is cta)
         if owner is not cta:
             barrier.remote[arrival.thread.number] = arrival
         owner.after_barrier_operation(barrier, barrier.state.arrive(1))

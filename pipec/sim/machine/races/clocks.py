@@ -79,9 +79,10 @@ def merged(old: Knowledge, new: Knowledge, values: bool = True, settled: bool = 
     alike = old.settled is old.order and new.settled is new.order and settled
     firm = order if alike else join(old.settled, new.settled) if settled else old.settled
     if not values:
-        if order is old.order and tensor is old.tensor and firm is old.settled:
-            return old
-        return old._replace(order=order, tensor=tensor, settled=firm)
+        # That a fence stands between is of use once the values are known by another way, or in practice without them.
+        shared, global_ = join(old.shared, new.shared), join(old.global_, new.global_)
+        found = Knowledge(order, old.values, firm, shared, global_, tensor, old.device, old.heard)
+        return old if all(part is same for part, same in zip(found, old, strict=True)) else found
     alike = old.values is old.order and new.values is new.order
     written = order if alike else join(old.values, new.values)
     shared, global_ = join(old.shared, new.shared), join(old.global_, new.global_)

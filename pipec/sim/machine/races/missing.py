@@ -64,8 +64,10 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
         return None
     if not old.over(knowledge.values, thread.number):
         # Threads do not delay asynchronous writes to shared memory, nor read them on behalf of others; and CTA pairs hand over their
-        # halves of an operand by arrivals at the leader without a scope.
+        # halves of an operand by arrivals at the leader without a scope. That is no reason to leave out the proxy fence.
         copied = shadow.kind == "shared" and new.proxy == "async" and (old.proxy == "async" or old.thread.cta != thread.cta)
+        if copied and not new.writes and old.proxy == "generic" and not old.over(knowledge.shared):
+            return "proxy"
         return "scopes" if old.scope and new.scope else "values to a copy" if copied else "values"
     if new.proxy == "async" and old.proxy == "generic":
         fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_

@@ -298,11 +298,11 @@ class Thread:
 
     def fence_proxy(self, shared: bool, global_: bool) -> None:
         """fence.proxy.async: orders the ordinary accesses known so far before asynchronous ones."""
-        written = self.publish().values
+        known = self.publish().settled
         own = self.knowledge
         self.knowledge = own._replace(
-            shared=join(own.shared, written) if shared else own.shared,
-            global_=join(own.global_, written) if global_ else own.global_,
+            shared=join(own.shared, known) if shared else own.shared,
+            global_=join(own.global_, known) if global_ else own.global_,
         )
 
     def fence(self, releases: bool, acquires: bool, scope: str) -> None:

@@ -11,7 +11,7 @@ from ...ptx.types import Addresses, LaneMask
 from ...units.mbarrier import Mbarrier
 from ..memory.spaces import SharedMemory
 from ..practice import PracticeName
-from ..races.clocks import UNKNOWING, Arrival, Knowledge, gather, learned
+from ..races.clocks import UNKNOWING, Arrival, Knowledge, gather, learned, merged
 from ..races.ledger import Access
 from ..races.thread import Thread
 from .divergence import Fragment
@@ -89,7 +89,8 @@ class NamedBarriers(dict[int, NamedBarrier]):
 @mutable(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have released, `tells` what observers of a completed phase
-    acquire; `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it."""
+    acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same); `made` is its initialisation,
+    `announced` whether a fence.mbarrier_init has followed it."""
 
     state: Mbarrier
     offset: int
@@ -100,6 +101,7 @@ class TrackedBarrier:
     remote: dict[int, Access] = field(default_factory=dict)  # the last arrivals of warps of other CTAs, by warp number
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING
+    near: tuple[Knowledge, Knowledge] | None = None
 
     @property
     def end(self) -> tuple[tuple[int, int], ...]:
@@ -114,6 +116,25 @@ class TrackedBarrier:
     def publish(self) -> None:
         """A phase is complete."""
         self.gathers = self.tells = learned(self.gathers, self.actor, self.state.phase)
+        if self.near is not None:
+            told = learned(self.near[0], self.actor, self.state.phase)
+            self.near = told, told
+
+    def arrived(self, told: Knowledge, here: bool) -> None:
+        """Somebody of its own CTA (`here`) or another one has released `told`."""
+        if not here or self.near is not None:
+            gathers, tells = self.near or (self.gathers, self.tells)
+            self.near = merged(gathers, told, values=here), tells
+        self.gathers = merged(self.gathers, told)
+
+    def heard_by(self, thread: Thread, scope: str | None) -> None:
+        """A wait has found a phase complete; `scope`: that of its acquire, None for a relaxed one."""
+        if scope != "cta" or self.near is None:
+            thread.hear_signal(self.tells, scope is not None, "cluster")
+            return
+        thread.hear_signal(self.near[1], True, "cta")
+        # The rest takes a fence.
+        thread.hear_signal(self.tells, False, "cluster")
 
 
 def reclaim(
