@@ -22,7 +22,7 @@ def check(summary: Summary, target: Target, sink: Sink) -> None:
         for operation in operations:
             if isinstance(operation, tree.Signal) and operation.how == "commit":
                 sink.report(target_messages.NoCommit(target=target.name, stage=operation.handle.name, at=operation.span))
-        if role.warps % WARPGROUP_WARPS == 0:
+        if role.warps > 0 and role.warps % WARPGROUP_WARPS == 0:  # E0703 tells of other numbers
             _shared_out(role, cleared, sink)
 
 
