@@ -169,6 +169,12 @@ class Context:
         # The error in its definition has been reported; any use is wrong only because of that.
         if isinstance(binding.meaning, Poison):
             raise Reported
+        again = self.scope.hidden_at(name.name)
+        if again is not None:
+            self.fail(messages.LostMeaning(name=name.name, at=name.span, again=again))
+        for scope in self.scope.up_to(name.name):
+            if name.name not in scope.names:
+                scope.used.setdefault(name.name, name.span)
         return binding.meaning
 
     def refuse_other(self, name: str, other: OtherName | None, at: Span) -> None:
@@ -230,6 +236,6 @@ class Context:
         """An inner block of the statement at `inside`, with its own names and statements."""
         # Everything else is shared with the outer block, including mutable state: stages, budgets and declarations belong to the role or
         # the kernel.
-        inner = replace(self, scope=self.scope.inner(), statements=[], inside=inside)
+        inner = replace(self, scope=self.scope.inner(kind), statements=[], inside=inside)
         yield inner
         self.scope.end(inner.scope, kind)

@@ -1,5 +1,6 @@
 """Names and their meanings, block by block."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pipec.record import field, mutable, record
@@ -28,14 +29,22 @@ class Ended:
 
 @mutable
 class Scope:
-    """The names of one block; `parent` is the enclosing block. `ended` records names of finished inner blocks, for better messages."""
+    """The names of one block; `parent` is the enclosing block. `ended` records names of finished inner blocks, for better messages.
+
+    `again`: the names of an enclosing block that this one gave another meaning, and where. `hidden`: those of finished inner blocks, whose
+    old meaning is not what the program says any more. `used`: the names of enclosing blocks that were read here, and where.
+    """
 
     parent: "Scope | None" = None
+    kind: "BlockKind | None" = None
     names: dict[str, Binding] = field(default_factory=dict)
     ended: dict[str, "Ended"] = field(default_factory=dict)
+    again: dict[str, Span] = field(default_factory=dict)
+    hidden: dict[str, Span] = field(default_factory=dict)
+    used: dict[str, Span] = field(default_factory=dict)
 
-    def inner(self) -> "Scope":
-        return Scope(self)
+    def inner(self, kind: "BlockKind | None" = None) -> "Scope":
+        return Scope(self, kind)
 
     def find(self, name: str) -> Binding | None:
         scope: Scope | None = self
@@ -45,8 +54,20 @@ class Scope:
             scope = scope.parent
         return None
 
+    def up_to(self, name: str) -> Iterator["Scope"]:
+        """The blocks from this one to the one that binds the name."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = None if name in scope.names else scope.parent
+
+    def hidden_at(self, name: str) -> Span | None:
+        """Where a finished block gave the name another meaning than it has here."""
+        return next((scope.hidden[name] for scope in self.up_to(name) if name in scope.hidden), None)
+
     def bind(self, name: str, meaning: Meaning, span: Span | None) -> None:
         self.names[name] = Binding(meaning, span)
+        self.hidden.pop(name, None)
 
     def end(self, inner: "Scope", kind: BlockKind) -> None:
         """Records the names that a finished inner block had assigned."""
@@ -55,6 +76,8 @@ class Scope:
                 self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
         for name, ended in inner.ended.items():
             self.ended.setdefault(name, ended)
+        self.hidden.update(inner.again)
+        self.hidden.update({name: span for name, span in inner.hidden.items() if name not in inner.names})
 
     def ended_at(self, name: str) -> Ended | None:
         scope: Scope | None = self

@@ -43,8 +43,14 @@ def branch(context: Context, statement: ast.If) -> None:
         # Decided at compile time: the other branch is not analysed, and the names of this one stay in scope.
         context.run_body(statement.then if condition.value else statement.otherwise)
         return
+    before = dict(context.scope.hidden)
     then = _block(context, statement.then, statement.condition.span, "branch")
+    # What one branch gives another meaning has its old one in the other branch.
+    hidden = dict(context.scope.hidden)
+    context.scope.hidden.clear()
+    context.scope.hidden.update(before)
     otherwise = _block(context, statement.otherwise, statement.condition.span, "branch")
+    context.scope.hidden.update(hidden)
     context.emit(tree.If(condition, then, otherwise, statement.condition.span))
 
 

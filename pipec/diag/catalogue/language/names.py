@@ -92,6 +92,25 @@ class TileReassigned(Message):
     first: Span
 
 
+class LostMeaning(Message):
+    """A block that gives a name of an enclosing block another meaning (a tile, an accumulator, a number where the name was a parameter
+    of a helper or counts a loop) does so for itself alone. Where the name is read behind the block, or in the next iteration of a
+    loop, it would still stand for what it was: what the block assigned would be lost. Numbers and tiles in registers are variables, which
+    keep what is assigned in a block."""
+
+    code = "E0297"
+    title = "`{name}` is read where it does not stand for what a block assigned to it"
+    labels = (
+        primary("at", "here it would be what it was before the block"),
+        secondary("again", "assigned for this block alone"),
+    )
+    note = "what is assigned would be lost"
+    help = "make it a variable before the block: `own = {name}` for a number, `own = registers({name})` for a tile"
+    name: str
+    at: Span
+    again: Span
+
+
 class UnknownKernel(Message):
     """`--kernel NAME`, or `kernel=` in Python, must name a kernel of the file."""
 
