@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipec.runtime.arguments.recognition import recogniser
-from pipec.runtime.arguments.signatures import Reader
+from pipec.runtime.arguments.signatures import Reader, Select
 from pipec.runtime.arguments.views import recording
 from pipec.runtime.result import LaunchResult
 
@@ -35,6 +35,62 @@ class Again:
     device: str
     launch: Callable[[tuple[Any, ...], Any], LaunchResult | None]
     made: int
+
+
+_MOST_SHAPES = 256  # sets of shapes whose launches are kept per kernel
+
+
+class Recent:
+    """The launches of a kernel that can be repeated: the last one, and the last of each set of shapes, since a layer that is called with
+    several shapes in turn would never repeat the last one."""
+
+    def __init__(self, select: Select) -> None:
+        """`select`: the tensors among the arguments."""
+        self.last: Again | None = None
+        self._select, self._by_shapes = select, dict[tuple[Any, ...], Again]()
+
+    def launch(self, arguments: tuple[Any, ...], device: str, stream: Any) -> LaunchResult | None:
+        """Repeats a launch with these arguments; None, without launching, if there was none like it."""
+        last = self.last
+        if last is not None and last.device == device:
+            result = last.launch(arguments, stream)
+            if result is not None:
+                return result
+        other = self._like(arguments, device)
+        if other is None or other is last:
+            return None
+        result = other.launch(arguments, stream)
+        if result is not None:
+            self.last = other
+        return result
+
+    def tried(self, one: Again, arguments: Sequence[Any]) -> bool:
+        """Whether `launch` has tried this one for these arguments, and it did not recognise them."""
+        return one is self.last or one is self._like(arguments, one.device)
+
+    def keep(self, one: Again | None, arguments: Sequence[Any]) -> None:
+        """Remembers a launch just made with these arguments."""
+        self.last = one
+        shapes = self._shapes(arguments)
+        if one is None or shapes is None:
+            return
+        if len(self._by_shapes) >= _MOST_SHAPES:
+            self._by_shapes = {}  # not cleared: another thread may be reading
+        self._by_shapes[one.device, shapes] = one
+
+    def forget(self) -> None:
+        self.last, self._by_shapes = None, {}
+
+    def _like(self, arguments: Sequence[Any], device: str) -> Again | None:
+        shapes = self._shapes(arguments) if self._by_shapes else None
+        return None if shapes is None else self._by_shapes.get((device, shapes))
+
+    def _shapes(self, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+        """None for what has no shapes or too few arguments; the launch finds the message."""
+        try:
+            return tuple([one.shape for one in self._select(arguments)])
+        except (AttributeError, IndexError, TypeError):
+            return None
 
 
 def again(

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pipec.interface import MULTIPROCESSORS, KernelInterface, LaunchExpression, ScalarArgument
-from pipec.runtime.again import Again, Prepared, again
+from pipec.runtime.again import Again, Prepared, Recent, again
 from pipec.runtime.arguments.signatures import Reader
 from pipec.runtime.arguments.views import recording
 from pipec.runtime.errors import DeviceError, LaunchError
@@ -88,7 +88,7 @@ class Launcher:
         self._read = Reader(interface)
         self._cuda: dict[int, CudaKernel] = {}
         self._known: dict[tuple[object, ...], _Known] = {}
-        self.again: Again | None = None  # the last launch, if tensors like its own can be recognised
+        self.recent = Recent(self._read.tensors)
         self._lock = Lock()
         self._fitting: int | _NoDevice | None = None
 
@@ -100,9 +100,8 @@ class Launcher:
         stream: Any = None,
         options: LaunchOptions | None = None,
     ) -> LaunchResult:
-        last = self.again
-        if last is not None and options is None and last.device == device and type(arguments) is tuple:
-            result = last.launch(arguments, stream)
+        if options is None and type(arguments) is tuple:
+            result = self.recent.launch(arguments, device, stream)
             if result is not None:
                 return result
         options = options or _DEFAULTS
@@ -133,7 +132,8 @@ class Launcher:
         # From the second launch of a signature on, this is all that remains, and even less if the next one is recognised.
         prepared.kernel.launch(plan, addresses, numbers, stream)
         if known.again is not None:
-            self.again = self._renewed(signature, known, ordered) if known.again is last else known.again
+            tried = self.recent.tried(known.again, ordered)
+            self.recent.keep(self._renewed(signature, known, ordered) if tried else known.again, ordered)
         return prepared.result
 
     def _renewed(self, signature: tuple[object, ...], known: _Known, arguments: Sequence[Any]) -> Again | None:
@@ -190,8 +190,9 @@ class Launcher:
             prepared = Prepared(kernel, plan, result)
             ordered = self._ordered(arguments)
             usual = options == _DEFAULTS
-            self.again = again(prepared, device, self._read, ordered, self._shaping, 1) if usual else None
-            self._remember(signature, _Known(prepared, self.again))
+            new = again(prepared, device, self._read, ordered, self._shaping, 1) if usual else None
+            self.recent.keep(new, ordered)
+            self._remember(signature, _Known(prepared, new))
         return result
 
     def _remember(self, signature: tuple[object, ...], known: _Known) -> None:

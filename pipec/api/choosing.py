@@ -3,8 +3,9 @@
 The result is a kernel. A call on a GPU selects the kernel and the tile for its sizes, as a kernel with `tune` selects its tile.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from pipec.tune.tuned import Tuned
 if TYPE_CHECKING:
     from pipec.predict.launch import Prediction
     from pipec.runtime import LaunchResult
+    from pipec.runtime.again import Again
 
 _LONGEST = 80  # of a kernel's name in a table
 Step = CompiledKernel | Planned
@@ -108,9 +110,11 @@ class _Alternative:
 
 class InTurn:
     """Kernels that run one after the other on one stream, in place of `otherwise`. Scratch tensors are zero when the first kernel starts
-    and belong to the call: nothing is kept, so that calls may overlap on any streams, and graphs can be captured."""
+    and belong to the call: nothing is kept, so that calls may overlap on any streams, and graphs can be captured.
 
-    again = None  # repeating one launch does not cover the others
+    `again`: a launch like the last one, if its tensors can be recognised."""
+
+    again: "Again | None" = None
 
     def __init__(
         self, steps: tuple[CompiledKernel, ...], scratch: Mapping[str, TensorArgument], otherwise: CompiledKernel
@@ -131,7 +135,34 @@ class InTurn:
         given |= made
         for step, names in zip(self._steps, self._places, strict=True):
             result = step(*(given[name] for name in names), device=device, stream=stream, options=options)
+        usual = options is None and len(arguments) == len(self._names)
+        self.again = self._repeated(arguments, list(made.values())) if usual else None
         return result
+
+    def _repeated(self, arguments: tuple[Any, ...], made: Sequence[Any]) -> "Again | None":
+        """For launches like the one just made. The first kernel recognises the tensors, which determine the sizes of the scratch tensors;
+        the others are called as usual, since an argument that only they refuse must be reported by them."""
+        first, *others = self._steps
+        start, zeros = first.again, _zeros_like(made)
+        if start is None or zeros is None:
+            return None
+        order = (*self._names, *(one.name for one in self._scratch))
+        picks = [_selection([order.index(name) for name in names]) for names in self._places]
+        at = order.index(next(one.name for one in self._otherwise.interface.arguments if isinstance(one, TensorArgument)))
+        count, kind, device, launch_first, pick_first = len(arguments), type(arguments[at]), start.device, start.launch, picks[0]
+        rest = list(zip(others, picks[1:], strict=True))
+
+        def launch(arguments: tuple[Any, ...], stream: Any) -> "LaunchResult | None":
+            if len(arguments) != count or type(arguments[at]) is not kind:
+                return None
+            given = (*arguments, *zeros(arguments[at], stream))
+            result = launch_first(pick_first(given), stream)
+            if result is not None:
+                for step, pick in rest:
+                    result = step(*pick(given), device=device, stream=stream)
+            return result
+
+        return replace(start, launch=launch)
 
     def _made(self, given: Mapping[str, Any], stream: Any) -> dict[str, Any] | None:
         """Zeros in the memory of the arguments' library; None for libraries other than torch and NumPy."""
@@ -143,7 +174,9 @@ class InTurn:
         if isinstance(like, np.ndarray):
             made: list[Any] = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)]
         elif hasattr(like, "new_zeros"):  # torch
-            made = _torch_zeros(like, shapes, kinds, stream)
+            import torch
+
+            made = _torch_zeros(like, shapes, [getattr(torch, kind) for kind in kinds], stream)
         else:
             return None
         return dict(zip((one.name for one in self._scratch), made, strict=True))
@@ -162,14 +195,26 @@ class InTurn:
 _Running = CompiledKernel | InTurn
 
 
-def _torch_zeros(like: Any, shapes: Sequence[tuple[Any, ...]], kinds: Sequence[str], stream: Any) -> list[Any]:
-    import torch
+def _selection(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    return itemgetter(*places) if len(places) > 1 else lambda given: tuple(given[at] for at in places)
 
+
+def _zeros_like(made: Sequence[Any]) -> Callable[[Any, Any], list[Any]] | None:
+    """Creates zeros like these tensors of torch, beside a tensor and for a stream; None for other libraries."""
+    if any(not hasattr(one, "new_zeros") for one in made):
+        return None
+    shapes, kinds = [one.shape for one in made], [one.dtype for one in made]
+    return lambda like, stream: _torch_zeros(like, shapes, kinds, stream)
+
+
+def _torch_zeros(like: Any, shapes: Sequence[Sequence[int]], kinds: Sequence[Any], stream: Any) -> list[Any]:
     def made() -> list[Any]:
-        return [like.new_zeros(shape, dtype=getattr(torch, kind)) for shape, kind in zip(shapes, kinds, strict=True)]
+        return [like.new_zeros(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=True)]
 
     if stream is None or not like.is_cuda:
         return made()
+    import torch
+
     from pipec.runtime.gpu.streams import stream_handle
 
     # On the stream of the kernels, so that they see the zeros and the memory is not reused before they end.

@@ -17,7 +17,7 @@ from pipec.record import replace
 if TYPE_CHECKING:
     from pipec.predict.launch import Prediction
     from pipec.runtime import Launcher, LaunchResult
-    from pipec.runtime.again import Again
+    from pipec.runtime.again import Again, Recent
     from pipec.tune.choice import Candidate, Choices
     from pipec.tune.measure import Outcome
     from pipec.tune.tuned import Tuned
@@ -87,14 +87,13 @@ class CompiledKernel:
         return Launcher(self.interface, self.ptx)
 
     @cached_property
-    def _remembers(self) -> "Launcher | Tuned[Any]":
-        """The object that remembers the last launch."""
-        return self._launcher if self.tuned is None else self.tuned
+    def _recent(self) -> "Recent":
+        return (self._launcher if self.tuned is None else self.tuned).recent
 
     @property
     def again(self) -> "Again | None":
         """The last launch, if a similar one can be recognised."""
-        return self._remembers.again
+        return self._recent.last
 
     def __call__(
         self,
@@ -113,15 +112,9 @@ class CompiledKernel:
         and raises pipec.runtime.HangError if it hangs. Raises pipec.runtime.ArgumentError before anything runs if an argument does not
         fit.
         """
-        # Fast path: most launches repeat the last one.
-        if (
-            options is None
-            and debug is None
-            and not by_name
-            and (last := self._remembers.again) is not None
-            and last.device == device
-        ):
-            again = last.launch(arguments, stream)
+        # Fast path: most launches repeat an earlier one.
+        if options is None and debug is None and not by_name:
+            again = self._recent.launch(arguments, device, stream)
             if again is not None:
                 return again
         # The check is called only if there is something to check, which is rare.
@@ -135,14 +128,14 @@ class CompiledKernel:
             other = self.tuned.variant(ordered, device)
             if other is not None:
                 result = other(*arguments, device=device, stream=stream, options=options, **by_name)
-                self.tuned.again = other.again
+                self.tuned.recent.keep(other.again, ordered)
                 return result
         if debug is not None and (seconds := debug_seconds(debug)) is not None and self.watched is not None:
             return self.watched(seconds)(*arguments, device=device, stream=stream, options=options, **by_name)
         given: Any = self._named(arguments, by_name) if by_name else arguments
         result = self._launcher(given, device=device, stream=stream, options=options)
         if self.tuned is not None:
-            self.tuned.again = self._launcher.again
+            self.tuned.recent.keep(self._launcher.recent.last, arguments)
         return result
 
     def predict(self, *, device: str | None = None, clock: float | None = None, **sizes: int) -> "Prediction":

@@ -5,6 +5,7 @@ values in the file are used: speed does not matter there, and every run does the
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pipec.diag.message import Failure
@@ -17,7 +18,7 @@ from pipec.verify.conditions import met, names_in
 from pipec.verify.data import formula_of
 
 if TYPE_CHECKING:
-    from pipec.runtime.again import Again
+    from pipec.runtime.again import Recent
 
 Variant = TypeVar("Variant")
 Origin = Literal["measured", "table", "model", "file"]
@@ -67,7 +68,13 @@ class Tuned(Generic[Variant]):
         self._by_bucket: dict[tuple[Gpu, tuple[tuple[str, int], ...]], Chosen] = {}
         self._variants: dict[Candidate, Variant] = {}
         self._rows: dict[str, list[Row]] = {}
-        self.again: Again | None = None  # the last launch, of any candidate
+
+    @cached_property
+    def recent(self) -> "Recent":
+        """The launches of all candidates. Imported late: a process that only compiles never launches."""
+        from pipec.runtime.again import Recent
+
+        return Recent(lambda arguments: [arguments[index] for index, _ in self._tensors])
 
     @property
     def label(self) -> str:
@@ -153,7 +160,7 @@ class Tuned(Generic[Variant]):
         keep(self.choices.source, row)
         self._rows.clear()
         self._by_shapes.clear()
-        self.again = None
+        self.recent.forget()
 
     def _measured(self, device: str) -> list[Row]:
         if device not in self._rows:

@@ -71,6 +71,28 @@ def test_fresh_tensors_are_recognised_and_not_read(api, recognising, read):
         assert [address(block) for block in blocks[:3]] == [array.data_ptr() for array in arrays] and grid == (2, 2, 1)
 
 
+def test_layers_of_several_shapes_called_in_turn_are_all_recognised(api, recognising, read):
+    """As a model calls one operator for all of its layers: none is like the launch before it."""
+    call, recorder = Launcher(gemm(), CODE), Recorder(api, GEMM_SIZES)
+    shapes = (256, 128, 64), (128, 256, 64), (256, 128, 128)
+    layers = [tuple(tensors(*shape)) for shape in shapes * 4]
+    for arrays in layers:
+        call(arrays)
+    assert len(read) == recognising.made == 3 and recognising.recognised == 9
+    for arrays, (_, _, blocks) in zip(layers, recorder.seen, strict=True):
+        assert [address(block) for block in blocks[:3]] == [array.data_ptr() for array in arrays]
+
+
+def test_launches_of_many_shapes_are_not_all_kept(api, recognising, read, monkeypatch):
+    monkeypatch.setattr(again_module, "_MOST_SHAPES", 4)
+    call = Launcher(gemm(), CODE)
+    for m in range(64, 64 + 8 * 6, 8):
+        call(tuple(tensors(m=m)))
+    assert len(read) == 6
+    call(tuple(tensors(m=64)))  # among the first, whose plan is kept, but not what recognises it
+    assert len(read) == 7
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -143,7 +165,7 @@ def test_options_and_devices_have_launches_of_their_own(api, recognising, read):
     call(arrays, device="cuda:0")
     call(arrays, device="cuda:0")
     call(arrays)
-    assert len(read) == 4 and recognising.recognised == 1
+    assert len(read) == 3 and recognising.recognised == 2  # the last call repeats the first
 
 
 def test_another_state_of_torch_is_learned_but_not_for_ever(api, recognising, read):

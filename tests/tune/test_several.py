@@ -1,7 +1,10 @@
 """Several kernels that answer as one (pipec.choose): what is chosen, what is called, and what is refused."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +14,7 @@ from test_measure import H200, FakeBench
 import pipec
 from pipec import library
 from pipec.api.choosing import InTurn
+from pipec.runtime import again
 from pipec.tune import store
 from pipec.tune.choice import Candidate
 from pipec.tune.measure import best
@@ -245,6 +249,67 @@ def test_arrays_in_whose_memory_no_zeros_are_made_go_to_the_first(scale: pipec.C
     assert result.kernel == "rows" and np.array_equal(y, 2 * x)
 
 
+class Recorded:
+    """One of the kernels of an InTurn that notes what it is called with; `launch` stands in for its launch that is repeated."""
+
+    def __init__(self, kernel: pipec.CompiledKernel, called: list[tuple[str, tuple[object, ...]]]) -> None:
+        self.interface, self.name, self._called = kernel.interface, kernel.interface.name, called
+        self.again = again.Again("cuda", self.launch, 1)
+
+    def __call__(self, *arguments: object, device: str, stream: object, options: object = None) -> str:
+        self._called.append((self.name, arguments))
+        return self.name
+
+    def launch(self, arguments: tuple[Any, ...], stream: object) -> str | None:
+        if arguments[0].shape != (40, 64):
+            return None
+        self._called.append((f"{self.name} again", arguments))
+        return f"{self.name} again"
+
+
+class OfTorch:
+    """A tensor beside which zeros can be created."""
+
+    is_cuda = False
+
+    def __init__(self, *shape: int, dtype: str = "float32") -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def new_zeros(self, shape: tuple[int, ...], dtype: str) -> "OfTorch":
+        return OfTorch(*shape, dtype=dtype)
+
+
+def test_kernels_in_turn_are_repeated_with_scratch_of_the_call(
+    scale: pipec.CompiledKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(float32="float32"))
+    assert scale.tuned is not None
+    made = scale.tuned.of(named(scale, "kernel=add ROWS=16"))
+    assert isinstance(made, InTurn)
+    called: list[tuple[str, tuple[Any, ...]]] = []
+    steps: Any = tuple(Recorded(step, called) for step in made._steps)
+    in_turn = InTurn(steps, {one.name: one for one in made._scratch}, made._otherwise)
+    x, y = OfTorch(40, 64), OfTorch(40, 64)
+    in_turn(x, y, 2.0, device="cuda")
+    repeated = in_turn.again
+    assert repeated is not None and repeated.device == "cuda"
+    other = OfTorch(40, 64), OfTorch(40, 64), 3.0
+    assert repeated.launch(other, None) == "finish"
+    (_, first), (_, second), (name, third), (last, fourth) = called
+    assert (name, last) == ("add again", "finish")
+    # Each call has sums of its own, of the same shape, and the same for both kernels.
+    assert [len(one) for one in (first, second)] == [len(one) for one in (third, fourth)]
+    sums = next(one for one in third if isinstance(one, OfTorch) and one not in other)
+    assert sums in fourth and sums not in first and sums.shape == (40, 64)
+    assert {one for one in (*third, *fourth) if one is not sums} <= {*other}
+    called.clear()
+    for unlike in ((OfTorch(48, 64), OfTorch(48, 64), 1.0), other[:2], (np.zeros((40, 64)), other[1], 1.0)):
+        assert repeated.launch(unlike, None) is None
+    assert not called
+    in_turn(x, alpha=1.0, y=y, device="cuda")
+    assert in_turn.again is None  # not in order
+
+
 # -------------------------------------------------------------------------------------------------------------- refusals
 
 OTHER = DIRECT.replace("kernel direct", "kernel other")
@@ -361,13 +426,13 @@ def test_a_launch_like_the_last_one_asks_for_no_choice(scale: pipec.CompiledKern
     assert tuned is not None
     x, y = arrays(40, 64)
     variant = tuned.of(named(scale, "kernel=rows BM=32"))
-    variant._launcher.again = again = Again("sim")  # type: ignore[assignment]
+    variant._launcher.recent.last = again = Again("sim")  # type: ignore[assignment]
     monkeypatch.setattr(tuned, "variant", lambda arguments, device: variant)
     monkeypatch.setattr(type(variant._launcher), "__call__", lambda *_, **__: "launched")
     assert scale(x, y, 1.0, device="sim") == "again" and again.calls == 1  # by the variant, which knows its last launch
-    assert tuned.again is again
+    assert tuned.recent.last is again
     monkeypatch.setattr(tuned, "variant", None)  # is not asked any more
     assert scale(x, y, 1.0, device="sim") == "again" and again.calls == 2
     outcome = best(tuned.choices, {"M": 40, "N": 64}, FakeBench({}))
     tuned.remember(outcome.row(tuned.label))
-    assert tuned.again is None  # another candidate may be the fastest now
+    assert tuned.recent.last is None  # another candidate may be the fastest now
