@@ -113,3 +113,23 @@ def test_without_a_gradient_of_its_own_none_is_made_up():
     a, b = operands(requires_grad=True)
     with pytest.raises(RuntimeError, match="[Aa]utograd"):
         op(gemm(), name="linear_without_gradient")(a, b).sum().backward()
+
+
+def test_what_is_changed_in_place_takes_no_tensor_that_wants_a_gradient(add_into):
+    x, y = torch.randn(2, 128, 64, device="cuda")
+    parameter = x.clone().requires_grad_()
+    before, version = y.clone(), y._version
+    with pytest.raises(RuntimeError, match="autograd"):
+        add_into(parameter, y, 0.5)
+    assert y._version == version and torch.equal(y, before)
+    with torch.no_grad():
+        add_into(parameter, y, 0.5)
+    torch.testing.assert_close(y, before + 0.5 * x)
+
+
+def test_a_second_operator_of_the_same_name_replaces_the_first():
+    from pipec.torch import op
+
+    a, b = operands()
+    for _ in range(2):
+        close(op(gemm(), name="linear_twice")(a, b), a, b)
