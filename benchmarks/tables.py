@@ -19,10 +19,19 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.figures.attention_and_memory import attention, copying, decode, memory, memory_summary
 from benchmarks.figures.compiler import compiling, ladders, predicted, simulating
+from benchmarks.figures.launches import launching, llama
 from benchmarks.figures.products import blockwise, chosen_then, epilogue, fresh, gemm, gemm_choice, gemm_summary, grouped, split_k
 from benchmarks.figures.text import Record
 
-DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/simulator.md", "docs/time.md", "docs/tuning.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/benchmarks.md",
+    "docs/gpu.md",
+    "docs/simulator.md",
+    "docs/time.md",
+    "docs/torch.md",
+    "docs/tuning.md",
+)
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
@@ -41,6 +50,8 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "copying": ("copy_tma", copying),
     "memory-summary": ("h200_memory", memory_summary),
     "memory": ("h200_memory", memory),
+    "launching": ("launch", launching),
+    "llama": ("llama", llama),
     "compiling": ("compile", compiling),
     "simulating": ("sim_versions", simulating),
     "predicted": ("predict", predicted),
