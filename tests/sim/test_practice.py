@@ -294,3 +294,14 @@ def test_equal_copies(load: str) -> None:
     zeros = "st.shared.v4.u32 [%r1+128], {%r3, %r3, %r3, %r3}; fence.proxy.async;"
     with pytest.raises(SimulationError, match="bulk store of warp 0 .*wrote it: nothing orders them"):
         _twice(load, 0, zeros, (PLAIN_STORE.replace("{ROW}", "0") + other).replace(", 128;", ", 16;"))
+
+
+@pytest.mark.parametrize(("guard", "sums"), [("setp.eq.u32 %p1, %r1, 0; @%p1", 1), ("", 32)], ids=["one thread", "a whole warp"])
+def test_a_reduction_by_a_whole_warp_is_told(guard: str, sums: int) -> None:
+    """Each of the lanes adds the tile, which nobody wants."""
+    reduce = f"{guard} cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r2], 128;"
+    text = WHOLE_WARP.replace(".reg .b32", ".reg .pred %p<2>; .reg .b32", 1).replace("STORE", reduce)
+    out = np.zeros(32, np.uint32)
+    result = sim.launch(text, arguments=[out])
+    assert (out == sums * np.arange(32)).all()
+    assert {finding.check for finding in result.findings} == ({"lanes"} if sums > 1 else set())

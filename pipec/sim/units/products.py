@@ -83,6 +83,9 @@ def unlike(before: Product, now: Product) -> Unlike | None:
     if any(following):
         behind = next(pair for pair, follows in zip(pairs, following, strict=True) if not follows)
         return _out_of_step(*behind)
+    for first, second in pairs:
+        if first.format != second.format:
+            return Unlike("steps", second, first, "one sum takes its products from elements of one type")
     return None
 
 

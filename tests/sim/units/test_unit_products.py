@@ -85,9 +85,14 @@ def test_scale_factors_are_copied_from_anywhere() -> None:
         assert unlike(first, second) is None
 
 
-def test_other_tiles_may_be_anything() -> None:
-    other = Product(SUM, reading("A", 0x4000, format="bf16"), reading("B", 0xC000, "64B", mn_major=True), (True, False))
-    assert unlike(Product(SUM, reading("A", 0x1000), reading("B", 0x8000)), other) is None
+def test_other_tiles_may_be_anything_but_of_another_type() -> None:
+    other = Product(SUM, reading("A", 0x4000), reading("B", 0xC000, "64B", mn_major=True), (True, False))
+    first = Product(SUM, reading("A", 0x1000), reading("B", 0x8000))
+    assert unlike(first, other) is None
+    for changed in (replace(other, a=reading("A", 0x4000, format="bf16")), replace(other, b=reading("B", 0xC000, format="bf16"))):
+        found = unlike(first, changed)
+        assert found is not None and found.check == "steps" and "one type" in found.why
+        assert unlike(first, replace(changed, accumulates=False)) is None
     found = unlike(Product(SUM, other.a, other.b), Product(Accumulator("here", "f16"), reading("A", 0), reading("B", 0x8000)))
     assert found is not None and found.check == "layout" and (str(found.now), str(found.before)) == ("here as f16", "here as f32")
 

@@ -50,11 +50,15 @@ def each_store(action: Callable[[Warp, int], None], reducing: bool, *operands: R
 
     def execute(warp: Warp) -> Outcome:
         lanes = warp.lanes()
-        if reducing or len(lanes) == 1:
+        if len(lanes) == 1:
             return everyone(warp)
         first: dict[tuple[int, ...], int] = {}
         for lane in lanes:
             first.setdefault(tuple(one(operand, warp, lane) for operand in operands), lane)
+        if reducing:
+            if len(first) < len(lanes):
+                _tell_repeated(warp)
+            return everyone(warp)
         if len(first) == len(lanes) or not warp.cta.machine.practised("one store by equal lanes"):
             return everyone(warp)
         for lane in first.values():
@@ -62,6 +66,14 @@ def each_store(action: Callable[[Warp, int], None], reducing: bool, *operands: R
         return None
 
     return execute
+
+
+def _tell_repeated(warp: Warp) -> None:
+    """Lanes that reduce the same bytes into the same place: each of them adds."""
+    findings, key = warp.cta.machine.findings, ("reduction", warp.fragment.pc)
+    message = "several lanes of a warp make the same reduction, and each of them adds: one thread is to be elected"
+    if not findings.again("lanes", key):
+        findings.add("lanes", key, warp.here(SimulationError("undefined", message)))
 
 
 def routing(d: Decoder, after_barrier: int) -> tuple[Reader | None, bool]:
