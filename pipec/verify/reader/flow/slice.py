@@ -74,7 +74,7 @@ class Flow:
         return made
 
     def _slice(self, roots: frozenset[Kind], among: set[int]) -> None:
-        graph = self.graph
+        graph, bits, kinds, code = self.graph, self.bits, self.kinds, self.code
         work = [at for at, what in graph.notable.items() if what in roots and graph.place[at] in among]
         uses: dict[int, int] = {}
         seen: set[int] = set()
@@ -83,23 +83,29 @@ class Flow:
             at = work.pop()
             if at in uses:
                 continue
-            uses[at] = 0
-            for name in _sources(self.code[at], self.kinds[at], self.kinds[at] in roots):
-                if name not in self.bits:
-                    self.bits[name] = 1 << len(self.names)
+            used, event = 0, kinds[at] in roots
+            sources = graph.sources.get((at, event))
+            if sources is None:
+                sources = graph.sources[at, event] = _sources(code[at], kinds[at], event)
+            for name in sources:
+                bit = bits.get(name)
+                if bit is None:
+                    bit = bits[name] = 1 << len(self.names)
                     self.names.append(name)
                     work += graph.definitions(name)
-                uses[at] |= self.bits[name]
+                used |= bit
+            uses[at] = used
             place = graph.place[at]
-            deciders = [] if place in seen else graph.decides.get(place, ())
+            if place in seen:
+                continue
             seen.add(place)
-            for decider in deciders:
+            for decider in graph.decides.get(place, ()):
                 if decider not in tests:
                     tests.add(decider)
                     work.append(self.blocks[decider].last - 1)
         for at in sorted(uses):
-            if self.kinds[at] is not Kind.BRANCH and self.kinds[at] is not Kind.END:
-                step = Step(self.code[at], self.kinds[at], self.mask(graph.defined(at)), uses[at])
+            if kinds[at] is not Kind.BRANCH and kinds[at] is not Kind.END:
+                step = Step(code[at], kinds[at], self.mask(graph.defined(at)), uses[at])
                 self.blocks[graph.place[at]].steps.append(step)
         for block in self.blocks:
             if block.number not in among:

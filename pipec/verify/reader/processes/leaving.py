@@ -57,9 +57,7 @@ def _left(
 
 def _may_leave(threads: tuple[int, ...], machine: Machine) -> bool:
     """Except the lane that `elect.sync` is assumed to elect: without it the machine elects another one."""
-    return all(thread % 32 for thread in threads) or all(
-        opcode.partition(".")[0] != "elect" for opcode in {*machine.around.kernel.code.opcodes}
-    )
+    return all(thread % 32 for thread in threads) or not machine.around.kernel.code.elects
 
 
 def _may_end_after_arriving(process: Process, ring: int) -> bool:

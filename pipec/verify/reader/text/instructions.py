@@ -82,6 +82,7 @@ class Code:
         self._outlines, self._lines = outlines, lines
         self.opcodes = [outline[2] for outline in outlines]
         self.defined = [outline[3] for outline in outlines]
+        self.elects = any(opcode.partition(".")[0] == "elect" for opcode in {*self.opcodes})
         self._made: dict[int, Instruction] = {}
 
     def first(self, number: int) -> tuple[str, ...]:
