@@ -93,7 +93,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"CX": "2", "GROUPS": "2", "BLOCKS": "4"},
     ),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),
-    "attention_sm90_backward_fused": ({"D": "128", "CAUSAL": "true"},),
+    "attention_sm90_backward_fused": ({"D": "128", "CAUSAL": "true"}, {"D": "128"}, {"CAUSAL": "true"}),
     "gemm_sm90_halves": (
         {"BM": "64", "BN": "176", "STAGES": "2", "BLOCKS": "4", "CX": "2"},
         {"BM": "64", "BN": "64", "STAGES": "2", "BLOCKS": "4", "CY": "2"},
