@@ -165,7 +165,7 @@ _OTHERS = (
     *(Tile("gemm_sm90_pingpong", {"CX": 1, "CY": cy}) for cy in (1, 2)),
     *(
         Tile("gemm_sm90_pingpong", {"CX": cx, "BN": bn, "STAGES": stages})
-        for cx, (bn, stages) in product((1, 2), ((160, 5), (176, 5), (192, 4), (208, 4)))
+        for cx, (bn, stages) in product((1, 2), ((160, 5), (168, 5), (176, 5), (192, 4), (208, 4)))
     ),
     Tile("gemm_sm90_pingpong", {"CX": 1, "CY": 2, "GROUP": 16}),
     Tile("gemm_sm90_pingpong", {"CX": 1, "CY": 2, "BM": 192, "BN": 128, "STAGES": 4}),

@@ -55,6 +55,9 @@ TILES = {
         (192, 1, 2, 8),
         (192, 2, 1, 4),
         (192, 1, 1, 16),
+        (192, 1, 2, 16),
+        (128, 1, 2, 16),
+        (128, 2, 1, 16),
     )
 }
 LIMIT = 0.006  # of the norm: a bfloat16 result is off by 0.0017 in the mean square

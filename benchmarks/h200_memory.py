@@ -31,6 +31,7 @@ import pipec
 from benchmarks import memory_triton
 from benchmarks.common import surroundings
 from benchmarks.gemm_method import rounded
+from pipec.runtime import LaunchOptions
 from pipec.tune.rounds import Patience, Rounds, Spread, compare, screen
 from pipec.tune.torch_clock import GpuClock, l2_bytes
 
@@ -174,9 +175,9 @@ def eager(name: str) -> Callable[..., Any]:
 
 # Registers of a thread, and whether the weights are loaded with the row, by the elements of a row that a thread has.
 BUDGETS: dict[int, tuple[tuple[int, bool], ...]] = {
-    8: ((40, True), (64, True), (96, True)),
-    16: ((48, True), (48, False), (64, True), (64, False), (80, True)),
-    32: ((64, True), (64, False), (80, True), (80, False), (96, True), (128, True)),
+    8: ((32, False), (40, True), (64, True), (96, True)),
+    16: ((40, False), (48, True), (48, False), (64, True), (64, False), (80, True)),
+    32: ((56, False), (64, True), (64, False), (80, True), (80, False), (96, True), (128, True)),
     64: ((128, True), (128, False)),
 }
 
@@ -223,12 +224,12 @@ def compiled(case_name: str, columns: int, kind: str) -> dict[str, Any]:
     return found
 
 
-def launched(kernel: Any, case: Case) -> Callable[[list[torch.Tensor]], None]:
+def launched(kernel: Any, case: Case, options: LaunchOptions | None = None) -> Callable[[list[torch.Tensor]], None]:
     flat = case.name in memory_triton.FLAT
 
     def run(tensors: list[torch.Tensor]) -> None:
         given = [tensor.view(-1) for tensor in tensors] if flat else tensors
-        kernel(*given, *case.scalars, device="cuda", stream=torch.cuda.current_stream())
+        kernel(*given, *case.scalars, device="cuda", stream=torch.cuda.current_stream(), options=options)
 
     return run
 
@@ -241,11 +242,13 @@ def contenders(
     if with_compile:
         made = torch.compile(function, dynamic=False)
         yield "torch.compile", lambda tensors: made(*tensors[: case.inputs])
-    for block, warps in memory_triton.configurations(case.name, case.shape[1]):
-        yield (
-            f"triton BLOCK={block} num_warps={warps}",
-            lambda tensors, block=block, warps=warps: memory_triton.launch(case.name, block, warps, tensors, case.scalars),
-        )
+    for overlapped in (False, True):
+        for block, warps in memory_triton.configurations(case.name, case.shape[1]):
+            given = case.name, block, warps, overlapped
+            yield (
+                f"{'triton.overlapped' if overlapped else 'triton'} BLOCK={block} num_warps={warps}",
+                lambda tensors, given=given: memory_triton.launch(*given, tensors, case.scalars),
+            )
     for name, kernel in kernels.items():
         yield name, launched(kernel, case)
 
@@ -272,6 +275,11 @@ def measure(case: Case, kernels: dict[str, Any], with_compile: bool, rounds: int
         winners[group] = found.best
         screened[group] = {name: rounded(found.rounds.time(name).median * 1e6) for name in found.ranking}
         clock.forget([name for name in names if name != found.best])
+    if "pipec" in winners:  # the same, launches one after the other
+        winners["pipec.serial"] = name = f"{winners['pipec']} serial"
+        one = launched(kernels[winners["pipec"]], case, LaunchOptions(programmatic=False))
+        errors[name] = check(case, one)
+        clock.add(name, lambda index: one(case.sets[index]))
     done = compare(list(winners.values()), clock, rounds, f"{seed} final")
     columns = {group: column(case, name, done, winners, errors[name]) for group, name in winners.items()}
     return {"bytes": case.bytes, "buffer_sets": len(case.sets), "columns": columns, "screened": screened, "failed": failed}
@@ -305,7 +313,8 @@ def of_shape(shape: str, kind: str, options: argparse.Namespace) -> dict[str, An
         _, tensors = buffers(name, (2, columns), KINDS[kind])
         scalars = Case(name, (2, columns), KINDS[kind], 0, []).scalars
         for block, warps in memory_triton.configurations(name, columns):
-            memory_triton.prepare(name, block, warps, tensors, scalars)
+            for overlapped in (False, True):
+                memory_triton.prepare(name, block, warps, overlapped, tensors, scalars)
     figures = {}
     with alone(options.lock):
         for name in only:

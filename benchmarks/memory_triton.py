@@ -1,4 +1,9 @@
-"""The rivals of benchmarks/h200_memory.py in Triton: a row to a program, or a block of a flat array, as its tutorials write them."""
+"""The rivals of benchmarks/h200_memory.py in Triton: a row to a program, or a block of a flat array, as its tutorials write them.
+
+With OVERLAPPED, programs are set up while the launch in front ends (programmatic dependent launch), as pipec's blocks are.
+"""
+
+from typing import Any
 
 import torch
 import triton
@@ -6,7 +11,15 @@ import triton.language as tl
 
 
 @triton.jit
-def softmax(x, y, n, BLOCK: tl.constexpr):
+def begin(OVERLAPPED: tl.constexpr):
+    if OVERLAPPED:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
+def softmax(x, y, n, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
+    begin(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     values = tl.load(x + row * n + column, mask=column < n, other=-float("inf")).to(tl.float32)
@@ -15,7 +28,8 @@ def softmax(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def rms_norm(x, weight, y, n, epsilon, BLOCK: tl.constexpr):
+def rms_norm(x, weight, y, n, epsilon, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
+    begin(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < n
@@ -25,7 +39,8 @@ def rms_norm(x, weight, y, n, epsilon, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def rms_norm_residual(x, residual, weight, h, y, n, epsilon, BLOCK: tl.constexpr):
+def rms_norm_residual(x, residual, weight, h, y, n, epsilon, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
+    begin(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < n
@@ -37,7 +52,8 @@ def rms_norm_residual(x, residual, weight, h, y, n, epsilon, BLOCK: tl.constexpr
 
 
 @triton.jit
-def rms_norm_fp8(x, weight, y, scales, n, epsilon, BLOCK: tl.constexpr):
+def rms_norm_fp8(x, weight, y, scales, n, epsilon, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
+    begin(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < n
@@ -50,7 +66,8 @@ def rms_norm_fp8(x, weight, y, scales, n, epsilon, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def layer_norm(x, weight, bias, y, n, epsilon, BLOCK: tl.constexpr):
+def layer_norm(x, weight, bias, y, n, epsilon, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
+    begin(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < n
@@ -63,13 +80,15 @@ def layer_norm(x, weight, bias, y, n, epsilon, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def copy(x, y, n, BLOCK: tl.constexpr):
+def copy(x, y, n, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
+    begin(OVERLAPPED)
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + index, tl.load(x + index, mask=index < n), mask=index < n)
 
 
 @triton.jit
-def scale_add(x, r, y, n, alpha, BLOCK: tl.constexpr):
+def scale_add(x, r, y, n, alpha, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
+    begin(OVERLAPPED)
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + index, mask=index < n).to(tl.float32) * alpha + tl.load(r + index, mask=index < n).to(tl.float32)
     tl.store(y + index, tl.maximum(v, 0.0), mask=index < n)
@@ -90,17 +109,19 @@ def configurations(name: str, columns: int) -> list[tuple[int, int]]:
     return [(block, warps) for warps in (1, 2, 4, 8, 16, 32) if 8 <= block // (32 * warps) <= 32]
 
 
-def launch(name: str, block: int, warps: int, tensors: list[torch.Tensor], scalars: tuple[float, ...]) -> None:
+def launch(name: str, block: int, warps: int, overlapped: bool, tensors: list[torch.Tensor], scalars: tuple[float, ...]) -> None:
     rows, columns = tensors[0].shape
-    if name in FLAT:
-        count = rows * columns
-        KERNELS[name][(triton.cdiv(count, block),)](*tensors, count, *scalars, BLOCK=block, num_warps=warps)
-    else:
-        KERNELS[name][(rows,)](*tensors, columns, *scalars, BLOCK=block, num_warps=warps)
+    flat = name in FLAT
+    size, programs = (rows * columns, triton.cdiv(rows * columns, block)) if flat else (columns, rows)
+    KERNELS[name][(programs,)](*tensors, size, *scalars, **_options(block, warps, overlapped))
 
 
-def prepare(name: str, block: int, warps: int, tensors: list[torch.Tensor], scalars: tuple[float, ...]) -> None:
+def prepare(name: str, block: int, warps: int, overlapped: bool, tensors: list[torch.Tensor], scalars: tuple[float, ...]) -> None:
     """Compiles, and launches nothing."""
     rows, columns = tensors[0].shape
     size = rows * columns if name in FLAT else columns
-    KERNELS[name].warmup(*tensors, size, *scalars, BLOCK=block, num_warps=warps, grid=(1,))
+    KERNELS[name].warmup(*tensors, size, *scalars, **_options(block, warps, overlapped), grid=(1,))
+
+
+def _options(block: int, warps: int, overlapped: bool) -> dict[str, Any]:
+    return {"BLOCK": block, "OVERLAPPED": overlapped, "num_warps": warps, "launch_pdl": overlapped}
