@@ -12,6 +12,8 @@ import pytest
 from pipec.sim import ArrayArgument, Options, Result, ScalarArgument, SimulationError, TensorMap, TensorMapArgument, launch
 
 from .gemm_ptx import SHARED_BYTES, gemm_ptx
+from .race_programs.matrix_units import DESCRIPTORS, DONE, FILLED, WGMMA
+from .race_programs.program import Program
 
 HOPPER = (Path(__file__).parent / "ptx" / "hopper_tile.ptx").read_text()
 DESCRIPTOR = "0x4000404000000000"
@@ -174,3 +176,24 @@ def test_wgmma_too(name):
     with pytest.raises(SimulationError) as caught:
         hopper(swizzle, dtype, text)
     assert caught.value.kind == "layout" and words in caught.value.message and "wgmma" in caught.value.message
+
+
+@pytest.mark.parametrize(("base", "row", "told"), [(0, 0, False), (5, 0, True), (5, 5, False), (0, 5, False), (1, 5, True)])
+def test_a_base_offset_is_that_of_the_address(base: int, row: int, told: bool) -> None:
+    """Of tiles that threads wrote, of which nothing else is known."""
+    descriptors = DESCRIPTORS.format(upper=64 | 1 << 30 | base << 17).replace(
+        "%r10, %tile,", f"%r10, %tile, {128 * row}; and.b32 %r10, %r10,"
+    )
+    body = (
+        descriptors.replace("and.b32", "add.u32", 1)
+        + FILLED
+        + "fence.proxy.async;\nbar.sync 0;\nwgmma.fence.sync.aligned;\n"
+        + WGMMA
+        + DONE
+    )
+    program = Program(body, {}, threads=128)
+    try:
+        found = program.run(options=Options(checks={"uninitialised": "off"})).findings
+    except SimulationError as error:
+        found = error.findings
+    assert any("base offset" in finding.message for finding in found if finding.check == "layout") == told

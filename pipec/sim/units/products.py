@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from pipec.record import record
+from pipec.record import record, replace
 
 from .layouts import SOURCE, Reading
 
@@ -86,7 +86,18 @@ def unlike(before: Product, now: Product) -> Unlike | None:
     for first, second in pairs:
         if first.format != second.format:
             return Unlike("steps", second, first, "one sum takes its products from elements of one type")
+        if _transposed(first, second):
+            return Unlike(
+                "steps", second, first, "for one sum, tiles that are laid out alike are read with another dimension contiguous"
+            )
     return None
+
+
+def _transposed(first: Reading | Columns, second: Reading | Columns) -> bool:
+    """Whether two operands have the same descriptor but for their place, and are read in the two ways that it may mean."""
+    if not isinstance(first, Reading) or not isinstance(second, Reading) or first.mn_major == second.mn_major:
+        return False
+    return replace(first.descriptor, start=0) == replace(second.descriptor, start=0)
 
 
 def _read_otherwise(before: Product, now: Product, pairs: list[tuple[Reading | Columns, Reading | Columns]]) -> Unlike | None:

@@ -93,6 +93,8 @@ def test_other_tiles_may_be_anything_but_of_another_type() -> None:
         found = unlike(first, changed)
         assert found is not None and found.check == "steps" and "one type" in found.why
         assert unlike(first, replace(changed, accumulates=False)) is None
+    found = unlike(first, replace(other, a=reading("A", 0x4000, mn_major=True)))
+    assert found is not None and found.check == "steps" and "another dimension contiguous" in found.why
     found = unlike(Product(SUM, other.a, other.b), Product(Accumulator("here", "f16"), reading("A", 0), reading("B", 0x8000)))
     assert found is not None and found.check == "layout" and (str(found.now), str(found.before)) == ("here as f16", "here as f32")
 

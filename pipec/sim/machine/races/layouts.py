@@ -104,6 +104,7 @@ class Layouts:
         found = shadow.writes[reading.granules * (GRANULE // shadow.granule)]
         tiles, marks = self._tiles(found)
         if not tiles or self.misread is None:
+            self._based(access, found, reading)
             self._by_threads(access, found, reading, reading.descriptor.layout)
             return None
         # The same operands recur in each round of the ring, and comparing layouts is slow: a verdict is cached for the tiles and their
@@ -156,6 +157,17 @@ class Layouts:
         if self.misread is None or tile is None or not shadow.writes.size:
             return
         self._by_threads(access, shadow.writes[granules * (GRANULE // shadow.granule)], tile, tile.swizzle)
+
+    def _based(self, access: Access, found: Cells, reading: Reading) -> None:
+        """A base offset says in which of its eight rows of 128 bytes a pattern begins, which its address says, too."""
+        layout = reading.descriptor
+        row = layout.start >> 7 & 7
+        if layout.layout == "none" or layout.base_offset in (0, row) or self.misread is None:
+            return
+        members = (one for number in distinct(found) for one in self.sets.members(number) if one.writes)
+        if (writer := next(members, None)) is not None:
+            why = f"the base offset is {layout.base_offset}, and the operand begins in row {row} of its pattern"
+            self.misread(Misreading(writer, access, reading, "stored there", why))
 
     def _by_threads(self, access: Access, found: Cells, reading: Reading | Tile, swizzle: SwizzleName) -> None:
         """Data written by ordinary stores and cp.async has no declared layout, but their addresses have a pattern."""
