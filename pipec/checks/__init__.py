@@ -8,7 +8,7 @@ from pipec.checks.grid import blocks, grids, scheduling, semaphores
 from pipec.checks.memory import assumed, global_order, registers, resources
 from pipec.checks.stages import in_turn, linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
-from pipec.checks.tiles import accumulators, aliases, copies, lifetime, mma, shapes, tensor_tiles
+from pipec.checks.tiles import accumulators, aliases, copies, late_reads, lifetime, mma, shapes, tensor_tiles
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
 from pipec.kir.global_memory import accesses
@@ -46,6 +46,7 @@ def check_plan(plan: Plan, sink: Sink) -> tuple[str, ...]:
     in_turn.check_counts(plan, sink)
     registers.check(plan, sink)
     rows = accesses.collect(plan.kernel)
+    late_reads.check(plan.kernel, rows, sink)
     partners = global_order.check(plan, rows, sink)
     shared = blocks.check(plan.kernel, rows, sink)
     return tuple(assumed.sentences(plan, rows, shared, partners))

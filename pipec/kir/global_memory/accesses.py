@@ -125,6 +125,11 @@ def _of_operation(
         yield from _reads(operand, block, site, operation, values, lets)
 
 
+def reads_of(role: Role, value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[Access]:
+    """What an expression reads, wherever it is evaluated."""
+    return _reads(value, 0, 0, None, role.values, lets)
+
+
 def _reads(
     value: tree.Expression, block: int, site: int, operation: tree.Operation | None, values: Values,
     lets: dict[tree.Variable, tree.Expression],

@@ -26,11 +26,13 @@ from pipec.sema.language.operation import (
     Receiver,
 )
 from pipec.sema.language.operations import FREE, MEMBERS
-from pipec.sema.meanings import Barrier, EpilogueStage, Helper, Meaning, View, Void, describe
+from pipec.sema.meanings import EXPRESSIONS, Barrier, EpilogueStage, Helper, Meaning, View, Void, describe
 from pipec.sema.types import TileType
 from pipec.sema.values.arguments import bind_arguments
 from pipec.sema.values.names import dotted, members_of
 from pipec.syntax import ast
+
+_COMPUTED = (tree.Binary, tree.Call, tree.Select, tree.Unary, tree.Convert, tree.Bitcast, tree.ReadElement)
 
 
 def call(context: Context, node: ast.Call) -> Meaning:
@@ -126,10 +128,11 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
     # The kernel's scope, not the caller's: the meaning of a helper must not depend on where it is called.
     outer = context.kernel_scope or context.scope
     inner = replace(context, scope=outer.inner(), inlining=(*context.inlining, name))
-    for parameter in parameters:
-        inner.bind(parameter, _argument(context, bound[parameter], parameter), None)
     body = function.body
     last = body[-1] if body else None
+    alone = len(body) == 1 and isinstance(last, ast.Return)
+    for parameter in parameters:
+        inner.bind(parameter, _argument(context, bound[parameter], parameter, alone=alone), None)
     if not isinstance(last, ast.Return):
         inner.run_body(body)
         return Void()
@@ -137,13 +140,13 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
     return inner.elaborate(last.value) if last.value is not None else Void()
 
 
-def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
-    """An argument is evaluated once, before the helper's body."""
+def _argument(context: Context, node: ast.Expression, name: str, *, alone: bool) -> Meaning:
+    """A number is evaluated once, before the helper's body; a tile is named, as by an assignment, unless the body is a value `alone`."""
     meaning = context.elaborate(node)
-    if isinstance(meaning, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert | tree.Bitcast) and not isinstance(
-        meaning.type, TileType
-    ):
-        # Otherwise the expression would be recomputed at each use of the parameter. Tiles are exempt: they are lazy anyway.
+    if not isinstance(meaning, EXPRESSIONS) or isinstance(meaning, tree.ReadVariable):
+        return meaning
+    if not alone if isinstance(meaning.type, TileType) else isinstance(meaning, _COMPUTED):
+        # Otherwise the expression would be recomputed at each use of the parameter.
         variable = tree.Variable(name, meaning.type, node.span)
         context.emit(tree.Assign(variable, meaning, node.span))
         return tree.ReadVariable(variable, node.span)

@@ -111,6 +111,26 @@ class LostMeaning(Message):
     again: Span
 
 
+class ChangedTile(Message):
+    """A tile's name stands for its expression, which is read where the name is used. What it reads (an accumulator, a tensor, the tile of
+    a stage) must not be written by the role between the two, or the name would stand for the new values. The argument of a helper is
+    such a name, too."""
+
+    code = "E0298"
+    title = "what the tile `{name}` reads has changed since it was named"
+    labels = (
+        primary("at", "read here, and not where it is named"),
+        secondary("changed", "changed here"),
+        secondary("named", "named here"),
+    )
+    note = "these would be the new values"
+    help = "keep the old ones in registers: `{name} = registers(...)`; or name the tile behind the change"
+    name: str
+    at: Span
+    changed: Span
+    named: Span
+
+
 class UnknownKernel(Message):
     """`--kernel NAME`, or `kernel=` in Python, must name a kernel of the file."""
 
