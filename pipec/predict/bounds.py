@@ -75,8 +75,13 @@ def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float, d
     return waiting if device.machine.sustained is not None else _joined(waiting, bounds["power"])
 
 
-EVEN = 0.99
 _IDLE = 0.5  # of an average block's time
+
+
+def unlike(work: Workload, places: int) -> bool:
+    """Whether blocks differ so much that they do not run in waves: by the last one, some are half a block ahead of others. Those of a split
+    of K differ by one step, and a second wave of them waits for its first loads all at once."""
+    return (1 - work.evenness) * work.blocks / places > _IDLE
 
 
 def in_turn(work: Workload, cycles: float, places: int) -> Wave:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from pipec.isa.targets import WARPGROUP_WARPS
-from pipec.predict.bounds import EVEN, Wave, apart, bounds_of, in_turn, kept, largest, staying, together
+from pipec.predict.bounds import Wave, apart, bounds_of, in_turn, kept, largest, staying, together, unlike
 from pipec.predict.conditions import Conditions, conditions
 from pipec.predict.device import Device
 from pipec.predict.work import LINE, product_cycles, store_cycles
@@ -64,7 +64,7 @@ def _waves(work: Workload, device: Device) -> list[Wave]:
         last = _block(work, device, busy * work.last_wave, each) if work.tiles > 1 and work.last_wave < 1 else cycles
         return staying(work, device, cycles + start, last + start, idle(work, device, busy))
     full, rest = divmod(work.blocks, places * held) if work.blocks > places else (0, work.blocks)
-    if full and work.evenness < EVEN:
+    if full and unlike(work, places * held):
         return [in_turn(work, _block(work, device, 1.0, held) + _first_load(work, device, 1.0), places * held)]
     waves = []
     if full:
@@ -97,12 +97,12 @@ def block_cycles(work: Workload, device: Device, busy: float, held: int) -> floa
 
 
 def _first_load(work: Workload, device: Device, busy: float) -> float:
-    return device.load + conditions(work, device, busy, 1.0).farther + meeting(work, device)
+    return device.load + conditions(work, device, busy, 1.0).farther + beginning(work, device)
 
 
-def meeting(work: Workload, device: Device) -> float:
-    """Cycles until the CTAs of a cluster know that all have started."""
-    return device.meet if work.cluster > 1 else 0.0
+def beginning(work: Workload, device: Device) -> float:
+    """Cycles until a block may load: the CTAs of a cluster know that all have started, a persistent one knows its tile."""
+    return device.meet * (work.cluster > 1) + device.order * work.stays
 
 
 def _block(work: Workload, device: Device, busy: float, held: int) -> float:
@@ -162,7 +162,8 @@ def walk(load: Load, device: Device, around: Conditions) -> float:
     requests = 1.0 + (device.split - 1.0) * load.crooked
     inside, rows = load.inside * requests / load.shared, load.rows * load.boxes
     there = max(rows * inside * device.row * around.slower, load.bytes * inside / around.bytes_per_cycle)
-    return there + rows * (1 - load.inside) * max(device.row, device.outside * around.busy)
+    filled = min(load.shared, device.outside_most) / load.shared
+    return there + rows * (1 - load.inside) * max(device.row, device.outside * around.busy) * filled
 
 
 def _round(work: Workload, pipeline: str, device: Device, around: Conditions) -> float:

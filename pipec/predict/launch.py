@@ -10,8 +10,8 @@ from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
-from pipec.predict.bounds import EVEN, Wave, apart, bounds_of, dram_bytes, in_turn, kept, largest, staying, together
-from pipec.predict.closed import block_cycles, estimate, idle, meeting, sustained_clock
+from pipec.predict.bounds import Wave, apart, bounds_of, dram_bytes, in_turn, kept, largest, staying, together, unlike
+from pipec.predict.closed import beginning, block_cycles, estimate, idle, sustained_clock
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
@@ -211,23 +211,23 @@ class Launch:
     def _waves(self) -> tuple[Followed, list[Wave]]:
         """The first blocks, followed, and the waves of the launch."""
         count, places = self.device.machine.multiprocessors, self.device.machine.at_a_time(self.work.cluster)
-        met = meeting(self.work, self.device)
+        begun = beginning(self.work, self.device)
         if self._stays or self.running <= places:
             busy = min(1.0, self.running / count)
             run = self._run(ceil(self.running / count), busy)
             waiting = idle(self.work, self._costs, busy)
-            cycles = run.cycles + met
+            cycles = run.cycles + begun
             return run, staying(self.work, self.device, cycles, None, waiting) if self._stays else [Wave(cycles, 1.0, waiting)]
         run = self._run(self.held, 1.0)
-        if self.work.evenness < EVEN:
-            return run, [in_turn(self.work, run.cycles + met, places * self.held)]
+        if unlike(self.work, places * self.held):
+            return run, [in_turn(self.work, run.cycles + begun, places * self.held)]
         full, rest = divmod(self.running, places * self.held)
         waiting = idle(self.work, self._costs, 1.0, full, self.held)
-        waves = [Wave((run.cycles + met) * full, 1 - rest / self.running, waiting)] if full else []
+        waves = [Wave((run.cycles + begun) * full, 1 - rest / self.running, waiting)] if full else []
         if rest:
             busy = min(1.0, rest / count)
             waiting = idle(self.work, self._costs, busy) / (self.held if full else 1)
-            waves.append(Wave(self._last_wave(run, ceil(rest / places), busy) + met, rest / self.running, waiting))
+            waves.append(Wave(self._last_wave(run, ceil(rest / places), busy) + begun, rest / self.running, waiting))
         return run, waves
 
     def _last_wave(self, full: Followed, blocks: int, busy: float) -> float:
