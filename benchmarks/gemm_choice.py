@@ -13,6 +13,7 @@ its time relative to the best tile's in their screening.
 
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from benchmarks.measured import MULTIPROCESSORS, Measured, measured
 from pipec import library
 from pipec.predict.workload import Workload
 from pipec.record import replace
-from pipec.tune.choice import Candidate, Ranked
+from pipec.tune.choice import Ranked
 from pipec.tune.several import Several
 from pipec.tune.works import Works
 
@@ -35,15 +36,22 @@ RECORDS = ("h200_gemm", "h200_choice", "h200_overlap")
 _EXAMPLES = {entry.kernels[0]: entry.file for entry in library.GEMM["sm_90a"]}
 
 
+@cache
 def several(kind: str) -> Several:
     tuned = library.gemm("sm_90a", dtype="e4m3" if kind == "fp8" else "bf16").tuned
     assert tuned is not None and isinstance(tuned.choices, Several)
     return tuned.choices
 
 
-def work_of(offer: Several, candidate: Candidate, sizes: dict[str, int]) -> str:
-    name, own = offer.split(candidate)
-    return _told(Works(sizes, MULTIPROCESSORS).of(offer.choices(name).typed[own]))
+@cache
+def ranked(shape: Shape) -> list[tuple[Ranked, tuple[str, str]]]:
+    """All candidates by predicted time, each with what a tile on record must have in common with it."""
+    offer, sizes = several(shape.kind), {"M": shape.m, "N": shape.n, "K": shape.k}
+    works, found = Works(sizes, MULTIPROCESSORS), []
+    for one in offer.ranked(sizes, MULTIPROCESSORS):
+        name, own = offer.split(one.candidate)
+        found.append((one, (_EXAMPLES[name.partition(".")[0]], _told(works.of(offer.choices(name).typed[own])))))
+    return found
 
 
 def _told(work: Workload) -> str:
@@ -51,32 +59,23 @@ def _told(work: Workload) -> str:
     return repr(replace(work, programmatic=False))
 
 
-def _example(offer: Several, candidate: Candidate) -> str:
-    return _EXAMPLES[offer.split(candidate)[0].partition(".")[0]]
-
-
 def judged(shape: Shape, rows: list[Measured], best_ratio: float) -> dict[str, Any]:
     """`rows`: every tile on record at a shape."""
-    offer, sizes = several(shape.kind), {"M": shape.m, "N": shape.n, "K": shape.k}
-    ranked = offer.ranked(sizes, MULTIPROCESSORS)
+    offer, candidates = several(shape.kind), ranked(shape)
     # The best time of a tile that was tried twice, under two names.
     seconds: dict[tuple[str, str], float] = {}
     for row in sorted(rows, key=lambda one: -one.seconds):
         seconds[row.example, _told(row.work)] = row.seconds
-    times = {
-        one.candidate: time
-        for one in ranked
-        if (time := seconds.get((_example(offer, one.candidate), work_of(offer, one.candidate, sizes))))
-    }
+    times = {one.candidate: seconds[same] for one, same in candidates if same in seconds}
     best = min(row.seconds for row in rows)
-    free = offer.best_of(ranked)
-    on_record: list[Ranked] = [one for one in ranked if one.candidate in times]
+    free = offer.best_of([one for one, _ in candidates])
+    on_record: list[Ranked] = [one for one, _ in candidates if one.candidate in times]
     chosen = offer.best_of(on_record)
     if chosen not in times:  # the file's own values, which stay where nothing gains on them
         chosen = on_record[0].candidate
     return {
         "group": shape.group,
-        "candidates": len(ranked),
+        "candidates": len(candidates),
         "on_record": len(on_record),
         "best_ratio": best_ratio,
         "best_offered": round(min(times.values()) / best, 4),

@@ -220,3 +220,35 @@ def test_kernels_for_blackwell_get_a_time_near_their_bound(name: str) -> None:
     """Nobody could measure: at least no term is out of its order of magnitude."""
     found = estimate(gemm(name, 8192, 8192, 8192), DEVICES["b200"])
     assert 2 * 8192**3 / 4.5e15 < found.seconds < 2 * 8192**3 / 0.4e15
+
+
+# ------------------------------------------------------------------------------------------------ beside the main loop
+
+
+def starts(shape: str, name: str) -> tuple[float, float]:
+    """Seconds as estimated, and as measured."""
+    (one,) = (one for one in measured("h200_starts") if (one.shape, one.name) == (shape, f"pipec {name}"))
+    return estimate(one.work, H200).seconds, one.seconds
+
+
+@pytest.mark.parametrize("tile", ["BN=64 STAGES=8", "BM=64 BN=128 STAGES=8 WARPS=4"])
+def test_a_launch_of_next_to_nothing(tile: str) -> None:
+    """What it takes is read off this record, and what a persistent one takes longer."""
+    alone, measured_alone = starts("896x1152x64", f"sm90 {tile}")
+    stays, measured_stays = starts("896x1152x64", f"persistent {tile if 'BM' in tile else 'BM=128 ' + tile}")
+    assert alone == pytest.approx(measured_alone, rel=0.15)
+    assert stays - alone == pytest.approx(measured_stays - measured_alone, abs=0.08e-6)
+
+
+def test_rows_outside_that_many_share_cost_no_more_than_those_of_two() -> None:
+    for cluster, error in ((1, 0.25), (2, 0.25), (4, 0.25), (8, 0.25)):
+        said, took = starts("8x6400x12288", f"swapped CX=1 CY={cluster} BM=128 BN=64 STAGES=8 ONCE=True")
+        assert said == pytest.approx(took, rel=error)
+
+
+def test_splits_that_differ_by_a_step_run_in_waves() -> None:
+    """44 splits of four tiles are a wave and a third, 33 are one wave of longer blocks: h200_overlap.json has 14.3 us for 11.8."""
+    tile = {"BM": 64, "BN": 64, "STAGES": 12, "WARPS": 4}
+    two, one = (gemm("gemm_sm90_split_k_sums", 128, 128, 65536, SPLITS=splits, **tile) for splits in (44, 33))
+    assert two.evenness < 0.99
+    assert estimate(two, H200).seconds > 1.1 * estimate(one, H200).seconds
