@@ -53,6 +53,7 @@ class Definitions(Renaming):
         # Forms whose range has been asked for by elimination, with so many equations and rows: once, as that takes long.
         self._far: set[tuple[Linear, int, int]] = set()
         self._divided: list[Apply] = []  # quotients and remainders whose divisor is not known to be at least 1
+        self._implied: list[Either] = []  # of which a part is assumed when the others are refuted, and none is tried
         self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
 
     def _nearby(self, form: Linear) -> bool:
@@ -128,12 +129,13 @@ class Definitions(Renaming):
         # Without what is taken off: a bound that can be multiplied with what stands beside a place.
         whole = Linear(form.constant, tuple((part, n) for part, n in form.terms if n > 0 or not self._at_hand(atom(part))))
         bounds = tuple(Compare("ge", add(most_, value, -1)) for most_ in dict.fromkeys((form, whole)))
-        upwards = Both((Compare("ge", add(value, Linear(-1))), Compare("ge", add(form, one.arguments[1], -1)), *bounds))
-        within = Both(
-            (Compare("eq", value), Compare("ge", form), Compare("ge", add(add(one.arguments[1], Linear(-1)), form, -1)))
-        )
+        upwards = Both((Compare("ge", value), *bounds))
         downwards = Both((Compare("ge", add(Linear(-1), value, -1)), Compare("ge", add(value, form, -1))))
-        self.assume(Either((upwards, within, downwards)))
+        self.assume(Either((upwards, downwards)))
+        # It is at least 1 where the divisor is contained. (Whether it is, is no case to be tried: there would be three in place of two.)
+        left = add(form, one.arguments[1], -1)
+        self._implied.append(Either((Compare("ge", scale(value, -1)), Compare("ge", left))))
+        self._implied.append(Either((Compare("ge", add(value, Linear(-1))), Compare("ge", add(Linear(-1), left, -1)))))
 
     def _divided_again(self, one: Floor, other: Floor) -> None:
         """`floor((f + d * g) / (d * n))` is `floor((floor(f / d) + g) / n)`: whole numbers throughout, where what is known of each through

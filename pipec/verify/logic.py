@@ -38,6 +38,7 @@ class System(Definitions):
         made._solved, made._least = dict(self._solved), dict(self._least)
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
         made._wrapping, made._divided, made._far = list(self._wrapping), list(self._divided), set(self._far)
+        made._implied = list(self._implied)
         made._changed, made._renamed = set(self._changed), self._renamed
         for premise in premises:
             made.assume(premise)
@@ -157,10 +158,10 @@ class System(Definitions):
         """Unit propagation: assumes the remaining part of a case when the others are refuted, and the remaining alternative of a choice;
         returns whether there was any. Otherwise splitting would nest as deep as there are cases, doubling the time at each level."""
         found = False
-        for case in list(self._cases):
+        for cases, case in [*((self._cases, one) for one in self._cases), *((self._implied, one) for one in self._implied)]:
             left = [part for part in case.parts if not self._refuted(part)]
             if len(left) < 2:
-                self._cases.remove(case)
+                cases.remove(case)
                 self.assume(left[0] if left else FALSE)
                 found = True
         for one in self._atoms:
