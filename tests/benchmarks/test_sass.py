@@ -162,7 +162,7 @@ def test_the_loops_of_a_gemm() -> None:
 # What the MMA warp and the load warp may issue for one K block of the examples that a GEMM is copied from.
 _MOST = {
     "gemm": (26, 19),
-    "gemm_persistent": (28, 21),
+    "gemm_persistent": (26, 19),
     "gemm_clc": (26, 19),
     "gemm_2cta": (29, 22),
     "gemm_grouped": (28, 21),
