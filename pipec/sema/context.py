@@ -146,12 +146,22 @@ class Context:
     def bind(self, name: str, meaning: Meaning, span: Span | None) -> None:
         self.scope.bind(name, meaning, span)
 
+    def bind_again(self, name: str, meaning: Meaning, span: Span) -> None:
+        """Binds a name for this block alone: the next iteration, and what follows, must not read what it stands for outside."""
+        scope = self.scope
+        if name not in scope.names and scope.find(name) is not None:
+            for one in scope.up_to(name):
+                if one.kind == "loop" and name in one.used:
+                    self.fail(messages.LostMeaning(name=name, at=one.used[name], again=span))
+            scope.again[name] = span
+        self.bind(name, meaning, span)
+
     def define(self, name: ast.Name, meaning: Meaning) -> None:
         """Binds a kernel-level or file-level name, which is defined once."""
         earlier = self.scope.names.get(name.name)
         if earlier is not None:
             self.fail(messages.Redefined(name=name.name, at=name.span, first=earlier.span))
-        self.scope.bind(name.name, meaning, name.span)
+        self.bind_again(name.name, meaning, name.span)
 
     def look_up(self, name: ast.Name, extra: tuple[str, ...] = ()) -> Meaning:
         binding = self.scope.find(name.name)

@@ -34,6 +34,10 @@ LOST = {
     "a tile in a loop, read in the next turn": "t = s.b\nfor i in range(n):\n    store(y[0, 0], t)\n    t = s.a",
     "two blocks deep": "t = s.b\nfor i in range(n):\n    if i > 2:\n        t = s.a\nstore(y[0, 0], t)",
     "what a loop counts": "for i in range(n):\n    if i > 2:\n        i = 1\n    store(y[i, 0], s.a)",
+    "counted again": "for i in range(n):\n    for i in range(3):\n        pass\n    store(y[i, 0], s.a)",
+    "a number, counted": "i = 7\nfor i in range(n):\n    pass\nstore(y[i, 0], s.a)",
+    "a number, counted in every turn": "i = 7\nfor j in range(n):\n    store(y[i, 0], s.a)\n    for i in range(2):\n        pass",
+    "a constant": "comptime c = 1\nif n > 2:\n    comptime c = 2\nstore(y[c, 0], s.a)",
     "in a with": "t = s.b\nif n > 2:\n    with elect():\n        t = s.a\nstore(y[0, 0], t)",
 }
 LOST_IN_HELPERS = {
@@ -66,6 +70,10 @@ KEPT = {
         lambda a, b: a + b,
     ),
     "named anew": ("t = s.b\nif n > 2:\n    t = s.a\nt = s.a\nstore(y[0, 0], t + s.b)", lambda a, b: a + b),
+    "counted anew": (
+        "u = registers(s.b)\ni = 7\nfor i in range(1):\n    u = u + s.a\nfor i in range(2):\n    u = u + s.a\nstore(y[0, 0], u)",
+        lambda a, b: b + 3 * a,
+    ),
     "each branch its own": (
         "u = registers(s.b)\nt = s.b\nif n > 9:\n    t = s.a\n    u = u + t\nelse:\n    u = u + t\nstore(y[0, 0], u)",
         lambda a, b: b + b,

@@ -137,7 +137,7 @@ def walk(context: Context, statement: ast.For, schedule: tree.Schedule) -> None:
     tile = Tile(name, schedule, index, {})
     context.walks.targets.add(at)
     with context.block(statement.span) as inner:
-        inner.bind(name, tile, at)
+        inner.bind_again(name, tile, at)
         inner.run_body(statement.body)
     body = (*Order(schedule, name, index, at).assignments(tile.places), *inner.statements)
     if schedule.mode == "static":

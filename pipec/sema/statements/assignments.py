@@ -18,7 +18,6 @@ from pipec.sema.meanings import (
     Elected,
     EpilogueStage,
     Known,
-    Meaning,
     NewAccumulator,
     NewRegisterTile,
     Payload,
@@ -99,7 +98,7 @@ def assign(context: Context, statement: ast.Assign) -> None:
         # A second name for a compile-time value costs nothing at run time, so nothing is emitted.
         case _ if isinstance(meaning, _ALIASES) and _register_variable(context, target) is None:
             refuse_shadowing(context, target)
-            _bind_again(context, target, meaning)
+            context.bind_again(target.name, meaning, target.span)
         case _:
             found = as_value(context, meaning, statement.value.span, "the value")
             if _register_variable(context, target) is not None:
@@ -133,7 +132,7 @@ def _new_accumulator(context: Context, target: ast.Name, meaning: NewAccumulator
     # Cleared at its declaration and not by the first MMA: in a loop each iteration starts from zero, and an accumulator that no MMA
     # reaches is still defined.
     context.emit(tree.ClearAccumulator(accumulator, meaning.span))
-    _bind_again(context, target, accumulator)
+    context.bind_again(target.name, accumulator, target.span)
 
 
 def refuse_shadowing(context: Context, target: ast.Name) -> None:
@@ -142,17 +141,6 @@ def refuse_shadowing(context: Context, target: ast.Name) -> None:
     binding = context.kernel_scope.find(target.name)
     if binding is not None:
         context.fail(messages.Redefined(name=target.name, at=target.span, first=binding.span))
-
-
-def _bind_again(context: Context, target: ast.Name, meaning: Meaning) -> None:
-    """Binds a name for this block. One of an enclosing block is hidden by that: the next iteration, and what follows, must not read it."""
-    name, scope = target.name, context.scope
-    if name not in scope.names and scope.find(name) is not None:
-        for one in scope.up_to(name):
-            if one.kind == "loop" and name in one.used:
-                context.fail(messages.LostMeaning(name=name, at=one.used[name], again=target.span))
-        scope.again[name] = target.span
-    context.bind(name, meaning, target.span)
 
 
 def _assign_tile(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
@@ -191,7 +179,7 @@ def _new_tile(context: Context, target: ast.Name, variable: tree.Variable, found
     if outer is not None and target.name not in context.scope.names and isinstance(outer.meaning, tree.Variable):
         context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.meaning.span))
     context.emit(tree.Assign(variable, found, span))
-    _bind_again(context, target, variable)
+    context.bind_again(target.name, variable, target.span)
 
 
 def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expression, statement: ast.Assign) -> None:
@@ -206,7 +194,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
         first = as_runtime(context, found, stated, "the value")
         variable = tree.Variable(target.name, first.type, target.span)
         context.emit(tree.Assign(variable, first, statement.span))
-        _bind_again(context, target, variable)
+        context.bind_again(target.name, variable, target.span)
         # The number stands for a stage, and the stage selects the slot. Later checks track the stage and must be able to find it.
         if isinstance(found, tree.StageIndex) and found.sub_stage is None:
             context.stage_numbers[variable] = found.handle

@@ -104,7 +104,7 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
     walked = tree.Binary("*", tree.ReadVariable(count, at), step, I32, at)
     with context.block(statement.span) as inner:
         inner.emit(tree.Assign(target, tree.Binary("+", start, walked, I32, at), at))
-        inner.bind(name, tree.ReadVariable(target, at), at)
+        inner.bind_again(name, tree.ReadVariable(target, at), at)
         inner.run_body(statement.body)
     zero = tree.Constant(0, I32, iterable.span)
     context.emit(tree.For(count, zero, trips, 1, tuple(inner.statements), statement.span))
@@ -116,7 +116,7 @@ def _unrolled(context: Context, statement: ast.For, values: range) -> None:
         # Each copy counts against the budget: nested unrolled loops multiply, and nothing else bounds them.
         context.spend(statement.span)
         with context.block(statement.span) as inner:
-            inner.bind(statement.target.name, Known(number, statement.target.span), statement.target.span)
+            inner.bind_again(statement.target.name, Known(number, statement.target.span), statement.target.span)
             inner.run_body(statement.body)
         context.statements.extend(inner.statements)
 
@@ -128,7 +128,7 @@ def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.
             # The loop can be unrolled, if its body requires it, only if the bounds are constants.
             inner.unrollable = context.unrollable | {variable}
         # Bound as a value, not as the variable: an assignment to it creates a new name, and the count continues, as in Python.
-        inner.bind(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)
+        inner.bind_again(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)
         inner.run_body(statement.body)
     context.emit(tree.For(variable, iterable.start, iterable.stop, iterable.step, tuple(inner.statements), statement.span))
 
