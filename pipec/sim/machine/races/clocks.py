@@ -76,15 +76,17 @@ def merged(old: Knowledge, new: Knowledge, values: bool = True, settled: bool = 
     if old is new:
         return old
     order, tensor = join(old.order, new.order), join(old.tensor, new.tensor)
-    alike = old.settled is old.order and new.settled is new.order and settled
-    firm = order if alike else join(old.settled, new.settled) if settled else old.settled
     if not values:
+        alike = old.settled is old.order and new.settled is new.order and settled
+        firm = order if alike else join(old.settled, new.settled) if settled else old.settled
         # That a fence stands between is of use once the values are known by another way, or in practice without them.
         shared, global_ = join(old.shared, new.shared), join(old.global_, new.global_)
         found = Knowledge(order, old.values, firm, shared, global_, tensor, old.device, old.heard)
         return old if all(part is same for part, same in zip(found, old, strict=True)) else found
-    alike = old.values is old.order and new.values is new.order
-    written = order if alike else join(old.values, new.values)
+    written = firm = order
+    if old.values is not old.order or new.values is not new.order:
+        written = join(old.values, new.values)
+        firm = join(old.settled, new.settled) if settled else old.settled
     shared, global_ = join(old.shared, new.shared), join(old.global_, new.global_)
     found = Knowledge(order, written, firm, shared, global_, tensor, join(old.device, new.device), join(old.heard, new.heard))
     for one in (old, new):
@@ -131,8 +133,9 @@ def gather(arrivals: Sequence[Arrival]) -> Knowledge:
 
 def _gathered(told: Sequence[Knowledge]) -> Knowledge:
     order = _all_of(one.order for one in told)
-    values = order if all(one.values is one.order for one in told) else _all_of(one.values for one in told)
-    settled = order if all(one.settled is one.order for one in told) else _all_of(one.settled for one in told)
+    values = settled = order
+    if any(one.values is not one.order for one in told):
+        values, settled = _all_of(one.values for one in told), _all_of(one.settled for one in told)
     others = zip(*(one[3:] for one in told), strict=True)
     return Knowledge(order, values, settled, *map(_all_of, others))
 
@@ -142,9 +145,10 @@ def learned(old: Knowledge, actor: int, time: int) -> Knowledge:
     if old.order.get(actor, 0) >= time and old.values.get(actor, 0) >= time:
         return old  # and settled is between them
     order = with_time(old.order, actor, time)
-    values = order if old.values is old.order else with_time(old.values, actor, time)
+    if old.values is old.order:
+        return old._replace(order=order, values=order, settled=order)
     settled = order if old.settled is old.order else with_time(old.settled, actor, time)
-    return old._replace(order=order, values=values, settled=settled)
+    return old._replace(order=order, values=with_time(old.values, actor, time), settled=settled)
 
 
 class Actors:
