@@ -3,6 +3,7 @@
 import pickle
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from verify.interpret import holds, value
@@ -11,6 +12,7 @@ from pipec.verify import terms
 from pipec.verify.checker.check import Unknown
 from pipec.verify.inequalities import combined
 from pipec.verify.logic import _MOST_STEPS, System
+from pipec.verify.renaming import Renaming
 from pipec.verify.terms import (
     Apply,
     Choose,
@@ -113,15 +115,22 @@ def test_what_holds_of_some_numbers_is_possible(seed: int) -> None:
         assert value(system.solved(form), at) == value(form, at)
 
 
-@pytest.mark.parametrize("seed", [5, 76, 12, 54])
-def test_a_question_takes_no_more_steps_than_it_may(seed: int) -> None:
+@pytest.mark.parametrize("seed", [1, 5, 12, 54])
+def test_a_question_takes_no_more_steps_than_it_may(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that is put into itself, and values that are made of each other: either would go on for ever, or nearly so."""
+    sizes, renamed = [], Renaming._remade
+
+    def noted(*given: Any) -> Linear:
+        sizes.append(size_of(made := renamed(*given)))
+        return made
+
+    monkeypatch.setattr(Renaming, "_remade", noted)
     for _, premises, denied, _ in questions(random.Random(seed), 20):
         before, system = combined[0], System(premises)
         system.impossible()
         system.entails(denied)
         assert combined[0] - before < 3 * _MOST_STEPS
-        assert all(size_of(atom(one)) <= 4_096 for one in system._atoms)
+    assert max(sizes) <= 4_096
 
 
 @pytest.mark.parametrize("seed", range(20))
