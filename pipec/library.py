@@ -48,6 +48,7 @@ GEMM: Mapping[str, tuple[Entry, ...]] = {
         _one("gemm_sm90_swapped"),
         _one("gemm_sm90_swapped", ONCE=True, CX=1, CY=8, BM=128, BN=64, STAGES=8),
         _one("gemm_sm90_swapped", ONCE=True, CX=2, CY=2, BM=80, BN=128, STAGES=7),
+        _one("gemm_sm90_swapped", CX=2, CY=1, BM=64, BN=128, STAGES=8),
         _one("gemm_sm90_narrow"),
         Entry("gemm_sm90_split_k_sums", ("add_products", "round_sums")),
     ),
