@@ -76,8 +76,7 @@ class Scope:
                 self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
         for name, ended in inner.ended.items():
             self.ended.setdefault(name, ended)
-        self.hidden.update(inner.again)
-        self.hidden.update({name: span for name, span in inner.hidden.items() if name not in inner.names})
+        self.hidden.update({**inner.hidden, **inner.again})
 
     def ended_at(self, name: str) -> Ended | None:
         scope: Scope | None = self

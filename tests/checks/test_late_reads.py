@@ -10,6 +10,10 @@ fn twice(tile, y, z):
     store(y[0, 0], tile)
     store(z[0, 0], tile)
 
+fn stored(tile, y):
+    store(y[0, 0], tile)
+    return tile
+
 kernel k(x: tensor[f32, 8, 64], y: tensor[f32, 16, 64], z: tensor[f32, 8, 64], c: tensor[i32, 4], n: i32):
     grid(1)
     role work(warps=1):
@@ -42,6 +46,7 @@ STORES = {
     "named in each turn": (f"for i in range(n):\n    {T}    {READ}    {OVER}", False),
     "by way of another name": (f"{T}u = t * 2.0\n{OVER}store(z[0, 0], u)", True),
     "the argument of a helper": ("twice(load(y[0, 0], 8, 64) + 1.0, y, z)", True),
+    "the argument and the value of a helper": ("store(z[0, 0], stored(load(y[0, 0], 8, 64) + 1.0, y))", True),
     "an argument in registers": ("t = registers(load(y[0, 0], 8, 64) + 1.0)\ntwice(t, y, z)", False),
     "in a vote": (f"{T}{OVER}if any(t > 0.0):\n    store(z[0, 0], load(x[0, 0], 8, 64))", True),
 }
@@ -52,6 +57,34 @@ ACCUMULATORS = {
     "in registers": ("t = registers(acc * 1.0)\nmma(acc, s.a, s.b)\nstore(y[0, 0], t)", False),
     "as its own new values": ("t = acc * 2.0\nwrite(acc, t)\nstore(y[0, 0], acc)", False),
 }
+
+
+IN_PLACE = """
+kernel k(x: tensor[f32, 128, 64], y: tensor[f32, 128, 64]):
+    grid(1)
+    scores = RolePipeline(stages=1)
+    tiles = TensorTiles(tmem[f32, 128, 64], count=1)
+    role fill(warps=4) produces scores:
+        scores.acquire()
+        write(tiles[scores.index()], load(x[0, 0], 128, 64))
+        scores.commit()
+    role work(warps=4) consumes scores:
+        scores.wait()
+{body}
+        scores.release()
+"""
+TILES = {
+    "modified": ("t = tiles[scores.index()] * 1.0\nwrite(tiles[scores.index()], t + 1.0)\nstore(y[0, 0], t)", True),
+    "read again": (
+        "write(tiles[scores.index()], tiles[scores.index()] + 1.0)\nt = tiles[scores.index()] * 1.0\nstore(y[0, 0], t)",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "changed"), TILES.values(), ids=TILES)
+def test_tensor_memory_modified_in_place(body: str, changed: bool) -> None:
+    assert _codes(IN_PLACE, body, "sm_100a") == (["E0298"] if changed else [])
 
 
 def _codes(text: str, body: str, arch: str) -> list[str]:

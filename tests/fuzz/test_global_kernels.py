@@ -114,6 +114,40 @@ def test_stores_that_come_round_late_take_effect_in_order(place: str) -> None:
     assert np.array_equal(y, wanted)
 
 
+# Tiles that are dealt out are taken for different ones; not where memory says where they are, beside others, or known to meet in a block.
+DEALT_OUT = """
+kernel k(n: i32, c: tensor[i32, C], x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    grid(2)
+    role all(warps=4):
+        for t in range(block.x, n, 2):
+            store(y[PLACE, 0], load(x[t * 8, 0], 8, 64))
+        for i in range(LEFT):
+            store(y[block.x * 1024 + i * 16 + 720, 0], load(x[i * 8, 0], 8, 64))
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "left"),
+    [
+        ("block.x * 1024 + load(c[t]) * 8", "0"),
+        ("block.x * 1024 + t // 2 * 16", "n"),
+        ("block.x * 400 + t // 2 * 8 * (1 - block.x)", "0"),
+    ],
+)
+def test_tiles_that_are_dealt_out(place: str, left: str) -> None:
+    x, y = np.arange(2048 * 64, dtype=np.float32).reshape(2048, 64), np.zeros((2048, 64), np.float32)
+    c, n, wanted = np.arange(120, dtype=np.int32) % 4, 100, y.copy()
+    for block in range(2):
+        here = {"block": type("", (), {"x": block}), "c": c, "load": int}
+        stores = [(eval(place, {**here, "t": t}), t * 8) for t in range(block, n, 2)]
+        stores += [(block * 1024 + i * 16 + 720, i * 8) for i in range(eval(left, {"n": 18}))]
+        for at, source in stores:
+            wanted[at : at + 8] = x[source : source + 8]
+    text = DEALT_OUT.replace("PLACE", place).replace("LEFT", "min(n, 18)" if left == "n" else left)
+    pipec.compile(text)["k"](n, c, x, y, device="sim", options=LaunchOptions(simulation=Options(timing="late")))
+    assert np.array_equal(y, wanted)
+
+
 SHARED = """
 kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
     grid(GRID)

@@ -70,6 +70,10 @@ KEPT = {
         lambda a, b: a + b,
     ),
     "named anew": ("t = s.b\nif n > 2:\n    t = s.a\nt = s.a\nstore(y[0, 0], t + s.b)", lambda a, b: a + b),
+    "read, then named anew in a branch": (
+        "u = registers(s.b)\nt = s.b\nif n > 2:\n    u = u + t\n    t = s.a\n    u = u + t\nstore(y[0, 0], u)",
+        lambda a, b: 2 * b + a,
+    ),
     "counted anew": (
         "u = registers(s.b)\ni = 7\nfor i in range(1):\n    u = u + s.a\nfor i in range(2):\n    u = u + s.a\nstore(y[0, 0], u)",
         lambda a, b: b + 3 * a,

@@ -71,8 +71,7 @@ class _Walk:
                 stale.update(dict.fromkeys(changed.get((number, site), ()), operation.span))
                 if isinstance(operation, tree.Assign):
                     stale.pop(operation.variable, None)
-            if isinstance(block.terminator, ir.Branch):
-                self._use((block.terminator.condition,), stale)
+            # (Conditions are numbers; what a vote tells of a tile is an operation of its own.)
             for target in ir.successors(block.terminator):
                 before = entries[target]
                 if before is None or not before.keys() >= stale.keys():
@@ -83,7 +82,8 @@ class _Walk:
         stores = self._stores.get((number, site), ())
         for variable, reads in self._reads.items():
             match operation:
-                case tree.RegisterMma() | tree.WriteAccumulator() | tree.ClearAccumulator():
+                # (Nothing clears an accumulator while a tile that reads it has its name.)
+                case tree.RegisterMma() | tree.WriteAccumulator():
                     changes = operation.accumulator in reads.accumulators
                 case tree.Write(destination=there):
                     changes = (there.buffer, there.handle) in reads.buffers
