@@ -9,7 +9,7 @@ FREE_ROWS = (
         'tma.load(tile, tensor[i, ...], stage.mbar(), multicast="y", cache="evict_last"); all but the first two may be left out',
         "tma_load",
         signals="full, by bytes",
-        document="global to shared memory; one thread; outside the tensor reads as zero; `cache`: what the L2 is to give up first",
+        document="global to shared memory; one thread; outside the tensor reads as zero; `cache`: what the L2 evicts first",
     ),
     Operation(
         "tma.store",
@@ -48,9 +48,9 @@ FREE_ROWS = (
         ("",),
         'store(tensor[i, j], tile, reduce="add", rows=count, cache="evict_first")',
         "store",
-        document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with what stands there; with "
+        document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with the existing values; with "
         "`rows` only the tile's first rows (all, where it is at least as many), by the threads when those are not all; `cache`: what the "
-        "L2 is to give up first; `tile.T` stores rows as columns",
+        "L2 evicts first; `tile.T` stores rows as columns",
     ),
     Operation(
         "store.direct",

@@ -181,7 +181,7 @@ PIPELINES = (
         "-",
         "-",
         "S2",
-        "waits until every filled stage was given back",
+        "waits until every filled stage was released",
     ),
     Operation(
         "init_barriers",

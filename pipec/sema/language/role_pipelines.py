@@ -5,7 +5,7 @@ from pipec.sema.language.operation import BARRIER, OUTPUT, ROLE, Operation
 _NO_STEP = "signals"
 ROLE_PIPELINES = (
     Operation("acquire", (ROLE,), "acquire[sub]()", "role_wait", "producer", None, "empty barrier `sub`", "-", "obtains", "S1",
-              "the producer waits until the consumer gave sub-stage `sub` (0) back", "consumer"),
+              "the producer waits until the consumer released sub-stage `sub` (0)", "consumer"),
     Operation("wait", (ROLE,), "wait[sub]()", "role_wait", "consumer", None, "full barrier `sub`", "-", "obtains", "S1",
               "the consumer waits until the producer filled sub-stage `sub` (0)", "producer"),
     Operation("commit", (ROLE,), "commit()", "role_signal", "producer", None, "-", "full barrier 0", "releases", "S1",

@@ -28,7 +28,7 @@ def _sides(side: Side, other: str) -> tuple[Operation, ...]:
             name, _BY_HAND, f"{name}({arguments})", action, side, waits=waits, stage=stage, page="S0", document=document
         )
 
-    peek = f"looks, without waiting, whether the next stage is {goal}; the result is taken up by exactly one wait"
+    peek = f"tests, without waiting, whether the next stage is {goal}; exactly one wait uses the result"
     waited = f"the {side} waits for its next stage, which is current until {side}_step()"
     return (
         row(f"try_acquire_{side}", "", "peek", peek),
