@@ -1,10 +1,10 @@
-"""Between which numbers the value of a form lies, for those between which symbols do."""
+"""The range of a form's value, given the ranges of its symbols."""
 
 from collections.abc import Mapping
 
 from pipec.verify.terms import RANGES, Apply, Atom, Choose, Floor, Linear, Product, Symbol, bounds_by_choice
 
-FAR = 1 << 62  # a bound that says nothing
+FAR = 1 << 62  # an unbounded value
 
 
 def range_of(form: Linear, between: Mapping[Symbol, tuple[int, int]]) -> tuple[int, int]:

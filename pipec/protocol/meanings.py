@@ -1,7 +1,7 @@
-"""What variables mean that stand for a choice between two numbers, or for a number that the machine reduces to a type.
+"""The meaning of variables that stand for a choice between two numbers, or for a number reduced to a machine type.
 
-Of a variable of its own nothing would follow: it is replaced by what it equals where that is known, and until then has the bounds that
-follow from its meaning.
+Opaque variables would imply nothing: each is replaced by the value it equals if that is known, and until then has the bounds that follow
+from its meaning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Li
 @record
 class Meaning:
     """`unless`: conditions, with the row that the variable equals where the condition cannot hold. `bounds`: rows that are not negative.
-    `chosen`: it equals one of the rows, and has registers in it."""
+    `chosen`: it equals one of the rows, and involves registers."""
 
     variable: int
     unless: tuple[tuple[Condition, Row], ...]
@@ -26,7 +26,7 @@ class Meaning:
 
 
 class Rows(Protocol):
-    """Forms as rows of variables (see `Variables`)."""
+    """Converts forms to rows of variables (see `Variables`)."""
 
     @property
     def number(self) -> dict[Atom, int]: ...
@@ -40,7 +40,7 @@ class Rows(Protocol):
 
 
 def name_parts(rows: Rows, values: Iterable[Atom]) -> None:
-    """Numbers for what choices are made of in which there are registers."""
+    """Numbers the operands of choices that involve registers."""
     looked_at = set[Atom]()
     new = [*values]
     while new := [each for each in new if rows.number[each] in rows.derived and each not in looked_at]:
@@ -52,7 +52,7 @@ def name_parts(rows: Rows, values: Iterable[Atom]) -> None:
 
 
 def meanings_of(rows: Rows, values: Iterable[Atom]) -> Iterator[Meaning]:
-    """Of the variables whose parts are variables."""
+    """The meanings of variables whose operands are variables."""
     for each in values:
         if all(part in rows.number for form in _parts(each) for part, _ in form.terms):
             yield from _of_atom(rows, each, rows.number[each])
@@ -81,11 +81,11 @@ def _parts(each: Atom) -> Iterable[Linear]:
 
 
 def _outside(form: Linear, least: int, most: int) -> Iterator[Formula]:
-    """One of these holds where the form is not in the range."""
+    """The disjunction that the form is outside the range."""
     below, above = [form], [form]
     match form:
         case Linear(0, ((Choose() as chosen, 1),)):
-            # Nothing may say of the smaller of two numbers what it is at least, but of both.
+            # A lower bound of a minimum may only be known for both operands.
             below = [chosen.yes, chosen.no] if is_smaller(chosen) else below
             above = [chosen.yes, chosen.no] if is_larger(chosen) else above
         case _:
@@ -95,6 +95,6 @@ def _outside(form: Linear, least: int, most: int) -> Iterator[Formula]:
 
 
 def _bounds(rows: Rows, each: Choose, variable: int) -> tuple[Row, ...]:
-    """The smaller of two numbers is at most each of them, the larger at least."""
+    """A minimum is at most each operand, a maximum at least."""
     sign = 1 if is_larger(each) else -1 if is_smaller(each) else 0
     return tuple(scaled(plus(one(variable), rows.row(part), -1), sign) for part in (each.yes, each.no)) if sign else ()

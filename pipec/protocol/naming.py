@@ -1,7 +1,7 @@
-"""A network whose sizes are numbered in the order in which they are declared, and functions of which nothing is known as they occur: what
-either is called decides nothing of a search.
+"""Renames a network canonically: sizes in order of declaration, uninterpreted functions in order of occurrence, so that names do not
+influence the search.
 
-Terms are sorted by the names in them, and a search that asks its questions in another order may end elsewhere.
+Terms are sorted by the names in them, and a search that asks its questions in another order may end differently.
 """
 
 import re
@@ -33,12 +33,12 @@ from pipec.verify.terms import (
     summed,
 )
 
-# What the reader calls a large form: a hash of its text.
+# The reader's name of a large form: a hash of its text.
 _HASHED = re.compile(r"[0-9a-f]{16}(?P<kind>\.[su]\d+)?")
 
 
 class Names:
-    """From one network's names to another's: of sizes, and of functions with the order of their arguments."""
+    """A mapping from one network's names to another's: of sizes, and of functions with their argument order."""
 
     def __init__(self) -> None:
         self.symbols: dict[Symbol, Symbol] = {}
@@ -82,7 +82,7 @@ class Names:
 
 
 class _Numbering(Names):
-    """Functions get their numbers, and their arguments an order, when they first occur."""
+    """Functions are numbered, and their arguments ordered, at their first occurrence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class _Numbering(Names):
 
     def function(self, name: str, arguments: tuple[Linear, ...]) -> tuple[str, tuple[int, ...]]:
         hashed = _HASHED.fullmatch(name)
-        # A hash of text that contains names: another name of a size gives another hash.
+        # The hashed text contains names: renaming a size changes the hash.
         if hashed and name not in self.functions:
             order = tuple(sorted(range(len(arguments)), key=lambda place: repr(arguments[place])))
             made = f"function {len(self.functions):03}{hashed['kind'] or ''}"
@@ -104,7 +104,7 @@ class _Numbering(Names):
 
 
 def canonical(network: Network) -> tuple[Network, Names]:
-    """The network with other names, and the way back."""
+    """The renamed network, and the inverse mapping."""
     registers = registers_of(network)
     declared: dict[Symbol, None] = {}
     for fact in network.facts:
@@ -112,7 +112,7 @@ def canonical(network: Network) -> tuple[Network, Names]:
             case Compare(_, Linear(_, ((Symbol() as symbol, _),))) if symbol not in registers and symbol.name[0] != "%":
                 declared[symbol] = None
     into = _Numbering()
-    # Declared sizes have an order of their own; that of the terms comes from their names.
+    # Declared sizes have an order of their own; the order of terms depends on names.
     into.number([*declared])
     return renamed(network, into), into.back
 
@@ -148,7 +148,7 @@ def _edge(edge: Edge, into: Names) -> Edge:
 
 
 def in_names_of(certificate: Certificate, names: Names) -> Certificate:
-    """The certificate of the network as it was."""
+    """The certificate in terms of the original network."""
     cases = tuple(
         Case(_formulas(case.when, names), case.begin, tuple(_node(node, names) for node in case.nodes))
         for case in certificate.cases

@@ -1,7 +1,7 @@
-"""Products of sizes and counters: a loop inside another against one loop over the product of their bounds.
+"""Products of sizes and counters: nested loops against a single loop over the product of their bounds.
 
-What the roles have in common is then `turns = outer * inner bound + inner`, of which the network says nothing. So for each counter around a
-loop the product with that loop's bound is a value of its own, of which facts may say how it depends on others.
+The relation between such roles is `iterations = outer * inner bound + inner`, which does not occur in the network. So for each counter
+of an outer loop, its product with the inner loop's bound becomes a variable, for which facts may express the relation.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,11 +42,11 @@ from pipec.verify.terms import (
     symbols_of,
 )
 
-_MOST = 12  # products that are looked at
+_MOST = 12  # products that are considered
 
 
 def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tuple[Formula, ...]]:
-    """The network with products and sums of sizes as whole numbers, and the conditions under which the machine computes these."""
+    """The network with exact products and sums of sizes, and the conditions under which the machine's results equal them."""
     conditions: dict[Formula, None] = {}
 
     def of_atom(one: Atom) -> Linear:
@@ -56,7 +56,7 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
                 least, most = RANGES[function[-3:]]
                 conditions[Compare("ge", add(Linear(most), wide, -1))] = None
                 if len(arguments) == 1:
-                    # What is added up may also be too small.
+                    # A sum may also be too small.
                     conditions[Compare("ge", add(wide, Linear(-least)))] = None
                 made = [*map(of_form, arguments)]
                 return product(*made) if len(made) == 2 else made[0]
@@ -120,7 +120,7 @@ def _whole(form: Linear) -> Linear:
 
 
 def needed(facts: Sequence[Formula], conditions: Iterable[Formula]) -> tuple[Formula, ...]:
-    """Those that neither the facts nor the others imply."""
+    """The conditions that neither the facts nor the others imply."""
     left = list(conditions)
     for one in tuple(left):
         if System([*facts, *(other for other in left if other is not one)]).entails(one):
@@ -129,7 +129,7 @@ def needed(facts: Sequence[Formula], conditions: Iterable[Formula]) -> tuple[For
 
 
 def _widened(form: Linear) -> Linear:
-    """The form with products in 64 bits, and nothing cut off from sums."""
+    """The form with 64-bit products and untruncated sums."""
     made = Linear(form.constant)
     for one, times in form.terms:
         match one:
@@ -179,7 +179,7 @@ def _state(state: State, of_form: Callable[[Linear], Linear], of_formula: Callab
 
 
 def candidates(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    """Products of a counter and what bounds a loop within its own, or is added there in each turn."""
+    """Products of a counter and the bound of an inner loop, or the amount added there per iteration."""
     found: dict[Linear, None] = {}
     for process in network.processes:
         if any(
@@ -194,19 +194,19 @@ def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Line
     counted = {symbol: turns for symbol, _, turns in turns_of(process, registers) if len(turns.terms) == 1}
     around = dict(_around([(-1, Edge(process.start)), *_arrows(process)], frozenset()))
     bounds = [*_bounds(process, registers)]
-    # In a fixed order: which product is looked at decides which proof is found.
+    # In a fixed order: which product is considered first decides which proof is found.
     for inner, factor, tested in bounds:
         for outer in _named(frozenset().union(*(around.get(one, ()) for one in inner)) if tested else around.keys() - inner):
             yield product(counted.get(outer, atom(outer)), atom(factor))
     for (inner, factor, _), (innermost, other, _) in permutations([row for row in bounds if row[2]], 2):
-        # What bounds a loop between the two, and one within that.
+        # The bound of a loop between the two, and of one inside that.
         between = frozenset().union(*(around.get(one, ()) for one in innermost)) & inner
         for outer in _named(frozenset().union(*(around.get(one, ()) for one in between))):
             yield product(product(counted.get(outer, atom(outer)), atom(factor)), atom(other))
 
 
 def quotients_in(products: Sequence[Linear], registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    """Those of counters that are factors."""
+    """Quotients of counters that are factors."""
     factors = [factor for form in products for one, _ in form.terms if isinstance(one, Product) for factor in one.factors]
     counted = [atom(one) for one in factors if isinstance(one, Floor)]
     return tuple(dict.fromkeys(one for one in counted if not registers.isdisjoint(symbols_of(one))))
@@ -222,21 +222,21 @@ def _arrows(process: Process) -> Iterator[tuple[int, Edge]]:
 
 
 def _around(arrows: list[tuple[int, Edge]], outer: frozenset[Symbol]) -> Iterator[tuple[Symbol, frozenset[Symbol]]]:
-    """The counters of loops, each with those of the loops around its own."""
+    """The counters of loops, each with those of the enclosing loops."""
     for loop in loops([(place, edge.target) for place, edge in arrows]):
         inside = [(place, edge) for place, edge in arrows if {place, edge.target} <= loop]
         begins = {edge.target for place, edge in arrows if edge.target in loop and place not in loop}
         counters = {symbol for _, edge in inside for symbol, value in edge.values if value is not None and _steps(value, symbol)}
-        # Without the ways to where the loop begins, only the loops inside of it are left.
+        # Without the back edges of the loop, only the loops inside it are left.
         within = [(place, edge) for place, edge in inside if edge.target not in begins] if begins else []
         deeper = {symbol for symbol, _ in _around(within, frozenset())}
-        # (Two loops that begin at one place are one here: either may be the one around the other.)
+        # (Two loops with the same header are one loop here: either may enclose the other.)
         yield from ((symbol, outer | (counters - deeper - {symbol})) for symbol in counters - deeper)
         yield from _around(within, outer | (counters - deeper))
 
 
 def _bounds(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[frozenset[Symbol], Atom, bool]]:
-    """Sizes that tests compare registers with (true), or that are added to registers."""
+    """Sizes that tests compare with registers (true), or that are added to registers."""
     for state in process.states:
         compared = [*forms_of(state.action.condition)] if isinstance(state.action, Test) else []
         added = [

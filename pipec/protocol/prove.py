@@ -43,7 +43,7 @@ def prove(
         try:
             cases = tuple(Splitter(program, attempt, effort, pairs, spent, refuted).cases())
             found = Certificate(network.name, cases, needed(network.facts, program.assumed))
-            # Another schedule may need no condition on where a block stands, which no launch can check.
+            # Another schedule may need no condition on block indices, which no launch can check.
             if all(map(askable_formula, found.assumes)):
                 return in_names_of(found, names)
             first = first or found

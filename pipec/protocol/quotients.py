@@ -14,7 +14,7 @@ from pipec.protocol.sample import forms_of
 from pipec.verify.network import Network, Process, Test, edges_of
 from pipec.verify.terms import Atom, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
 
-_FEWEST, _MOST = 3, 8  # roles that share iterations: of two, one has the iterations that the other has not
+_FEWEST, _MOST = 3, 8  # roles that share iterations: with two, one has the iterations that the other lacks
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
@@ -41,8 +41,8 @@ def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...
 
 
 def _ahead(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
-    """How many turns lie ahead of a counter that moves on by a size, such as the number of blocks, where another role counts its turns:
-    the quotient of what its test compares with 0."""
+    """The number of remaining turns of a counter that advances by a size, such as the number of blocks, where another role counts its
+    turns: the quotient of the form that its test compares with 0."""
     divisors = {each.arguments[1] for each in _parts(network) if is_quotient(each)}
     for process in network.processes:
         steps = dict(_sized_steps(process, registers))
@@ -65,7 +65,7 @@ def _sized_steps(process: Process, registers: frozenset[Symbol]) -> Iterator[tup
 
 
 def _parts(network: Network) -> Iterator[Atom]:
-    """What tests compare, and what is chosen among there."""
+    """The terms that tests compare, and the operands of choices among them."""
     for process in network.processes:
         for state in process.states:
             for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():

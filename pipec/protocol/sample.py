@@ -45,7 +45,7 @@ def _atom(one: Atom, numbers: Mapping[Symbol, int]) -> int:
             return prod(numbers.get(one, 0) if isinstance(one, Symbol) else _atom(one, numbers) for one in factors)
 
 
-# What the machine computes, for the functions of which the proof knows nothing: the reader names them as PTX does.
+# The machine's operations that the proof treats as uninterpreted functions: the reader names them as in PTX.
 _OPERATIONS: dict[str, Callable[..., int]] = {
     "": lambda one: one,
     "mul.lo": lambda left, right: left * right,
@@ -59,14 +59,14 @@ _HIGH_HALF = "mul.hi"
 
 
 def _quotient(left: int, right: int) -> int:
-    """Rounded towards zero, as the machine does; of a division by zero it says nothing."""
+    """Rounded towards zero, as on the machine; division by zero is undefined there."""
     if not right:
         return 0
     return left // right if (left < 0) == (right < 0) else -(-left // right)
 
 
 def known_function(function: str) -> bool:
-    """Whether its value can be computed, so that a run that uses it shows what happens."""
+    """Whether its value can be computed, so that a run with it is faithful."""
     operation, _, kind = function.rpartition(".")
     return function in (QUOTIENT, REMAINDER) or kind in RANGES and (operation in _OPERATIONS or operation == _HIGH_HALF)
 
@@ -85,10 +85,10 @@ def evaluated_function(function: str, arguments: tuple[int, ...]) -> int:
 
 
 def _apply(function: str, arguments: tuple[int, ...]) -> int:
-    # Computed as the machine does, so that a run takes the branches that a launch takes.
+    # Computed as on the machine, so that a run takes the branches of a launch.
     if known_function(function):
         return evaluated_function(function, arguments)
-    # Memory may hold anything; the same place the same number.
+    # Memory may contain anything; equal addresses give equal values.
     return (sum((index + 3) * argument for index, argument in enumerate(arguments)) * 7 + len(function)) % 4
 
 
@@ -113,7 +113,7 @@ def forms_of(formula: Formula) -> Iterator[Linear]:
 
 
 def function_of(form: Linear) -> str:
-    """The function of which the form is a value, if it is one."""
+    """The function whose value the form is, if any."""
     match form:
         case Linear(0, ((Apply(function, _), _),)):
             return function

@@ -1,7 +1,7 @@
-"""The values of a network as numbered variables: its sizes and registers, and what is made of them.
+"""The values of a network as numbered variables: its sizes and registers, and values derived from them.
 
-A sum of sizes that only ever occurs as a whole (`ceil(K / 64)` and the like) is one variable, so that most questions are about a few
-variables whose inside does not matter. What a variable stands for is kept, to say it in a certificate.
+A sum of sizes that only occurs as a whole (`ceil(K / 64)` and the like) is one variable, so that most queries involve few variables
+whose structure does not matter. The form of each variable is kept for the certificate.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,22 +41,22 @@ from pipec.verify.terms import (
 
 FormTerms = tuple[tuple[Atom, int], ...]
 _MOST_MULTIPLIED = 24  # rows
-_RENAMED = 30  # what it costs to replace registers in a value, in combinations of rows
+_RENAMED = 30  # cost of substituting registers in a value, in row combinations
 _MOST_SPREAD = 1 << 16
 _LARGE = 1 << 30
 
 
 class Variables:
-    """`products`: of registers and sizes, of which facts may be found, as of `quotients` of registers."""
+    """`products`: of registers and sizes, and `quotients` of registers, for which facts may be found."""
 
     def __init__(
         self, network: Network, registers: frozenset[Symbol], products: Sequence[Linear] = (), quotients: Sequence[Linear] = ()
     ) -> None:
         self.registers = registers
-        self.forms: list[Linear] = []  # what each variable stands for
+        self.forms: list[Linear] = []  # the form of each variable
         self.number: dict[Atom, int] = {}
         self.groups: dict[FormTerms, int] = {}
-        self.derived: dict[int, tuple[int, ...]] = {}  # made of registers: of these
+        self.derived: dict[int, tuple[int, ...]] = {}  # derived from registers: from these
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
         self._between: dict[Symbol, tuple[int, int]] = {}  # of sizes
@@ -64,7 +64,7 @@ class Variables:
         self._products: dict[tuple[Row, Row], Row | None] = {}
         self._sizes_only = True
         forms = list(_forms(network))
-        # In products the parts of a sum occur by themselves.
+        # In products the parts of a sum occur separately.
         if not products:
             self._group(forms)
         for form in forms:
@@ -74,10 +74,10 @@ class Variables:
         for form in products:
             for symbol in sorted(symbols_of(form) - registers, key=lambda symbol: symbol.name):
                 self.row(atom(symbol))
-            # By as much the product grows when its counter moves on.
+            # The increment of the product when its counter advances.
             self.row(self._of_factors(form))
         self.sizes = tuple(range(len(self.forms)))
-        # Registers come after sizes, and are solved for before them.
+        # Registers come after sizes, and are solved for first.
         self._sizes_only = False
         for symbol in sorted(registers, key=lambda symbol: symbol.name):
             self._new(atom(symbol), symbol)
@@ -90,12 +90,12 @@ class Variables:
         self.spread = _spread(network)
         self.known = self._known(network.facts)
         self._cases: list[Condition] = []
-        self._told_apart = 0  # values of which the cases are known
+        self._told_apart = 0  # values whose cases have been returned
         self._meanings: list[Meaning] = []
-        self._meant = 0  # values of which it is known what they mean
-        # (Products stand for themselves only where they are asked for.)
+        self._meant = 0  # values whose meanings have been returned
+        # (Products are expanded unless they are requested.)
         factors = {factor for each in self.number if isinstance(each, Product) for factor in each.factors}
-        # (Before values get new ones.)
+        # (Before values get new names.)
         assert self.meanings is self._meanings
         self.not_zero: list[Row] = [
             (-1, ((self.number[each], 1),)) for each in self.number if each in factors and isinstance(each, Floor)
@@ -105,7 +105,7 @@ class Variables:
         )
 
     def _name_factors(self, forms: Iterable[Linear]) -> None:
-        """Quotients of sizes that are factors have names of their own: of what is divided more is known than of the product."""
+        """Quotients of sizes that are factors are named: more is known about the dividend than about the product."""
         for form in forms:
             for each, _ in form.terms:
                 for factor in each.factors if isinstance(each, Product) else ():
@@ -136,8 +136,8 @@ class Variables:
             for each, _ in part:
                 sums.setdefault(each, set()).add(_normal(part)[0])
         for part in {part for parts in sums.values() for part in parts}:
-            # A part that also stands in another sum ties the two together, which one variable for the whole would hide; so does a
-            # quotient of what is asked for by itself, as in a loop that steps by the divisor.
+            # A part that also occurs in another sum relates the two, which a single variable would hide; so does a quotient of a value
+            # that occurs separately, as in a loop that steps by the divisor.
             divided = {inner for each, _ in part if isinstance(each, Floor) for inner, _ in each.form.terms}
             if len(part) > 1 and all(len(sums[each]) == 1 for each, _ in part) and divided.isdisjoint(asked):
                 self.groups[part] = -1
@@ -175,7 +175,7 @@ class Variables:
         return form.constant, tuple(sorted(terms.items()))
 
     def fresh(self) -> int:
-        """A value of which nothing is known."""
+        """A new unknown value."""
         symbol = Symbol(f"unknown {len(self.forms)}")
         return self._new(atom(symbol), symbol)
 
@@ -183,11 +183,11 @@ class Variables:
         return summed(row[0], [(self.forms[variable], coefficient) for variable, coefficient in row[1]])
 
     def renamed(self, variable: int, values: Mapping[int, Row]) -> Row:
-        """What a derived variable is when its registers have these values."""
+        """The value of a derived variable for these register values."""
         parts = tuple(values.get(each, one(each)) for each in self.derived[variable])
         found = self._renamed.get((variable, parts))
         if found is None:
-            # Replacing builds terms and sorts them by their text, which takes far longer than a row.
+            # Substitution builds terms and sorts them by their text, which takes far longer than a row operation.
             combined[0] += _RENAMED
             known = {
                 symbol: self.form(part)
@@ -199,14 +199,14 @@ class Variables:
         return found
 
     def extended(self, values: dict[int, Row]) -> dict[int, Row]:
-        """With what is made of the registers that have new values."""
+        """Adds the values derived from the registers that have new values."""
         for variable in self.written:
             if any(each in values for each in self.derived[variable]):
                 values[variable] = self.renamed(variable, values)
         return values
 
     def moved(self, values: dict[int, Row]) -> dict[int, Row]:
-        """As `extended`, of all that is made of these registers."""
+        """Like `extended`, for everything derived from these registers."""
         for variable in [*self.derived]:
             if any(each in values for each in self.derived[variable]):
                 values[variable] = self.renamed(variable, values)
@@ -230,16 +230,16 @@ class Variables:
                 return Both(made) if every else Either(made)
 
     def is_size(self, variable: int) -> bool:
-        """Whether no register is part of it. (Some sizes only occur in what must not wrap, and are numbered later than others.)"""
+        """Whether it contains no registers. (Some sizes only occur in overflow conditions, and are numbered later than others.)"""
         return self.registers.isdisjoint(symbols_of(self.forms[variable]))
 
     def of_sizes(self, condition: Condition) -> bool:
-        """Whether it says something of sizes, and of nothing else."""
+        """Whether it is a condition on sizes only."""
         variables = {variable for each in comparisons(condition) for variable, _ in each.row[1]}
         return bool(variables) and max(variables) < len(self.sizes)
 
     def free(self, condition: Condition, premises: Premises) -> bool:
-        """Whether it is about values of functions of which nothing else is said: no meaning of theirs could exclude it, either."""
+        """Whether it only involves otherwise unconstrained function values: then no definition could exclude it."""
         asked = {variable for each in comparisons(condition) for variable, _ in premises.reduced(each.row)[1]}
         opaque = all(len(terms) == 1 and isinstance(terms[0][0], Apply) for terms in (self.forms[each].terms for each in asked))
         told = [row[1] for clause in premises.clauses for row in (each.row for each in comparisons(clause))]
@@ -249,7 +249,7 @@ class Variables:
     # ------------------------------------------------------------------------------------------------- what is known of sizes
 
     def _known(self, facts: Iterable[Formula]) -> list[Row]:
-        """Bounds of each size, and relations of sizes that the facts state."""
+        """Bounds of each size, and relations of sizes stated by the facts."""
         between = self._between
         rows = []
         for fact in facts:
@@ -282,8 +282,8 @@ class Variables:
         return rows
 
     def _divided_again(self, fine: Floor, coarse: Floor) -> tuple[Row, ...]:
-        """How two quotients of one number hang together, of which the one is the other divided once more: the number itself, of which the
-        network may say nothing else, does not tell."""
+        """The relation of two quotients of one number whose divisors divide each other: it does not follow from the number, about which
+        the network may say nothing else."""
         times, rest = divmod(coarse.divisor, fine.divisor)
         apart = add(coarse.form, fine.form, -1)
         if rest or times < 2 or apart.terms or apart.constant % fine.divisor:
@@ -292,7 +292,7 @@ class Variables:
         return (constant, terms), (times - 1 - constant, scaled((0, terms), -1)[1])
 
     def _typed(self, each: Atom) -> Iterator[Row]:
-        """What is found in memory, or chosen from there, is a number of its type."""
+        """A value loaded from memory, or selected among such values, is in the range of its type."""
         if isinstance(each, (Apply, Choose)) and not is_remainder(each) and not is_quotient(each):
             low, high = atom_range(each, self._between)
             if low > -FAR:
@@ -301,7 +301,7 @@ class Variables:
                 yield self.row(Linear(high, ((each, -1),)))
 
     def _rounded(self, each: Atom) -> tuple[Row, ...]:
-        """Of what a division leaves: that it is at least 0, and less than the divisor."""
+        """A remainder is at least 0, and less than the divisor."""
         match each:
             case Floor(form, number):
                 left, divisor = add(form, atom(each), -number), Linear(number)
@@ -312,7 +312,8 @@ class Variables:
         return self.row(left), self.row(add(add(divisor, Linear(-1)), left, -1))
 
     def _carried(self, network: Network) -> frozenset[int]:
-        """What is made of registers and becomes a register's value as it is, though nothing else is known of it: found in memory, say."""
+        """Values derived from registers that are assigned to a register as they are, although nothing else is known about them, such as
+        loads."""
         values = [
             value
             for process in network.processes
@@ -324,14 +325,14 @@ class Variables:
         return frozenset(variable for value in values for variable, _ in self.row(value)[1] if variable in self.derived)
 
     def related(self) -> list[int]:
-        """What is made of registers and may be in step with others: quotients, and what another process keeps in a register."""
+        """Values derived from registers that may be in lockstep with others: quotients, and what another process keeps in a register."""
         return [n for n in self.compared if n in self.carried or _in_step(self.forms[n].terms[0][0])]
 
     def multiplied(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Products of rows that are not negative, where they are made of variables that there are."""
+        """Products of non-negative rows, as far as their terms are existing variables."""
         factors = {self.number.get(factor) for each in self.number if isinstance(each, Product) for factor in factors_of(each)}
-        # The number of pairs is the square of that of rows, and long rows multiply to nothing that is known; nor does it help to multiply
-        # with what only says that a value fits its type.
+        # The number of pairs is quadratic in that of rows, and products of long rows contain unknown terms; nor does it help to multiply
+        # by bounds of types.
         near = [
             row for row in rows if len(row[1]) <= 3 and row[0] < _LARGE and any(variable in factors for variable, _ in row[1])
         ]
@@ -346,8 +347,7 @@ class Variables:
                 yield found
 
     def factors_alike(self) -> Iterator[tuple[Row, Row]]:
-        """A quotient of a counter and one of sizes that are multiplied by the same: how many turns there have been, and how many there
-        are."""
+        """A quotient of a counter and one of sizes with a common factor: the completed and the total number of iterations."""
         products = [each for each in self.number if isinstance(each, Product) and len(each.factors) == 2]
         for made, whole in permutations(products, 2):
             for one_, other in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -367,8 +367,8 @@ class Variables:
 
     @property
     def meanings(self) -> list[Meaning]:
-        """Of choices, and of what the machine reduces; also of remainders that values get while the search goes on. (Of all that values
-        get the names of the parts would be too many.)"""
+        """The meanings of choices, and of numbers that the machine reduces; also of remainders that are named during the search. (Naming
+        the parts of all new values would be too many.)"""
         while self._meant < len(self.number):
             new = [*self.number][self._meant :]
             if self._meant:
@@ -379,7 +379,7 @@ class Variables:
         return self._meanings
 
     def cases(self) -> list[Condition]:
-        """Quotients by sizes are positive, 0 or negative as what is divided says."""
+        """Quotients by sizes are positive, 0 or negative, depending on the dividend."""
         for each in [*self.number][self._told_apart :]:
             if is_quotient(each) and self.number[each] in self.derived:
                 form, divisor = each.arguments
@@ -392,15 +392,15 @@ class Variables:
         return self._cases
 
     def floors(self) -> list[Row]:
-        """Between which values quotients of counters lie, and remainders."""
-        # Values may get new quotients while the search goes on.
+        """The bounds of quotients and remainders of counters."""
+        # The search may create new quotients.
         made = [n for each, n in self.number.items() if n >= len(self.sizes) and not isinstance(each, Symbol)]
         for number in made if len(made) > len(self._floors) else ():
             self._floors[number] = tuple(row for each, _ in self.forms[number].terms for row in self._rounded(each))
         return [row for rows in self._floors.values() for row in rows]
 
     def types(self) -> list[Row]:
-        """Between which values numbers of a type lie that are made of counters, or found where one stands."""
+        """The bounds by type of values that consist of counters, or are loaded at a counter's value."""
         return [row for each, n in [*self.number.items()] if n >= len(self.sizes) for row in self._typed(each)]
 
 
@@ -409,7 +409,7 @@ def _chosen_from(one: Choose) -> list[Atom]:
 
 
 def _apart(one: Atom) -> Linear:
-    """A quotient without the multiples of its divisor that are divided."""
+    """A quotient without the multiples of its divisor in the dividend."""
     return quotient(*one.arguments) if is_quotient(one) else atom(one)
 
 
@@ -425,8 +425,7 @@ def _assigned(network: Network) -> Iterator[Linear]:
 
 
 def _spread(network: Network) -> dict[str, int]:
-    """By how much values lie apart that may be anything, where they are compared with a number: on both sides of it, or runs would take
-    one way only."""
+    """By how much unknown values should vary if they are compared with a constant: to both sides of it, so that runs take both branches."""
     found: dict[str, int] = {}
     for process in network.processes:
         for state in process.states:
@@ -447,7 +446,7 @@ def _forms(network: Network) -> Iterator[Linear]:
 
 
 def _normal(part: FormTerms) -> tuple[FormTerms, int]:
-    """The sum without its common factor, its first sign plus; and that factor."""
+    """The sum divided by its common factor, with a positive first coefficient; and that factor."""
     if not part:
         return part, 1
     divisor = gcd(*(coefficient for _, coefficient in part)) * (1 if part[0][1] > 0 else -1)

@@ -1,9 +1,8 @@
-"""What is known of atoms that are no symbols: quotients, choices, functions, products.
+"""The properties of atoms other than symbols: quotients, choices, functions, products.
 
-`d * floor(f / d) <= f <= d * floor(f / d) + d - 1`; a quotient of a quotient is one quotient; a choice between two numbers lies between
-them; equal arguments give equal values of a function. Of products only this is known: two numbers that are not negative have a product
-that is not, which is said of inequalities whose products are made of values that already occur; and what the machine multiplies is the
-product where that is in the range of its type.
+`d * floor(f / d) <= f <= d * floor(f / d) + d - 1`; a quotient of a quotient is one quotient; a choice between two numbers is between
+them; functions are congruent. About products only this is known: two non-negative numbers have a non-negative product, which is applied
+to inequalities whose products consist of existing terms; and a machine product equals the exact one if that is in the range of its type.
 """
 
 from collections import Counter
@@ -36,31 +35,31 @@ from pipec.verify.terms import (
     scale,
 )
 
-_FAR = 1 << 128  # a bound that says nothing
-_LARGE = 1 << 30  # the constant of what only says that a value fits its type: of its products nothing follows
-_MOST_WITHIN = 2  # products in each other, of which the inner one is known by its factors
-_MOST_OF_A_FACTOR = 4  # values in an inequality that is multiplied with others
+_FAR = 1 << 128  # an unbounded value
+_LARGE = 1 << 30  # the constant of a bound by type: its products are useless
+_MOST_WITHIN = 2  # nesting of products whose inner one is known through its factors
+_MOST_OF_A_FACTOR = 4  # terms of an inequality that is multiplied with others
 _MOST_COMPARED = 12  # pairs of quotients that are factors
 _MOST_MULTIPLIED = 18  # inequalities, the shortest ones
 
 
 class Definitions(Renaming):
-    """Inequalities, with those that follow from what their atoms are."""
+    """Inequalities, with those that follow from the definitions of their atoms."""
 
     def __init__(self) -> None:
         super().__init__()
         self._defined = 0  # atoms whose definition has been added
-        # Forms whose range has been asked for by elimination, with so many equations and rows: once, as that takes long.
+        # Forms whose range has been computed by elimination, with the numbers of equations and rows: only once, as that is expensive.
         self._far: set[tuple[Linear, int, int]] = set()
         self._divided: list[Apply] = []  # quotients and remainders whose divisor is not known to be at least 1
-        self._implied: list[Either] = []  # of which a part is assumed when the others are refuted, and none is tried
-        self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
+        self._implied: list[Either] = []  # cases of which one is assumed when the others are refuted; none is tried
+        self._wrapping: list[Apply] = []  # numbers and products of a machine type that are not known to be in its range
 
     def _nearby(self, form: Linear) -> bool:
         raise NotImplementedError
 
     def _define(self) -> None:
-        """Adds what is known of the atoms that are no symbols."""
+        """Adds the definitions of atoms other than symbols."""
         while True:
             while self._defined < len(self._atoms):
                 self._defined += 1
@@ -79,7 +78,7 @@ class Definitions(Renaming):
                 if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
                     self._wrapping.remove(one)
                     self.assume(Compare("eq", add(atom(one), made, -1)))
-            # What one of them is may tell the range of another.
+            # The value of one of them may determine the range of another.
             if self._defined == len(self._atoms) and len(wrapping) == len(self._wrapping):
                 return
 
@@ -94,11 +93,11 @@ class Definitions(Renaming):
                         self._divided_again(one, other)
                         self._in_order(one, other)
             case Choose(_, Linear(yes, ()), Linear(no, ())):
-                # Often all that is asked of it; else the two cases would have to be told apart.
+                # Often sufficient; otherwise the two cases would have to be split.
                 self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
                 self.assume(Compare("ge", add(Linear(max(yes, no)), atom(one), -1)))
             case Choose(_, yes, no) if is_smaller(one) or is_larger(one):
-                # In both cases, so that nothing need be told apart to see it.
+                # In both cases, so that no split is needed.
                 sign = 1 if is_larger(one) else -1
                 for each in (yes, no):
                     self.assume(Compare("ge", add(scale(atom(one), sign), each, -sign)))
@@ -118,7 +117,7 @@ class Definitions(Renaming):
                 pass
 
     def _define_quotient(self, one: Apply) -> None:
-        """By what is at least 1: it lies between 0, or -1, and what is divided."""
+        """Bounds a quotient by a divisor of at least 1: it is between 0, or -1, and the dividend."""
         form, value = one.arguments[0], atom(one)
         least, most = self._between(form)
         if self._reaches(add(form, one.arguments[1]), 0):
@@ -126,20 +125,20 @@ class Definitions(Renaming):
         for bound, sign in ((min(least, 0), 1), (max(most, 0), -1)):
             if abs(bound) < inf:
                 self.assume(Compare("ge", scale(add(value, Linear(-int(bound))), sign)))
-        # Without what is taken off: a bound that can be multiplied with what stands beside a place.
+        # Without the subtracted terms: a bound that can be multiplied by the coefficient of a block index.
         whole = Linear(form.constant, tuple((part, n) for part, n in form.terms if n > 0 or not self._at_hand(atom(part))))
         bounds = tuple(Compare("ge", add(most_, value, -1)) for most_ in dict.fromkeys((form, whole)))
         upwards = Both((Compare("ge", value), *bounds))
         downwards = Both((Compare("ge", add(Linear(-1), value, -1)), Compare("ge", add(value, form, -1))))
         self.assume(Either((upwards, downwards)))
-        # It is at least 1 where the divisor is contained. (Whether it is, is no case to be tried: there would be three in place of two.)
+        # It is at least 1 if the divisor is at most the dividend. (This is not tried as a case: there would be three instead of two.)
         left = add(form, one.arguments[1], -1)
         self._implied.append(Either((Compare("ge", scale(value, -1)), Compare("ge", left))))
         self._implied.append(Either((Compare("ge", add(value, Linear(-1))), Compare("ge", add(Linear(-1), left, -1)))))
 
     def _divided_again(self, one: Floor, other: Floor) -> None:
-        """`floor((f + d * g) / (d * n))` is `floor((floor(f / d) + g) / n)`: whole numbers throughout, where what is known of each through
-        `f` alone leaves a part of a quotient open."""
+        """`floor((f + d * g) / (d * n))` is `floor((floor(f / d) + g) / n)`: an integer relation, whereas the definitions in terms of
+        `f` alone leave a fraction undetermined."""
         coarse, fine = (one, other) if one.divisor > other.divisor else (other, one)
         times, rest = divmod(coarse.divisor, fine.divisor)
         apart = add(coarse.form, fine.form, -1)
@@ -151,14 +150,14 @@ class Definitions(Renaming):
         self.assume(Compare("ge", add(Linear(times - 1), left, -1)))
 
     def _in_order(self, one: Floor, other: Floor) -> None:
-        """Of two numbers the larger one has no smaller quotient."""
+        """Quotients are monotone."""
         if one.divisor == other.divisor:
             for larger, smaller in ((one, other), (other, one)):
                 if self._at_hand(add(larger.form, smaller.form, -1)):
                     self.assume(Compare("ge", add(atom(larger), atom(smaller), -1)))
 
     def _reaches(self, form: Linear, least: int) -> bool:
-        """Whether the form is at least so much, for what is at hand of it, or of each of its values."""
+        """Whether the form is at least this large, according to known inequalities, or to the bounds of its terms."""
         if self._at_hand(add(form, Linear(-least))) or self._between(form)[0] >= least:
             return True
         multiplied = any(isinstance(one, Product) for one, _ in self.solved(form).terms)
@@ -174,7 +173,7 @@ class Definitions(Renaming):
         return self._nearby(add(form, Linear(-least)))
 
     def _between(self, form: Linear, asked: frozenset[Atom] = frozenset()) -> tuple[float, float]:
-        """`asked`: the quotients and choices whose bounds are being asked for."""
+        """`asked`: the quotients and choices whose bounds are being computed."""
         low: float = form.constant
         high: float = form.constant
         for one, times in form.terms:
@@ -183,8 +182,8 @@ class Definitions(Renaming):
         return low, high
 
     def _bounds(self, one: Atom, asked: frozenset[Atom] = frozenset(), *, within: int = 0) -> tuple[float, float]:
-        """Whole numbers where they are finite, and so exact. `within`: of so many products, whose bounds are being asked for."""
-        # What a value is made of may be made of the others, each of which is looked into on each way to it.
+        """Finite bounds are integers, and thus exact. `within`: the nesting of products whose bounds are being computed."""
+        # The parts of a value may consist of the others, each of which is visited on every path to it.
         combined[0] += bool(asked or within)
         if combined[0] > allowed[0]:
             return -inf, inf
@@ -200,14 +199,14 @@ class Definitions(Renaming):
                 down, up = _corners([self._bounds(each, asked, within=within + 1) for each in known.factors])
                 from_, to = max(from_, down), min(to, up)
             elif isinstance(known, Floor) and known not in asked and (from_ == -inf or to == inf):
-                # No inequality bounds it by itself; what is divided may be bounded.
+                # No inequality bounds it directly; the dividend may be bounded.
                 down, up = self._divided_between(known, asked | {known})
                 from_, to = max(from_, down), min(to, up)
             elif isinstance(known, Choose) and known not in asked and (from_ == -inf or to == inf):
                 down, up = _chosen(known, *(self._between(each, asked | {known}) for each in (known.yes, known.no)))
                 from_, to = max(from_, down), min(to, up)
             elif is_quotient(known) and known not in asked:
-                # What is divided may be bounded by now.
+                # The dividend may be bounded by now.
                 down, up = self._quotient_between(known, asked | {known})
                 from_, to = max(from_, down), min(to, up)
             low, high = low + times * (from_ if times > 0 else to), high + times * (to if times > 0 else from_)
@@ -223,7 +222,7 @@ class Definitions(Renaming):
     def _divided_between(self, one: Floor, asked: frozenset[Atom]) -> tuple[float, float]:
         low, high = self._between(one.form, asked)
         least, most = _divided(low, one.divisor), _divided(high, one.divisor)
-        # Whether there are tiles left for a block, say, is known of the sum alone.
+        # Whether a block has tiles left, for example, is known only for the sum.
         if least < 1 and self._at_hand(add(one.form, Linear(-one.divisor))):
             least = 1
         if most > 0 and self._at_hand(add(Linear(one.divisor - 1), one.form, -1)):
@@ -231,7 +230,7 @@ class Definitions(Renaming):
         return least, most
 
     def _least_of(self, factor: Atom) -> float:
-        """What a quotient or a choice is at least, as no inequality may say it alone."""
+        """A lower bound of a quotient or a choice, which may not follow from a single inequality."""
         match factor:
             case Floor():
                 return self._divided_between(factor, frozenset())[0]
@@ -243,7 +242,7 @@ class Definitions(Renaming):
                 return -inf
 
     def _multiply(self) -> bool:
-        """Adds products of inequalities that say something of factors; whether there are any products."""
+        """Adds products of inequalities about factors; returns whether there are any products."""
         factors = {factor for one in self._atoms if isinstance(one, Product) for factor in factors_of(one)}
         if not factors:
             return False
@@ -257,7 +256,7 @@ class Definitions(Renaming):
         for one in divided:
             self._number(one)
         for one, other in [*permutations(divided, 2)][:_MOST_COMPARED]:
-            # How many turns there have been and how many there are: known of what is divided, and needed to multiply with.
+            # The number of completed iterations and the total: related through their dividends, and needed as factors.
             if one.divisor == other.divisor and beside[one] & beside[other]:
                 apart = add(atom(one), atom(other), -1)
                 near = next((more for more in (-1, 0, 1) if self._nearby(add(apart, Linear(more)))), None)
@@ -274,7 +273,7 @@ class Definitions(Renaming):
             for n, one in enumerate(list(self._atoms))
             if isinstance(one, Product)
         }
-        # What two factors make is a factor of products of three: of it something is known after the first turn.
+        # The product of two factors is a factor of products of three, about which something is known after the first round.
         for _ in range(max(map(len, made_of)) - 1):
             rows = []
             for key, constant in self._least.items():
@@ -289,7 +288,7 @@ class Definitions(Renaming):
         return True
 
     def _multiplied(self, left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int]) -> Row | None:
-        """The product of two inequalities, where it is one of values that occur. `made_of`: factors -> the variable of their product."""
+        """The product of two inequalities, if its terms exist. `made_of`: factors -> the variable of their product."""
         (constant, terms), (other, others) = left, right
         row: dict[int, int] = {}
         for variable, times in terms:
@@ -308,7 +307,7 @@ class Definitions(Renaming):
         return tuple(map(self._number, one.factors)) if isinstance(one, Product) else (variable,)
 
     def _congruent(self) -> bool:
-        """Sets values of one function equal whose arguments are; whether that was news."""
+        """Equates values of a function with equal arguments; returns whether anything was new."""
         applied = [one for one in self._atoms if isinstance(one, Apply)]
         found = False
         combined[0] += len(applied) ** 2
@@ -324,7 +323,7 @@ class Definitions(Renaming):
         return found
 
     def _apart(self, left: Apply, right: Apply) -> int | None:
-        """By how much two values of a function differ because of what it is a function of; None where nothing is known of that."""
+        """The difference of two values of a function that follows from its definition; None if unknown."""
         pairs = list(zip(left.arguments, right.arguments, strict=True))
         if all(self._equal_at_hand(one, other) for one, other in pairs):
             return 0
@@ -337,7 +336,7 @@ class Definitions(Renaming):
 
 
 def _shared(products: Iterable[Product]) -> list[Atom]:
-    """What two of these are made of beside one factor each: `N * K`, by which `M - i` is multiplied in `M * N * K - i * N * K`."""
+    """Common parts of two products that differ in one factor: `N * K`, by which `M - i` is multiplied in `M * N * K - i * N * K`."""
     found = Counter(some for one in products for some in factors_of(one) if isinstance(some, Product))
     return sorted((some for some, times in found.items() if times > 1), key=repr)
 
@@ -347,18 +346,18 @@ def _divided(bound: float, divisor: int) -> float:
 
 
 def _chosen(known: Choose, yes: tuple[float, float], no: tuple[float, float]) -> tuple[float, float]:
-    """Between which numbers one of two lies that lie between these."""
+    """The bounds of a choice between two numbers with these bounds."""
     least = max(yes[0], no[0]) if is_larger(known) else min(yes[0], no[0])
     most = min(yes[1], no[1]) if is_smaller(known) else max(yes[1], no[1])
     return least, most
 
 
 def _corners(bounds: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Between which numbers the product of numbers between these lies."""
+    """The bounds of the product of numbers with these bounds."""
     least: float = 1
     most: float = 1
     for low, high in bounds:
-        # (In floating point nothing times infinity is no number.)
+        # (In floating point, zero times infinity is NaN.)
         corners = [one * other if one and other else 0 for one in (least, most) for other in (low, high)]
         least, most = min(corners), max(corners)
     return least, most

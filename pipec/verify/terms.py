@@ -1,9 +1,9 @@
 """Integer values of a PTX kernel, as linear forms over symbols, and conditions on them.
 
-A symbol is a name of the PTX itself: a parameter, a special register, or `P:%r12`, register %r12 of process number P, or
-`P:cursorN`, how many uses of a ring lie behind cursor N of process P. A form is kept
-canonical (sorted, no zero coefficient), so that equal forms are equal values. Forms are unbounded integers; where a machine operation
-could wrap at 32 bits, the reader states a requirement beside it (see network.Edge.requires) or uses an uninterpreted function.
+A symbol is a name of the PTX itself: a parameter, a special register, or `P:%r12`, register %r12 of process number P, or `P:cursorN`,
+the number of uses of a ring behind cursor N of process P. A form is canonical (sorted, no zero coefficient), so that equal forms are
+equal values. Forms are unbounded integers; where a machine operation could wrap at 32 bits, the reader adds a requirement (see
+network.Edge.requires) or uses an uninterpreted function.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,8 +19,8 @@ _SYMBOLS: "dict[str, Symbol]" = {}
 
 @record(eq=False)
 class Symbol:
-    """An integer whose value is fixed while it is named: a parameter, a special register, a register of a process. There is one object
-    for each name, so that the two questions asked most often, whether two are equal and what a table says of one, cost nothing."""
+    """An integer with a fixed value: a parameter, a special register, a register of a process. Symbols are interned, so that the most
+    frequent operations, comparison and table lookup, are cheap."""
 
     name: str
 
@@ -39,7 +39,7 @@ class Floor:
 
 @record(remember=True)
 class Choose:
-    """`yes` where the condition holds, else `no`: selp, min, max, and conditions used as numbers."""
+    """`yes` if the condition holds, else `no`: selp, min, max, and conditions used as numbers."""
 
     condition: "Formula"
     yes: "Linear"
@@ -48,8 +48,8 @@ class Choose:
 
 @record(remember=True)
 class Apply:
-    """A function of which only that is known: equal arguments give equal values (wrapping products, division by a variable, a
-    load of memory that nobody writes while the kernel runs)."""
+    """An uninterpreted function: equal arguments give equal values (wrapping products, division by a variable, a load of memory that is
+    not written while the kernel runs)."""
 
     function: str
     arguments: tuple["Linear", ...]
@@ -57,18 +57,18 @@ class Apply:
 
 @record(remember=True)
 class Product:
-    """The product of its factors as whole numbers: two or more, sorted by their text, and none of them a product."""
+    """The exact product of its factors: two or more, sorted by their text, none of them a product."""
 
     factors: tuple["Atom", ...]
 
 
 Atom = Symbol | Floor | Choose | Apply | Product
-MOST_FACTORS = 3  # of a product: to replace a factor by a sum makes as many products as the sum has parts
+MOST_FACTORS = 3  # of a product: replacing a factor by a sum creates as many products as the sum has terms
 
 
 @record(remember=True)
 class Linear:
-    """`constant + sum of coefficient * atom`; `terms` sorted by the atoms' text, no coefficient 0, no atom twice."""
+    """`constant + sum of coefficient * atom`; `terms` are sorted by the atoms' text, without zero coefficients or duplicates."""
 
     constant: int
     terms: tuple[tuple[Atom, int], ...] = ()
@@ -100,11 +100,11 @@ class Either:
 
 
 Formula = Compare | Both | Either
-# What a function yields whose name ends in the type of its result, as the machine's do.
+# The range of a function whose name ends in the type of its result, like the machine's operations.
 RANGES = {f"s{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
 RANGES |= {f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)}
 
-# Of two numbers: the first divided by the second and rounded down, where the second is at least 1.
+# Floor division of the first number by the second, which is at least 1.
 QUOTIENT = "floor"
 # Of two numbers: what is left of the first divided by the second and rounded down; 0 where the second is not at least 1.
 REMAINDER = "rest"
@@ -118,7 +118,7 @@ def number(value: int) -> Linear:
     return Linear(value)
 
 
-@lru_cache(65_536)  # so that equal atoms are nearly always one object, and comparing two is not to walk through both
+@lru_cache(65_536)  # so that equal atoms are almost always the same object, and comparing two need not traverse both
 def atom(one: Atom) -> Linear:
     return Linear(0, ((one, 1),))
 
@@ -132,13 +132,13 @@ def add(left: Linear, right: Linear, times: int = 1) -> Linear:
     found = dict(left.terms)
     for one, coefficient in right.terms:
         found[one] = found.get(one, 0) + times * coefficient
-    # (Sorting takes longer than all the rest, and what has no new value is sorted.)
+    # (Sorting dominates the cost; without new atoms the terms are already sorted.)
     ordered = found.items() if len(found) == len(left.terms) else sorted(found.items(), key=_place)
     return Linear(left.constant + times * right.constant, tuple([term for term in ordered if term[1]]))
 
 
 def summed(constant: int, parts: Iterable[tuple[Linear, int]]) -> Linear:
-    """`constant` and each form as often as the number beside it says."""
+    """The sum of `constant` and each form times its number."""
     found: dict[Atom, int] = {}
     for form, times in parts:
         constant += times * form.constant
@@ -176,7 +176,7 @@ def negate(formula: Formula) -> Formula:
 
 
 def substitute(form: Linear, values: Mapping[Symbol, Linear]) -> Linear:
-    """The form with symbols replaced, all at once; inside of atoms too."""
+    """The form with symbols replaced simultaneously, also inside atoms."""
     if values.keys().isdisjoint(symbols_of(form)):
         return form
     return summed(form.constant, [(_atom(one, values), times) for one, times in form.terms])
@@ -210,7 +210,7 @@ def substituted(formula: Formula, values: Mapping[Symbol, Linear]) -> Formula:
 
 
 def floor(form: Linear, divisor: int) -> Linear:
-    """`floor(form / divisor)`: multiples of the divisor are taken out, and `(x // a + c) // b` is `(x + a * c) // (a * b)`."""
+    """`floor(form / divisor)`: multiples of the divisor are factored out, and `(x // a + c) // b` is `(x + a * c) // (a * b)`."""
     whole = Linear(form.constant // divisor, tuple((one, c // divisor) for one, c in form.terms if c % divisor == 0))
     rest = Linear(form.constant % divisor, tuple((one, c) for one, c in form.terms if c % divisor))
     match rest.terms:
@@ -222,7 +222,7 @@ def floor(form: Linear, divisor: int) -> Linear:
 
 
 def quotient(form: Linear, divisor: Linear) -> Linear:
-    """`floor(form / divisor)` where the divisor is known to be at least 1; multiples of the divisor are taken out."""
+    """`floor(form / divisor)` for a divisor known to be at least 1; multiples of the divisor are factored out."""
     if not divisor.terms:
         return floor(form, divisor.constant)
     one, times = divisor.terms[0]
@@ -269,7 +269,7 @@ def applied(function: str, arguments: tuple[Linear, ...]) -> Linear:
 
 
 def product(left: Linear, right: Linear) -> Linear:
-    """`left * right`, multiplied out."""
+    """`left * right`, expanded."""
     made = add(scale(left, right.constant), Linear(0, right.terms), left.constant)
     for one, times in left.terms:
         for other, more in right.terms:
@@ -291,14 +291,14 @@ def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
         return no
     match condition:
         case Compare("ge", form) if form.terms:
-            # The smaller or the larger of two numbers, whichever way it is asked: one form for all of these.
+            # Canonical form of minimum and maximum, however the comparison is written.
             larger = add(yes, no, -1)
             for times in (1, -1):
                 if form.terms == scale(larger, times).terms and form.constant - times * larger.constant in (0, -1):
                     first, second = sorted((yes, no), key=_text)
                     return atom(Choose(Compare("ge", scale(add(first, second, -1), times)), first, second))
         case Compare("eq" | "ne" as relation, form) if not add(yes, no, -1).terms:
-            # A division rounded up, as the machine makes it: one more where something remains.
+            # A machine division rounded up: plus one if there is a remainder.
             more = _remains(form)
             if more is not None:
                 some, none = (yes, no) if relation == "ne" else (no, yes)
@@ -309,24 +309,24 @@ def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
 
 
 def _remains(form: Linear) -> Linear | None:
-    """1 where the form is not 0, and 0 where it is, if it is what remains of a division, or that with the other sign."""
+    """1 if the form is not 0, else 0, if it is a remainder or the negation of one."""
     for one, times in form.terms:
         if isinstance(one, Floor) and abs(times) > 1:
             divided = add(scale(form, -1 if times > 0 else 1), atom(one), abs(times))
-            # (What is divided may be a quotient itself: the two divisions are one, by the product of their divisors.)
+            # (The dividend may be a quotient itself: both divisions are one, by the product of the divisors.)
             if floor(divided, abs(times)) == atom(one):
                 return add(floor(add(divided, Linear(abs(times) - 1)), abs(times)), atom(one), -1)
     return None
 
 
 def factors_of(one: Product) -> frozenset[Atom]:
-    """Of what and what else it may be the product: its factors, and products of some of them."""
+    """Its factors, and the products of some of them."""
     fewer = {Product(some) for count in range(2, len(one.factors)) for some in combinations(one.factors, count)}
     return frozenset((*one.factors, *fewer))
 
 
 def decided(comparison: Compare) -> Formula:
-    """TRUE or FALSE where the form is a number."""
+    """TRUE or FALSE if the form is a number."""
     if comparison.form.terms:
         return comparison
     value = comparison.form.constant
@@ -409,7 +409,7 @@ def symbols_in(formula: Formula) -> frozenset[Symbol]:
 
 
 def is_larger(chosen: Choose) -> bool:
-    """Whether it is the larger of its two numbers."""
+    """Whether it is the maximum of its two numbers."""
     return chosen.condition == Compare("ge", add(chosen.yes, chosen.no, -1))
 
 
@@ -418,7 +418,7 @@ def is_smaller(chosen: Choose) -> bool:
 
 
 def bounds_by_choice(chosen: Choose) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Between which numbers `yes` and `no` lie because of the condition under which they are taken."""
+    """The bounds of `yes` and `no` that follow from the condition."""
     yes, no = (-inf, inf), (-inf, inf)
     match chosen.condition:
         case Compare("ge", form):
@@ -429,7 +429,7 @@ def bounds_by_choice(chosen: Choose) -> tuple[tuple[float, float], tuple[float, 
 
 
 def _bounds_above(value: Linear, form: Linear) -> tuple[float, float]:
-    """Of the value where the form is not negative."""
+    """The bounds of the value if the form is non-negative."""
     if not (add(value, form, -1)).terms:
         return value.constant - form.constant, inf
     if not (add(value, form)).terms:

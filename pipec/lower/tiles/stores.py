@@ -1,4 +1,4 @@
-"""Register tiles to memory: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
+"""Stores of register tiles: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +26,9 @@ from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 from pipec.vocabulary import Reduction, StorePath
 
-_UNROLLED_CHUNKS = 2  # chunks of a panel written out one after the other; more run in a loop
+_UNROLLED_CHUNKS = 2  # chunks of a panel that are unrolled; more run in a loop
 _VECTOR_BYTES = 16
-_WIDE_COLUMNS = 64  # of tensor memory that one instruction loads, where a role's registers are not budgeted
+_WIDE_COLUMNS = 64  # of tensor memory that one instruction loads, if a role's registers are not budgeted
 
 
 @lowers(tree.Store)
@@ -40,7 +40,7 @@ def store(role: RoleContext, operation: tree.Store) -> None:
     if operation.path == "direct":
         _store_by(role, operation, "direct", rows)
         return
-    # A box has a fixed number of rows: TMA stores whole tiles, the threads what is left of others.
+    # A box has a fixed number of rows: TMA stores whole tiles, threads store partial ones.
     builder = role.builder
     assert isinstance(operation.value.type, TileType)
     whole, part, done = (builder.label(f"{role.prefix}.rows.{hint}") for hint in ("whole", "part", "done"))
@@ -80,7 +80,7 @@ def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share:
     start = builder.multiply(panel[0], share.columns)
     if row.half is not None:
         row.working = spread.half_working(builder, share, row.half, panel[0])
-    # Registers cannot be indexed, so a tile that stands in them is written out however long it is.
+    # Registers cannot be indexed, so a register-resident tile is fully unrolled.
     inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.in_registers else 1
     for unrolled in range(share.chunks // inner):
         with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
@@ -98,7 +98,7 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
     expression = reader.resolve(expression)
     dtype = dtype_of(expression.type)
     one_column = isinstance(expression.type, TileType) and expression.type.columns == 1
-    # The hardware converts two floats into one packed register; converting them one by one would round alike and pack afterwards.
+    # The hardware converts two floats into one packed register; converting them one by one would round identically but need extra packing.
     if isinstance(expression, tree.Convert) and not one_column:
         values = reader.values(expression.operand, chunk)
         return pack_converted(reader.builder, values, dtype_of(expression.operand.type), dtype)
@@ -111,7 +111,7 @@ def _write_panel(
 ) -> None:  # fmt: skip
     """This thread's share of one panel into shared memory: the panel's address, and the number of the thread's row in it."""
     builder = role.builder
-    aligned = layout.panel_bytes % TILE_ALIGNMENT == 0  # `start` then is where the pattern of the swizzle begins
+    aligned = layout.panel_bytes % TILE_ALIGNMENT == 0  # then the swizzle pattern begins at `start`
     place = row_address(builder, layout, integer(0) if aligned else start, 0, number)
     dtype = dtype_of(value.type)
     for chunk, inside in _chunks(role, row, panel, share):
@@ -121,7 +121,7 @@ def _write_panel(
 
 
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:
-    """Panel by panel into a staging buffer."""
+    """Panel by panel through a staging buffer."""
     builder, plan = role.builder, role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
@@ -129,7 +129,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     layout = staging.layout
     panel_columns = layout.span_bytes // value_type.dtype.bytes
     row_map = plan.row_maps[operation]
-    # A load of tensor memory is waited for as a whole: one of all columns of a panel costs its latency once.
+    # A load of tensor memory is waited for as a whole: loading all columns of a panel at once costs its latency once.
     wide = role.plan.registers is None and len(list(tensor_tiles(operation.value, role.lets))) == 1
     share = panel_share(row_map, value_type, panel_columns, _WIDE_COLUMNS if wide else MOST_COLUMNS)
     reader = TileReader(role)
@@ -147,7 +147,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
 
 @lowers(tree.Write)
 def write(role: RoleContext, operation: tree.Write) -> None:
-    """The fence and the arrival that hand the stage over come with its signal."""
+    """The fence and the arrival that hand the stage over are part of its signal."""
     builder, plan = role.builder, role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
@@ -176,7 +176,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
 
 
 def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType) -> None:
-    """Each thread writes its lane of the tile; the wait makes the words arrive before what signals them."""
+    """Each thread writes its lane of the tile; the wait completes the writes before the signal."""
     builder, destination = role.builder, operation.destination
     packed = destination.buffer in role.kernel.plan.packed
     row_map = role.kernel.plan.row_maps[operation]
@@ -195,14 +195,14 @@ def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType
 
 
 def _wide(reader: TileReader, value: tree.Expression, chunk: Chunk) -> list[Value]:
-    """A word per element: 16-bit ones stand in the low half."""
+    """A word per element: 16-bit ones are in the low half."""
     builder, bits = reader.builder, dtype_of(value.type).bits
     return [builder.cast("zext", builder.cast("bitcast", one, f"i{bits}"), "i32") for one in reader.values(value, chunk)]
 
 
 @contextmanager
 def _where_working(role: RoleContext, row: Row) -> Iterator[None]:
-    """Only threads that have a row of the tile run the code inside; whole warps have one or not."""
+    """Runs the code inside only in threads with a row of the tile; this is uniform over a warp."""
     if row.working is None:
         yield
         return
@@ -220,7 +220,7 @@ def _where_working(role: RoleContext, row: Row) -> Iterator[None]:
 
 
 def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
-    """Every thread stores its own elements under bounds: any stride, any size."""
+    """Every thread stores its own elements with bounds checks: any stride, any size."""
     plan = role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
@@ -256,14 +256,14 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
 def _store_once(
     role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, chunk: Chunk, column: Value
 ) -> None:
-    """An element that all threads which share a row have computed."""
+    """Stores an element that all threads of a row have computed."""
     value, row = reader.values(operation.value, chunk)[0], chunk.row
     allowed = first_part(role.builder, row.map, row.part, row.working)
     store_element(role, target, column, value, dtype_of(operation.value.type), allowed, operation.reduce)
 
 
 def _store_chunk(role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, row: Row, chunk: Chunk) -> None:
-    """16 bytes at a time where the whole chunk of the warp is inside and aligned, else element by element."""
+    """16 bytes at a time if the warp's whole chunk is in bounds and aligned, else element by element."""
     builder, reduce = role.builder, operation.reduce
     dtype = dtype_of(operation.value.type)
     allowed = row.working
@@ -303,7 +303,7 @@ def _store_elements(
 
 
 def _whole(role: RoleContext, target: GlobalRow, chunk: Chunk, dtype: DType) -> Value:
-    """The chunk lies inside the row and on a 16-byte boundary."""
+    """Whether the chunk is inside the row and 16-byte aligned."""
     builder = role.builder
     address = builder.binary("add", target.start, builder.multiply(builder.cast("sext", chunk.column, "i64"), dtype.bytes))
     aligned = builder.compare("eq", builder.bits("and", address, _VECTOR_BYTES - 1), integer(0, "i64"))
@@ -329,7 +329,7 @@ def new_tile(role: RoleContext, operation: tree.Assign) -> RegisterTile:
 
 
 def keep(role: RoleContext, operation: tree.Assign) -> None:
-    """Chunk by chunk: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
+    """Chunk by chunk: an element of the new tile depends only on the same one of the old tile, and on values of its whole row."""
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
     row_map = role.kernel.plan.row_maps[operation]

@@ -41,7 +41,7 @@ def attempts(network: Network) -> Iterator[Attempt]:
         yield Attempt(Aligned(network, consumers, alignment), 50)
     registers = registers_of(network)
     multiplied = bool(candidates(network, registers) or exact(network, registers)[1])
-    # Where sizes are multiplied, most of what is left is for the attempt that looks at that.
+    # Where sizes are multiplied, most of the remaining budget is for the attempt with products.
     if quotients_of(network, registers):
         yield Attempt(Lazy(network, consumers), 20 if multiplied else 50, quotients=True)
     # Consumers first keeps rings almost empty, which gives few situations; producers first fills them.

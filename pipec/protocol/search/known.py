@@ -1,4 +1,4 @@
-"""What is known in a place, and what follows from it."""
+"""What is known at a place, and what follows from it."""
 
 from collections.abc import Iterator
 
@@ -18,14 +18,14 @@ from pipec.verify.terms import Compare, Formula, Linear
 
 WRAPS = "arithmetic may wrap at 32 bits"
 _MOST_ASSUMED = 16
-_SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
+_SPLITS = 1  # cases split to exclude an outcome: more are not worth their time
 _FAR = 1 << 30
-_MOST_BOUNDED = 4  # bounds of each other: a counter's by a choice, and that by a size
+_MOST_BOUNDED = 4  # chained bounds: a counter by a choice, and that by a size
 _MOST_BOUNDS = 24
 
 
 class Known:
-    """For the sizes of which `when` holds."""
+    """For sizes that satisfy `when`."""
 
     def __init__(self, program: Program, places: Places, when: tuple[Formula, ...]) -> None:
         self.program, self.places, self.when = program, places, when
@@ -42,7 +42,7 @@ class Known:
             assume(self.base, self.variables.condition(formula))
 
     def given(self, told: Told) -> Premises:
-        """What holds of sizes."""
+        """Premises about sizes."""
         found = self.given_of.get(told)
         if found is None:
             found = self.base.copy() if told else self.base
@@ -53,18 +53,18 @@ class Known:
         return found
 
     def told(self, place: Place) -> tuple[Formula, ...]:
-        """How tests of sizes have come out on the way there."""
+        """The outcomes of tests of sizes on the way there."""
         return tuple([self.variables.formula(self.program.conditions[number]) for number in sorted(place.told)])
 
     def asked(self, place: Place) -> Formula | None:
         return None if place.situation.test is None else self.variables.formula(self.places.condition(place.situation))
 
     def settle(self, made: Premises) -> None:
-        """Of a choice between two numbers, which one it is where that is known, and of what the machine reduces, that it is in range."""
-        # Parts have higher numbers than what is made of them, and are settled first.
+        """Resolves choices whose operand is known, and reductions whose operand is in range."""
+        # Operands have higher numbers than what is built from them, and are settled first.
         for meaning in reversed(self.variables.meanings):
             now = made.reduced(one(meaning.variable))
-            # Facts may say what it equals without saying which of the two it is.
+            # Facts may determine its value without determining which of the two it is.
             if now != one(meaning.variable) and any(now == made.reduced(value) for _, value in meaning.unless):
                 continue
             for row in meaning.bounds:
@@ -87,10 +87,10 @@ class Known:
                 return
 
     def alias(self, made: Premises) -> None:
-        """What is made of registers that are known is known, too; and what follows from products."""
+        """Values derived from known registers are known as well; also derives consequences for products."""
         self._rename(made)
         for _ in range(self.variables.most_factors - 1):
-            # Of a quotient that is a factor often just what is divided says that it is not 0.
+            # For a quotient that is a factor, often only the dividend shows that it is not 0.
             for row in self.variables.not_zero:
                 if made.entails(row):
                     made.at_least(row)
@@ -106,7 +106,7 @@ class Known:
                 made.equal(plus(alias, one(variable), -1))
 
     def lean(self, place: Place) -> Facts:
-        """The facts of which the others follow."""
+        """A subset of the facts that implies the others."""
         assert place.facts is not None
         return place.facts.lean(self.given(place.told), self.variables.derived, self._rename)
 
@@ -126,7 +126,7 @@ class Known:
         return made
 
     def exact(self, told: Told, place: Place | None) -> System:
-        """All that is known, with the meaning of every value."""
+        """Everything known, with the definitions of all values."""
         system = self.exact_of.get(told)
         if system is None:
             sizes = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
@@ -135,7 +135,7 @@ class Known:
             return system
         facts = place.facts
         now = told, tuple(facts.equations), tuple(facts.bounds.items()), tuple(facts.clauses)
-        # Both outcomes of a test and all that they require are asked of the same facts.
+        # Both outcomes of a test and their requirements are decided with the same facts.
         if now != self.latest[0]:
             self.latest = now, system.extended(self.formulas(self.lean(place))).closed()
         return self.latest[1]
@@ -148,7 +148,7 @@ class Known:
         ]
 
     def excluded(self, place: Place, premises: Premises, outcome: bool) -> bool:
-        """Whether the test cannot come out so."""
+        """Whether this outcome of the test is impossible."""
         situation = place.situation
         assert situation.test is not None
         number = self.places.number(place)
@@ -161,13 +161,13 @@ class Known:
         condition = self.places.condition(situation, outcome)
         if impossible(premises, condition) or (number is not None and self._implied(place.told, number, condition)):
             return True
-        # The exact arithmetic below takes far longer, and could say nothing of such a value either.
+        # The exact arithmetic below takes far longer, and could not decide such a value either.
         if self.variables.free(condition, premises):
             return False
         return self.exact(place.told, place).extended([self.variables.formula(condition)]).impossible(_SPLITS)
 
     def _implied(self, told: Told, number: int, condition: Condition) -> bool:
-        """Whether a test of sizes cannot come out so, for how others came out."""
+        """Whether a test of sizes cannot have this outcome, given the outcomes of others."""
         found = self.implied.get((told, number))
         if found is None:
             exact = self.exact(told, None).extended([self.variables.formula(condition)])
@@ -175,12 +175,12 @@ class Known:
         return found
 
     def answer(self, place: Place, having: Premises, values: Values) -> bool | None:
-        """How the test in a place comes out, if that is known on the way there; `values`: of registers, in terms of those of which `having`
-        says something. None also where it takes more than a look."""
+        """The outcome of the test at a place, if it is known on the way there; `values`: of registers, in terms of those in `having`.
+        None also if deciding it is expensive."""
         number = self.places.number(place)
         if number is not None and {number, ~number} & place.told:
             return number in place.told
-        # A run has shown one outcome to be possible: it is the other one that may be impossible.
+        # A run has shown one outcome to be possible: only the other one may be impossible.
         for outcome in place.outcomes if len(place.outcomes) == 1 else (True, False):
             other = self.places.condition(place.situation, not outcome)
             if impossible(having, substituted(other, values)):
@@ -204,7 +204,7 @@ class Known:
                 self.program.assumed.append(lacking)
             assume(self.base, self.variables.condition(lacking))
             assume(system, self.variables.condition(lacking))
-            # Kept premises were made without the new assumption.
+            # Cached premises lack the new assumption.
             self.given_of.clear()
             self.exact_of.clear()
             self.latest = None, System()
@@ -217,24 +217,24 @@ class Known:
         return made
 
     def _lacking(self, required: Condition, having: Premises) -> Formula | None:
-        """A bound of sizes, far above what can be allocated, that keeps a counter within 32 bits: `tiles + step <= 2^31` and the like; of
-        those that would do the weakest."""
+        """A bound on sizes, far above any allocation, that keeps a counter within 32 bits, such as `tiles + step <= 2^31`; the weakest
+        sufficient one."""
         if not isinstance(required, Comparison) or required.relation != "ge":
             return None
         rows = [(constant, terms) for terms, constant in having.least.items()]
-        # A size may be known by what a counter is: that is a bound of the counter, too.
+        # A counter may determine a size: that is a bound of the counter as well.
         rows += [plus(one(size), value, -1) for size, value in having.solved.items() if self.variables.is_size(size)]
         forms = self._of_sizes(having.reduced(required.row), rows)
         if not forms:
             return None
-        # What a launch can check comes first; of these, a stronger bound would refuse launches for which the proof holds, too.
+        # Conditions that a launch can check come first; among these, a stronger bound would reject launches for which the proof holds.
         asked = [bound for bound in map(self.program.everywhere.bound, forms) if bound is not None]
         bound = Compare("ge", max(asked or forms, key=lambda form: form.constant))
         return None if System([*self.program.facts, *self.when]).extended([bound]).impossible() else bound
 
     def _of_sizes(self, required: Row, rows: list[Row]) -> list[Linear]:
-        """Bounds of sizes from which the row follows by those of counters, or of what is made of counters: the first that a launch can be
-        asked for. A counter that starts at a number in memory is such a number, and its bound by a size the one to ask for."""
+        """Bounds on sizes that imply the row, through bounds of counters or of values derived from counters: the first that a launch can
+        check. For a counter that starts at a loaded number, that number's bound by a size is the condition to check."""
         bounds, unasked = [required], list[Linear]()
         for _ in range(_MOST_BOUNDED):
             of_sizes = [row for row in bounds if all(self.variables.is_size(variable) for variable, _ in row[1])]
@@ -251,10 +251,10 @@ class Known:
         return self.variables.is_size(variable) and askable(self.variables.form(one(variable)))
 
     def _bounded(self, required: Row, rows: list[Row]) -> Iterator[Row]:
-        """From which it follows by one more row each."""
+        """The rows that imply it together with one more row."""
         needed = {variable: times for variable, times in required[1] if not self._asked(variable)}
         for constant, terms in rows:
-            # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
+            # (Multiplied by the counter's coefficient in the requirement: `2 * i` needs twice the bound of i.)
             times = next((needed[variable] // c for variable, c in terms if variable in needed), 0)
             if times > 0:
                 yield plus(required, (constant, terms), -times)

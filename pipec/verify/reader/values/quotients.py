@@ -1,8 +1,8 @@
-"""Divisions by a number that is at least 1, but no constant, rounded down or up: by how many blocks there are in the grid, say; and what
-they leave.
+"""Divisions by a number that is at least 1 but not constant, such as the number of blocks in the grid, rounded down or up; and their
+remainders.
 
-The machine rounds towards zero, so a compiler adds to its quotient what is missing: one more where something remains and both numbers have
-the same sign, or one less where they have not.
+The machine rounds towards zero, so a compiler corrects its quotient: by one more if there is a remainder and both numbers have the same
+sign, or by one less if they have not.
 """
 
 from pipec.verify.reader.text.operations import Operation
@@ -24,11 +24,11 @@ from pipec.verify.terms import (
     scale,
 )
 
-_ADDED = {1: True, -1: False}  # to the machine's quotient where something remains: whether that rounds up
+_ADDED = {1: True, -1: False}  # the correction if there is a remainder: whether it rounds up
 
 
 def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
-    """The sum, if it is a quotient and what it lacks to be rounded down or up."""
+    """The sum, if it is a quotient with the correction that rounds it down or up."""
     match left, right:
         case (
             Linear(0, ((Apply("div.s32", (upper, lower)), 1),)),
@@ -43,7 +43,7 @@ def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
 
 
 def remaining(how: Reading, condition: Formula, yes: Linear, no: Linear) -> Linear | None:
-    """What is chosen, if it is the machine's remainder, with the divisor added where that has the other sign."""
+    """The selected value, if it is the machine's remainder, with the divisor added where it has the other sign."""
     match no:
         case Linear(0, ((Apply("rem.s32", (upper, lower)), 1),)) if how.bounds(lower)[0] >= 1:
             left = _is_not_zero(how, no)
@@ -59,7 +59,7 @@ def remaining(how: Reading, condition: Formula, yes: Linear, no: Linear) -> Line
 
 
 def _quotient(number: Linear, lower: Linear, *, up: bool) -> Linear:
-    """In one of the ways to write it: of a number and that with the other sign, which is rounded the other way, one is divided."""
+    """In canonical form: of a number and its negation, which is rounded the other way, one is the dividend."""
     if number.terms and number.terms[-1][1] < 0:
         return scale(_quotient(scale(number, -1), lower, up=not up), -1)
     return add(quotient(add(number, Linear(-1)), lower), Linear(1)) if up else quotient(number, lower)
@@ -69,7 +69,7 @@ _SIGNED = Operation("div", "", 32, True, 32)
 
 
 def _remains(how: Reading, upper: Linear, lower: Linear) -> Formula:
-    """Whether something remains, as compilers ask for it."""
+    """The condition that there is a remainder, in the form that compilers use."""
     taken = FORMS["mul"](how, Operation("mul", "lo", 32, True, 32), [atom(Apply("div.s32", (upper, lower))), lower])
     assert isinstance(taken, Linear)
     return _is_not_zero(how, add(upper, taken, -1))

@@ -1,4 +1,4 @@
-"""Between which numbers the result of a function lies: those of its type, or fewer where its arguments are bounded."""
+"""The range of the result of a function: that of its type, or less if its arguments are bounded."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -16,7 +16,7 @@ def range_of(function: str, arguments: Sequence[Bounds]) -> Bounds:
     operation, _, kind = function.rpartition(".") if function not in (QUOTIENT, REMAINDER) else (function, "", "")
     of_type = RESULTS.get(kind, ANYTHING)
     rule = _RULES.get(operation)
-    # What is left is less than the divisor, whatever is divided.
+    # A remainder is less than the divisor, whatever the dividend.
     bounded = arguments if operation != REMAINDER else arguments[1:]
     if rule is None or any(abs(end) == inf for one in bounded for end in one):
         return (0, inf) if operation == REMAINDER else of_type
@@ -24,7 +24,8 @@ def range_of(function: str, arguments: Sequence[Bounds]) -> Bounds:
 
 
 def _of_a_product(factors: Sequence[Bounds], of_type: Bounds) -> Bounds | None:
-    """Where no factors have a product that the machine reduces. (Factors that it has reduced themselves have an equal product then.)"""
+    """If no product of the factors is reduced by the machine. (Factors that were reduced themselves then have a congruent, equal
+    product.)"""
     (a, b), (c, d) = factors
     corners = [one * other for one in (a, b) for other in (c, d)]
     return (min(corners), max(corners)) if of_type[0] <= min(corners) and max(corners) <= of_type[1] else None
@@ -50,7 +51,7 @@ def _of_a_whole_remainder(operands: Sequence[Bounds], of_type: Bounds) -> Bounds
 
 
 def _are_plain(operands: Sequence[Bounds], of_type: Bounds) -> bool:
-    """Whether none is negative, or larger than the type is, and the divisor is not 0."""
+    """Whether all are non-negative and within the type, and the divisor is not 0."""
     (least, most), (smallest, largest) = operands
     return least >= 0 and smallest >= 1 and max(most, largest) <= of_type[1]
 
