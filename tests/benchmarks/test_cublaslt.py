@@ -164,7 +164,7 @@ def test_candidates_of_all_workspaces_each_once(fake: FakeLibrary) -> None:
     assert sorted(fake.limits.values()) == sorted(cublaslt.WORKSPACES)
 
 
-def test_two_algorithms_that_are_called_the_same_are_told_apart() -> None:
+def test_two_algorithms_of_one_name_are_distinguished() -> None:
     offers = {0: [(1, 0, 0)]}
     fake = FakeLibrary(offers)
     fake.cublasLtMatmulAlgoConfigGetAttribute = CFUNCTYPE(c_int, c_void_p, c_int, c_void_p, c_size_t, c_void_p)(lambda *_: 7)

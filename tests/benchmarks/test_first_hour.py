@@ -46,7 +46,7 @@ def test_a_process_that_dies_and_one_that_does_not_end(
     assert run_step("device", Setting.of("sm_100a", True))["failed"] == "no end in 1 seconds"
 
 
-def test_a_step_that_fails_says_what_it_knows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_step_reports_what_it_knows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def failing(setting: Setting) -> dict[str, object]:
         raise StepFailed("replay 7 computed something else", {"launches": 7000})
 

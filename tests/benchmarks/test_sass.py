@@ -122,7 +122,7 @@ ROLES = """
 """
 
 
-def test_what_stands_around_the_loops() -> None:
+def test_instructions_before_and_after_the_loops() -> None:
     """A barrier in a loop, or of one role, is neither in front of all loops nor behind them."""
     assert wholes(ROLES) == {"roles": {"instructions": 15, "setup": 4, "teardown": 4}}
     load, store = loops(ROLES)

@@ -155,7 +155,7 @@ def test_a_table_beside_the_source_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_at_most_so_many_forms() -> None:
+def test_the_number_of_forms_is_limited() -> None:
     sizes = {"M": (1, 64, 128, 1024, 8192, 65_536, 10**6, 10**7)}
     path = EXAMPLES / "gemm_sm90_persistent.pipe"
     persistent = Source(path.name, path.read_text(encoding="utf-8"))

@@ -157,7 +157,7 @@ def test_a_grid_without_blocks_launches_nothing(opened: CBundle, cuda: FakeCuda)
     assert cuda.calls() == []
 
 
-def test_headers_compile_in_cpp_and_typed_arrays_are_told_apart(tmp_path: Path) -> None:
+def test_headers_compile_in_cpp_and_typed_arrays_are_distinguished(tmp_path: Path) -> None:
     from bundle.c_bundle import C11, CPP17, compiled, write
 
     write(example("gemm_sm90_cluster"), tmp_path)

@@ -176,7 +176,7 @@ def mutations(interface: KernelInterface, sizes: dict[str, int], draw: random.Ra
 
 
 @pytest.mark.parametrize("opened", _TAKEN, indirect=True)
-def test_what_python_refuses_c_refuses_in_the_same_words(opened: CBundle, api: FakeApi, cuda: FakeCuda) -> None:
+def test_c_refuses_what_python_refuses_in_the_same_words(opened: CBundle, api: FakeApi, cuda: FakeCuda) -> None:
     draw = random.Random(opened.name)
     for kernel in opened.manifest.kernels:
         interface, arch = kernel.interface, kernel.forms[0].arch

@@ -85,12 +85,12 @@ def test_index_after_release() -> None:
     assert codes(*body) == ["E0304"]
 
 
-def test_a_poisoned_stage_is_told_once() -> None:
+def test_a_poisoned_stage_is_reported_once() -> None:
     body = ("s = ring.acquire_consumer()", "s.release()", "store(y[0, 0], s.x)", "store(y[0, 0], s.x)", "s.release()")
     assert codes(*body) == ["E0304"]
 
 
-def test_independent_mistakes_are_told_together() -> None:
+def test_independent_mistakes_are_reported_together() -> None:
     body = ("s = ring.acquire_consumer()", "t = ring.acquire_consumer()", "store(y[0, 0], s.x + t.x)")
     assert codes(*body) == ["E0301", "E0301"]
 

@@ -30,7 +30,7 @@ fn for_all(ring):
 """
 
 
-def test_barriers_of_each_side_stand_apart():
+def test_barriers_of_the_two_sides_are_separate():
     (plan,) = compile_source(Source("k.pipe", TEXT), Options()).plans or []
     full, empty = plan.interface.barriers
     assert (full.stages, full.sub_stages, full.count) == (3, 2, 1)  # a role of one warp without tiles is one thread

@@ -342,7 +342,7 @@ def test_json():
     }
 
 
-def test_several_diagnostics_are_apart():
+def test_several_diagnostics_are_separated():
     diagnostic = Diagnostic("E0101", "title", (), None, None)
     assert render_text([diagnostic, diagnostic]) == "error[E0101]: title\n\nerror[E0101]: title\n"
     assert render_text([]) == ""

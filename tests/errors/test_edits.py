@@ -45,7 +45,7 @@ def counted(diagnostics: list[Diagnostic]) -> Counter:
 
 @pytest.mark.sample(0.5)
 @pytest.mark.parametrize("path", CASES, ids=case_id)
-def test_each_edit_mends_what_it_is_for(path: Path) -> None:
+def test_each_edit_fixes_its_mistake(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     options = Options.of(text)
     before = diagnose(path.name, text, options)

@@ -80,7 +80,7 @@ def test_scalars_of_conditions_belong_to_a_prepared_launch() -> None:
     assert Launcher(other, "")._shaping == ()
 
 
-def test_the_command_line_tells(tmp_path: Path, capsys: Capture) -> None:
+def test_the_command_line_reports_it(tmp_path: Path, capsys: Capture) -> None:
     source, ptx, certificate = tmp_path / "p.pipe", tmp_path / "p.ptx", tmp_path / "p.json"
     source.write_text(RIGHT, encoding="utf-8")
     sizes = ["--shape", "M=64", "K=0", "n=0"]

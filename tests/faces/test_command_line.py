@@ -285,7 +285,7 @@ kernel double(x: tensor[f32, M, 8], y: tensor[f32, M, 8]):
 """
 
 
-def test_a_kernel_without_pipelines_is_not_told_of_stages(tmp_path: Path, capsys: Capture) -> None:
+def test_the_report_of_a_kernel_without_pipelines_does_not_mention_stages(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "double.pipe"
     path.write_text(_PLAIN)
     assert main(["run", str(path), "--device", "sim", "--shape", "M=1"]) == 0

@@ -39,7 +39,7 @@ def judged(tmp_path: Path, *, value: str, reference: str, grid: str = "ceildiv(M
     ],
     ids=["scaled", "in place", "infinities", "division by zero", "no number"],
 )
-def test_what_is_right_passes(value: str, reference: str, tmp_path: Path, capsys: Capture) -> None:
+def test_correct_results_pass(value: str, reference: str, tmp_path: Path, capsys: Capture) -> None:
     assert judged(tmp_path, value=value, reference=reference) == 0, capsys.readouterr().err
     assert "against float64 NumPy over 2,048 elements" in capsys.readouterr().out
 

@@ -18,7 +18,7 @@ def chosen() -> dict[str, object]:
     return tuned.choices.choose({"M": 64, "N": 4096, "K": 4096}).constants
 
 
-def test_predict_tells_what_is_chosen_and_how_long_it_takes(capsys: Capture) -> None:
+def test_predict_reports_the_choice_and_its_time(capsys: Capture) -> None:
     assert main(["predict", "library:gemm", "--arch", "sm_90a", "--shape", *SIZES, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["chosen"] == chosen()
@@ -30,7 +30,7 @@ def test_predict_tells_what_is_chosen_and_how_long_it_takes(capsys: Capture) -> 
     assert first.startswith(f"library:gemm chooses kernel={told['chosen']['kernel']}") and " on a H200 at " in second
 
 
-def test_predict_tells_of_all_kernels_that_run_in_turn(capsys: Capture) -> None:
+def test_predict_reports_all_kernels_that_run_in_turn(capsys: Capture) -> None:
     sizes = {"M": 128, "N": 128, "K": 65536}
     shape = [f"{name}={size}" for name, size in sizes.items()]
     assert main(["predict", "library:gemm", "--arch", "sm_90a", "--shape", *shape, "--format", "json"]) == 0

@@ -188,7 +188,7 @@ def deep(levels: int) -> list[object]:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damaged_files_are_told(name: str, files: tuple[Path, Path], capsys: Capture) -> None:
+def test_damaged_files_are_reported(name: str, files: tuple[Path, Path], capsys: Capture) -> None:
     change, code = DAMAGED[name]
     data = change(compiled()[1])
     assert data != compiled()[1].encode()

@@ -85,7 +85,7 @@ def test_mutated_sources_end_in_an_answer(tokens: list[str], edits: list[tuple[s
 
 @settings(max_examples=volume(15, 40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SOURCES), st.lists(_edit, min_size=1, max_size=1))
-def test_what_passes_the_checks_also_compiles(tokens: list[str], edits: list[tuple[str, int, int, str]]) -> None:
+def test_kernels_that_pass_the_checks_also_compile(tokens: list[str], edits: list[tuple[str, int, int, str]]) -> None:
     state = ends_well(mutated(tokens, edits), "emit")
     assert state.failed or state.ptx
 

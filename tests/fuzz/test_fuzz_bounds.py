@@ -10,7 +10,7 @@ _SAMPLE = ("helpers", "nested calls", "tiles doubled", "scalars in a cluster", "
 
 @pytest.mark.sample(0.2)
 @pytest.mark.parametrize("name", _SAMPLE)
-def test_what_grows_ends_in_an_answer(name: str) -> None:
+def test_growing_inputs_get_an_answer(name: str) -> None:
     family = next(family for family in FAMILIES if family.name == name)
     if name == "PTX grid":
         family = type(family)(family.name, family.make, family.command, (*family.after, "--steps", "20000"), family.suffix)

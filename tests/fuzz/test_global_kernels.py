@@ -256,7 +256,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("line", "assumed", "condition"), SAID)
-def test_what_is_taken_for_granted_is_said(line: str, assumed: list[str], condition: str) -> None:
+def test_assumptions_are_reported(line: str, assumed: list[str], condition: str) -> None:
     report = pipec.compile(TAKEN.replace("LINE", line)).report["k"]
     assert list(report.assumed) == assumed
     assert f"for all sizes{condition}" in report.proofs[0]

@@ -9,7 +9,7 @@ from samples import numbers
 
 
 @pytest.mark.parametrize("number", numbers("hand_overs", 30, 500))
-def test_what_is_accepted_does_not_race(number: int) -> None:
+def test_accepted_kernels_do_not_race(number: int) -> None:
     assert attempt(random.Random(f"hand_overs/0/{number}")) is None
 
 

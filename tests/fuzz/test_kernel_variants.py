@@ -49,7 +49,7 @@ def test_every_variant_has_a_name_of_its_own() -> None:
 
 @pytest.mark.sample(0.5)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.name)
-def test_what_is_said_is_so(variant: Variant) -> None:
+def test_diagnostics_match_the_outcome(variant: Variant) -> None:
     state = compile_source(Source("k.pipe", variant.text), Options(variant.arch))
     codes = {one.code for one in state.diagnostics}
     assert "E0001" not in codes

@@ -8,5 +8,5 @@ from samples import numbers
 
 
 @pytest.mark.parametrize("number", numbers("movers", 20, 400))
-def test_what_is_accepted_moves_in_order(number: int) -> None:
+def test_accepted_kernels_move_tiles_in_order(number: int) -> None:
     assert attempt(random.Random(f"movers/0/{number}")) is None

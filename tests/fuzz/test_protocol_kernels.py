@@ -37,7 +37,7 @@ def contradictions(kernels: Iterable[int]) -> tuple[list[str], Counter[bool]]:
     return found, faults
 
 
-def test_nothing_that_is_proved_goes_wrong_and_most_faults_are_told() -> None:
+def test_nothing_that_is_proved_goes_wrong_and_most_faults_are_reported() -> None:
     """Half of the kernels have a fault: most of those are told, and most of the others are proved."""
     found, faults = contradictions(range(FIRST))
     assert found == []

@@ -9,7 +9,7 @@ from samples import numbers
 
 
 @pytest.mark.parametrize("number", numbers("variables", 20, 400))
-def test_what_is_accepted_computes_what_python_does(number: int) -> None:
+def test_accepted_kernels_compute_what_python_does(number: int) -> None:
     assert attempt(random.Random(f"variables/0/{number}")) is None
 
 

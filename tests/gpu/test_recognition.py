@@ -42,7 +42,7 @@ def test_what_is_recognised_has_the_same_signature():
             assert recognise(other, first) is same
 
 
-def test_states_of_torch_are_told_apart_or_do_not_matter():
+def test_states_of_torch_are_distinguished_or_do_not_matter():
     """Whatever is not recognised is read; what is must be the same."""
     one = torch.zeros(8, 16)
     recognise = recogniser([one])

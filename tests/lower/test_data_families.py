@@ -179,7 +179,7 @@ def test_what_is_ordered_is_right(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_nothing_orders_is_refused(name: str) -> None:
+def test_unordered_accesses_are_refused(name: str) -> None:
     text, code = WRONG[name]
     assert codes(compiled(text)) == [code]
 

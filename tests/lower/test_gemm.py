@@ -50,7 +50,7 @@ def test_output_is_the_same_every_time(ptx):
     assert compile_gemm() == ptx
 
 
-def test_source_lines_stand_beside_the_code(ptx):
+def test_source_lines_appear_beside_the_code(ptx):
     assert re.search(r"\.loc\t1 17 13\t// mma\(acc, t\.a, t\.b\)\n", ptx)
     assert " 0 " not in "".join(line for line in ptx.splitlines() if line.lstrip().startswith(".loc"))
 

@@ -48,7 +48,7 @@ def ptx(name: str) -> str:
     return compiled(name).ptx
 
 
-def test_a_tile_that_only_mmas_read_stands_in_the_operand_alone() -> None:
+def test_a_tile_read_only_by_mmas_is_kept_only_as_the_operand() -> None:
     assert re.findall(r"\.reg \.b32 +(%op\d+_<\d+>)", ptx("carried")) == ["%op1_<16>"]
     assert re.findall(r"\.reg \.b32 +(%op\d+_<\d+>)", ptx("read_again")) == ["%op1_<16>", "%op2_<16>"]
 

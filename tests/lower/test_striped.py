@@ -113,7 +113,7 @@ kernel k(x: tensor[bf16, M, N], y: tensor[bf16, M, N]):
     np.testing.assert_array_equal(exact(y), exact(x) + exact(x).max(1)[:, None])
 
 
-def test_parts_of_rows_stand_ahead():
+def test_parts_of_rows_are_kept_ahead():
     """Columns of a kept tile that begin with a stripe, and of a loaded one that do not."""
     source = """
 kernel k(x: tensor[f32, M, N], y: tensor[f32, M, 256]):
@@ -235,7 +235,7 @@ kernel k(x: tensor[f32, M, N]):
         np.testing.assert_array_equal(exact(x), expected)
 
 
-def test_a_row_of_8192_stands_in_the_registers_of_a_block():
+def test_a_row_of_8192_fits_the_registers_of_a_block():
     source = NORM.format(rows=1, columns=8192, warps=8, kind="f32", out="f32", store="store.direct", extra="")
     ptx = compiled(source).ptx
     assert ptx.count("ld.global.v4.b32") == 2 * 8 * 1  # 32 elements of the row, and of the weights, in each of 256 threads

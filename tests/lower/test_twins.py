@@ -132,6 +132,6 @@ def test_a_softmax_for_each_of_two_tiles() -> None:
 
 
 @pytest.mark.parametrize("options", [Options(watchdog=1.0), Options(timestamps=True)])
-def test_reports_tell_the_roles_apart(options: Options) -> None:
+def test_reports_distinguish_the_roles(options: Options) -> None:
     state = compile_source(Source("twins.pipe", HALVES), options)
     assert state.plans is not None and state.plans[0].twins == {} and state.ptx is not None

@@ -122,7 +122,7 @@ def test_only_what_acts_is_left_to_the_elected_lane() -> None:
         assert " bra " in lines[at]
 
 
-def test_a_bound_that_nobody_writes_is_loaded_by_all_lanes() -> None:
+def test_a_bound_that_is_never_written_is_loaded_by_all_lanes() -> None:
     """Each lane finds the same element, so all of them go round the loop and wait."""
     ptx = program("load(steps[0])", ", steps: tensor[i32, 1]").ptx
     assert behind_waits(ptx) == ["bar.warp.sync"] * 4

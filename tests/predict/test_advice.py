@@ -60,7 +60,7 @@ def _accepted(base: Compilation, name: str, chance: random.Random) -> Compilatio
 @pytest.mark.sample(0.2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", KERNELS)
-def test_what_would_help_helps_as_told(name: str, seed: int) -> None:
+def test_advice_helps_as_predicted(name: str, seed: int) -> None:
     """The launch with each value that was followed takes as long as told, whatever the loops say; what the closed form says of the others
     stays near what following them says, or the checks refuse them; and nothing is praised for doing less. Where a value was followed
     there is no estimate of another one on its side, which might promise more than that has shown."""

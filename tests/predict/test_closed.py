@@ -118,7 +118,7 @@ def test_its_tiles_beside_those_of_a_peer() -> None:
     assert geomean(ours) < 1.02 < geomean(theirs)
 
 
-def test_who_was_dropped_was_slower_than_who_stayed() -> None:
+def test_dropped_candidates_were_slower_than_kept_ones() -> None:
     """Medians over other rounds do not compare: what was dropped first ran while the GPU was cool."""
     screened = {
         "microseconds": {"stayed": 100.0, "late": 95.0, "early": 120.0, "slow": 300.0},
@@ -148,7 +148,7 @@ def bound(*size: int, **constants: object) -> str:
     return estimate(gemm("gemm_sm90_persistent", *size, **constants), H200).bound
 
 
-def test_what_bounds_a_launch() -> None:
+def test_bounds_of_a_launch() -> None:
     assert bound(8192, 8192, 8192) == "power"
     assert bound(64, 8192, 28672, BM=64, BN=64, WARPS=4, STAGES=12) == "memory"
     assert bound(256, 256, 8192) == "multiprocessors"

@@ -21,7 +21,7 @@ def test_rows_that_an_instruction_multiplies(name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["TF32", "FP8"])
-def test_what_counts_is_bytes(name: str) -> None:
+def test_time_depends_on_bytes_of_k(name: str) -> None:
     """An instruction multiplies 32 bytes of K, in as many cycles for each type, but for the 0.27 that 8 bits save (device.py)."""
     for wide, narrow in list(zip(TABLE, of_type(name), strict=True))[2::31]:
         assert predicted(narrow).seconds == pytest.approx(predicted(wide).seconds, rel=0.012)

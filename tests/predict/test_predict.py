@@ -87,7 +87,7 @@ def test_no_loop_is_followed_to_its_end_where_its_pace_is_known(name: str, sizes
         ("gemm_sm90_pingpong", {}),
     ],
 )
-def test_what_is_cut_short_goes_on_as_if_it_were_not(
+def test_shortened_loops_are_extrapolated_correctly(
     name: str, constants: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = {"M": 4096, "N": 4096, "K": 4096}
@@ -261,7 +261,7 @@ def test_attention_takes_as_long_as_it_was_measured_to(length: int) -> None:
     assert all(abs(one) < 0.15 for one in bias.values()), bias
 
 
-def test_who_works_for_long_leaves_the_schedulers_to_others_meanwhile() -> None:
+def test_long_work_leaves_the_schedulers_to_others_in_between() -> None:
     """Two roles of a warpgroup each share keys like two warpgroups of one role, and both say the same of the time and the clock."""
     sizes = {"H": 32, "KEPT": 32, "SEQUENCES": 1, "S": 8192, "T": 8192}
     one, two = (example(f"attention_sm90_{name}", {"D": 128, "BN": 128}, **sizes) for name in ("persistent", "roles"))

@@ -34,7 +34,7 @@ def product(arguments: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("name", ["gemm", "gemm_sm90", "gemm_persistent", "gemm_2cta"])
-def test_the_result_stays_and_time_goes_on(name: str) -> None:
+def test_timestamps_do_not_change_the_result_and_increase(name: str) -> None:
     interface, found, arguments = run(name, M=256, N=256, K=256)
     assert np.allclose(arguments["d"].astype(np.float64), product(arguments), rtol=0.02, atol=0.3)
     assert interface.timestamps is not None and {one.role for one in found} == set(interface.timestamps.roles)

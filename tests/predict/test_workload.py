@@ -79,7 +79,7 @@ def test_tiles_that_blocks_share_are_counted_once() -> None:
     assert a.distinct == pytest.approx(64 / 132) and b.distinct == pytest.approx(3 / 132)
 
 
-def test_rows_outside_the_tensor_are_told_apart() -> None:
+def test_rows_outside_the_tensor_are_counted_separately() -> None:
     a, b = gemm("gemm_sm90_persistent", 100, 4096, 64).loads
     assert a.inside == pytest.approx(100 / 128) and b.inside == 1.0
 
@@ -112,7 +112,7 @@ def test_every_example_can_be_counted(path: Path) -> None:
         assert products
 
 
-def test_rows_that_start_within_a_line_are_told_by_how_many_do() -> None:
+def test_rows_that_start_within_a_cache_line_are_counted() -> None:
     """K elements of two bytes: whole lines of 128 bytes; every second row in the middle of one; three of four; seven of eight."""
     found = [gemm("gemm_sm90", 1024, 1024, k).loads for k in (1024, 1056, 1040, 1032)]
     assert [next(loads).crooked for loads in found] == [0.0, 0.5, 0.75, 0.875]

@@ -48,7 +48,7 @@ def test_a_citation_may_name_several_sections() -> None:
     assert list(citations(text)) == [("hardware", "3.2"), ("hardware", "3.3"), ("hardware", "9"), ("hardware", "7")]
 
 
-def test_what_is_cited_exists() -> None:
+def test_cited_files_exist() -> None:
     existing = {(page.stem, number) for page in PAGES for number in sections(page)}
     assert {key: files for key, files in cited().items() if key not in existing} == {}
 

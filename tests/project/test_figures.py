@@ -20,7 +20,7 @@ def test_tables_are_what_the_results_say(name: str) -> None:
     assert tables.filled(text) == text, "run: python benchmarks/tables.py"
 
 
-def test_every_table_stands_in_a_document() -> None:
+def test_every_table_is_in_a_document() -> None:
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in tables.DOCUMENTS)
     assert all(f"<!-- figures: {name} -->" in text for name in tables.TABLES)
     assert text.count("<!-- figures: ") == text.count("<!-- end of figures -->")

@@ -116,6 +116,6 @@ def test_the_example_compiles() -> None:
     assert state.ptx is not None
 
 
-def test_every_operation_stands_in_a_table() -> None:
+def test_every_operation_is_in_a_table() -> None:
     shown = DOCUMENT.read_text(encoding="utf-8")
     assert [row.signature for row in OPERATIONS if f"| `{row.signature}` |" not in shown] == []

@@ -64,7 +64,7 @@ def test_loops_whose_bounds_are_loaded_from_elsewhere_are_not_proved() -> None:
         prove(tiles(n, reads=add(n, ONE)), Effort(visits=100, runs=60, combinations=60_000))
 
 
-def test_nobody_gets_ahead_by_more_than_one_answer() -> None:
+def test_no_role_gets_ahead_by_more_than_one_answer() -> None:
     """Where nobody has to wait: rings of more stages than there are turns."""
     made = network(Pipes({"p": 8}), {"a": (loop(ZERO, n, Produce("p")),), "b": (loop(ZERO, n, Consume("p")),)})
     schedule = Aligned(made, orders(made)[0], Alignment(made))

@@ -39,7 +39,7 @@ def test_a_proof_is_checked_once(monkeypatch: pytest.MonkeyPatch, bound: str, as
     assert not certificate.assumes and state.certificates["k"].certificate == certificate
 
 
-def test_what_the_checker_refuses_is_not_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_the_checker_refuses_are_not_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(network: Network, certificate: Certificate) -> None:
         raise judge.Refused("no")
 

@@ -98,7 +98,7 @@ def test_a_missing_assembler_names_the_packages(monkeypatch):
     assert "nvidia-nvjitlink" in diagnostic.note and "pipec[assemble]" in diagnostic.help
 
 
-def test_auto_goes_on_to_the_next_tool(monkeypatch):
+def test_auto_tries_the_next_tool(monkeypatch):
     def missing(*_):
         raise module.AssemblerUnavailable("not here")
 
@@ -116,7 +116,7 @@ def test_auto_passes_over_a_tool_that_is_too_old(monkeypatch):
     assert diagnostic.code == "E0952"
 
 
-def test_what_costs_speed_is_told():
+def test_performance_losses_are_reported():
     """A register budget, which nvJitLink ignores and ptxas keeps."""
     text = KERNEL.replace("p)\n{", "p)\n.maxnreg 64\n.reqntid 128\n{")
     text = text.replace("  ret;", "  setmaxnreg.dec.sync.aligned.u32 24;\n  ret;")

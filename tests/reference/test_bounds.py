@@ -93,7 +93,7 @@ def test_overflow_of_the_outputs_type() -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(bits=st.binary(min_size=32, max_size=32))
-def test_poison_is_wrong_wherever_it_stands(dtype: type, bits: bytes) -> None:
+def test_poison_is_wrong_at_any_position(dtype: type, bits: bytes) -> None:
     """Also where the right value has the bits that the poison would have."""
     right = (
         np.frombuffer(bits, np.uint8).view(f"u{np.dtype(dtype).itemsize}")

@@ -74,7 +74,7 @@ def test_a_right_kernel_runs_with_a_watchdog() -> None:
     assert (y == 2 * x).all()
 
 
-def test_ctas_that_hang_alike_are_told_once() -> None:
+def test_ctas_that_hang_alike_are_reported_once() -> None:
     error = simulated(compiled(FAULTS["missing_arrive"], "sm_90a", SECONDS))
     memory = bytearray()
     for cta in range(3):
@@ -91,7 +91,7 @@ def a_record(**words: int) -> bytes:
     return b"".join(values.get(name, 0).to_bytes(4, "little") for name in watchdog.WORDS).ljust(watchdog.RECORD_BYTES, b"\0")
 
 
-def test_lanes_of_one_warp_are_told_together() -> None:
+def test_lanes_of_one_warp_are_reported_together() -> None:
     records = list(watchdog.records(a_record(lanes=0xFFFF) + a_record(lanes=0xFFFF0000) + a_record(lanes=1, warp=2)))
     assert [(one.warp, one.lanes) for one in records] == [(0, 0xFFFF_FFFF), (2, 1)]
 
@@ -112,7 +112,7 @@ def test_counters_of_a_barrier(state: int, pending: int, tx: tuple[int, int], ph
 
 
 @pytest.mark.parametrize("tx", [1, 2048, 2049, 16 * 2048, 1_000_000, -1, -2047, -2048, -2049, -1_000_000])
-def test_bytes_lie_in_the_range_that_is_told(tx: int) -> None:
+def test_bytes_are_in_the_reported_range(tx: int) -> None:
     barrier = Mbarrier(1)
     barrier.pending, barrier.tx = 0, tx
     found = watchdog.barrier_state(watchdog.Blocked((0, 0, 0), 0, 1, 0, 0, 0, 1, 1, barrier.token() >> 32), None, 1, 1)

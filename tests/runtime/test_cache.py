@@ -46,7 +46,7 @@ def test_what_is_written_is_read(place: Path) -> None:
     assert cache.read("cubin", KEY) == b""
 
 
-def test_a_key_tells_its_parts_apart() -> None:
+def test_a_key_distinguishes_its_parts() -> None:
     keys = {cache.key_of(*parts) for parts in ((), ("",), ("ab",), ("a", "b"), ("b", "a"), ("a", "b", ""), ("a\0b",))}
     assert len(keys) == 7 and cache.key_of("a", b"b") == cache.key_of(b"a", "b")
 

@@ -330,7 +330,7 @@ def test_blocks_that_follow_the_gpu_are_those_that_fit_at_the_same_time(api, clu
     assert api.names().count("cuOccupancyMaxActiveClusters") == (cluster > 1)
 
 
-def test_blocks_that_wait_for_others_to_end_are_told(api):
+def test_blocks_that_wait_for_others_to_end_are_reported(api):
     api.on_cuOccupancyMaxActiveClusters = lambda function, config: 16
     arrays = [Torch(array) for array in gemm_arrays()]
     with pytest.warns(RuntimeWarning, match=r"18 clusters of 8 x 1 x 1 CTAs, but Imaginary GPU has room for 16 at the same time"):

@@ -62,7 +62,7 @@ def test_a_hang_becomes_an_exception_that_names_the_stage(api, arrays):
 
 
 @pytest.mark.parametrize("arrays", [lambda: [Torch(array) for array in gemm_arrays()], gemm_arrays], ids=["device", "host"])
-def test_a_hang_is_told_though_the_driver_waits_for_ever(api, arrays, monkeypatch):
+def test_a_hang_is_reported_although_the_driver_waits_forever(api, arrays, monkeypatch):
     monkeypatch.setattr("pipec.runtime.gpu.watched.PATIENCE", 0.05)
     kernel = watched(api)
     a_hang(api)

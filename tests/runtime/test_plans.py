@@ -215,7 +215,7 @@ def test_what_differs_is_checked_again(api):
     assert len(api.launches) == 2
 
 
-def test_interleaved_arrays_are_told_from_shared_ones(api):
+def test_interleaved_arrays_are_distinguished_from_shared_ones(api):
     """Column blocks of one matrix lie within each other's range of addresses."""
     call = Launcher(gemm(), CODE)
     whole = bf16(256, 64 + 128 + 64)

@@ -35,7 +35,7 @@ def test_dlpack_shares_the_memory(versioned):
     assert view.on_host and not view.readonly
 
 
-def test_dlpack_tells_read_only():
+def test_dlpack_marks_read_only_arrays():
     array = np.zeros(4, np.int8)
     array.flags.writeable = False
     assert view_of(ThroughDLPack(array)).readonly

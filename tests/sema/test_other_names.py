@@ -27,7 +27,7 @@ def test_no_name_of_pipec_is_refused_as_foreign() -> None:
     assert OWN & set(LIBRARIES) == set()
 
 
-def test_what_is_written_instead_exists() -> None:
+def test_suggested_spellings_exist() -> None:
     edits = {row.edit for row in MEMBERS.values() if row.edit is not None}
     assert edits <= OWN
     words = {word for row in MEMBERS.values() for word in re.findall(r"`(\w+(?:\.\w+)?)\(", row.instead)}

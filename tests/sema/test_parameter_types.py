@@ -18,7 +18,7 @@ PARAMETERS = [
 
 @pytest.mark.parametrize(("file", "start", "end", "name"), PARAMETERS, ids=lambda part: str(part))
 @pytest.mark.parametrize("kind", ["itn", "dtype", "tensor"])
-def test_a_wrong_type_is_all_that_is_told(file: str, start: int, end: int, name: str, kind: str) -> None:
+def test_a_wrong_type_is_the_only_report(file: str, start: int, end: int, name: str, kind: str) -> None:
     text = (EXAMPLES / file).read_text(encoding="utf-8")
     state = compile_source(Source(file, text[:start] + kind + text[end:]))
     codes = [one.code for one in state.diagnostics]

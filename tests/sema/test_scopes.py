@@ -53,7 +53,7 @@ def test_a_kernel_with_a_mistake_is_left_out() -> None:
     assert kernels == [] and sink.failed
 
 
-def test_one_mistake_is_told_once() -> None:
+def test_one_mistake_is_reported_once() -> None:
     assert told("q = nothing\nr = q + 1\nt = r * q") == ["UnknownName"]
     assert told("q = nothing\nr = neither") == ["UnknownName", "UnknownName"]
     assert told("r = nothing + neither") == ["UnknownName", "UnknownName"]

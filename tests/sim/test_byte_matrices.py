@@ -114,7 +114,7 @@ def test_stores(form: str) -> None:
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b16 [%row], {%r1};", "is of .b8"),
     ],
 )
-def test_what_is_malformed(text: str, words: str) -> None:
+def test_malformed_text(text: str, words: str) -> None:
     with pytest.raises(SimulationError, match=words) as caught:
         run(text, np.zeros((32, 16), np.uint8), np.zeros((32, 16), np.uint8))
     assert caught.value.kind == "malformed"

@@ -173,6 +173,6 @@ def test_wrong_ranks(body, kind, words):
 
 
 @pytest.mark.parametrize("first", ["", SYNC])
-def test_who_waits_for_the_cluster_has_arrived(first):
+def test_a_wait_for_the_cluster_follows_an_arrival(first):
     with pytest.raises(SimulationError, match="wait without barrier.cluster.arrive"):
         run(f"{first} barrier.cluster.wait.aligned;")

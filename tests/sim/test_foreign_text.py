@@ -318,7 +318,7 @@ def test_extension_from_any_bit():
             assert found == (low - (1 << bits) if negative else low) & 0xFFFFFFFF, (mode, kind, lane)
 
 
-def test_pairs_of_short_integers_wrap_apart():
+def test_pairs_of_short_integers_wrap_separately():
     out, _ = run(
         "  .reg .b32 %r<3>; mov.u32 %r0, 0x0001FFFF; pmevent 3; add.u16x2 %r1, %r0, 0xFFFF0001; st.global.u32 [%out], %r1;"
     )

@@ -82,7 +82,7 @@ def test_a_chain_that_the_device_does_not_hold_is_a_deadlock() -> None:
 
 
 @pytest.mark.parametrize("pause", ["", "nanosleep.u32 100;"], ids=["polls", "sleeps"])
-def test_what_nobody_sets_is_a_deadlock(pause: str) -> None:
+def test_a_flag_that_is_never_set_is_a_deadlock(pause: str) -> None:
     text = CHAIN.format(pause=pause).replace("@%last bra SET;", "")
     with pytest.raises(SimulationError) as caught:
         launch(text, grid=3, block=32, arguments=[np.zeros(4, np.uint32)])

@@ -161,7 +161,7 @@ def test_a_transposed_operand_of_one_mma():
     assert any("along columns" in one.message for one in caught.value.findings)
 
 
-def test_an_operand_that_goes_on_in_another_box():
+def test_an_operand_that_continues_in_another_box():
     """A and B lie behind each other, so that 8 rows too far there is another tile."""
     descriptor = "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
     text = HOPPER.replace(descriptor, f"add.s64 %rd9, %rd9, 64; {descriptor}", 1)

@@ -41,7 +41,7 @@ def fenced_by_others(before: str, behind: str) -> Program:
     return changed(changed(MAPS[0], ACQUIRE, ""), PUBLISHED, fence)
 
 
-def test_the_fence_may_stand_in_another_warp():
+def test_the_fence_may_be_in_another_warp():
     simulate(fenced_by_others("bar.sync 0;", "bar.sync 0;"), Options())
     # Before the map is known to be written, or with nothing that puts the user behind it, it does nothing.
     for barriers in (("", "bar.sync 0;"), ("bar.sync 0;", "")):

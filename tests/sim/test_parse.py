@@ -125,7 +125,7 @@ def test_the_end_of_a_c_string_is_no_part_of_the_text():
         parse(text.replace("ret", "\0ret"))
 
 
-def test_assembly_in_a_program_has_the_line_where_it_stands():
+def test_inline_assembly_has_its_own_line():
     """LLVM goes on counting in the lines of the assembly, whose fourth one would be three lines further down in the source."""
     text = """.loc 1 20 3 // a.py:20:3
     // begin inline asm

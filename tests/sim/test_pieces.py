@@ -17,7 +17,7 @@ def _cells(numbers: int, each: int) -> np.ndarray:
 
 @pytest.mark.parametrize("each", [1, 2, 4])
 @pytest.mark.parametrize("numbers", [1, 3, 60, 1000])  # of 1000 there are more than machine code tells apart
-def test_who_stands_there_and_who_writes(numbers: int, each: int) -> None:
+def test_marks_of_writers_and_readers(numbers: int, each: int) -> None:
     writers, readers = _cells(numbers, each), _cells(numbers, each)
     marks = pieces.Marks(writers, readers)
     for index in (RNG.integers(0, 200, 32), RNG.permutation(200), np.zeros(0, np.int64), np.arange(200)[::2], slice(3, 90)):

@@ -130,7 +130,7 @@ def test_what_keeps_to_the_documents_relies_on_nothing() -> None:
     assert ran(form, compiled(form.case).ptx or "", "practice") == []
 
 
-def test_a_missing_fence_is_told_where_there_are_others() -> None:
+def test_a_missing_fence_is_reported_where_there_are_others() -> None:
     case = FORMS["no fences of tensor memory"].case
     (plan,) = compiled(case).plans or []
     text = re.sub(FENCE.replace("before|", ""), "", compiled(case).ptx or "")
@@ -246,7 +246,7 @@ def test_a_store_by_a_whole_warp() -> None:
     assert sim.launch(add, arguments=[out]).relied_on == [] and (out == 32 * np.arange(32)).all()
 
 
-def test_bytes_that_nobody_waits_for() -> None:
+def test_bytes_without_a_wait() -> None:
     announced = """.version 8.6\n.target sm_90a\n.address_size 64
     .entry k() .reqntid 1 { .shared .align 8 .b64 full; mbarrier.init.shared::cta.b64 [full], 1; BYTES ret; }"""
     more = announced.replace("BYTES", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 64;")

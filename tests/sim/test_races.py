@@ -33,7 +33,7 @@ FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in progr
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_no_alarm_on_what_is_in_order(name: str) -> None:
+def test_no_alarm_on_ordered_accesses(name: str) -> None:
     assert PROGRAMS[name].run().findings == []
 
 
@@ -307,7 +307,7 @@ RELAYED = Program(
 )
 
 
-def test_a_tile_told_of_by_a_relaxed_relay_is_a_warning_in_practice() -> None:
+def test_a_tile_handed_over_by_a_relaxed_relay_is_a_warning_in_practice() -> None:
     assert RELAYED.run(options=Options(rules="documents")).findings == []
     assert {found.check for found in RELAYED.run("relaxed", Options(rules="practice")).findings} == {"scope"}
     with pytest.raises(SimulationError, match="relaxed, or its scope too narrow"):

@@ -121,12 +121,12 @@ def found(program: Program) -> list[Finding]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_no_alarm_on_what_is_right(name: str) -> None:
+def test_no_alarm_on_correct_kernels(name: str) -> None:
     assert found(CASES[name].right) == []
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_fault_is_told(name: str) -> None:
+def test_every_fault_is_reported(name: str) -> None:
     case = CASES[name]
     first, *_ = found(case.wrong)
     assert case.words in first.message

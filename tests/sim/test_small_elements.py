@@ -232,6 +232,6 @@ def _packed(matrix: np.ndarray, bits: int) -> np.ndarray:
         "wmma.mma.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {%r0,%r1}, {%r2}, {%r3}, {%r0,%r1};",
     ],
 )
-def test_what_does_not_exist(instruction: str) -> None:
+def test_missing_things(instruction: str) -> None:
     with pytest.raises(SimulationError):
         launch(f"{HEAD}.entry k() {{ .reg .b32 %r<8>; {instruction} ret; }}", block=32)

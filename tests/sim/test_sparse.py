@@ -66,7 +66,7 @@ def test_metadata_that_mean_nothing():
         run(f"tcgen05.mma.sp.cta_group::1.kind::f16 [%r6], %d1, %d1, [%r12], {SPARSE}, %p1;", 0x40000000)
 
 
-def test_metadata_race_with_who_writes_them():
+def test_metadata_race_with_their_writers():
     """Without the barrier behind the stores the multiplication may meet them."""
     barrier = "tcgen05.wait::st.sync.aligned;\ntcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;"
     assert PTX.count(barrier) == 1

@@ -70,11 +70,11 @@ def handshake(fence: str, arrive: str) -> Result:
 
 
 @pytest.mark.parametrize(("fence", "arrive"), [(FENCE, RELAXED), ("fence.acq_rel.cluster;", RELAXED), ("", RELEASE)])
-def test_initialised_barriers_are_told_of(fence: str, arrive: str) -> None:
+def test_initialised_barriers_are_published(fence: str, arrive: str) -> None:
     assert handshake(fence, arrive).findings == []
 
 
-def test_a_relaxed_arrival_tells_nothing_of_barriers() -> None:
+def test_a_relaxed_arrival_does_not_publish_barriers() -> None:
     with pytest.raises(SimulationError, match=r"mbarrier\.init .* no fence\.mbarrier_init stands before") as caught:
         handshake("", RELAXED)
     assert caught.value.kind == "race"
@@ -206,7 +206,7 @@ WAIT:
 """
 
 
-def test_the_async_proxy_is_told_of_barriers():
+def test_barriers_are_published_to_the_async_proxy():
     def told(fence: str, rules: str) -> list[str]:
         options = Options(rules=rules)
         return [

@@ -47,7 +47,7 @@ def test_accumulators_in_flight_may_overlap(vectors: tuple[str, ...]) -> None:
     assert np.array_equal(together, apart) and len(np.unique(together[:, :4] - 16 * np.arange(128)[:, None])) > 4
 
 
-def test_a_copy_that_nobody_reads_does_not_touch_an_accumulator() -> None:
+def test_an_unread_copy_does_not_touch_an_accumulator() -> None:
     """A compiler names the accumulators anew behind a wait that leaves a group pending; the next product goes on with the old names."""
     product, some = MULTIPLY.format(n=8, d=NARROW), WAIT.replace("wait_group.sync.aligned 0", "wait_group.sync.aligned 1")
     copies = "mov.f32 %f20, %f0; mov.f32 %f21, %f20; mov.f32 %f22, %f1;\n"

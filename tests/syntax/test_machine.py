@@ -60,7 +60,7 @@ def test_soft_words_blocks_and_continued_lines(text: str) -> None:
     alike(text)
 
 
-def test_lark_is_not_loaded_for_what_is_right() -> None:
+def test_lark_is_not_loaded_for_valid_sources() -> None:
     tables.tables()  # makes them where this user's cache has none
     code = "import sys; from pipec.driver import *; from pipec.source import Source"
     code += "; compile_source(Source('t', 'kernel k():\\n    grid(1)\\n'), until='parse'); print('lark' in sys.modules)"

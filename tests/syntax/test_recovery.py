@@ -92,7 +92,7 @@ def _mistake(line: str, one: Logical, opens_block: bool, random_: random.Random)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_each_mistake_is_told_and_nothing_else(path: Path) -> None:
+def test_each_mistake_is_reported_and_nothing_else(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for seed in numbers(f"mistakes in {path.stem}", 1, 8):
         wrong, expected = planted(text, seed)
@@ -107,7 +107,7 @@ def test_right_examples_stay_right() -> None:
 @pytest.mark.parametrize("word", ["elif", "else", "except", "finally", "case"])
 @pytest.mark.parametrize("before", ["", "\n", "# text\n", "    \n\n", "\t", " "])
 @pytest.mark.parametrize("after", ["", ":", " x:\n    y = 1\n", "\nkernel a():\n    pass\n", "\nelse:\n"])
-def test_what_continues_nothing_is_told(before: str, word: str, after: str) -> None:
+def test_text_that_continues_nothing_is_an_error(before: str, word: str, after: str) -> None:
     assert errors(before + word + after)
 
 
@@ -137,7 +137,7 @@ def test_what_continues_nothing_is_told(before: str, word: str, after: str) -> N
         ("kernel a():\n    match x:\n        case 1:\n            pass\n    y = = 1\n", [("E0114", 2), ("E0101", 5)]),
     ],
 )
-def test_where_reading_goes_on(text: str, found: list[tuple[str, int]]) -> None:
+def test_parsing_resumes_after_an_error(text: str, found: list[tuple[str, int]]) -> None:
     diagnostics = errors(text)
     assert list(zip([one.code for one in diagnostics], lines_of(diagnostics), strict=True)) == found
 

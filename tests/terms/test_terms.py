@@ -155,7 +155,7 @@ def test_terms_are_shared() -> None:
     assert gcd(*(factor for _, factor in term_of(node).parts)) == 1
 
 
-def test_what_is_left_by_a_divisor_that_may_be_zero() -> None:
+def test_the_remainder_by_a_divisor_that_may_be_zero() -> None:
     """16 * M + 8 leaves 8 modulo 16, but 0 where N is 0."""
     left = binary(
         "%",

@@ -43,7 +43,7 @@ def test_a_program_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "['--steps', '3'] 380\n"
 
 
-def test_a_fault_is_told_at_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_is_reported_at_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = program(tmp_path, "")
     assert main(["triton", file]) == 1
     told = capsys.readouterr().err

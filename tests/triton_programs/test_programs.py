@@ -317,7 +317,7 @@ def test_what_tensors_answer() -> None:
     assert x.any() and not copy.any() and np.array_equal(copy.copy_(x), x)
 
 
-def test_what_a_tuned_kernel_does_wrong_in_all_its_forms_is_told_once() -> None:
+def test_a_fault_in_all_forms_of_a_tuned_kernel_is_reported_once() -> None:
     pipec.triton.install(options=Options(trace=False, checks={"race": "warn"}))
     for warps in (1, 2, 4):
         kernels.turned_in_place[(2,)](normal(2, 128), N=128, num_warps=warps)

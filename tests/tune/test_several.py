@@ -116,7 +116,7 @@ def test_in_the_simulator_the_first_answers(scale: pipec.CompiledKernel) -> None
     assert result.kernel == "rows" and np.array_equal(y, 2 * x)
 
 
-def test_the_fastest_by_the_model_is_chosen_whoevers_it_is(
+def test_the_fastest_by_the_model_is_chosen_from_any_kernel(
     scale: pipec.CompiledKernel, kernels: Mapping[str, pipec.CompiledKernel]
 ) -> None:
     assert scale.tuned is not None
@@ -353,7 +353,7 @@ def test_only_kernels_can_be_chosen_among(wrong: tuple[object, ...]) -> None:
         pipec.choose(*wrong)  # type: ignore[arg-type]
 
 
-def test_kernels_of_one_name_are_told_apart() -> None:
+def test_kernels_of_one_name_are_distinguished() -> None:
     tiles = [pipec.compile(ROWS, constants={"BM": rows})["rows"] for rows in (32, 64)]
     tuned = pipec.choose(*tiles).tuned
     assert tuned is not None and [str(one) for one in tuned.choices.candidates] == ["kernel=rows", "kernel=rows.2"]

@@ -41,7 +41,7 @@ def test_a_line_that_is_no_row_is_named(line: str, problem: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_a_table_or_told(text: str) -> None:
+def test_any_text_is_a_table_or_an_error(text: str) -> None:
     try:
         parsed(text)
     except TableError as error:

@@ -99,7 +99,7 @@ def confirm(network: Network, certificate: Certificate, chosen: random.Random) -
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_what_confirms_is_no_formality(example: str) -> None:
+def test_confirmation_rejects_wrong_certificates(example: str) -> None:
     """A right certificate is confirmed; one whose schedule lacks a step, or whose facts are wrong, is not."""
     network, document = proved(example)
     (proof,) = document.proofs
@@ -110,7 +110,7 @@ def test_what_confirms_is_no_formality(example: str) -> None:
         confirm(network, replace(proof.certificate, cases=(shorter, *others)), random.Random(1))
 
 
-def test_assumptions_are_told_by_keys_and_not_by_words() -> None:
+def test_assumptions_are_identified_by_keys_and_not_by_words() -> None:
     """A file stays valid when the words of the report change."""
     network, document = proved("gemm")
     (assumed,) = document.proofs[0].assumptions

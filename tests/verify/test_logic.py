@@ -191,7 +191,7 @@ def _larger(x: Linear, y: Linear) -> Linear:
     return atom(Choose(Compare("ge", add(x, y, -1)), x, y))
 
 
-def test_cases_that_are_refuted_at_hand_need_not_be_told_apart() -> None:
+def test_cases_that_are_refuted_at_once_need_not_be_distinguished() -> None:
     """There may be many more than are told apart one inside the other."""
     x, y = atom(Symbol("x")), atom(Symbol("y"))
     others = [atom(Symbol(f"z{number}")) for number in range(8)]
@@ -222,7 +222,7 @@ def test_the_smaller_of_two_numbers_has_one_form() -> None:
         assert value(smaller[0], at) == min(at["x"], at["y"] + 2) and value(larger, at) == max(at["x"], at["y"] + 2)
 
 
-def test_products_of_what_is_not_negative() -> None:
+def test_products_of_non_negative_numbers() -> None:
     """A loop inside another against one over the product: `turns = i * n + j`."""
     i, j, n, m, turns = (atom(Symbol(name)) for name in ("i", "j", "n", "m", "turns"))
     flat = terms.product(m, n)
@@ -316,7 +316,7 @@ def _over(form: Linear) -> Linear:
     return atom(Apply(terms.QUOTIENT, (form, D)))
 
 
-def test_a_quotient_by_what_is_at_least_1_lies_between_0_and_what_is_divided() -> None:
+def test_a_quotient_by_a_divisor_of_at_least_1_is_between_0_and_the_dividend() -> None:
     known = System([POSITIVE])
     for upper in (-9, -1, 0, 1, 9):
         given = known.extended([Compare("eq", add(X, Linear(-upper)))])
@@ -336,7 +336,7 @@ def test_quotients_of_numbers_that_a_divisor_lies_between(times: int) -> None:
     assert System([POSITIVE, apart]).entails(said) and not System([POSITIVE, apart]).entails(wrong)
 
 
-def test_nothing_is_known_of_a_quotient_by_what_may_be_0() -> None:
+def test_nothing_is_known_of_a_quotient_by_a_divisor_that_may_be_0() -> None:
     """Of a division by 0 the two rules together would say that 0 is 1."""
     for known in ([], [Compare("ge", D)], [Compare("eq", D)], [Compare("ge", add(Linear(5), D, -1))]):
         given = System([*known, Compare("eq", add(add(X, Y, -1), D, -1))])

@@ -75,7 +75,7 @@ def test_a_cluster_asks_the_scheduler_for_more(least: int, by: int, bounded: boo
 
 
 @pytest.mark.parametrize("up", [True, False])
-def test_a_quotient_is_bounded_where_what_is_divided_is(up: bool) -> None:
+def test_a_quotient_is_bounded_where_its_dividend_is(up: bool) -> None:
     left = add(N, atom(K), -1)
     more = Compare("ge", add(floor(left, 4), Linear(-1)))
     assert ends(process(Branch(more, Edge(1), Edge(2)), signal(moved(0, Linear(1 if up else -1))), End()), System()) is up

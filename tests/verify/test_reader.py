@@ -35,12 +35,12 @@ def test_each_sub_stage_is_a_ring() -> None:
     assert all(ring.instances[1] - ring.instances[0] == 16 for ring in rings)
 
 
-def test_any_lane_of_a_warp_tells_its_number() -> None:
+def test_the_number_of_a_warp_may_come_from_any_of_its_lanes() -> None:
     other = re.sub(r"(shfl.sync.idx.b32\s+\S+ \S+) 0, 31", r"\1 3, 31", GEMM)
     assert other != GEMM and read(other) == read(GEMM)
 
 
-def test_a_register_of_which_nothing_becomes_tells_no_states_apart() -> None:
+def test_an_unused_register_distinguishes_no_states() -> None:
     """Of a counter's first value a buffer's number is made, which goes round with the loop: nothing waits for that number."""
     starts = re.findall(r"mov\.b32 \t(%r\d+), (%r\d+);", GEMM)
     counters = {name: of for name, of in starts if f"mov.b32 \t{of}, 0;" in GEMM and f"add.s32 \t{name}, {name}, 1;" in GEMM}

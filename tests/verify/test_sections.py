@@ -103,7 +103,7 @@ def test_lanes_that_have_not_met_since_they_waited_may_miss_a_phase(meet: str, b
     assert not proved(read(kernel(meet=meet, before=before, after=after)))
 
 
-def test_a_section_before_the_wait_gives_away_what_nobody_has_seen() -> None:
+def test_a_section_before_the_wait_releases_an_unseen_stage() -> None:
     early = kernel(before=f"{MEET}\n@%p3 bra $EARLY;\n{RELEASE}\n$EARLY:", act="")
     assert not proved(read(early))
 
@@ -230,7 +230,7 @@ def test_a_vote_does_not_decide_what_is_signalled(vote: str) -> None:
     assert not proved(read(kernel(meet=vote, after="", act=f"@%p7 bra $JOIN;\n\t{RELEASE}")))
 
 
-def test_warps_that_vote_apart_are_told_something_else() -> None:
+def test_warps_that_vote_separately_get_different_results() -> None:
     assert threads(read(kernel(before=VOTED.format(BARRIER.format(64)), threads=96))) == [32, 64]
     with pytest.raises(Unreadable, match="what decides this branch"):
         read(kernel(before=VOTED.format(WARP), threads=96))

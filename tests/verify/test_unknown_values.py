@@ -53,7 +53,7 @@ def forged() -> Certificate:
     return Certificate("k", tuple(cases))
 
 
-def test_cases_are_not_told_apart_by_what_is_read() -> None:
+def test_cases_are_not_distinguished_by_values_that_are_read() -> None:
     with pytest.raises(Refused, match="the facts of a node do not follow"):
         check(HANGS, forged())
 

@@ -89,7 +89,7 @@ def test_registers_of_another_width(code: str, true: bool) -> None:
     assert holds(code) is true
 
 
-def test_what_stands_for_a_signed_parameter() -> None:
+def test_registers_for_a_signed_parameter() -> None:
     """A register of all its bits, and none of more."""
     assert signed_as_declared("i32", "b32") and signed_as_declared("i64", "u64")
     assert not signed_as_declared("i32", "b64") and not signed_as_declared("u32", "b32")

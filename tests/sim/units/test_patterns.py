@@ -19,7 +19,7 @@ def tile(swizzle: str, warp: int, columns: int) -> list[int]:
 @pytest.mark.parametrize("columns", [1, 2, 4, 8])
 @pytest.mark.parametrize("read", KINDS)
 @pytest.mark.parametrize("written", KINDS)
-def test_two_swizzles_are_told_apart(written: str, read: str, columns: int) -> None:
+def test_two_swizzles_are_distinguished(written: str, read: str, columns: int) -> None:
     warps = [tile(written, warp, columns) for warp in range(4)]
     steps = [step for one in warps for step in lane_steps(np.array([one]))] + warp_steps(
         [(warp, one[0]) for warp, one in enumerate(warps)]

@@ -54,7 +54,7 @@ def test_steps_that_are_alike(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in STEPS if name != "in registers"])
-def test_b_goes_on_with_a(name: str) -> None:
+def test_b_advances_with_a(name: str) -> None:
     first, second = (Product(SUM, a, b) for a, b in zip(STEPS[name], B, strict=True))
     for start in (0x8000, 0x8040, 0x8420):
         found = unlike(first, replace(second, b=reading("B", start)))

@@ -9,7 +9,7 @@ from pipec.sim.units.matrix.sparsity import expand
 BOTH_FIRST = 0x44444444  # elements 0 and 1 of each four
 
 
-def test_kept_elements_stand_where_the_metadata_say() -> None:
+def test_kept_elements_are_where_the_metadata_say() -> None:
     stored = np.arange(1, 64 * 16 + 1, dtype=np.uint16).reshape(64, 16)
     metadata = np.full(128, BOTH_FIRST, np.uint32)
     metadata[4 * 3] = 0xEEEE4444  # lane 12 of warp 0: rows 3 and 11, first half of K
