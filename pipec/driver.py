@@ -233,14 +233,6 @@ STAGES: dict[str, Callable[[Compilation], None]] = {
 
 
 _CHECKING = ("check", "limits", "prove")
-# LLVM is loaded beside what comes before it, in programs that are right so far.
-_PREPARING, _EMITTING = "plan", ("emit", "prove")
-
-
-def _prepare_emitter(state: Compilation) -> None:
-    from pipec.ptx.emit import prepare
-
-    prepare(state.target)
 
 
 def compile_source(
@@ -269,8 +261,6 @@ def _through(state: Compilation, names: Sequence[str], until: str) -> Compilatio
         if state.options.unchecked and name in _CHECKING:
             state.protocol = {kernel.name: UNCHECKED for kernel in state.trees or ()}
         else:
-            if name == _PREPARING and until in _EMITTING:
-                _prepare_emitter(state)
             _guarded(state, name, STAGES[name])
         if state.failed or name == until:
             break

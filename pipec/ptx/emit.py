@@ -1,9 +1,7 @@
 """LLVM IR to PTX, in this process."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
-from threading import Lock, Thread
 
 from pipec.isa.targets import Target
 from pipec.kir.plan.types import Plan
@@ -19,10 +17,6 @@ _UNUSED = (
     "early-cse", "slsr", "nary-reassociate", "separate-const-offset-from-gep", "speculative-execution",
     "consthoist", "partially-inline-libcalls", "replace-with-veclib",
 )  # fmt: skip
-
-
-# While LLVM is being loaded, whoever needs it waits.
-_loading = Lock()
 
 
 @cache
@@ -50,20 +44,4 @@ def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) ->
 
 def assembly(llvm_ir: str, target: Target) -> str:
     """PTX as LLVM prints it. IR that does not parse or verify is an internal error."""
-    return _loaded(target).assembly(llvm_ir)
-
-
-def prepare(target: Target) -> None:
-    """Loads LLVM while the caller goes on: ten milliseconds in which Python need not wait."""
-    if not _machine.cache_info().currsize:
-        Thread(target=_prepared, args=(target,)).start()
-
-
-def _prepared(target: Target) -> None:
-    with suppress(Exception):  # whoever needs the machine is told
-        _loaded(target)
-
-
-def _loaded(target: Target) -> llvm.Machine:
-    with _loading:
-        return _machine(target.name, target.features)
+    return _machine(target.name, target.features).assembly(llvm_ir)

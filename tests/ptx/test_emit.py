@@ -1,7 +1,5 @@
 """LLVM IR to PTX: LLVM is called as llvmlite calls it, and what a fault in the lowering's text ends in."""
 
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +8,6 @@ import pytest
 
 from pipec.driver import compile_source
 from pipec.isa.targets import TARGETS
-from pipec.ptx import emit
 from pipec.ptx.emit import assembly
 from pipec.source import Source
 
@@ -43,31 +40,6 @@ def test_text_that_llvm_refuses_is_an_exception() -> None:
 def test_text_that_does_not_parse_is_an_exception() -> None:
     with pytest.raises(RuntimeError, match="value doesn't match function result type"):
         assembly("define void @f() { ret i32 1 }", TARGETS["sm_100a"])
-
-
-def test_llvm_is_loaded_once_beside_what_comes_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By whichever thread comes first; that it cannot be loaded is said where it is needed."""
-    made: list[tuple[str, ...]] = []
-
-    class Machine:
-        def __init__(self, *named: object) -> None:
-            made.append(tuple(map(str, named)))
-            raise OSError("no library")
-
-    monkeypatch.setattr(emit.llvm, "Machine", Machine)
-    emit._machine.cache_clear()
-    before = threading.active_count()
-    emit.prepare(TARGETS["sm_100a"])
-    while threading.active_count() > before:
-        time.sleep(0.001)
-    with pytest.raises(OSError, match="no library"):
-        assembly("", TARGETS["sm_100a"])
-    assert len(made) == 2
-    monkeypatch.undo()
-    emit.prepare(TARGETS["sm_100a"])
-    assembly("define void @f() { ret void }", TARGETS["sm_100a"])
-    kept = emit._machine.cache_info()
-    assert (kept.misses, kept.currsize) == (3, 1)
 
 
 def by_llvmlite(ir: str, arch: str) -> str:
