@@ -7,7 +7,7 @@ from pipec.protocol.comparisons import Comparison, Condition, Joined, comparison
 from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
 from pipec.protocol.products import candidates, exact, quotients_in
-from pipec.protocol.quotients import quotients_of
+from pipec.protocol.quotients import ahead, quotients_of
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced, scaled
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
@@ -40,7 +40,9 @@ class Program:
             extra = candidates(network, self.registers)
         self.network, self.products, self.quotients = network, products, quotients
         self.everywhere = Everywhere(network.facts)
-        counted = quotients_of(network, self.registers) if quotients else quotients_in(extra, self.registers)
+        counted = quotients_of(network, self.registers) if quotients else ()
+        if products:
+            counted = (*quotients_in(extra, self.registers), *ahead(network, self.registers))
         self.variables = Variables(network, self.registers, extra, counted)
         self.sizes = Sizes(network, self.variables)
         self.live = [

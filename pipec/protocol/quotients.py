@@ -18,7 +18,7 @@ _FEWEST, _MOST = 3, 8  # roles that share iterations: with two, one has the iter
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    return tuple(dict.fromkeys((*_shares(network, registers), *strides(network, registers), *_ahead(network, registers))))
+    return tuple(dict.fromkeys((*_shares(network, registers), *strides(network, registers), *ahead(network, registers))))
 
 
 def _shares(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
@@ -40,7 +40,7 @@ def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...
     return tuple(found)
 
 
-def _ahead(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
+def ahead(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
     """The number of remaining turns of a counter that advances by a size, such as the number of blocks, where another role counts its
     turns: the quotient of the form that its test compares with 0."""
     divisors = {each.arguments[1] for each in _parts(network) if is_quotient(each)}

@@ -6,7 +6,7 @@ to inequalities whose products consist of existing terms; and a machine product 
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
 
@@ -64,6 +64,14 @@ class Definitions(Renaming):
             while self._defined < len(self._atoms):
                 self._defined += 1
                 self._define_one(self._atoms[self._defined - 1])
+            wrapping = list(self._wrapping)
+            for one in wrapping:
+                made = product(*map(self._shorter, one.arguments)) if len(one.arguments) == 2 else one.arguments[0]
+                least, most = RANGES[one.function.rpartition(".")[2]]
+                if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
+                    self._wrapping.remove(one)
+                    self.assume(Compare("eq", add(atom(one), made, -1)))
+            # (Then more is known of what is divided.)
             for one in list(self._divided):
                 if self._reaches(one.arguments[1], 1):
                     self._divided.remove(one)
@@ -71,13 +79,6 @@ class Definitions(Renaming):
                         self._define_quotient(one)
                     else:
                         self.assume(Compare("ge", add(add(one.arguments[1], Linear(-1)), atom(one), -1)))
-            wrapping = list(self._wrapping)
-            for one in wrapping:
-                made = product(*one.arguments) if len(one.arguments) == 2 else one.arguments[0]
-                least, most = RANGES[one.function.rpartition(".")[2]]
-                if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
-                    self._wrapping.remove(one)
-                    self.assume(Compare("eq", add(atom(one), made, -1)))
             # The value of one of them may determine the range of another.
             if self._defined == len(self._atoms) and len(wrapping) == len(self._wrapping):
                 return
@@ -108,7 +109,10 @@ class Definitions(Renaming):
                 self.assume(Compare("ge", add(Linear(most), atom(one), -1)))
                 if (operation, len(arguments)) in (("", 1), ("mul.lo", 2)):
                     self._wrapping.append(one)
-            case Apply(name, (_, _)) if name == QUOTIENT:
+            case Apply(name, (form, _)) if name == QUOTIENT:
+                # What is known of these comes first.
+                for part, _ in form.terms:
+                    self._number(part)
                 self._divided.append(one)
             case Apply(name, (_, _)) if name == REMAINDER:
                 self.assume(Compare("ge", atom(one)))
@@ -120,13 +124,14 @@ class Definitions(Renaming):
         """Bounds a quotient by a divisor of at least 1: it is between 0, or -1, and the dividend."""
         form, value = one.arguments[0], atom(one)
         least, most = self._between(form)
-        if self._reaches(add(form, one.arguments[1]), 0):
+        exact = self._exactly(form)
+        if self._reaches(add(exact, one.arguments[1]), 0):
             least = max(least, -1)
         for bound, sign in ((min(least, 0), 1), (max(most, 0), -1)):
             if abs(bound) < inf:
                 self.assume(Compare("ge", scale(add(value, Linear(-int(bound))), sign)))
         # Without the subtracted terms: a bound that can be multiplied by the coefficient of a block index.
-        whole = Linear(form.constant, tuple((part, n) for part, n in form.terms if n > 0 or not self._at_hand(atom(part))))
+        whole = Linear(exact.constant, tuple((part, n) for part, n in exact.terms if n > 0 or not self._at_hand(atom(part))))
         bounds = tuple(Compare("ge", add(most_, value, -1)) for most_ in dict.fromkeys((form, whole)))
         upwards = Both((Compare("ge", value), *bounds))
         downwards = Both((Compare("ge", add(Linear(-1), value, -1)), Compare("ge", add(value, form, -1))))
@@ -135,6 +140,26 @@ class Definitions(Renaming):
         left = add(form, one.arguments[1], -1)
         self._implied.append(Either((Compare("ge", scale(value, -1)), Compare("ge", left))))
         self._implied.append(Either((Compare("ge", add(value, Linear(-1))), Compare("ge", add(Linear(-1), left, -1)))))
+
+    def _shorter(self, form: Linear) -> Linear:
+        """The form, or what it is equal to if that has as many parts and no products: of such a factor more may be known."""
+        made = self.solved(form)
+        return form if len(made.terms) > len(form.terms) or any(isinstance(one, Product) for one, _ in made.terms) else made
+
+    def _exactly(self, form: Linear) -> Linear:
+        """The form with what the machine computes replaced by the exact number, where the two are known to be equal."""
+        made = Linear(form.constant)
+        for one, times in form.terms:
+            match one:
+                case Apply(kind, (inner,)) if kind in RANGES and self._is_exact(one):
+                    made = add(made, self._exactly(inner), times)
+                case _:
+                    made = add(made, atom(one), times)
+        return made
+
+    def _is_exact(self, one: Apply) -> bool:
+        """Whether its definition has been added, and it is no more among those of which it is open whether the machine reduces them."""
+        return self._numbers.get(one, self._defined) < self._defined and one not in self._wrapping
 
     def _divided_again(self, one: Floor, other: Floor) -> None:
         """`floor((f + d * g) / (d * n))` is `floor((floor(f / d) + g) / n)`: an integer relation, whereas the definitions in terms of
@@ -277,7 +302,7 @@ class Definitions(Renaming):
         for _ in range(max(map(len, made_of)) - 1):
             rows = []
             for key, constant in self._least.items():
-                if constant < _LARGE and len(key) <= _MOST_OF_A_FACTOR and any(self._atoms[one] in factors for one, _ in key):
+                if constant < _LARGE and len(key) <= _MOST_OF_A_FACTOR and all(self._atoms[one] in factors for one, _ in key):
                     rows.append((constant, key))
             rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
             combined[0] += len(rows) ** 2
@@ -306,9 +331,9 @@ class Definitions(Renaming):
         one = self._atoms[variable]
         return tuple(map(self._number, one.factors)) if isinstance(one, Product) else (variable,)
 
-    def _congruent(self) -> bool:
-        """Equates values of a function with equal arguments; returns whether anything was new."""
-        applied = [one for one in self._atoms if isinstance(one, Apply)]
+    def _congruent(self, among: Callable[[Atom], bool] = lambda _: True) -> bool:
+        """Sets values of one function equal whose arguments are; whether that was news."""
+        applied = [one for one in self._atoms if isinstance(one, Apply) and among(one)]
         found = False
         combined[0] += len(applied) ** 2
         for left, right in combinations(applied, 2):

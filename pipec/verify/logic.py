@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pipec.verify.definitions import Definitions
 from pipec.verify.inequalities import allowed, combined, contradict, tight
-from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Formula, Linear, add, atom, negate, scale
+from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Formula, Linear, add, atom, is_quotient, negate, scale
 
 _MOST_STEPS = 50_000  # of one question, in combinations of inequalities: what takes more is not found out
 _MOST_SPLITS = 3  # nested case splits of one query
@@ -151,7 +151,9 @@ class System(Definitions):
             self._rename(known, frozenset([self._atoms[variable] for variable in changed]))
             self._define()
             known, changed = len(self._atoms), set()
-            if self.contradictory or not (self._settled() or len(self._atoms) > known):
+            # (Of a product the range may depend on which quotient is its factor.)
+            news = not self.contradictory and (self._settled() or self._congruent(is_quotient))
+            if self.contradictory or not (news or len(self._atoms) > known):
                 return
 
     def _settled(self) -> bool:

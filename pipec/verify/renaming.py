@@ -53,7 +53,9 @@ class Renaming(Inequalities):
             if any(self._numbers.get(part) in self._solved for part in parts):
                 known = {part: self.solved(atom(part)) for part in parts}
                 combined[0] += _RENAMED
-                if _is_product(one) and any(_multiplies(form) for part, form in known.items() if not _machines(part, form)):
+                # (A quotient of a product is a factor like others.)
+                grows = _sums_products if isinstance(one, Product) else _multiplies
+                if _is_product(one) and any(grows(form) for part, form in known.items() if not _machines(part, form)):
                     continue  # products in products would grow with each turn
                 if _most_written(one, known) <= _MOST_WRITTEN:
                     made = self._remade(one, known)
@@ -82,6 +84,10 @@ def _most_written(one: Atom, known: dict[Atom, Linear]) -> int:
 def _machines(part: Atom, form: Linear) -> bool:
     """Whether it is what the machine computes, and the one product that this is: it has no more parts than before."""
     return isinstance(part, Apply) and len(form.terms) == 1 and isinstance(form.terms[0][0], Product) and not form.constant
+
+
+def _sums_products(form: Linear) -> bool:
+    return any(isinstance(one, Product) or isinstance(one, Apply) and one.function == "product" for one, _ in form.terms)
 
 
 def _multiplies(form: Linear) -> bool:

@@ -363,3 +363,17 @@ def test_sums_are_the_same_whichever_way_they_are_made() -> None:
         assert terms.summed(3, parts) == one_by_one
         assert all(times for _, times in one_by_one.terms)
         assert [*one_by_one.terms] == sorted(one_by_one.terms, key=lambda term: repr(term[0]))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_quotient_of_what_may_be_reduced_is_none_of_the_whole_number(asked: bool) -> None:
+    """Also where that number comes up for the first time in the quotient."""
+    x, d = (atom(Symbol(name)) for name in "xd")
+    cut = atom(Apply("u8", (x,)))
+    value = atom(Apply(terms.QUOTIENT, (add(cut, scale(x, -1)), d)))
+    known = System(
+        [Compare("eq", add(d, Linear(-1))), Compare("eq", add(x, Linear(-300))), *([Compare("ge", cut)] if asked else [])]
+    )
+    # 300 is read as 44: the quotient is -256.
+    assert not known.extended([Compare("eq", add(value, Linear(256)))]).impossible()
+    assert not known.entails(Compare("ge", add(value, Linear(1))))

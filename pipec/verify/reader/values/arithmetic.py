@@ -265,6 +265,16 @@ class Arithmetic:
             return Linear(form.constant & ((1 << op.width) - 1))
         return self._within(form, 0, (1 << op.width) - 1, f"u{op.width}", compared)
 
+    def cut(self, form: Linear, op: Operation) -> Linear:
+        """As `read`, but the form itself where that would require something: modulo the width the two are the same."""
+        required, apart = len(self._requires), self.apart
+        made = self.read(form, op)
+        if len(self._requires) == required:
+            return made
+        del self._requires[required:]
+        self.apart = apart
+        return form
+
     def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool) -> Linear:
         least, most = self.bounds(form)
         if least >= low and most <= high:
