@@ -2,11 +2,12 @@
 
     python benchmarks/launch.py [--rounds 25] [--calls 400] [--launches 100000] [--name launch]
 
-Each contender is called with the same tensors again and again, with an output of its own each time, and with fresh tensors throughout; the
-tensors are made beforehand, so that their making is not counted. A figure is microseconds of the host per call: the median over rounds of
-the mean over calls, with an interval; each round takes all contenders in an order drawn for it, and the GPU is waited for between turns, so
-its queue never fills. The kernels do next to nothing: one block that moves a tile. Then launch_checks.py has its say. Prints the record as
-JSON and writes it to benchmarks/results; the exit status is 1 when a check fails.
+Each contender is called with the same tensors again and again, with an output of its own each time, with fresh tensors throughout, and with
+tensors of four shapes in turn; all are made beforehand, so that their making is not counted, except for operators that return a new tensor.
+A figure is microseconds of the host per call: the median over rounds of the mean over calls, with an interval; each round takes all
+contenders in an order drawn for it, and the GPU is waited for between turns, so its queue never fills. The kernels do next to nothing: one
+block that moves a tile. launch_checks.py follows. Prints the record as JSON and writes it to benchmarks/results; the exit status is 1 if a
+check fails.
 """
 
 import argparse
@@ -57,12 +58,11 @@ Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 
 
-def pool() -> list[Tensors]:
-    """Sets of tensors x, y and z, all alive, so that no address comes twice."""
-    shape = (128, 16)
+def pool(*shapes: tuple[int, int]) -> list[Tensors]:
+    """Sets of tensors x, y and z, all alive, so that no address comes twice; the shapes take turns."""
     return [
         (torch.randn(shape, device=DEVICE), torch.randn(shape, device=DEVICE), torch.empty(shape, device=DEVICE))
-        for _ in range(POOL)
+        for shape in (shapes[at % len(shapes)] for at in range(POOL))
     ]
 
 
@@ -119,11 +119,13 @@ def right(launch: Launch, tensors: Tensors) -> bool:
 def works(launches: dict[str, Launch], sets: Sequence[Tensors]) -> dict[str, Callable[[int], object]]:
     """Each contender with each kind of tensors; the number is that of the call."""
     x, y, z = sets[0]
+    varied = pool((128, 16), (256, 16), (128, 32), (384, 16))  # as the layers of a model take turns
     found: dict[str, Callable[[int], object]] = {}
     for name, launch in launches.items():
         found[f"{name}; same tensors"] = lambda at, launch=launch: launch(x, y, z)  # type: ignore[misc]
         found[f"{name}; fresh output"] = lambda at, launch=launch: launch(x, y, sets[at % POOL][2])  # type: ignore[misc]
         found[f"{name}; fresh tensors"] = lambda at, launch=launch: launch(*sets[at % POOL])  # type: ignore[misc]
+        found[f"{name}; shapes in turn"] = lambda at, launch=launch: launch(*varied[at % POOL])  # type: ignore[misc]
     if (name := "Triton, three tensor descriptors") in launches:
         from benchmarks.launch_triton import add_described, described
 
@@ -134,6 +136,15 @@ def works(launches: dict[str, Launch], sets: Sequence[Tensors]) -> dict[str, Cal
         if name in launches:
             found[f"{name}; torch.empty_like in front"] = lambda at, launch=launches[name]: launch(x, y, torch.empty_like(z))  # type: ignore[misc]
     return found
+
+
+def operators(kernel: Any, sets: Sequence[Tensors]) -> dict[str, Callable[[int], object]]:
+    """Operators that return a new tensor."""
+    from pipec.torch import op
+
+    x, y, _ = sets[0]
+    add = op(kernel, name="launch_add")
+    return {"an operator of pipec.torch": lambda at: add(x, y), "torch.add": lambda at: torch.add(x, y)}
 
 
 def parts(kernel: Any, sets: Sequence[Tensors]) -> dict[str, Callable[[int], object]]:
@@ -178,10 +189,11 @@ def seconds(work: Callable[[int], object], calls: int) -> float:
 
 
 def measure(rounds: int, calls: int, seed: int) -> tuple[Rounds, dict[str, bool]]:
-    sets = pool()
+    sets = pool((128, 16))
     launches = usable(contenders(pipec.compile(KERNELS, arch="sm_90a")), sets[1])
     results = {f"{name}: results": right(launch, sets[1]) for name, launch in launches.items()}
-    chosen = works(launches, sets) | parts(pipec.compile(KERNELS, arch="sm_90a")["add"], sets)
+    alone = pipec.compile(KERNELS, arch="sm_90a")["add"]
+    chosen = works(launches, sets) | parts(alone, sets) | operators(alone, sets)
     for work in chosen.values():
         seconds(work, calls)
 
