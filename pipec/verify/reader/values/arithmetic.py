@@ -130,17 +130,13 @@ class Arithmetic:
         if not isinstance(value, (Linear, Compare, Both, Either)):
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
-        limit = self.limit
-        if limit < LIMITS[0] and _size(value, limit) > limit:
-            # What is made of counters is followed as far as before: the bounds in it are short now.
-            limit = LIMITS[0] if any(map(_is_register, _symbols(value))) else limit
-        limit = 2 * limit + _COMPARED if isinstance(value, Compare) else limit
+        limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
         size = _size(value, limit)
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
         if size <= limit:
             return value
-        symbols = _symbols(value)
+        symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
         places: dict[str, str] = {}
         text = _SYMBOL.sub(lambda found: places.setdefault(found[1], f"#{len(places)}"), repr(value))
         ordered = sorted(symbols, key=lambda one: int(places[one.name][1:]))
@@ -356,14 +352,6 @@ class Arithmetic:
                 return range_of(function, [self.bounds(each, usual=usual) for each in arguments])
             case Product():
                 return anything  # only certificates have them
-
-
-def _symbols(value: Linear | Formula) -> frozenset[Symbol]:
-    return symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
-
-
-def _is_register(symbol: Symbol) -> bool:
-    return ":" in symbol.name
 
 
 def _plain(value: Value) -> Value:
