@@ -79,7 +79,7 @@ FAULTS = {
     ),
     "producer starts with the other parity": Fault(
         "gemm",
-        change(Line("mov.b32.*, 1;", "24 9\t// for t"), "1;", "0;"),
+        change(Line("mov.b32.*, 1;", "25 9\t// for t"), "1;", "0;"),
         everywhere("deadlock"),
         "load",
         "input",

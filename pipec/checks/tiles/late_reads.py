@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipec.diag.catalogue.language.names import ChangedTile
+from pipec.diag.catalogue.language import names as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, may_meet, reads_of
@@ -99,4 +99,6 @@ class _Walk:
             if isinstance(node, tree.ReadVariable) and node.variable in stale and node.variable not in self._told:
                 self._told.add(node.variable)
                 variable = node.variable
-                self._sink.report(ChangedTile(name=variable.name, at=node.span, changed=stale[variable], named=variable.span))
+                self._sink.report(
+                    messages.ChangedTile(name=variable.name, at=node.span, changed=stale[variable], named=variable.span)
+                )

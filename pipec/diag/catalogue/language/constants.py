@@ -89,6 +89,7 @@ class HostValue(Message):
 
         role load(warps=1) produces input:
             for t in range(block.x, tiles, grid.x):
+                load_tile(t)
     """
 
     code = "E0296"
