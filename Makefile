@@ -61,9 +61,9 @@ fuzz: setup ## random programs, others each day (FUZZ="--count 5000 --seed 7 NAM
 	$(if $(FUZZ),,$(VENV)/bin/python -m pytest -q $(SPREAD) --shuffle $(ORDER))
 
 bench: setup ## time compiler and simulator (and Triton's compiler where installed) into benchmarks/results
-	$(VENV)/bin/python benchmarks/compile.py
-	$(VENV)/bin/python benchmarks/sim.py
-	$(VENV)/bin/python benchmarks/examples.py
+	$(VENV)/bin/python benchmarks/compiling/compile.py
+	$(VENV)/bin/python benchmarks/simulator/sim.py
+	$(VENV)/bin/python benchmarks/compiling/examples.py
 
 clean: ## remove .venv, caches and build folders
 	rm -rf $(VENV) build dist pipec.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

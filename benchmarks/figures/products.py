@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from benchmarks.figures.text import Record, geomean, head, row_of, where
-from benchmarks.gemm_shapes import GROUPS
+from benchmarks.gemm.gemm_shapes import GROUPS
 
 _OURS = ("default", "automatic", "best", "chosen", "any", "serial")
 

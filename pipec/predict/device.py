@@ -2,8 +2,9 @@
 
 "Sweep" is the table of 351 BF16 main loops of CUTLASS on one multiprocessor of a B200, at a locked 1.3 GHz, and "interval" the table of
 MMA latencies and initiation intervals (SemiAnalysisAI/microbench-blackwell, commit 9a068d8; docs/reference/hardware.md 10). "Fitted"
-figures of the B200 come from the BF16 rows of the sweep whose data stays in the near half of its L2 (`benchmarks/fit_main_loop.py`
-prints them anew), those about other data from the remaining rows; rows of other types were not available.
+figures of the B200 come from the BF16 rows of the sweep whose data stays in the near half of its L2
+(`benchmarks/prediction/fit_main_loop.py` prints them anew), those about other data from the remaining rows; rows of other types were not
+available.
 """
 
 from collections.abc import Callable, Mapping
@@ -221,7 +222,7 @@ DEVICES: Mapping[str, Device] = {
         overlap=0.0,  # unknown
         launch=7.1e-6,  # fitted: launches timed one at a time, at 1.3 GHz
         arrive=29.0,  # FlashGPU-Sim's figure for a B200's mbarrier.arrive
-        spread=((inf, 0.03),),  # benchmarks/predict.py, of one multiprocessor
+        spread=((inf, 0.03),),  # benchmarks/prediction/predict.py, of one multiprocessor
         # That of one alone (sweep) and the tensor cores' own limit; at least this much was observed (tma_multicast.csv,
         # b200_published.csv).
         extremes=(Unknown(loaded_rate=122.0, loaded=0.0, flops=2.2e15), Unknown(loaded_rate=46.0, loaded=2000.0, flops=1.25e15)),
@@ -283,7 +284,7 @@ DEVICES: Mapping[str, Device] = {
         launch=1.5e-6,
         overlap=0.8e-6,  # the median gain at the fitted shapes of h200_overlap.json, up to 60 us
         arrive=29.0,  # as on a B200
-        spread=((30e-6, 0.12), (inf, 0.1)),  # benchmarks/predict.py, tiles within 1.3 of the best
+        spread=((30e-6, 0.12), (inf, 0.1)),  # benchmarks/prediction/predict.py, tiles within 1.3 of the best
         extremes=(),
         dependent=2.0,  # fitted to the lengths 1,024 and 8,192 of benchmarks/results/h200_attention.json
         turn_over=3000.0,  # fitted to every third time of gemm_sm90_split_k in benchmarks/results/h200.json

@@ -116,6 +116,6 @@ class Several(Offer):
 
 def _seconds_behind(later: Later, sizes: Mapping[str, int], multiprocessors: int | None) -> float:
     """The time that a kernel adds to those before it. One whose blocks already wait takes only the time for its bytes: its launch and
-    its first accesses are hidden, as the records of gemm_sm90_split_k_sums show (benchmarks/gemm_choice.py)."""
+    its first accesses are hidden, as the records of gemm_sm90_split_k_sums show (benchmarks/gemm/gemm_choice.py)."""
     prediction = later.choices.ranked(sizes, multiprocessors)[0].prediction
     return prediction.terms.get("memory", 0.0) if later.overlaps else prediction.seconds

@@ -1,4 +1,4 @@
-"""benchmarks/cublaslt.py against a library in its place: what C would find behind the pointers, read by formats written down here.
+"""benchmarks/gemm/cublaslt.py against a library in its place: what C would find behind the pointers, read by formats written down here.
 
 The formats and prototypes were taken from cublasLt.h anew, not from the module: LP64, natural alignment.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cublaslt
-from benchmarks.cublaslt import Algorithm, CublasError, CublasLt, DataType, HeuristicResult, Product
+from benchmarks.gemm import cublaslt
+from benchmarks.gemm.cublaslt import Algorithm, CublasError, CublasLt, DataType, HeuristicResult, Product
 
 RESULT = struct.Struct("<64sQif16x")  # algo, workspaceSize, state, wavesCount, reserved[4]
 WIDTHS = {3: 4, 4: 4, 17: 8, 18: 8, 25: 1, 31: 4, 32: 4}  # of a description's attributes, in bytes

@@ -1,4 +1,4 @@
-"""benchmarks/first_hour.py: every step runs without a GPU, and what goes wrong in one is told without stopping the others."""
+"""benchmarks/gpu/first_hour.py: every step runs without a GPU, and what goes wrong in one is told without stopping the others."""
 
 import json
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import first_hour
-from benchmarks.first_hour import STEPS, Setting, StepFailed, answer_in, judged, main, outcome_of_both, run_here, run_step
+from benchmarks.gpu import first_hour
+from benchmarks.gpu.first_hour import STEPS, Setting, StepFailed, answer_in, judged, main, outcome_of_both, run_here, run_step
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,4 +1,4 @@
-"""The method of benchmarks/h200.py on a pretended GPU: what is timed against what, in which order, and what the record says."""
+"""The method of benchmarks/gemm/h200.py on a pretended GPU: what is timed against what, in which order, and what the record says."""
 
 import json
 from collections import Counter
@@ -8,11 +8,11 @@ from statistics import median
 import pytest
 from samples import some
 
-from benchmarks import h200
-from benchmarks.gemm_automatic import automatic, plan
-from benchmarks.gemm_dry import DryField
-from benchmarks.gemm_method import BASE, Settings, measure
-from benchmarks.gemm_shapes import GROUPS, KERNEL, SHAPES, Shape, Tile, named, tiles
+from benchmarks.gemm import h200
+from benchmarks.gemm.gemm_automatic import automatic, plan
+from benchmarks.gemm.gemm_dry import DryField
+from benchmarks.gemm.gemm_method import BASE, Settings, measure
+from benchmarks.gemm.gemm_shapes import GROUPS, KERNEL, SHAPES, Shape, Tile, named, tiles
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 

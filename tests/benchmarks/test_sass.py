@@ -1,4 +1,4 @@
-"""benchmarks/sass.py: loops of a disassembly, counted by hand here; and of an example, where there is a disassembler."""
+"""benchmarks/compiling/sass.py: loops of a disassembly, counted by hand here; and of an example, where there is a disassembler."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sass import disassembled, disassembler, functions, loops, wholes
+from benchmarks.compiling.sass import disassembled, disassembler, functions, loops, wholes
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 

@@ -1,6 +1,6 @@
 """Mutants of the examples: what is not refused while compiling must equal NumPy, or be another right program.
 
-`benchmarks/mutation.py` judges all of them; here every STRIDE-th one, always the same.
+`benchmarks/proof/mutation.py` judges all of them; here every STRIDE-th one, always the same.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """The tool that changes pipec's own checks: what it changes, and that a change is noticed.
 
-`benchmarks/own_mutants.py` runs it on a hundred.
+`benchmarks/proof/own_mutants.py` runs it on a hundred.
 """
 
 import ast

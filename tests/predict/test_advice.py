@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from predict.predictions import EXAMPLES, predicted
 
-from benchmarks.predict import MAIN_LOOP
+from benchmarks.prediction.predict import MAIN_LOOP
 from pipec.api.files import read_source
 from pipec.commands.cli import main
 from pipec.driver import Compilation, Options, carried_on, compile_source

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fit_model import RECORD, best_of, figures, geomean, left_out, parts, seconds
-from benchmarks.heuristics import ANSWERS, costs
-from benchmarks.measured import RESULTS, compared, measured
+from benchmarks.prediction.fit_model import RECORD, best_of, figures, geomean, left_out, parts, seconds
+from benchmarks.prediction.heuristics import ANSWERS, costs
+from benchmarks.prediction.measured import RESULTS, compared, measured
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate, sustained_clock

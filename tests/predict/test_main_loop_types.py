@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.main_loop_types import TYPES, Row, has_instruction, predicted, rows_of, with_type
-from benchmarks.predict import DATA
+from benchmarks.prediction.main_loop_types import TYPES, Row, has_instruction, predicted, rows_of, with_type
+from benchmarks.prediction.predict import DATA
 
 TABLE = list(rows_of(DATA / "b200_main_loop_bf16.csv"))
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from xml.dom.minidom import parseString
 
-from benchmarks.plots import HEIGHT, PLOTS, WIDTH, plots
+from benchmarks.prediction.plots import HEIGHT, PLOTS, WIDTH, plots
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "predict.json"
 

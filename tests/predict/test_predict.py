@@ -8,8 +8,8 @@ from statistics import median
 import pytest
 from predict.predictions import example, predicted
 
-from benchmarks.fit_main_loop import errors, fitted, seconds
-from benchmarks.predict import MAIN_LOOP, attention_errors, ladders, main_loops, predicted_main_loop
+from benchmarks.prediction.fit_main_loop import errors, fitted, seconds
+from benchmarks.prediction.predict import MAIN_LOOP, attention_errors, ladders, main_loops, predicted_main_loop
 from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate
 from pipec.predict.device import DEVICES
@@ -213,7 +213,7 @@ def test_more_stages_are_never_slower() -> None:
 
 
 def test_main_loops_of_a_b200() -> None:
-    """One in nine rows of the published table; the whole of it is benchmarks/predict.py's."""
+    """One in nine rows of the published table; the whole of it is benchmarks/prediction/predict.py's."""
     missed = sorted(abs(predicted_main_loop(row).seconds / row["seconds"] - 1) for row in main_loops()[4::9])
     assert median(missed) < 0.01 and missed[int(0.9 * len(missed))] < 0.05
 

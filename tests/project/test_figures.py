@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
-from benchmarks import h200, tables
+from benchmarks import tables
+from benchmarks.gemm import h200
 
 RECORD = tables.TABLES["gemm"][0] + ".json"
 

@@ -1,6 +1,6 @@
 """Changed barrier instructions: a mutant held against the certificate of the right text is refused, or as good as it, with a reason.
 
-A sample; `python benchmarks/kill_matrix.py` makes all changes to all examples, and benchmarks/results/kill_matrix.json has what it found.
+A sample; `python benchmarks/proof/kill_matrix.py` makes all changes to all examples: benchmarks/results/kill_matrix.json.
 """
 
 import json

@@ -1,0 +1,93 @@
+"""Times of tiles on record, and what a block of each does: for fitting the constants of pipec.predict and for its tests."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from benchmarks.gemm.gemm_shapes import Kind
+from pipec.api.files import read_source
+from pipec.driver import Options, compile_source
+from pipec.predict.counting import workload
+from pipec.predict.workload import Workload
+from pipec.record import replace
+from pipec.sema import tree
+from pipec.tune.rounds import Patience
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+MULTIPROCESSORS = 132  # of the H200 that all of it was measured on
+# Examples whose kernel does something else since then: older records have other tiles of the same names, and no time of these.
+CHANGED = {"gemm_sm90_pingpong": "2026-11-24T17:40"}
+OVERLAPPING = (
+    "2026-11-24T21:00"  # older records were measured with launches one after the other, whatever their kernels allow now
+)
+PATIENCE = Patience()  # of the screenings on record
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A tile of an example at a shape; `name` as the record has it. Seconds per launch, inputs in DRAM."""
+
+    shape: str
+    kind: Kind
+    example: str
+    name: str
+    sizes: tuple[int, int, int]
+    seconds: float
+    work: Workload
+    clock: float | None  # Hz, read while tiles of the shape were measured
+
+
+@cache
+def measured(name: str) -> tuple[Measured, ...]:
+    """Every tile of a record, `h200` (method 2) or `h200_fixed_order`; examples with splits of K are left out, and tiles of kernels that
+    have changed since. Empty without the record."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return ()
+    record = json.loads(path.read_text(encoding="utf-8"))
+    overlapping = record["date"] >= OVERLAPPING
+    found = (one for shape, row in record["figures"].items() for one in _of_shape(shape, row, overlapping))
+    return tuple(one for one in found if record["date"] >= CHANGED.get(one.example, ""))
+
+
+def _of_shape(shape: str, row: dict, overlapping: bool) -> Iterator[Measured]:
+    size, _, kind = shape.partition(":")
+    m, n, k = (int(part) for part in size.split("x"))
+    if "screened" in row:
+        times = compared(row["screened"].get("pipec", {"microseconds": {}}))
+    else:
+        times = {name: one["microseconds"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one}
+    for name, microseconds in times.items():
+        found = re.fullmatch(r"pipec (\w+)((?: \w+=\w+)*)", name)
+        if found is None or found[1] == "split_k":
+            continue
+        example = "gemm_sm90" if found[1] == "sm90" else f"gemm_sm90_{found[1]}"
+        constants = found[2].strip() + (" AB=e4m3" if kind == "fp8" else "")
+        work = workload(_kernel(example, constants.strip()), {"M": m, "N": n, "K": k}, MULTIPROCESSORS)
+        work = work if overlapping else replace(work, programmatic=False)
+        clock = row["clock_mhz"] * 1e6 if row.get("clock_mhz") else None
+        yield Measured(shape, "fp8" if kind == "fp8" else "bf16", example, name, (m, n, k), microseconds / 1e6, work, clock)
+
+
+def compared(screened: dict) -> dict[str, float]:
+    """Microseconds of each candidate beside those that stayed to the end of a screening.
+
+    Who is dropped has taken part in the first rounds only, in which the clock may have been higher, and was slower in each of them than
+    the leader by a factor that the screening knows: its median does not say less than that.
+    """
+    times, dropped = screened["microseconds"], screened.get("dropped", {})
+    best = min((one for name, one in times.items() if name not in dropped), default=0.0)
+    behind = {name: PATIENCE.first if rounds == 1 else PATIENCE.behind for name, rounds in dropped.items()}
+    return {name: max(one, best * behind[name]) if name in behind else one for name, one in times.items()}
+
+
+@cache
+def _kernel(example: str, constants: str) -> tree.Kernel:
+    given = dict(word.split("=") for word in constants.split())
+    state = compile_source(read_source(str(ROOT / "examples" / f"{example}.pipe")), Options(None, given), until="analyse")
+    assert state.trees is not None, state.diagnostics
+    return state.trees[0]

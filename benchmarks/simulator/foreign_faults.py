@@ -1,0 +1,223 @@
+"""Plants faults into PTX that nvcc and Triton made of programs of ours, and simulates each once, as one would run an unknown kernel.
+
+    python benchmarks/simulator/foreign_faults.py [--each N] [--minutes M] [NAME ...]
+
+The faults are those of tests/mutation/ptx.py, in instructions that run at all, and others in the tensor maps of the launch; of each kind
+of change at most N (default 2) in a kernel. A fault is told where the run ends in an error, or has warnings that the right kernel has
+not. Writes benchmarks/results/foreign_faults.json and the table of docs/sanitizer.md. The exit status is 1 where a fault breaks the
+simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import json
+import random
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:1] = [str(ROOT / "tests"), str(ROOT)]  # this folder has modules of the same names
+
+import numpy as np
+from mutation.ptx import Mutant, mutants, trapped
+
+import pipec.sim
+from benchmarks.common import surroundings
+from benchmarks.simulator.schedules import Launch, oracle
+from pipec.record import replace
+from pipec.sim import Options, SimulationError, TensorMap, TensorMapArgument
+
+RESULTS = ROOT / "benchmarks" / "results" / "foreign_faults.json"
+PAGE = ROOT / "docs" / "sanitizer.md"
+HEAD = "| fault | kernels | planted | told: error | told: warning | same results | other results, not told |\n"
+# By module of tests/sim, those of its tests whose launch is taken.
+NVCC = {
+    "test_hopper_tile": ("tile",),
+    "test_cuda_kernels": ("producer_consumer_ring", "distributed_shared_memory", "cp_async_groups", "block_reduction"),
+}
+
+
+class _Enough(Exception):
+    """The launch is known, and the rest of the test is not asked for."""
+
+
+@dataclass
+class Subject:
+    """A right kernel with its launch: `run` gives the bytes of all arrays afterwards, and what was found."""
+
+    name: str
+    launched: Launch
+
+    def __post_init__(self) -> None:
+        self.wanted, self.known, self.steps = self.run(self.launched.ptx)
+
+    def run(
+        self, ptx: str, steps: int = 10_000_000, maps: dict[int, TensorMap] | None = None
+    ) -> tuple[list[bytes], set[tuple[Any, ...]], int]:
+        """`maps`: by number of the argument, other ones."""
+        given = copy.deepcopy(self.launched.given)
+        for number, other in (maps or {}).items():
+            given["arguments"][number] = replace(given["arguments"][number], map=other)
+        options = Options(trace=False, step_limit=steps)
+        result = pipec.sim.launch(ptx, self.launched.kernel, options=options, **given)
+        arrays = [getattr(one, "array", one) for one in given["arguments"]]
+        left = [one.tobytes() for one in (*arrays, *given.get("allocations", ())) if isinstance(one, np.ndarray)]
+        return left, {(one.check, one.ptx_line) for one in result.findings}, result.statistics.warp_instructions
+
+    def runs(self, line: int) -> bool:
+        try:
+            self.run(trapped(self.launched.ptx, line))
+        except SimulationError as error:
+            return error.kind == "trap"
+        return False
+
+    def outcome(self, text: str, maps: dict[int, TensorMap] | None = None) -> str:
+        """ "error: KIND", "warning: CHECKS", "same", "other", or what broke the simulator."""
+        try:
+            left, found, _ = self.run(text, 5 * self.steps + 100_000, maps)
+        except SimulationError as error:
+            return f"error: {error.kind}"
+        except Exception as error:  # noqa: BLE001 - whatever breaks the simulator is an outcome
+            return f"broken: {error!r}"[:200]
+        if found - self.known:
+            return "warning: " + ", ".join(sorted({str(check) for check, _ in found - self.known}))
+        return "same" if left == self.wanted else "other"
+
+
+def compiled_by_nvcc() -> Iterator[Launch]:
+    for name, tests in NVCC.items():
+        module = importlib.import_module(f"sim.{name}")
+        for test in tests:
+            yield _first_launch(module, test, getattr(module, f"test_{test}"))
+
+
+def _first_launch(module: ModuleType, name: str, test: Callable[..., object]) -> Launch:
+    caught: list[Launch] = []
+
+    def caught_launch(ptx: str, kernel: str | None = None, **given: Any) -> None:
+        given.pop("options", None)
+        caught.append(Launch(name, ptx, kernel, copy.deepcopy(given)))
+        raise _Enough
+
+    before = module.launch
+    module.launch = caught_launch  # type: ignore[attr-defined]
+    try:
+        test(**({"options": Options()} if test.__code__.co_argcount else {}))
+    except _Enough:
+        return caught[0]
+    finally:
+        module.launch = before  # type: ignore[attr-defined]
+    raise AssertionError(f"{name} launches nothing")
+
+
+def subjects(names: list[str]) -> Iterator[Subject]:
+    for compiler, launches in (("nvcc", compiled_by_nvcc()), ("Triton", oracle())):
+        for launched in launches:
+            name = f"{compiler}: {launched.name}"
+            if names and not any(one in name for one in names):
+                continue
+            try:
+                yield Subject(name, launched)
+            except SimulationError:
+                continue  # it is meant to fail
+
+
+# None where a map has nothing of the kind.
+MAP_CHANGES: dict[str, Callable[[TensorMap], TensorMap | None]] = {
+    "half the rows": lambda map_: _boxed(map_, 1, map_.box[1] // 2) if len(map_.box) > 1 else None,
+    "twice the rows": lambda map_: _boxed(map_, 1, map_.box[1] * 2) if len(map_.box) > 1 else None,
+    "half a row": lambda map_: _boxed(map_, 0, map_.box[0] // 2),
+    "another swizzle": lambda map_: replace(map_, swizzle="64B" if map_.swizzle != "64B" else "32B"),
+    "no swizzle": lambda map_: replace(map_, swizzle="none") if map_.swizzle != "none" else None,
+    "another type": lambda map_: replace(map_, dtype=_OTHER_TYPES[map_.dtype]) if map_.dtype in _OTHER_TYPES else None,
+    "a longer stride": lambda map_: replace(map_, strides=(map_.strides[0] + 16, *map_.strides[1:])) if map_.strides else None,
+}
+_OTHER_TYPES = {"f16": "bf16", "bf16": "f16", "f32": "tf32", "s32": "f32"}
+
+
+def _boxed(map_: TensorMap, dimension: int, extent: int) -> TensorMap | None:
+    box = (*map_.box[:dimension], extent, *map_.box[dimension + 1 :])
+    return replace(map_, box=box) if 0 < extent <= 256 and map_.box[dimension] % 2 == 0 else None
+
+
+def of_maps(subject: Subject, each: int) -> Iterator[tuple[str, int, TensorMap]]:
+    """Changes of the maps that the kernel is given: what is changed, of which argument, and the map that comes of it."""
+    taken: Counter[str] = Counter()
+    for number, argument in enumerate(subject.launched.given["arguments"]):
+        if not isinstance(argument, TensorMapArgument) or not isinstance(argument.map, TensorMap):
+            continue
+        for change, make in MAP_CHANGES.items():
+            made = make(argument.map) if taken[change] < each else None
+            if made is not None:
+                taken[change] += 1
+                yield change, number, made
+
+
+def chosen(subject: Subject, each: int) -> Iterator[Mutant]:
+    """At most so many of each kind of change, in instructions that run, and in a random order."""
+    found = list(mutants(subject.launched.ptx))
+    random.Random(0).shuffle(found)
+    runs: dict[int, bool] = {}
+    taken: Counter[tuple[str, str]] = Counter()
+    for mutant in found:
+        if taken[mutant.kind, mutant.change] == each:
+            continue
+        if mutant.line not in runs:
+            runs[mutant.line] = subject.runs(mutant.line)
+        if runs[mutant.line]:
+            taken[mutant.kind, mutant.change] += 1
+            yield mutant
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    kernels: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        kinds[row["kind"]][row["outcome"].partition(":")[0]] += 1
+        kernels[row["kind"]].add(row["kernel"])
+    text = HEAD + "|---|---|---|---|---|---|---|\n"
+    for kind, counts in sorted(kinds.items()):
+        columns = [counts[outcome] for outcome in ("error", "warning", "same", "other")]
+        text += f"| {kind} | {len(kernels[kind])} | {counts.total()} | {' | '.join(map(str, columns))} |\n"
+    return text
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    reader.add_argument("--each", type=int, default=2)
+    reader.add_argument("--minutes", type=float, default=60.0, help="of processor time; what is left then is counted")
+    reader.add_argument("names", nargs="*", help="only kernels whose name contains one of these")
+    options = reader.parse_args()
+    started, rows, left = time.process_time(), [], 0
+    for subject in subjects(options.names):
+        for mutant in chosen(subject, options.each):
+            if time.process_time() - started > 60 * options.minutes:
+                left += 1
+                continue
+            instruction = subject.launched.ptx.split("\n")[mutant.line - 1].strip()[:120]
+            row = {"kernel": subject.name, "kind": mutant.kind, "change": mutant.change, "line": mutant.line}
+            rows.append(row | {"instruction": instruction, "outcome": subject.outcome(mutant.text)})
+        for change, number, made in of_maps(subject, options.each):
+            row = {"kernel": subject.name, "kind": "tensor map", "change": change, "line": 0, "instruction": f"argument {number}"}
+            rows.append(row | {"outcome": subject.outcome(subject.launched.ptx, {number: made})})
+        print(f"{subject.name}: {len(rows)} faults so far, {time.process_time() - started:.0f} s", file=sys.stderr, flush=True)
+    record = {"each": options.each, "not tried": left, "faults": rows}
+    RESULTS.write_text(json.dumps(surroundings() | record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    start = page.index(HEAD)
+    PAGE.write_text(page[:start] + table(rows).rstrip("\n") + page[page.index("\n\n", start) :], encoding="utf-8")
+    print(table(rows))
+    return int(any(row["outcome"].startswith("broken") for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
