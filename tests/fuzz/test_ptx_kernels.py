@@ -4,6 +4,7 @@ import random
 from collections import Counter
 
 import pytest
+from fuzz import ptx_judge
 from fuzz.fuzz_ptx import text
 from fuzz.ptx_judge import judged, shrunk
 from fuzz.ptx_kernels import ptx
@@ -39,6 +40,21 @@ def test_a_contradiction_is_seen() -> None:
     )
     outcome = judged(kernel)
     assert (outcome.said, outcome.contradiction) == ("refuted", "") and outcome.happened.startswith("deadlock")
+
+
+@pytest.mark.parametrize(("step", "contradiction"), [("1", ""), ("2", "step_limit")])
+def test_a_counter_that_goes_all_the_way_round_ends(step: str, contradiction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said of a text that waits for nothing: by one it meets any number, if late; by two it may meet none."""
+    kernel = (
+        ".version 8.7\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u32 m, .param .u64 x)\n"
+        ".reqntid 32, 1, 1\n{\n.reg .pred %p<2>;\n.reg .b32 %r<3>;\nmov.u32 %r1, 5;\nmov.u32 %r2, %laneid;\n"
+        f"L1:\nadd.u32 %r1, %r1, {step};\nsetp.ne.u32 %p1, %r1, %r2;\n@%p1 bra L1;\nret;\n}}\n"
+    )
+    monkeypatch.setitem(ptx_judge._NAMED, "loops", "nothing")  # as if the reader had shown that the loop ends
+    outcome = judged(kernel)
+    assert (
+        outcome.said == "proved" and contradiction in outcome.contradiction and bool(contradiction) == bool(outcome.contradiction)
+    )
 
 
 def test_shrinking_keeps_what_is_asked_for() -> None:
