@@ -89,7 +89,8 @@ def _implementation(kernel: CompiledKernel, form: Signature, create: Create) -> 
         if changed:
             if torch.is_grad_enabled() and any(given[at].requires_grad for at in tensors):
                 raise RuntimeError(f"`{kernel.name}` changes tensors in place, so autograd records no gradient through it")
-            torch.autograd.graph.increment_version([given[at] for at in changed])
+            for at in changed:  # one by one: only recent versions of torch take several
+                torch.autograd.graph.increment_version(given[at])
         made = create(given)
         values = (*given, *made)
         # torch records the gradient around this call, if any, not inside it.
