@@ -33,7 +33,7 @@ SMALL = 8  # sizes at which a loop that does not end in so many steps never ends
 EXTREMES = (0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 # Somebody signals a CTA that has ended, or a copy hits a barrier: docs/proof.md leaves that out. And lanes that came back together as
 # every assembler makes them: the simulator may keep them apart.
-_LEFT_OUT = re.compile("which has exited|over a live mbarrier|is .aligned, but only")
+_LEFT_OUT = re.compile("which has exited|has already exited|over a live mbarrier|is .aligned, but only")
 _NAMED = {"loops": "step_limit", "given up": "mbarrier.inval"}  # what goes wrong where an assumption does not hold
 # A loop that counts by one until it meets a number ends, whatever it begins with, but perhaps after 2^32 turns.
 _COUNTS_AROUND = re.compile(
