@@ -17,7 +17,6 @@ from pipec.sema import tree
 TARGET = TARGETS["sm_100a"]
 
 
-@pytest.mark.sample(0.4)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_examples_are_right(case: Case) -> None:
     assert proved(case).diagnostics == []

@@ -50,7 +50,7 @@ def attempts(network: Network) -> Iterator[Attempt]:
         yield Attempt(Lazy(network, consumers), 75, products=True)
     if not alignment.whole and not alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 75)
-    yield Attempt(Lazy(network, consumers, forgets=False), 33, tells_begun=True)
+    yield Attempt(Lazy(network, consumers, forgets=False), 50, tells_begun=True)
     yield Attempt(Aligned(network, consumers, alignment), 33, tells_begun=True)
     yield Attempt(Lazy(network, producers), 50)
     yield Attempt(Lazy(network, producers, forgets=False), 100, tells_begun=True)

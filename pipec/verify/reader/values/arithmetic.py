@@ -31,8 +31,6 @@ from pipec.verify.terms import (
     bounds_by_choice,
     choose,
     either,
-    is_larger,
-    is_smaller,
     negate,
     symbols_in,
     symbols_of,
@@ -261,16 +259,6 @@ class Arithmetic:
             return Linear(form.constant & ((1 << op.width) - 1))
         return self._within(form, 0, (1 << op.width) - 1, f"u{op.width}", compared)
 
-    def cut(self, form: Linear, op: Operation) -> Linear:
-        """As `read`, but the form itself where that would require something: modulo the width the two are the same."""
-        required, apart = len(self._requires), self.apart
-        made = self.read(form, op)
-        if len(self._requires) == required:
-            return made
-        del self._requires[required:]
-        self.apart = apart
-        return form
-
     def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool) -> Linear:
         least, most = self.bounds(form)
         if least >= low and most <= high:
@@ -401,8 +389,7 @@ def _size(value: Linear | Formula, most: int) -> int:
                 if isinstance(term, Floor):
                     work.append(term.form)
                 elif isinstance(term, Choose):
-                    # (What the smaller or the larger of two numbers asks is made of these two.)
-                    work += [term.yes, term.no] if is_smaller(term) or is_larger(term) else [term.condition, term.yes, term.no]
+                    work += [term.condition, term.yes, term.no]
                 elif isinstance(term, Apply):
                     work += term.arguments
     return size

@@ -38,8 +38,6 @@ class Reading(Protocol):
 
     def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear: ...
 
-    def cut(self, form: Linear, op: Operation) -> Linear: ...
-
     def bounds(self, form: Linear) -> tuple[float, float]: ...
 
 
@@ -279,9 +277,6 @@ def _and(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     left, right = forms if not forms[1].terms else forms[::-1]
     if right.terms:
         return _opaque(how, op, forms, orderless=True)
-    if not right.constant & (right.constant + 1) and how.bounds(left)[0] < 0:
-        # The low bits, as a shift by as many bits reads the number, so that the two fit together where a division is rounded up.
-        left = how.cut(left, Operation(op.name, "", op.width, True, op.to))
     return masked(left, right.constant) or _opaque(how, op, [left, right])
 
 
