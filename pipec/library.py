@@ -19,6 +19,8 @@ from pipec.diag.catalogue.commands.run import BadCall
 from pipec.diag.shown import shown
 from pipec.driver import Options, compile_source
 from pipec.record import field, record
+from pipec.source import Source
+from pipec.syntax import ast
 from pipec.tune.devices import gpu_for
 
 
@@ -82,7 +84,7 @@ def gemm(arch: str | None = None, *, dtype: str = "bf16") -> CompiledKernel:
 
     `arch` is sm_90a or sm_100a; without it, that of the first GPU, or sm_90a. `dtype` is that of A and B: bf16, on Hopper f16 or e4m3 as
     well; D is f16 for f16, else bf16. On a GPU the kernel and its tile follow from the sizes of each call (docs/tuning.md). Sums are in
-    f32; where K is split among blocks, the order of additions may differ between launches. All kernels are planned here; each is
+    f32; where K is split among blocks, the order of additions may differ between launches. All kernels are typed here; each is
     compiled on its first call, once per process. Raises CompileError for unsupported arguments.
     """
     return _gemm(_arch_here() if arch is None else arch, dtype)
@@ -106,10 +108,18 @@ def _path(entry: Entry) -> Path:
 
 
 def _planned(entry: Entry, arch: str, constants: Mapping[str, object]) -> tuple[Planned, ...]:
-    state = compile_source(read_source(str(_path(entry))), Options(arch, dict(constants)), until="limits")
+    source, parsed = _parsed(_path(entry))
+    state = compile_source(source, Options(arch, dict(constants)), until="analyse", parsed=parsed)
     if state.failed:
         raise CompileError(state.diagnostics)
     return tuple(Planned(state, kernel) for kernel in entry.kernels)
+
+
+@cache
+def _parsed(path: Path) -> tuple[Source, ast.File | None]:
+    """An entry's file, which others may be of as well."""
+    state = compile_source(read_source(str(path)), until="parse")
+    return state.source, state.file
 
 
 def _arch_here() -> str:

@@ -4,7 +4,7 @@ The result is a kernel. A call on a GPU selects the kernel and the tile for its 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -83,19 +83,27 @@ def _predicted(
 
 
 class _Alternative:
-    """One kernel, or several in sequence, in place of the first. Raises Failure if their parameters do not agree with its own."""
+    """One kernel, or several in sequence, in place of the first. Raises Failure if their parameters do not agree with its own: those of
+    kernels that have no plan yet are looked at on first use."""
 
     def __init__(self, steps: tuple[Step, ...], first: CompiledKernel, scratch: frozenset[str]) -> None:
-        own = {one.name for one in first.interface.arguments}
-        arguments = (one for step in steps for one in step.interface.arguments if isinstance(one, TensorArgument))
-        self._scratch = {one.name: one for one in arguments if one.name in scratch - own}
-        for step in steps:
-            check_agreement(first.interface, [one.interface for one in steps], self._scratch, (first.arch, step.arch))
-        self._steps, self._first = steps, first
+        self._steps, self._first, self._may_scratch = steps, first, scratch
         self.name = steps[0].name[:_LONGEST]
         self.choices, *others = (step.choices() for step in steps if step.choices is not None)
-        overlaps = (step.interface.programmatic_launch for step in steps[1:])
-        self.others = tuple(Later(one, overlap) for one, overlap in zip(others, overlaps, strict=True))
+        self.others = tuple(Later(one, _overlaps(step)) for one, step in zip(others, steps[1:], strict=True))
+        if all(isinstance(step, CompiledKernel) for step in steps):
+            assert self.scratch is not None
+
+    @cached_property
+    def scratch(self) -> Mapping[str, TensorArgument]:
+        """The parameters for which each call passes zeros."""
+        steps, first = self._steps, self._first
+        own = {one.name for one in first.interface.arguments}
+        arguments = (one for step in steps for one in step.interface.arguments if isinstance(one, TensorArgument))
+        found = {one.name: one for one in arguments if one.name in self._may_scratch - own}
+        for step in steps:
+            check_agreement(first.interface, [one.interface for one in steps], found, (first.arch, step.arch))
+        return found
 
     def of(self, candidate: Candidate) -> "_Running":
         """With these values of the first step's tuned parameters; the others use the values in their files."""
@@ -103,9 +111,11 @@ class _Alternative:
         own = candidate if candidate != self.choices.file else None
         # The candidate has been chosen already.
         steps = tuple(replace(step, tuned=None) for step in (kernel.of(own), *(other.of(None) for other in others)))
-        return (
-            steps[0] if len(steps) == 1 and not self._scratch else InTurn(steps, self._scratch, replace(self._first, tuned=None))
-        )
+        return steps[0] if len(steps) == 1 and not self.scratch else InTurn(steps, self.scratch, replace(self._first, tuned=None))
+
+
+def _overlaps(step: Step) -> bool:
+    return step.overlaps if isinstance(step, Planned) else step.interface.programmatic_launch
 
 
 class InTurn:

@@ -1,9 +1,10 @@
-"""Kernels that are planned, but proved and compiled only on first use: of many alternatives few are ever run."""
+"""Kernels that are typed, but planned, proved and compiled only on first use: of many alternatives few are ever run."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pipec.api.program import CompiledKernel, CompileError, Program
-from pipec.driver import Compilation, compile_source
+from pipec.driver import Compilation, carried_on, compile_source
 from pipec.interface import KernelInterface
 from pipec.record import record, replace
 
@@ -11,9 +12,9 @@ if TYPE_CHECKING:
     from pipec.tune.choice import Candidate, Choices
 
 
-@record(eq=False)
+@record(eq=False, caches=True)
 class Planned:
-    """A kernel of a compilation that has passed the resource checks."""
+    """A kernel of a compilation that has been analysed."""
 
     compilation: Compilation
     name: str
@@ -23,9 +24,19 @@ class Planned:
         return self.compilation.arch
 
     @property
+    def overlaps(self) -> bool:
+        """Whether its blocks may start before the kernel in front of it has ended."""
+        return next(one.programmatic is not None for one in self.compilation.trees or () if one.name == self.name)
+
+    @cached_property
     def interface(self) -> KernelInterface:
-        """Without the conditions of the proof, which has not been made yet."""
-        return next(one.interface for one in self.compilation.plans or () if one.interface.name == self.name)
+        """Without the conditions of the proof, which has not been made yet. Raises CompileError: takes all checks before the proof."""
+        state = self.compilation
+        if state.plans is None:
+            carried_on(state, after="analyse", until="limits")
+        if state.failed:
+            raise CompileError(state.diagnostics)
+        return next(one.interface for one in state.plans or () if one.interface.name == self.name)
 
     def choices(self) -> "Choices":
         from pipec.tune.choice import Choices

@@ -34,9 +34,7 @@ def estimate(work: Workload, device: Device, clock: float | None = None) -> Esti
     """For a launch whose inputs are in memory; at the clock that it can sustain, unless one is given."""
     if work.blocks == 0:
         return Estimate(apart(work, device), {"launch": apart(work, device)}, "launch")
-    if clock is None:
-        clock = sustained_clock(work, device)
-    waves = _waves(work, device.at(clock))
+    clock, waves = _sustained(work, device) if clock is None else (clock, _waves(work, device.at(clock)))
     terms = bounds_of(work, device, waves, clock)
     seconds = apart(work, device) + together(terms, waves, clock, device)
     return Estimate(seconds, terms, largest(terms, seconds, device))
@@ -44,15 +42,20 @@ def estimate(work: Workload, device: Device, clock: float | None = None) -> Esti
 
 def sustained_clock(work: Workload, device: Device) -> float:
     """The nominal clock (Hz), or below it if back-to-back launches would exceed the power limit."""
-    clock = device.clock
-    if device.machine.sustained is None or work.blocks == 0:
-        return clock
+    return device.clock if work.blocks == 0 else _sustained(work, device)[0]
+
+
+def _sustained(work: Workload, device: Device) -> tuple[float, list[Wave]]:
+    """The clock that a launch can sustain, and its waves at that clock."""
+    clock, waves = device.clock, _waves(work, device)
+    if device.machine.sustained is None:
+        return clock, waves
     for _ in range(2):  # waiting for data takes fewer cycles at a lower clock, so that the launch then takes more power
-        lower = kept(work, device, _waves(work, device.at(clock)))
+        lower = kept(work, device, waves)
         if lower == clock:
             break
-        clock = lower
-    return clock
+        clock, waves = lower, _waves(work, device.at(lower))
+    return clock, waves
 
 
 def _waves(work: Workload, device: Device) -> list[Wave]:
@@ -60,22 +63,26 @@ def _waves(work: Workload, device: Device) -> list[Wave]:
     count, held, places = device.machine.multiprocessors, work.held, device.machine.at_a_time(work.cluster)
     if work.stays:
         busy, each = min(1.0, work.blocks / count), ceil(work.blocks / count)
-        cycles, start = _block(work, device, busy, each), _first_load(work, device, busy)
-        last = _block(work, device, busy * work.last_wave, each) if work.tiles > 1 and work.last_wave < 1 else cycles
-        return staying(work, device, cycles + start, last + start, idle(work, device, busy))
+        around = conditions(work, device, busy, 1.0)
+        cycles, start = _block(work, device, around, each), _first_load(work, device, around)
+        last = cycles
+        if work.tiles > 1 and work.last_wave < 1:
+            last = _block(work, device, conditions(work, device, busy * work.last_wave, 1.0), each)
+        return staying(work, device, cycles + start, last + start, _idle(work, device, around))
     full, rest = divmod(work.blocks, places * held) if work.blocks > places else (0, work.blocks)
+    everywhere = conditions(work, device, 1.0, 1.0)
     if full and unlike(work, places * held):
-        return [in_turn(work, _block(work, device, 1.0, held) + _first_load(work, device, 1.0), places * held)]
+        cycles = _block(work, device, everywhere, held) + _first_load(work, device, everywhere)
+        return [in_turn(work, cycles, places * held)]
     waves = []
     if full:
-        start = _first_load(work, device, 1.0)
-        cycles = full * (_block(work, device, 1.0, held) + start / held)
-        waves.append(Wave(cycles, 1 - rest / work.blocks, idle(work, device, 1.0, full, held)))
+        start = _first_load(work, device, everywhere)
+        cycles = full * (_block(work, device, everywhere, held) + start / held)
+        waves.append(Wave(cycles, 1 - rest / work.blocks, _idle(work, device, everywhere, full, held)))
     if rest:
-        busy = min(1.0, rest / count)
-        start = _first_load(work, device, busy)
-        cycles = _block(work, device, busy, ceil(rest / places)) + start
-        waves.append(Wave(cycles, rest / work.blocks, idle(work, device, busy) / (held if full else 1)))
+        around = conditions(work, device, min(1.0, rest / count), 1.0)
+        cycles = _block(work, device, around, ceil(rest / places)) + _first_load(work, device, around)
+        waves.append(Wave(cycles, rest / work.blocks, _idle(work, device, around) / (held if full else 1)))
     return waves
 
 
@@ -87,17 +94,22 @@ def _last_store(work: Workload, device: Device) -> float:
 def idle(work: Workload, device: Device, busy: float, waves: int = 1, held: int = 1) -> float:
     """Cycles without memory transfers, over this many waves. Blocks that share a multiprocessor start together only once; those without
     a ring read and store in alternation with others all the time."""
-    each = _first_load(work, device, busy) + _last_store(work, device)
+    return _idle(work, device, conditions(work, device, busy, 1.0), waves, held)
+
+
+def _idle(work: Workload, device: Device, around: Conditions, waves: int = 1, held: int = 1) -> float:
+    each = _first_load(work, device, around) + _last_store(work, device)
     return each * (1 + (waves - 1) / held) if work.stages else each
 
 
 def block_cycles(work: Workload, device: Device, busy: float, held: int) -> float:
     """From start to end of a block that is one of `held` on its multiprocessor."""
-    return _block(work, device, busy, held) + _first_load(work, device, busy)
+    around = conditions(work, device, busy, 1.0)
+    return _block(work, device, around, held) + _first_load(work, device, around)
 
 
-def _first_load(work: Workload, device: Device, busy: float) -> float:
-    return device.load + conditions(work, device, busy, 1.0).farther + beginning(work, device)
+def _first_load(work: Workload, device: Device, around: Conditions) -> float:
+    return device.load + around.farther + beginning(work, device)
 
 
 def beginning(work: Workload, device: Device) -> float:
@@ -105,10 +117,10 @@ def beginning(work: Workload, device: Device) -> float:
     return device.meet * (work.cluster > 1) + device.order * work.stays
 
 
-def _block(work: Workload, device: Device, busy: float, held: int) -> float:
-    """Cycles of the first block, of `held` that share its multiprocessor, when a fraction `busy` of all multiprocessors work."""
+def _block(work: Workload, device: Device, around: Conditions, held: int) -> float:
+    """Cycles of the first block, of `held` that share its multiprocessor."""
     epilogue, hidden = _epilogues(work, device)
-    pace = _loops(work, device, conditions(work, device, busy, 1.0), held)
+    pace = _loops(work, device, around, held)
     stored = (epilogue - hidden) * held
     if not work.stages:  # one block's reads overlap another one's computation
         return max(pace, stored) + min(pace, stored) / held

@@ -33,7 +33,9 @@ def _several(left: Values, right: Values) -> bool:
 
 def applied(operator: str, left: Values | None, right: Values | None) -> Values | None:
     apply = _OPERATORS.get(operator)
-    if apply is None or left is None or right is None or (operator in _DIVISIONS and not np.all(right)):
+    if apply is None or left is None or right is None:
+        return None
+    if operator in _DIVISIONS and not (np.all(right) if isinstance(right, np.ndarray) else right):
         return None
     found: Values = apply(left, right)
     return found

@@ -63,8 +63,10 @@ class Counter:
                     pass
         issued = Slots(0.0, 0.0)
         for operation, times in done.items():
-            issued = issued.and_also(slots(operation, role.warps), times.first)
-        counted = {operation: {"times": times.first, "average": times.average} for operation, times in done.items()}
+            if slots(operation, role.warps).any:
+                issued = issued.and_also(slots(operation, role.warps), times.first)
+        listed = (operation for part in (loads, products, epilogues, reads) for operation, _ in part)
+        counted = {operation: {"times": done[operation].first, "average": done[operation].average} for operation in listed}
         for operation, part in self._in_all_trips(role, places):
             counted[operation]["in_all"] = part
         return RoleWork(

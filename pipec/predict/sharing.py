@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,17 @@ class Sharing:
     """For this many blocks, whose indices and clusters are in `specials`."""
 
     def __init__(self, blocks: int, cluster: int, specials: Mapping[str, Values]) -> None:
-        self._blocks = blocks
-        x, y, z = (specials[f"cluster.{axis}"] for axis in "xyz")
+        self._blocks, self._cluster = blocks, cluster
+        self._at = x, y, z = tuple(specials[f"cluster.{axis}"] for axis in "xyz")
         clusters = x + specials["clusters.x"] * (y + specials["clusters.y"] * z)
         neighbours = max(1, _NEIGHBOURS // cluster)
         self._neighbourhoods: list[int] = np.broadcast_to(clusters // neighbours, blocks).tolist()
-        self._leading = np.all([self._each(one) == self._each(one)[0] for one in (x, y, z)], axis=0)
+
+    @cached_property
+    def _leading(self) -> np.ndarray[Any, Any]:
+        """The blocks of the first one's cluster."""
+        alike: np.ndarray[Any, Any] = np.all([self._each(one) == self._each(one)[0] for one in self._at], axis=0)
+        return alike
 
     def at_once(self, places: Places) -> tuple[float, float]:
         """The fraction of distinct tiles at these places: among all, and summed over all neighbourhoods."""
@@ -36,7 +42,7 @@ class Sharing:
 
     def in_cluster(self, place: Values | None) -> int:
         """The number of adjacent tiles loaded by the CTAs of one cluster."""
-        return 1 if place is None else len(np.unique(self._each(place)[self._leading]))
+        return 1 if place is None or self._cluster == 1 else len(np.unique(self._each(place)[self._leading]))
 
     def in_all(self, begin: Places, end: Places, extents: Sequence[int]) -> float | None:
         """The fraction of distinct tiles from the first places to the last ones, which loops traverse along one axis; None if they

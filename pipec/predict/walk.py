@@ -34,7 +34,7 @@ class Times(NamedTuple):
 
     @property
     def average(self) -> float:
-        return float(np.mean(self.each))
+        return float(np.add.reduce(self.each)) / self.each.size if isinstance(self.each, np.ndarray) else self.each
 
 
 class Walk:

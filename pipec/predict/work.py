@@ -115,8 +115,12 @@ class Slots(NamedTuple):
     def cycles(self, device: Device) -> float:
         return self.plain + device.transcendental * self.special + device.pair * self.paired + device.compare * self.compared
 
+    @property
+    def any(self) -> bool:
+        return any(self)
+
     def and_also(self, other: "Slots", times: float = 1.0) -> "Slots":
-        return Slots(*(mine + its * times for mine, its in zip(self, other, strict=True)))
+        return Slots(*[mine + its * times for mine, its in zip(self, other, strict=True)])
 
 
 _NONE = Slots(0.0, 0.0)

@@ -1,6 +1,7 @@
 """The work of one block of a kernel for given sizes: bytes loaded, products, stores, and how often (computed by counting.py)."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from math import ceil, prod
 
 from pipec.predict.occupancy import held as blocks_held
@@ -92,7 +93,7 @@ class RoleWork:
         return max((one.times for one in self.epilogues), default=0.0)
 
 
-@record
+@record(caches=True)
 class Workload:
     """`blocks` run altogether. `stages` of each pipeline with loads, and its `uses` by the reference block; `accumulators`: the smallest
     number of stages of the pipelines in tensor memory. `tensors`: bytes of those that are loaded. `stays`: persistent blocks, no more
@@ -114,7 +115,7 @@ class Workload:
     roles: tuple[RoleWork, ...]
     programmatic: bool  # its blocks may start before the preceding grids have ended
 
-    @property
+    @cached_property
     def held(self) -> int:
         return blocks_held(self.shared_bytes, self.threads, self.launch_registers, self.accumulator_registers, self.columns)
 
@@ -126,17 +127,17 @@ class Workload:
     def reads(self) -> Iterator[Load]:
         return (read for role in self.roles for read in role.reads)
 
-    @property
+    @cached_property
     def flops(self) -> float:
         """16-bit operations of the whole launch; an 8-bit one counts as half."""
         return self.blocks * sum(one.m * one.n * one.k_bytes * one.average for role in self.roles for one in role.products)
 
-    @property
+    @cached_property
     def filled(self) -> float:
         """The fraction of the multiplied data that is inside the tensors: the rest is zeros."""
         return prod({load.tensor: load.inside for load in self.loads}.values())
 
-    @property
+    @cached_property
     def evenness(self) -> float:
         """The work of an average block relative to the reference block."""
         products = [(one.times, one.average) for role in self.roles for one in role.products]
@@ -144,7 +145,7 @@ class Workload:
         first = sum(times for times, _ in done)
         return sum(average for _, average in done) / first if first else 1.0
 
-    @property
+    @cached_property
     def tiles(self) -> float:
         """The number of tiles of the reference block. Roles that alternate on the stages of a ring have tiles of their own; roles that
         all multiply each stage store parts of the same ones."""

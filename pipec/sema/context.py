@@ -179,12 +179,9 @@ class Context:
         # The error in its definition has been reported; any use is wrong only because of that.
         if isinstance(binding.meaning, Poison):
             raise Reported
-        again = self.scope.hidden_at(name.name)
+        again = self.scope.read(name.name, name.span)
         if again is not None:
             self.fail(messages.LostMeaning(name=name.name, at=name.span, again=again))
-        for scope in self.scope.up_to(name.name):
-            if name.name not in scope.names:
-                scope.used.setdefault(name.name, name.span)
         return binding.meaning
 
     def refuse_other(self, name: str, other: OtherName | None, at: Span) -> None:

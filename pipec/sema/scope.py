@@ -61,9 +61,20 @@ class Scope:
             yield scope
             scope = None if name in scope.names else scope.parent
 
-    def hidden_at(self, name: str) -> Span | None:
-        """Where a finished block gave the name another meaning than it has here."""
-        return next((scope.hidden[name] for scope in self.up_to(name) if name in scope.hidden), None)
+    def read(self, name: str, span: Span) -> Span | None:
+        """Records a use of the name; or where a finished block gave it another meaning than it has here."""
+        scope: Scope | None = self
+        through = []
+        while scope is not None:
+            if name in scope.hidden:
+                return scope.hidden[name]
+            if name in scope.names:
+                break
+            through.append(scope)
+            scope = scope.parent
+        for scope in through:
+            scope.used.setdefault(name, span)
+        return None
 
     def bind(self, name: str, meaning: Meaning, span: Span | None) -> None:
         self.names[name] = Binding(meaning, span)

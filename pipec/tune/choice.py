@@ -1,11 +1,14 @@
 """The candidates of one kernel, ranked by the model for given sizes, and the first of them that passes the checks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from heapq import heapify, heappop, heappush
+from math import inf
 
 from pipec.diag.message import Diagnostic
 from pipec.driver import Compilation, compile_source
+from pipec.garbage import uncollected
 from pipec.isa.targets import TARGETS
 from pipec.predict.closed import Estimate, estimate
 from pipec.predict.device import BY_ARCH
@@ -39,6 +42,24 @@ class Ranked:
     prediction: Estimate
 
 
+@record(eq=False)
+class Possible:
+    """A candidate that is predicted to take `least` seconds or more; `estimate` says how many."""
+
+    candidate: Candidate
+    least: float
+    estimate: Callable[[], Estimate]
+
+
+@record
+class Selected:
+    """A choice with its predicted seconds, and those of the values in the file: infinite if these cannot run."""
+
+    candidate: Candidate
+    seconds: float
+    file_seconds: float
+
+
 class Offer(ABC):
     """Candidates to choose from: those of one kernel (Choices), or of several combined ones (pipec.tune.several)."""
 
@@ -66,8 +87,12 @@ class Offer(ABC):
         """Records errors found when the candidate was fully compiled; it is not chosen again."""
 
     @abstractmethod
+    def possible(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Possible]:
+        """Candidates, without those whose stages alone exceed a block's shared memory."""
+
     def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
-        """Candidates by predicted time, the fastest first; without those whose stages alone exceed a block's shared memory."""
+        """Candidates by predicted time, the fastest first."""
+        return [*in_order(self.possible(sizes, multiprocessors))]
 
     @property
     def file(self) -> Candidate:
@@ -86,22 +111,47 @@ class Offer(ABC):
     ) -> Candidate:
         """The candidate that is fastest by the model and passes the checks: the values in the file, unless another one gains more than
         the model's error. Those in `without` cannot run; if nothing else is left, the values in the file are used anyway."""
-        return self.best_of([one for one in self.ranked(sizes, multiprocessors) if one.candidate not in without])
+        return self.selected(sizes, multiprocessors, without).candidate
+
+    def selected(
+        self, sizes: Mapping[str, int], multiprocessors: int | None = None, without: Collection[Candidate] = ()
+    ) -> Selected:
+        """The same, with its predicted time."""
+        with uncollected():
+            possible = [one for one in self.possible(sizes, multiprocessors) if one.candidate not in without]
+            own = next((one.estimate().seconds for one in possible if one.candidate == self.file), inf)
+            return self._selected(in_order(possible), own)
 
     def best_of(self, candidates: Sequence[Ranked]) -> Candidate:
         """The same for candidates that are already ranked."""
-        ranked = list(candidates)
-        own = next((one.prediction.seconds for one in ranked if one.candidate == self.file), float("inf"))
-        while ranked:
-            best = ranked[0].prediction.seconds
+        own = next((one.prediction.seconds for one in candidates if one.candidate == self.file), inf)
+        return self._selected(candidates, own).candidate
+
+    def _selected(self, ranked: Iterable[Ranked], own: float) -> Selected:
+        for one in ranked:
+            seconds = one.prediction.seconds
             # The author's values are known to work; the model's error exceeds a gain of two per cent.
-            if own <= best * _GAIN:
-                return self.file
+            if own <= seconds * _GAIN:
+                break
             # Checked last and only for the one to be used: a check takes tens of milliseconds, a prediction less than one.
-            if not self.refusal(ranked[0].candidate):
-                return ranked[0].candidate
-            del ranked[0]
-        return self.file
+            if not self.refusal(one.candidate):
+                return Selected(one.candidate, seconds, own)
+        return Selected(self.file, own, own)
+
+
+def in_order(possible: Sequence[Possible]) -> Iterator[Ranked]:
+    """By predicted time, the fastest first; each is predicted when no other one can be faster any more. Ties go to the order in which they
+    were given, so that a choice is the same in every process."""
+    waiting: list[tuple[float, int, Ranked | None]] = [(one.least, place, None) for place, one in enumerate(possible)]
+    heapify(waiting)
+    while waiting:
+        _, place, ranked = heappop(waiting)
+        if ranked is not None:
+            yield ranked
+            continue
+        one = possible[place]
+        ranked = Ranked(one.candidate, one.estimate())
+        heappush(waiting, (ranked.prediction.seconds, place, ranked))
 
 
 def _renamed(file: ast.File, kernel: str, name: str) -> ast.File:
@@ -174,11 +224,13 @@ class Choices(Offer):
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
         self._refusals[candidate] = tuple(found)
 
-    def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
+    def possible(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Possible]:
         device = self._device
         if multiprocessors is not None:
             device = replace(device, machine=device.machine.resized(multiprocessors))
         works = Works(sizes, device.machine.multiprocessors)
-        found = [Ranked(one, estimate(works.of(kernel), device)) for one, kernel in self.typed.items()]
-        # `sort` is stable: ties go to the order in the file, so that the choice is the same in every process.
-        return sorted(found, key=lambda one: one.prediction.seconds)
+        counted = ((one, works.of(kernel)) for one, kernel in self.typed.items())
+        # At a lower clock a launch takes longer, and finding the clock that it can sustain takes twice as long as the rest.
+        return [
+            Possible(one, estimate(work, device, device.clock).seconds, partial(estimate, work, device)) for one, work in counted
+        ]

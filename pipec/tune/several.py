@@ -4,15 +4,15 @@ A candidate's first value names its kernel (`kernel=gemm_sm90_narrow BM=16 SPLIT
 call work as for one kernel with one more parameter.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 
 from pipec.diag.message import Diagnostic
 from pipec.driver import Compilation
 from pipec.predict.closed import Estimate
 from pipec.record import record
 from pipec.source import Source
-from pipec.tune.choice import Candidate, Choices, Offer, Ranked
+from pipec.tune.choice import Candidate, Choices, Offer, Possible
 
 KERNEL = "kernel"
 
@@ -102,16 +102,19 @@ class Several(Offer):
         name, own = self.split(candidate)
         self._members[name].choices.refuse(own, found)
 
-    def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
-        """`sort` is stable: ties are resolved by the order in which the kernels were given."""
-        found: list[Ranked] = []
+    def possible(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Possible]:
+        """Ties are resolved by the order in which the kernels were given."""
+        found: list[Possible] = []
         for member in self._members.values():
             behind = sum(_seconds_behind(later, sizes, multiprocessors) for later in member.others)
-            for one in member.choices.ranked(sizes, multiprocessors):
-                seconds = one.prediction.seconds + behind
-                found.append(Ranked(member.named(one.candidate), Estimate(seconds, one.prediction.terms, one.prediction.bound)))
-        found.sort(key=lambda one: one.prediction.seconds)
+            for one in member.choices.possible(sizes, multiprocessors):
+                found.append(Possible(member.named(one.candidate), one.least + behind, partial(_and_then, one.estimate, behind)))
         return found
+
+
+def _and_then(first: Callable[[], Estimate], seconds: float) -> Estimate:
+    found = first()
+    return Estimate(found.seconds + seconds, found.terms, found.bound)
 
 
 def _seconds_behind(later: Later, sizes: Mapping[str, int], multiprocessors: int | None) -> float:

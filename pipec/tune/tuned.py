@@ -6,6 +6,7 @@ values in the file are used: speed does not matter there, and every run does the
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pipec.diag.message import Failure
@@ -145,15 +146,13 @@ class Tuned(Generic[Variant]):
         return None if row is None else self.choices.of_values(dict(row.values))
 
     def _ranked_now(self, sizes: Mapping[str, int], gpu: Gpu) -> Candidate:
-        ranked = self.choices.ranked(sizes, gpu.multiprocessors)
-        candidate = self.choices.best_of(ranked)
-        times = {one.candidate: one.prediction.seconds * 1e6 for one in ranked}
-        if candidate in times:
-            values = tuple((name, str(value)) for name, value in candidate.values)
-            own = times.get(self.choices.file, times[candidate])
-            row = Row(gpu.name, self.label, tuple(sorted(sizes.items())), values, times[candidate], own)
+        found = self.choices.selected(sizes, gpu.multiprocessors)
+        if isfinite(found.seconds):
+            values = tuple((name, str(value)) for name, value in found.candidate.values)
+            times = [one * 1e6 if isfinite(one) else found.seconds * 1e6 for one in (found.seconds, found.file_seconds)]
+            row = Row(gpu.name, self.label, tuple(sorted(sizes.items())), values, *times)
             keep_ranked(self.choices.source, row, gpu.multiprocessors)
-        return candidate
+        return found.candidate
 
     def remember(self, row: Row) -> None:
         """Records a measurement, also for later processes."""

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+import pipec
 from pipec import library
+from pipec.api.choosing import _Alternative
 from pipec.commands.cli import main
 
 Capture = pytest.CaptureFixture[str]
@@ -61,3 +63,15 @@ def test_what_there_is_not_is_refused(arguments: list[str], said: str, capsys: C
     shape = [] if "--shape" in arguments else ["--shape", *SIZES]
     assert main([*arguments, *shape]) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arch", "dtype"), [(arch, dtype) for arch in library.GEMM for dtype in library._OPERANDS[arch]])
+def test_all_its_kernels_answer_the_same_calls(arch: str, dtype: str) -> None:
+    """They are planned, and compared with the first, when they are called for the first time."""
+    first, *others = library.GEMM[arch]
+    operands = library._OPERANDS[arch][dtype]
+    program = pipec.compile(library._path(first), arch=arch, constants={**first.constants, **operands})
+    for entry in others:
+        steps = library._planned(entry, arch, {**entry.constants, **operands})
+        alternative = _Alternative(steps, program[first.kernels[0]], frozenset({"sums"}))
+        assert set(alternative.scratch) == ({"sums"} if len(steps) > 1 else set())

@@ -1,6 +1,7 @@
 """Which candidate is chosen for which sizes."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 from pipec.predict.counting import workload
 from pipec.source import Source
-from pipec.tune.choice import Candidate, Choices
+from pipec.tune.choice import Candidate, Choices, Possible, Ranked, in_order
 from pipec.tune.works import Works
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemm_sm90_persistent.pipe"
@@ -47,6 +48,22 @@ def test_it_is_predicted_to_be_no_slower_than_the_file_and_passes_the_checks(gem
     chosen = gemm.choose(sizes(*size))
     assert times[chosen] <= times[gemm.file]
     assert gemm.refusal(chosen) == ()
+
+
+@pytest.mark.parametrize("size", [(512, 512, 512), (4096, 4096, 4096), (300, 5000, 256), (8192, 8192, 8192)])
+def test_candidates_that_are_not_predicted_in_full_change_no_choice(gemm: Choices, size: tuple[int, int, int]) -> None:
+    """Those that would be slower at the nominal clock already."""
+    asked: list[Candidate] = []
+    possible = [
+        Possible(one.candidate, one.least, partial(lambda one: asked.append(one.candidate) or one.estimate(), one))
+        for one in gemm.possible(sizes(*size))
+    ]
+    whole = sorted((Ranked(one.candidate, one.estimate()) for one in possible), key=lambda one: one.prediction.seconds)
+    assert all(one.least <= one.estimate().seconds * (1 + 1e-12) for one in possible)
+    asked.clear()
+    assert next(in_order(possible)) == whole[0] and len(asked) < len(possible)
+    assert [*in_order(possible)] == gemm.ranked(sizes(*size)) == whole
+    assert gemm.best_of(whole) == gemm.choose(sizes(*size))
 
 
 def test_what_does_not_fit_is_refused_by_the_checks_with_a_reason(gemm: Choices) -> None:

@@ -184,8 +184,8 @@ def test_a_later_process_does_not_rank_again(
     choices = type(scale.tuned.choices) if scale.tuned is not None else None
     assert scale.tuned is not None and choices is not None
     first = scale.tuned.chosen(sizes, H200)
-    rank = choices.ranked
-    monkeypatch.setattr(choices, "ranked", lambda self, *given: ranked.append(given) or rank(self, *given))
+    rank = choices.possible
+    monkeypatch.setattr(choices, "possible", lambda self, *given: ranked.append(given) or rank(self, *given))
 
     def again(*more: pipec.CompiledKernel) -> Chosen:
         made = pipec.choose(

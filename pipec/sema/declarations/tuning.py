@@ -128,24 +128,25 @@ class Tuning:
     def _chosen(
         self, free: Mapping[str, tuple[KnownValue, ...]], current: Mapping[str, KnownValue]
     ) -> Iterator[tuple[KnownValue, ...]]:
+        context = self._around({})
         for combination in product(*free.values()):
-            context = self._around(self._following(dict(zip(free, combination, strict=True)), current))
+            context.scope.names.clear()
+            self._bind_following(context, dict(zip(free, combination, strict=True)), current)
             if all(self._holds(context, condition) for condition in self._conditions):
                 yield combination
 
-    def _following(self, chosen: dict[str, KnownValue], current: Mapping[str, KnownValue]) -> dict[str, KnownValue]:
-        """The value of every parameter for a choice: a default may depend on earlier parameters."""
-        values: dict[str, KnownValue] = {}
+    def _bind_following(self, context: Context, chosen: dict[str, KnownValue], current: Mapping[str, KnownValue]) -> None:
+        """Binds every parameter to its value for a choice, in order: a default may depend on earlier parameters."""
         for constant in self._node.constants:
-            name = constant.name.name
+            name, at = constant.name.name, constant.name.span
             if name in chosen:
-                values[name] = chosen[name]
+                value = chosen[name]
             # A literal default is the same for every choice; evaluating it thousands of times would dominate the cost.
             elif name in self._pinned or constant.default is None or isinstance(constant.default, ast.Number | ast.Boolean):
-                values[name] = current[name]
+                value = current[name]
             else:
-                values[name] = self._evaluate(self._around(values), constant)
-        return values
+                value = self._evaluate(context, constant)
+            context.scope.bind(name, Known(value, at), at)
 
 
 def _names(node: object) -> Iterator[ast.Name]:

@@ -11,10 +11,10 @@ def elaborate(context: Context, node: ast.Expression) -> Meaning:
     """The meaning of the expression. Reports an error and raises Reported if it has none."""
     context.spend(node.span)
     match node:
-        case ast.Number(value, span) | ast.Boolean(value, span) | ast.String(value, span):
-            return Known(value, span)
-        case ast.Name():
+        case ast.Name():  # the most frequent first
             return named(context, node)
+        case ast.Number() | ast.Boolean() | ast.String():
+            return Known(node.value, node.span)
         case ast.Attribute():
             return attribute(context, node)
         case ast.Subscript():

@@ -41,7 +41,7 @@ from pipec.vocabulary import Space
 _GPU = MULTIPROCESSORS.partition(".")[0]
 
 # Built-in names that are not operations; for `did you mean`.
-BUILT_IN = (
+_BUILT_IN = (
     "tile",
     "tmem",
     "tensor",
@@ -64,6 +64,7 @@ BUILT_IN = (
     "target",
     _GPU,
 )
+_KNOWN_NAMES = _BUILT_IN + tuple(FREE)
 
 
 def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree.BufferRef | TileGroup | None:
@@ -123,16 +124,16 @@ def members_of(context: Context, meaning: Meaning) -> tuple[str, tuple[str, ...]
 
 def named(context: Context, node: ast.Name) -> Meaning:
     # Element types are not reserved words: names of the program hide them.
-    if context.scope.find(node.name) is None and node.name in DTYPES:
+    if node.name in DTYPES and context.scope.find(node.name) is None:
         return Known(DTYPES[node.name], node.span)
-    return _at(context.look_up(node, BUILT_IN + tuple(FREE)), node.span)
+    return _at(context.look_up(node, _KNOWN_NAMES), node.span)
 
 
 def _at(meaning: Meaning, span: Span) -> Meaning:
     """The meaning with the span of this use, to which messages point."""
     match meaning:
-        case Known(value, _):
-            return Known(value, span)
+        case Known():
+            return Known(meaning.value, span)
         case tree.Variable():
             return tree.ReadVariable(meaning, span)
         case tree.ScalarParameter():
