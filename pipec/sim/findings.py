@@ -92,7 +92,8 @@ CHECKS: dict[CheckName, Check] = {
     "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run, or to run still"),
     "scope": Check(
         "race",
-        "shared memory, copied or of another CTA, that a relaxed or narrow signal passes on to an asynchronous operation",
+        "shared memory, copied or of another CTA, that a relaxed or narrow signal passes on to an asynchronous operation, and "
+        "mbarriers whose initialisation it passes on",
         practice="warn",
     ),
 }

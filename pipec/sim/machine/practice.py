@@ -131,7 +131,8 @@ PRACTICES: dict[PracticeName, Practice] = {
     ),
     "own memory behind a relaxed cluster barrier": Practice(
         "`barrier.cluster.arrive.relaxed` does not make earlier writes visible",
-        "a thread's writes to the shared memory of its own CTA are visible to the CTA's other threads",
+        "a thread's writes to the shared memory of its own CTA, and the mbarriers it initialises there, are visible to the CTA's "
+        "other threads",
         "DeepGEMM's CTA pairs read the address that `tcgen05.alloc` wrote after such a barrier, and run on B200",
     ),
     "no tcgen05.fence at all": Practice(

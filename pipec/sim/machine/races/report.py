@@ -29,7 +29,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "read": ("race", "the cluster barrier between them is relaxed, and orders nothing"),
     "read here": ("race", "the cluster barrier between them is relaxed, and orders nothing"),
     "scopes": ("race", "the scope of one of them does not reach the other"),
-    "init": ("race", "no fence.mbarrier_init stands before the relaxed signal that orders them"),
+    "init": ("scope", "no fence.mbarrier_init stands before the relaxed signal that orders them"),
     "proxy": ("proxy", "no fence.proxy.async stands between them"),
     "overwrite": ("proxy", "no fence.proxy.async stands between them"),
     "tensormap": ("proxy", "its user has executed no fence.proxy.tensormap::generic.acquire since"),

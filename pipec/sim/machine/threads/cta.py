@@ -284,6 +284,9 @@ class Cta(AddressSpaces):
             return True
         if barrier.made.over(knowledge.values, number):
             return True
+        if barrier.made.over(warp.thread.neighbours) and self.machine.practised("own memory behind a relaxed cluster barrier"):
+            # `neighbours` knows warps of the acting warp's own CTA only, so this never covers the barrier of another CTA.
+            return True
         missing: Missing = "init" if barrier.made.over(knowledge.order, number) else "wait"
         self.machine.races.too_early(warp.thread, barrier.made, self.shared.shadow, barrier.offset, missing)
         return False
