@@ -122,6 +122,8 @@ class Events(Registers):
         reached = Counter(base.ranks[thread] for thread in taking)
         if not all(0 <= rank < self.around.ranks for rank in reached) or "expect_tx" in one.parts:
             raise Unreadable(one.line, "the CTA whose barrier is meant is not understood")
+        for rank in reached:
+            self._in_space(one, rank)
         count = 1 if amount is None else amount
         use = self._use(one, spot, env, count)
         self._tells(one, use, taking)

@@ -64,7 +64,14 @@ class Places(Operands):
         rank = where >> CTA_BITS
         if found is None or not 0 <= rank < self.around.ranks:
             raise Unreadable(one.line, f"there is no barrier at offset {where & OFFSET}")
+        self._in_space(one, rank)
         return found[0], found[1], rank
+
+    def _in_space(self, one: Instruction, rank: int) -> None:
+        """An address of `.shared::cta`, which is what `.shared` means, is one in the CTA that executes the instruction. What another
+        CTA's address does there is not defined."""
+        if rank != self.rank and _OWN_SPACES.intersection(one.parts) and "shared::cluster" not in one.parts:
+            raise Unreadable(one.line, f"{one.opcode} at an address of another CTA is not understood")
 
     def _awaited(self, one: Instruction, env: Env) -> tuple["Spot", Value]:
         """The barrier that is tried, and stage + stages * parity."""
@@ -170,6 +177,7 @@ class Places(Operands):
 
 
 _ADD = Operation("add", "", 32, True, 32)
+_OWN_SPACES = frozenset({"shared", "shared::cta"})
 _WHERE = "%where"  # prefix of names that no register has
 
 
