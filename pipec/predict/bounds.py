@@ -30,6 +30,7 @@ def bounds_of(work: Workload, device: Device, waves: Sequence[Wave], clock: floa
         "multiprocessors": sum(wave.cycles for wave in waves) / clock,
         "memory": dram_bytes(work, device) / dram_rate(work, device),
         "power": powered(device, work.flops * work.filled, dram_bytes(work, device)),  # products of zeros take almost no power
+        "launch": apart(work, device),
     }
 
 

@@ -291,7 +291,7 @@ DEVICES: Mapping[str, Device] = {
         transcendental=8.0,
         compare=2.0,  # 64 per cycle of a multiprocessor, half the rate of additions (CUDA programming guide, arithmetic throughput)
         pair=1.0,
-        unknown=("what kernels of a few microseconds gain where launches overlap, beyond what they do in the median",),
+        unknown=("how much a kernel gains by starting while the one in front ends: the median of the recorded gains is taken",),
     ),
 }
 BY_ARCH: Mapping[str, Device] = {device.arch: device for device in DEVICES.values()}

@@ -47,7 +47,7 @@ def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
     worked = sum(step.cycles for step in loop.path if step.reason.kind == "work")
     if worked >= _MOSTLY * period:
         roles = sorted({step.reason.where for step in loop.path if step.reason.kind == "work"})
-        said = f"bound by what the threads of {_listed(roles)} do one after the other: {worked:,.0f} cycles a stage"
+        said = f"bound by what the threads of {listed(roles)} do one after the other: {worked:,.0f} cycles a stage"
         return Finding("work", said, None, 0.0)
     trip = period * stages  # the time that a stage needs from one load to the next, if it is the critical cycle
     enough = max(stages + 1, ceil(trip / most)) if most else stages + 1
@@ -110,13 +110,18 @@ def _busy(loop: MainLoop, engines: dict[str, float], engine: str, cycles: float)
             roles = sorted(
                 name.removeprefix(_WORK) for name, each in engines.items() if name.startswith(_WORK) and each > _WORTH * cycles
             )
-            said = f"bound by the threads of {_listed(roles)}, which share the schedulers and work {cycles:,.0f} cycles a stage together"
+            said = f"bound by the threads of {listed(roles)}, which share the schedulers and work {_most(cycles, loop)} together"
         case _:
-            said = f"bound by the threads of `{role}`, which work {cycles:,.0f} cycles a stage"
+            said = f"bound by the threads of `{role}`, which work {_most(cycles, loop)}"
     return Finding(kind, said, None, gain)
 
 
-def _listed(names: list[str]) -> str:
+def _most(cycles: float, loop: MainLoop) -> str:
+    """With the period, if that is longer: the rest are gaps in which they wait for each other or for data."""
+    return f"{cycles:,.0f} cycles a stage" if cycles >= _ALL * loop.period else f"{cycles:,.0f} of these cycles"
+
+
+def listed(names: list[str]) -> str:
     *others, last = [f"`{name}`" for name in names]
     return f"{', '.join(others)} and {last}" if others else last
 

@@ -77,9 +77,18 @@ class Prediction:
     @property
     def last_wave(self) -> float:
         """The part of the multiprocessors' block slots that the last wave of blocks (or of tiles of persistent blocks) fills."""
-        if self.work.stays:
+        if self._persistent:
             return self.work.last_wave
         return (self.waves - 1e-9) % 1.0 if self.waves > 1 else self.waves
+
+    @property
+    def tiles_each(self) -> float | None:
+        """The average number of tiles of a persistent block; None for others, and for those that get tiles from the hardware."""
+        return self.work.tiles - 1 + self.work.last_wave if self._persistent else None
+
+    @property
+    def _persistent(self) -> bool:
+        return self.work.stays and self.blocks <= self.held * self.device.machine.multiprocessors
 
     @property
     def unknown(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Sizes of a launch from the command line, for commands that analyse a launch without making it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipec.diag.catalogue.language.tuning import UnknownSize
 from pipec.diag.message import Failure
@@ -10,11 +10,30 @@ from pipec.verify.conditions import met, names_in
 from pipec.verify.data import formula_of
 
 
+def of_each(interfaces: Sequence[KernelInterface], given: Mapping[str, str]) -> list[dict[str, str]]:
+    """What is given for the dimensions and scalars of each kernel of a file. Raises Failure for a name that none of them has."""
+    names = [{*_dimensions(one), *_scalars(one)} for one in interfaces]
+    for name in given:
+        if not any(name in own for own in names):
+            dimensions = dict.fromkeys(one for interface in interfaces for one in _dimensions(interface))
+            known = ", ".join(f"`{one}`" for one in dimensions) or "none"
+            kernel = "`, `".join(one.name for one in interfaces)
+            raise Failure(UnknownSize(what=f"there is no dimension `{name}`", kernel=kernel, known=known))
+    return [{name: value for name, value in given.items() if name in own} for own in names]
+
+
+def _dimensions(interface: KernelInterface) -> list[str]:
+    tensors = (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
+    return list(dict.fromkeys(name for tensor in tensors for name in tensor.shape if isinstance(name, str)))
+
+
+def _scalars(interface: KernelInterface) -> list[str]:
+    return [argument.name for argument in interface.arguments if isinstance(argument, ScalarArgument)]
+
+
 def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, int]:
     """A number for each dimension that the launch binds, and for the given scalars. Raises Failure."""
-    tensors = (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
-    names = list(dict.fromkeys(name for tensor in tensors for name in tensor.shape if isinstance(name, str)))
-    scalars = [argument.name for argument in interface.arguments if isinstance(argument, ScalarArgument)]
+    names, scalars = _dimensions(interface), _scalars(interface)
     known = ", ".join(f"`{name}`" for name in names) or "none"
     for name, value in given.items():
         if name not in names and name not in scalars:

@@ -119,6 +119,44 @@ def test_the_words_are_those_of_the_source(capsys: Capture) -> None:
     assert "one thread of `load`: 4 TMA instructions of 56 cycles a stage" in capsys.readouterr().out
 
 
+def said_of(capsys: Capture, name: str, *shape: str) -> str:
+    assert main(["predict", str(EXAMPLES / f"{name}.pipe"), "--shape", *shape]) == 0
+    return capsys.readouterr().out
+
+
+def test_each_kernel_of_a_file_takes_the_sizes_that_it_has(capsys: Capture) -> None:
+    first, second = said_of(capsys, "gemm_sm90_split_k_sums", "M=128", "N=256", "K=8192").split("\nround_sums")
+    assert "M=128 N=256 K=8192" in first and "M=128 N=256\n" in second and " K=" not in second
+    assert main(["predict", str(EXAMPLES / "gemm_sm90_split_k_sums.pipe"), "--shape", "M=128", "N=256", "K=8192", "Q=1"]) == 1
+    assert "no dimension `Q` for `add_products`, `round_sums`" in capsys.readouterr().err
+
+
+def test_blocks_that_stay_have_tiles_and_others_waves(capsys: Capture) -> None:
+    square = "M=4096", "N=4096", "K=4096"
+    assert "tiles        3.46 for each block, the last round 46% full" in said_of(capsys, "gemm_2cta_persistent", *square)
+    for name in ("gemm", "gemm_clc"):  # with cluster launch control, blocks take over the tiles of others in a row
+        assert "waves        3.46, the last one 46% full" in said_of(capsys, name, *square)
+    assert "waves        1, less than 1% full" in said_of(capsys, "pointwise", "N=4096")
+
+
+def test_what_bounds_a_launch_takes_no_longer_than_it(capsys: Capture) -> None:
+    assert "bound by     launch (" in said_of(capsys, "pointwise", "N=4096")
+    said = said_of(capsys, "gemm_sm90_persistent", "M=4096", "N=4096", "K=4096")
+    assert "bound by     power, which lowers the clock from 1.98 GHz (each alone, in us: multiprocessors" in said
+    assert ", power " not in said
+
+
+def test_nothing_is_said_twice(capsys: Capture) -> None:
+    attention = said_of(capsys, "attention", "S=4096", "T=4096", "H=32", "KEPT=32", "SEQUENCES=1")
+    assert "main loop    `multiply` over `keys` and `values`: " in attention
+    for lines in (
+        attention.splitlines(),
+        said_of(capsys, "seed_pages", "M=512", "N=512", "K=512").split("\noutput_pages")[0].splitlines(),
+    ):
+        told = [line for line in lines if "assumed" in line or "bound by the" in line]
+        assert len(told) == len(set(told)) > 0
+
+
 def test_what_a_parameter_buys_is_what_its_prediction_says(capsys: Capture) -> None:
     command = [
         "predict",
