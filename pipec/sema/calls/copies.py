@@ -142,8 +142,14 @@ def _store(context: Context, operation: Operation, receiver: Meaning | None, nod
     path: StorePath = "tma" if by_tma else "direct"
     rows = scalar(context, bound["rows"], I32, "`rows`") if "rows" in bound else None
     reduce, cache = _chosen(context, bound, "reduce", REDUCTIONS), _chosen(context, bound, "cache", CACHE_POLICIES)
+    if transposed and rows is None and len(destination.tensor.shape) == 1 and _is_vector(stored):
+        transposed = False  # a tensor of one dimension takes a row and a column alike
     context.emit(tree.Store(destination, stored, path, node.span, reduce, rows, cache, transposed))
     return Void()
+
+
+def _is_vector(stored: tree.Expression) -> bool:
+    return isinstance(stored.type, TileType) and 1 in (stored.type.rows, stored.type.columns)
 
 
 def _stored_tile(context: Context, node: ast.Expression) -> tuple[tree.Expression, bool]:

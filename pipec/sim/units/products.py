@@ -76,6 +76,8 @@ def unlike(before: Product, now: Product) -> Unlike | None:
         return None
     if before.d.format != now.d.format:
         return Unlike("layout", now.d, before.d, "one accumulator has elements of one type")
+    if (before.a is None) != (now.a is None):
+        return None  # of another pair of tiles: that B's follow each other in memory says nothing
     pairs = [(first, second) for first, second in ((before.a, now.a), (before.b, now.b)) if first and second]
     following = [_follows(first, second) for first, second in pairs]
     if all(following):

@@ -53,6 +53,14 @@ def test_steps_that_are_alike(name: str) -> None:
     assert unlike(first, replace(second, negative=(True, False), accumulates=False)) is None
 
 
+def test_a_tile_that_lies_behind_another_is_not_its_next_step() -> None:
+    """A sum of products of several pairs of tiles: where A is in registers in one only, B's place tells nothing."""
+    v, w = reading("B", 0x8000, mn_major=True), reading("B", 0x8000 + 2 * 1024)
+    assert unlike(Product(SUM, None, v), Product(SUM, None, w)) is not None
+    for before, now in ((None, STEPS["along K"][0]), (STEPS["along K"][0], None)):
+        assert unlike(Product(SUM, before, v), Product(SUM, now, w)) is None
+
+
 @pytest.mark.parametrize("name", [name for name in STEPS if name != "in registers"])
 def test_b_advances_with_a(name: str) -> None:
     first, second = (Product(SUM, a, b) for a, b in zip(STEPS[name], B, strict=True))
