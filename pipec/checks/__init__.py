@@ -4,7 +4,7 @@ Each check reports every independent error it finds. A check module has one `che
 messages to the catalogue.
 """
 
-from pipec.checks.grid import blocks, grids, scheduling, semaphores
+from pipec.checks.grid import blocks, grids, scheduling, semaphores, signs
 from pipec.checks.memory import assumed, global_order, registers, resources
 from pipec.checks.stages import in_turn, linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
@@ -29,6 +29,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     semaphores.check(kernel, sink)
     grids.check(kernel, sink)
     scheduling.check(kernel, target, sink)
+    signs.check(kernel, sink)
     # From here on a tile with an invalid size is reported once: consequences in the copies and MMAs that use it are suppressed.
     wrong = shapes.check(summary, target, sink)
     accumulators.check(summary, target, sink)
