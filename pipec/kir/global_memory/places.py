@@ -5,12 +5,13 @@ can be ignored. Values that are not tracked (loop-carried ones, loads that may c
 time.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
 
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Loop
+from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
 from pipec.terms.registers import congruent
@@ -79,11 +80,27 @@ def _deals_out(leaf: Atom, values: Values) -> bool:
     if leaf.operator is Operator.LOOP_CARRIED:
         loop, key = leaf.operands
         return isinstance(loop, tree.While) and loop.tile is key
-    return leaf.operator is Operator.COUNTER and any(
-        one.operator is Operator.SPECIAL and str(one.operands[0]).startswith(("block.", "cluster."))
-        for term in values.controls[_loop(leaf)]
+    if leaf.operator is not Operator.COUNTER:
+        return False
+    loop = _loop(leaf)
+    return any(
+        _is_of_a_block(str(one.operands[0]))
+        for term in values.controls[loop]
         for one in leaves(term)
+        if one.operator is Operator.SPECIAL
+    ) or (
+        # The index of the only block is a number there.
+        isinstance(loop, tree.For)
+        and any(
+            isinstance(one, tree.Special) and _is_of_a_block(one.name)
+            for bound in (loop.start, loop.stop)
+            for one in subexpressions(bound)
+        )
     )
+
+
+def _is_of_a_block(special: str) -> bool:
+    return special.startswith(("block.", "cluster."))
 
 
 def _split(term: Term, loops: Collection[Loop]) -> tuple[dict[Atom, int], Term]:
@@ -195,13 +212,45 @@ def apart_in_other_iterations(one: Place, other: Place, loops: Mapping[Loop, int
     """Whether the tiles are disjoint in any two different iterations of the loops (with their steps).
 
     Each loop alone must separate them: along some axis that no other of these loops affects, the tile advances by at least its extent
-    per iteration. Loops that are not listed are in the same iteration. No loop runs so long that its tiles wrap around to the first.
+    per iteration. Or a single loop numbers them. Loops that are not listed are in the same iteration. No loop runs so long that its tiles
+    wrap around to the first.
     """
-    return bool(loops) and all(
-        step is not None
-        and any(_steps_over((a, m), (b, n), loop, step, loops) for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True))
-        for loop, step in loops.items()
+    return bool(loops) and (
+        all(
+            step is not None
+            and any(
+                _steps_over((a, m), (b, n), loop, step, loops) for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True)
+            )
+            for loop, step in loops.items()
+        )
+        or (len(loops) == 1 and all(step is not None and _numbered_by(one, other, loop) for loop, step in loops.items()))
     )
+
+
+def _numbered_by(one: Place, other: Place, loop: Loop) -> bool:
+    """Whether both are tile number `n` of a grid of tiles, at `n % r` along one axis and at `n // r` along another, where the loop changes
+    `n` in each iteration: from one number to another, the quotient or the remainder changes."""
+    found = set[tuple[Hashable, ...]]()
+    for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True):
+        if a is b and m is not None and n is not None and is_followed(a):
+            found |= {
+                (atom.operator, *atom.operands)
+                for atom, factor in a.parts
+                if atom.operator in (Operator.QUOTIENT, Operator.REMAINDER)
+                and abs(factor) >= max(m, n)
+                and loop not in loops_in(a - as_term(atom) * factor)
+            }
+    return any(
+        (Operator.QUOTIENT, number, divisor) in found and loop not in loops_in(divisor) and _changes(number, loop)
+        for operator, number, divisor in found
+        if operator is Operator.REMAINDER and isinstance(number, Term) and isinstance(divisor, Term)
+    )
+
+
+def _changes(term: Term, loop: Loop) -> bool:
+    """Whether the term has another value in each iteration of the loop."""
+    mine, rest = _split(term, (loop,))
+    return bool(mine) and loop not in loops_in(rest)
 
 
 def apart_in_earlier_iterations(one: Place, other: Place, loops: Mapping[Loop, int | None]) -> bool:
