@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from pipec.budgets import BUDGETS, BudgetEnded
-from pipec.checks.verdict import UNCHECKED, Verdict
+from pipec.checks.verdict import UNCHECKED, Findings, Verdict
 from pipec.diag.catalogue.commands import internal
 from pipec.diag.catalogue.language import syntax
 from pipec.diag.message import Diagnostic, Sink
@@ -56,7 +56,7 @@ class Compilation:
     trees: list[tree.Kernel] | None = None
     kernels: list[ir.Kernel] | None = None
     protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> the result about freedom from deadlock
-    assumed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # kernel name -> the assumptions of its checks
+    findings: dict[str, Findings] = field(default_factory=dict)  # kernel name -> what the checks of global memory found
     certificates: dict[str, Proof] = field(default_factory=dict)  # of the proved kernels, for the PTX without a watchdog
     plans: list[Plan] | None = None
     llvm: str | None = None
@@ -152,7 +152,7 @@ def _limits(state: Compilation) -> None:
 
     assert state.plans is not None
     for plan in state.plans:
-        state.assumed[plan.kernel.name] = check_plan(plan, state.sink)
+        state.findings[plan.kernel.name] = check_plan(plan, state.sink)
 
 
 def _lower(state: Compilation) -> None:

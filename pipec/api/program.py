@@ -219,7 +219,7 @@ class Program(Mapping[str, CompiledKernel]):
         self.ptx: str = compilation.ptx
         self.arch = compilation.arch
         self.report: Mapping[str, KernelReport] = {
-            name: report_of(plan, compilation.protocol[name], compilation.assumed.get(name, ()))
+            name: report_of(plan, compilation.protocol[name], compilation.findings.get(name))
             for plan in compilation.plans
             for name in (plan.kernel.name,)
         }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipec.checks.verdict import Verdict
+from pipec.checks.verdict import Findings, Verdict
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, RoleWarps
 from pipec.kir import ir
@@ -32,8 +32,9 @@ class KernelReport:
     tiles: str | None = None
 
 
-def report_of(plan: Plan, protocol: Verdict, assumed: tuple[str, ...] = ()) -> KernelReport:
-    """`protocol` is the result of the protocol check; `assumed` the assumptions of other checks."""
+def report_of(plan: Plan, protocol: Verdict, findings: Findings | None = None) -> KernelReport:
+    """`protocol` is the result of the protocol check; `findings` that of the checks of global memory."""
+    findings = findings or Findings()
     proved = protocol.outcome == "proved"
     interface = plan.interface
     return KernelReport(
@@ -46,8 +47,8 @@ def report_of(plan: Plan, protocol: Verdict, assumed: tuple[str, ...] = ()) -> K
         interface.roles,
         interface.barriers,
         (protocol.sentence,) if proved else (),
-        () if protocol.outcome == "unchecked" else tuple(_checked(plan)),
-        assumed,
+        () if protocol.outcome == "unchecked" else (*_checked(plan), *findings.checked),
+        findings.assumed,
         () if proved else (protocol.sentence,),
         _tiles(plan.kernel.schedule),
     )

@@ -5,10 +5,12 @@ messages to the catalogue.
 """
 
 from pipec.checks.grid import blocks, grids, scheduling, semaphores, signs
-from pipec.checks.memory import assumed, global_order, registers, resources
+from pipec.checks.memory import global_order, registers, resources
+from pipec.checks.memory.findings import findings
 from pipec.checks.stages import in_turn, linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
 from pipec.checks.tiles import accumulators, aliases, copies, late_reads, lifetime, mma, shapes, tensor_tiles
+from pipec.checks.verdict import Findings
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
 from pipec.kir.global_memory import accesses
@@ -40,8 +42,8 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     copies.check_proxies(summary, sink)
 
 
-def check_plan(plan: Plan, sink: Sink) -> tuple[str, ...]:
-    """What requires a whole plan; the kernel has passed `check_kernel`. Returns sentences about what is assumed."""
+def check_plan(plan: Plan, sink: Sink) -> Findings:
+    """What requires a whole plan; the kernel has passed `check_kernel`."""
     resources.check(plan, sink)
     stated_counts.check(plan, sink)
     in_turn.check_counts(plan, sink)
@@ -49,5 +51,4 @@ def check_plan(plan: Plan, sink: Sink) -> tuple[str, ...]:
     rows = accesses.collect(plan.kernel)
     late_reads.check(plan.kernel, rows, sink)
     partners = global_order.check(plan, rows, sink)
-    shared = blocks.check(plan.kernel, rows, sink)
-    return tuple(assumed.sentences(plan, rows, shared, partners))
+    return findings(plan, rows, blocks.check(plan.kernel, rows, sink), partners)

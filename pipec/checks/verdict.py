@@ -13,4 +13,12 @@ class Verdict:
     sentence: str
 
 
+@record
+class Findings:
+    """Sentences about global memory: what was checked on the source, for every launch, and what that takes for granted."""
+
+    checked: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+
 UNCHECKED = Verdict("unchecked", "nothing was checked: compiled with unchecked=True")

@@ -182,7 +182,7 @@ def _check(options: argparse.Namespace) -> int:
     state = _compiled(options)
     assert state.plans is not None
     for plan in state.plans:
-        report = report_of(plan, state.protocol[plan.kernel.name], state.assumed.get(plan.kernel.name, ()))
+        report = report_of(plan, state.protocol[plan.kernel.name], state.findings.get(plan.kernel.name))
         printer.text(f"{report.name}: every check passed for {state.arch}")
         for word, sentence in statements(report):
             printer.text(f"  {word:7} {sentence}")

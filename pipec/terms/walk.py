@@ -63,6 +63,15 @@ _REMADE: Mapping[Operator, Callable[..., Term]] = {
 }
 
 
+def rebuilt(atom: Atom, parts: tuple[Any, ...]) -> Term:
+    """The term of an atom with other operands, in canonical form."""
+    if parts == atom.operands:
+        return as_term(atom)
+    if atom.operator in _REMADE:
+        return _REMADE[atom.operator](*parts)
+    return make(atom.operator, parts, atom.least, atom.largest)
+
+
 class Substitution:
     """Substitutes terms for leaves simultaneously, and restores the canonical form."""
 
@@ -86,9 +95,4 @@ class Substitution:
             replaced = self._replace(atom)
             if replaced is not None:
                 return replaced
-        parts: tuple[Any, ...] = tuple(self(part) if isinstance(part, Term) else part for part in atom.operands)
-        if parts == atom.operands:
-            return as_term(atom)
-        if atom.operator in _REMADE:
-            return _REMADE[atom.operator](*parts)
-        return make(atom.operator, parts, atom.least, atom.largest)
+        return rebuilt(atom, tuple(self(part) if isinstance(part, Term) else part for part in atom.operands))

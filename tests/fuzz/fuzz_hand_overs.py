@@ -37,7 +37,11 @@ def tried(text: str, roles: int, *, unchecked: bool = False) -> str | None:
             except ArgumentError:
                 break  # sizes that the proof leaves out
             except SimulationError as error:
-                return None if _said(state.assumed.get("k", ()), str(error)) else f"# {turns}, {timing}: {error}\n{text}"
+                return (
+                    None
+                    if _said(state.findings["k"].assumed if "k" in state.findings else (), str(error))
+                    else f"# {turns}, {timing}: {error}\n{text}"
+                )
             now = {name: array.tobytes() for name, array in given.items() if isinstance(array, np.ndarray)}
             if now != (seen or now):
                 return f"# {turns}, {timing}: another result\n{text}"

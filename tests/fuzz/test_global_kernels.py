@@ -226,17 +226,17 @@ SAID = [
     ("store(y[block.x * 32, 0], load(x[0, 0], 32, 64))", [], ""),
     (
         "for t in range(block.x, M // 32, 2):\n            store(y[t * 32, 0], load(x[0, 0], 32, 64))",
-        ["y: what one block stores no other touches"],
+        [],
         "",
     ),
     (
         "for t in range(M // 64):\n            store.direct(y[t // n * 64 + block.x * 32, 0], load(x[0, 0], 32, 64))",
-        ["y: what one block stores no other touches"],  # the role's own stores overlap where they are tried, and are put in order
+        [],  # the role's own stores overlap where they are tried, and are put in order
         "",
     ),
     (
         "if block.x == 0:\n            store(y[n, 0], load(x[0, 0], 8, 64))",
-        ["y: what one block stores no other touches", "stores: `y[n, 0]` starts at no negative coordinate"],
+        ["stores: `y[n, 0]` starts at no negative coordinate"],
         "",
     ),
     ("store(y[n + block.x * 8, 0], load(x[0, 0], 8, 64))", [], " with n >= 0"),
@@ -249,7 +249,7 @@ SAID = [
     ),
     (
         "with semaphore(c[n * m], block.x, 2):\n            store(y[0, 0], load(x[0, 0], 8, 64))",
-        ["y: what one block stores no other touches but in another turn", "counters: `c[n * m]` lies inside its tensor"],
+        ["counters: `c[n * m]` lies inside its tensor"],
         "",
     ),
 ]

@@ -58,7 +58,7 @@ def test_diagnostics_match_the_outcome(variant: Variant) -> None:
     elif variant.expected != "open" or not state.failed:
         assert not state.failed, [one.title for one in state.diagnostics]
         assert state.protocol["k"].outcome == "proved"
-        assert variant.expected != "assumed" or state.assumed["k"]
+        assert variant.expected != "assumed" or state.findings["k"].assumed
         _run(variant, state)
     else:
         assert codes <= UNDECIDED

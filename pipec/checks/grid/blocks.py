@@ -1,16 +1,19 @@
 """Accesses of blocks at sampled sizes: conflicts between two blocks (E0618), stores at negative coordinates (E0725)."""
 
+from collections.abc import Mapping
+
 from pipec.diag.catalogue.grid import global_memory
 from pipec.diag.catalogue.tiles import copies
 from pipec.diag.message import Message, Sink
 from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.global_memory.overlaps import Met, between_blocks, in_front
+from pipec.kir.global_memory.twice import Answer
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
 
 
-def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> frozenset[str]:
-    """Returns the tensors for which it is not shown that blocks access disjoint elements."""
+def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> Mapping[str, Answer]:
+    """Returns, for each tensor that is stored, whether it is shown that blocks access disjoint elements."""
     for access, axis in in_front(kernel, rows).items():
         coordinate = access.where.coordinates[axis]
         if not isinstance(coordinate, tree.Constant):  # the check of copies reports constants
@@ -18,7 +21,7 @@ def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> frozens
     found = between_blocks(kernel, rows)
     for met in found.met:
         sink.report(_meeting(met))
-    return found.unsure
+    return found.apart
 
 
 def _meeting(met: Met) -> Message:
@@ -27,12 +30,16 @@ def _meeting(met: Met) -> Message:
     uses.sort(key=lambda row: row[0].writes)
     (one, here), (other, there) = uses
     both = one.writes and other.writes
+    element = [max(first, start) for (first, _), (start, _) in zip(met.first[1].box, met.second[1].box, strict=True)]
+    sizes = ", ".join(f"{name} = {size}" for name, size in met.sizes.items())
     return global_memory.UnorderedBlocks(
         tensor=one.tensor,
         block=str(here),
         other=str(there),
         does="both store" if both else "load and store",
         what="stored" if both else "loaded",
+        element=f"`{one.tensor}[{', '.join(map(str, element))}]`",
+        sizes=f" at {sizes}" if sizes else "",
         consequence="either of the two may be the last" if both else "the load may find old values, new ones, or some of both",
         at=one.span,
         second=None if other.span == one.span else other.span,

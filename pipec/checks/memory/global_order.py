@@ -5,7 +5,7 @@ order them: every access of one before every access of the other; or iteration b
 turns, through a one-stage pipeline that both hold around their accesses, or through two pipelines of which one acknowledges the other.
 """
 
-from pipec.checks.memory.assumed import Partners
+from pipec.checks.memory.findings import Partners
 from pipec.checks.memory.hand_overs import HandOvers, Use, before, ordered, speaks_alike
 from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue.grid import global_memory as messages

@@ -41,7 +41,7 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
     if options.device == "cuda" or (options.device == "auto" and _gpu_fits(state.arch)):
         options.guard.lift()
     for plan in state.plans:
-        report = report_of(plan, state.protocol[plan.kernel.name], state.assumed.get(plan.kernel.name, ()))
+        report = report_of(plan, state.protocol[plan.kernel.name], state.findings.get(plan.kernel.name))
         assembled = built.get(plan.kernel.name, built[""])
         _print_report(printer, report, state.arch)
         printer.text(f"  built   {assembled}")

@@ -5,7 +5,7 @@ sizes, in the first blocks of the grid. What is found happens in some launch; fi
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import combinations_with_replacement, islice
 
 from pipec.isa.specials import AXES
 from pipec.isa.targets import WARP
@@ -26,6 +26,7 @@ from pipec.kir.global_memory.launches import (
 from pipec.kir.global_memory.places import Along, Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, Run, Touch, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
+from pipec.kir.global_memory.twice import Answer, Twice, Use, worst
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree
@@ -40,6 +41,7 @@ _MOST_OWN = 3  # blocks that are run for what happens inside of each
 _MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_TOGETHER = 8  # blocks whose roles are all run together
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
+_MOST_HARD = 40  # that are not told apart by one coordinate
 
 
 @record
@@ -54,10 +56,10 @@ class Met:
 
 @record
 class Between:
-    """`unsure`: the tensors for which no two blocks were seen to access the same elements, but nothing proves that they do not."""
+    """`apart`: for each other tensor, whether it is shown that blocks have elements of their own."""
 
     met: list[Met]
-    unsure: frozenset[str]
+    apart: Mapping[str, Answer]
 
 
 # ---------------------------------------------------------------------------------------------------------- between blocks
@@ -65,7 +67,8 @@ class Between:
 
 def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
     """The first overlap of each tensor, if there is one at two consecutive sizes."""
-    suspects = frozenset(_not_apart(kernel, rows))
+    answers = answers_of_blocks(kernel, rows)
+    suspects = frozenset(tensor for tensor, answer in answers.items() if answer == "open")
     courses = [short_course(kernel, row) for row in rows] if suspects else []
     found: dict[str, Met] = {}
     named = numbers_of_blocks(kernel) if suspects else ()
@@ -79,7 +82,9 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
             sizes += 1
         if sizes == _MOST_SIZES:
             found |= {tensor: met[tensor] for tensor in left}
-    return Between([found[tensor] for tensor in sorted(found)], suspects - found.keys())
+    return Between(
+        [found[tensor] for tensor in sorted(found)], {tensor: answers[tensor] for tensor in sorted(answers.keys() - found.keys())}
+    )
 
 
 def _inside(touch: Touch) -> bool:
@@ -102,24 +107,46 @@ def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int
     return left if tried else {}
 
 
-def _not_apart(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
-    """The tensors for which it is not shown that blocks have tiles of their own."""
+def answers_of_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, Answer]:
+    """For each tensor that is stored, whether blocks have tiles of their own."""
     axes = [
         Along(axis, kernel.launch.special(f"block.{axis}", WARP), kernel.launch.special(f"cta.{axis}", WARP), width)
         for axis, extent, width in zip(AXES, kernel.grid, kernel.cluster.shape, strict=True)
         if kernel.launch.term(extent).largest > 1
     ]
-    uses: dict[str, dict[object, Access]] = {}
-    for access in (one for row in rows for one in row.accesses):
-        alike = access.place.corner, access.place.extent, access.writes, access.reduce
-        uses.setdefault(access.tensor, {}).setdefault(alike, access)
+    twice = Twice(kernel)
+    uses: dict[str, dict[object, list[Use]]] = {}
+    for row in rows:
+        for access in row.accesses:
+            alike = access.place.corner, access.place.extent, access.writes, access.reduce
+            uses.setdefault(access.tensor, {}).setdefault(alike, []).append((row.role, access))
+    found: dict[str, Answer] = {}
     for tensor, all_of in uses.items():
-        stores = [one for one in all_of.values() if one.writes]
         # Beyond this, comparing costs more than running the roles.
-        if len(stores) * len(all_of) > _MOST_PAIRS or any(
-            not commute(one, other) and not _own(axes, one.place, other.place) for one in stores for other in all_of.values()
-        ):
-            yield tensor
+        few = sum(members[0][1].writes for members in all_of.values()) * len(all_of) <= _MOST_PAIRS
+        pairs = _pairs(list(all_of.values())) if few else []
+        hard = [(some, others) for some, others in pairs if not _own(axes, some[0][1].place, others[0][1].place)]
+        few = few and len(hard) <= _MOST_HARD
+        found[tensor] = worst(_alike_apart(twice, some, others) for some, others in hard) if few else "open"
+    return found
+
+
+def _pairs(groups: list[list[Use]]) -> list[tuple[list[Use], list[Use]]]:
+    """Uses of the same tiles, and others whose order relative to them matters."""
+    both = combinations_with_replacement(groups, 2)
+    return [
+        (some, others)
+        for some, others in both
+        if (some[0][1].writes or others[0][1].writes) and not commute(some[0][1], others[0][1])
+    ]
+
+
+def _alike_apart(twice: Twice, some: list[Use], others: list[Use]) -> Answer:
+    """Where the tiles alone do not show it, the way to each of them may."""
+    answer = twice.apart_in_blocks(some[0], others[0], bare=True)
+    if answer != "open" or len(some) * len(others) > _MOST_HARD:
+        return answer
+    return worst(twice.apart_in_blocks(one, other) for one in some for other in others)
 
 
 def _own(axes: list[Along], one: Place, other: Place) -> bool:

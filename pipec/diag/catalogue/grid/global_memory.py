@@ -107,7 +107,9 @@ class UnorderedBlocks(Message):
     """The blocks of a grid run in any order and at the same time. Elements that one block stores may not be touched by another, unless
     both store with the same `reduce`, or take turns (`with semaphore(...)`) around their accesses.
 
-    pipec runs the coordinates of the first blocks at a few sizes, and reports a tensor whose tiles overlap at two of them. The usual
+    pipec shows that blocks have elements of their own by taking coordinates apart: from a block's index and the counters of loops, by
+    sums, products, quotients and remainders. Otherwise it runs the coordinates of the first blocks at a few sizes, and reports a tensor
+    whose tiles overlap at two of them. What is neither shown nor seen to overlap is assumed, and the report says so. The usual
     causes are a coordinate that leaves out `block.y`, a tile that is larger than the step from block to block, and a load of a
     neighbour's tile from a tensor that the kernel updates in place.
     """
@@ -115,13 +117,15 @@ class UnorderedBlocks(Message):
     code = "E0618"
     title = "blocks {block} and {other} {does} the same elements of `{tensor}`"
     labels = (primary("at", "{what} here"), secondary("second", "stored here by the other block"))
-    note = "blocks run at the same time, in any order: {consequence}"
+    note = "blocks run at the same time, in any order: {consequence}; the first of them is {element}{sizes}"
     help = "let the coordinates differ by a whole tile from block to block, store with `reduce`, or take turns with `semaphore`"
     tensor: str
     block: str
     other: str
     does: str
     what: str
+    element: str
+    sizes: str
     consequence: str
     at: Span
     second: Span | None

@@ -1,0 +1,73 @@
+"""What the checks of global memory found: for every launch, or only assumed, neither proved nor checked at launch. A report lists both."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from pipec.checks.verdict import Findings
+from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
+from pipec.kir.global_memory.counters import unplaced
+from pipec.kir.global_memory.starts import unstarted
+from pipec.kir.global_memory.twice import Answer, Twice, Use, worst
+from pipec.kir.plan.types import Plan
+from pipec.sema import tree
+
+Partners = tuple[str, str, str]  # two roles and a tensor
+_FITTING = ", if no index overflows 32 bits"
+_MOST_PAIRS = 40  # of stores of a role, or of two
+
+
+def findings(plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Mapping[str, Answer], partners: Iterable[Partners]) -> Findings:
+    """`blocks`: for each tensor whether blocks share no elements; `partners`: roles that both store to a tensor and may overlap."""
+    answered = (*_of_blocks(plan, rows, blocks), *_of_roles(plan, rows, partners))
+    checked = (sentence + (_FITTING if answer == "fitting" else "") for sentence, answer in answered if answer != "open")
+    assumed = (*(sentence for sentence, answer in answered if answer == "open"), *_of_coordinates(plan, rows))
+    return Findings(tuple(checked), assumed)
+
+
+def _of_blocks(plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Mapping[str, Answer]) -> Iterator[tuple[str, Answer]]:
+    operations = (one for role in plan.kernel.roles for block in role.blocks for one in block.operations)
+    turns = any(isinstance(one, tree.AwaitTurn) for one in operations)
+    for tensor, answer in blocks.items():
+        uses = [access for row in rows for access in row.accesses if access.tensor == tensor]
+        if answer == "open" or turns or any(access.reduce is not None for access in uses):
+            yield f"{tensor}: {_alone(uses, turns)}", answer
+        elif all(access.writes for access in uses):
+            yield f"{tensor}: each element is stored by one block", answer
+        else:
+            yield f"{tensor}: {_alone(uses, turns)}", answer
+
+
+def _alone(uses: list[Access], turns: bool) -> str:
+    if all(commute(one, other) for one in uses for other in uses):
+        return "blocks only reduce into it, in any order"
+    but = [*(["in another turn"] if turns else []), *(["to reduce in the same way"] if any(one.reduce for one in uses) else [])]
+    return f"what one block stores no other touches{' but ' + ' or '.join(but) if but else ''}"
+
+
+def _of_roles(plan: Plan, rows: tuple[RoleAccesses, ...], partners: Iterable[Partners]) -> Iterator[tuple[str, Answer]]:
+    twice = Twice(plan.kernel)
+    stores: dict[tuple[str, str], list[Use]] = {}
+    for row in rows:
+        for access in row.accesses:
+            if access.writes:
+                stores.setdefault((row.role.name, access.tensor), []).append((row.role, access))
+    for role, other, tensor in dict.fromkeys(partners):
+        pairs = [(one, two) for one in stores.get((role, tensor), ()) for two in stores.get((other, tensor), ())]
+        yield f"{tensor}: roles `{role}` and `{other}` store different elements", _apart(twice, pairs)
+    orders = {one.role.name: one.global_order for one in plan.roles}
+    for row in rows:
+        for tensor in sorted(orders[row.role.name].taken):
+            own = stores.get((row.role.name, tensor), [])
+            pairs = [(one, two) for place, one in enumerate(own) for two in own[place:]]
+            yield f"{tensor}: role `{row.role.name}` stores different elements each time", _apart(twice, pairs)
+
+
+def _apart(twice: Twice, pairs: list[tuple[Use, Use]]) -> Answer:
+    met = [(one, two) for one, two in pairs if not commute(one[1], two[1])]
+    return worst(twice.apart_in_block(one, two) for one, two in met) if len(met) <= _MOST_PAIRS else "open"
+
+
+def _of_coordinates(plan: Plan, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
+    for where in dict.fromkeys(access.where.span.text() for access in unstarted(rows)):
+        yield f"stores: `{where}` starts at no negative coordinate"
+    for where in dict.fromkeys(operation.counter.span.text() for operation in unplaced(plan.kernel)):
+        yield f"counters: `{where}` lies inside its tensor"

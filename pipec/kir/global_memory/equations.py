@@ -1,0 +1,317 @@
+"""What follows from the ranges of sums of integers: which terms are equal, or that there are no such integers.
+
+A sum is taken apart like a number in a mixed radix: if F * u + v lies in a range that leaves room for one multiple of F only, u is known,
+and v is in what is left of the range. F is a number, or a term such as the size of a grid. Of equal terms one replaces the other
+everywhere; two dividends are equal if their quotients and their remainders are.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from math import gcd
+
+from pipec.record import record
+from pipec.terms.arithmetic import product, quotient, remainder
+from pipec.terms.registers import type_range
+from pipec.terms.term import Atom, Operator, Term, as_term, atom_of, leaf, number, operands, weighted_sum
+from pipec.terms.walk import atoms, rebuilt
+
+_MOST_ROUNDS = 10
+_MOST_NESTED = 60  # replacements inside of each other
+_MOST_FACTS = 300  # that are looked at
+_DEEPEST = 6  # of bounds of bounds
+_ROUND = 1 << 32
+_PLAIN = 1 << 24  # the largest coefficient in arithmetic that is not meant to wrap
+
+
+class _NoSuchValues(Exception):
+    pass
+
+
+@record
+class Fact:
+    """`least <= term <= largest`; `round`: or that plus a multiple of 2 ** 32."""
+
+    term: Term
+    least: int
+    largest: int
+    round: bool = False
+
+
+class Facts:
+    """`tops`: upper bounds of terms. `implied`: where the first term is 0, the others are 0 too.
+
+    `impossible`: the facts contradict each other. `wrapping`: it is taken for granted that some number fits in its register; if given,
+    that all do.
+    """
+
+    def __init__(
+        self,
+        facts: Iterable[Fact],
+        tops: Mapping[Term, tuple[Term, ...]],
+        implied: Iterable[tuple[Term, tuple[Term, ...]]] = (),
+        *,
+        wrapping: bool = False,
+    ) -> None:
+        self._unwraps, self._implied = wrapping, list(implied)
+        self._open = list(facts)
+        self._equal: dict[Atom, Term] = {}
+        self._known: dict[Atom, Term] = {}
+        self._replacing: set[Atom] = set()
+        self._divisions: dict[tuple[Term, Term], None] = {}
+        self._steps = 0
+        self.wrapping = wrapping
+        self.impossible = False
+        self._tops = {self(term): tuple(map(self, above)) for term, above in tops.items()} if wrapping else tops
+        try:
+            self._solve()
+        except _NoSuchValues:
+            self.impossible = True
+
+    def same(self, one: Term, other: Term) -> bool:
+        return self(one - other).number == 0
+
+    def __call__(self, term: Term) -> Term:
+        """The term, with equal terms replaced."""
+        if not term.parts or not (self._equal or self._unwraps):
+            return term
+        found = number(term.constant)
+        for atom, factor in term.parts:
+            found += self._replaced(atom) * factor
+        return found
+
+    def _replaced(self, atom: Atom) -> Term:
+        if atom in self._replacing or len(self._replacing) > _MOST_NESTED:
+            return as_term(atom)  # of equal terms any will do
+        if atom not in self._known:
+            self._replacing.add(atom)
+            if atom in self._equal:
+                found = self(self._equal[atom])
+            elif self._unwraps and _may_be_unwrapped(atom):
+                found = self(operands(atom)[0])
+            else:
+                found = rebuilt(atom, tuple(self(part) if isinstance(part, Term) else part for part in atom.operands))
+                inside = atom_of(found)
+                if inside is not atom:
+                    found = self(found)
+            self._known[atom] = found
+            self._replacing.remove(atom)
+        return self._known[atom]
+
+    # ------------------------------------------------------------------------------------------------------------- solving
+
+    def _solve(self) -> None:
+        for _ in range(_MOST_ROUNDS):
+            before = len(self._equal)
+            facts, self._open = self._open, []
+            for fact in facts:
+                self._take(fact)
+            self._join_divisions()
+            self._imply()
+            if len(self._equal) == before or self._steps > _MOST_FACTS:
+                break
+
+    def _take(self, fact: Fact) -> None:
+        self._steps += 1
+        term, least, largest = self(fact.term), fact.least, fact.largest
+        if self._steps > _MOST_FACTS:
+            return
+        for atom in atoms(term):
+            if atom.operator in (Operator.QUOTIENT, Operator.REMAINDER):
+                dividend, divisor = operands(atom)
+                self._divisions.setdefault((dividend, divisor))
+                if atom.operator is Operator.REMAINDER and atom.least < 0 and self._never_negative(divisor - 1):
+                    self._equal[atom] = leaf(Operator.OBSERVED, atom, least=0, largest=max(0, divisor.largest - 1))
+                    self._known = {}
+        term = self(term)
+        if fact.round and not (largest - _ROUND < self._least(term) and self._most(term) < least + _ROUND):
+            if not _is_plain(term):
+                return
+            self.wrapping = True
+        least, largest = max(least, term.least), min(largest, term.largest)
+        if least > largest:
+            raise _NoSuchValues
+        if not term.parts:
+            return
+        shared = gcd(*(factor for _, factor in term.parts))
+        constant = term.constant
+        term = weighted_sum(0, ((atom, factor // shared) for atom, factor in term.parts))
+        least, largest = -((constant - least) // shared), (largest - constant) // shared
+        if least > largest:
+            raise _NoSuchValues
+        parted = self._parted(term, least, largest)
+        if parted is not None:
+            for one in parted:
+                self._take(one)
+        elif least == largest:
+            self._equate(term - least)
+        else:
+            self._open.append(Fact(term, least, largest))
+
+    def _parted(self, term: Term, least: int, largest: int) -> tuple[Fact, ...] | None:
+        for unit in sorted({abs(factor) for _, factor in term.parts}, reverse=True):
+            whole = weighted_sum(0, ((atom, factor // unit) for atom, factor in term.parts if factor % unit == 0))
+            rest = weighted_sum(0, ((atom, factor) for atom, factor in term.parts if factor % unit))
+            if unit == 1 or not rest.parts:
+                continue
+            first, last = -((rest.largest - least) // unit), (largest - rest.least) // unit
+            if first > last:
+                raise _NoSuchValues
+            if first == last:
+                return Fact(whole, first, first), Fact(rest, least - first * unit, largest - first * unit)
+        for unit_term in dict.fromkeys(factor for atom, _ in term.parts for factor in _factors(atom)):
+            whole, rest = _divided(term, unit_term)
+            room = unit_term - 1
+            if whole.parts and self._never_negative(room - largest + rest) and self._never_negative(room + least - rest):
+                return Fact(whole, 0, 0), Fact(rest, least, largest)
+        return None
+
+    def _equate(self, term: Term) -> None:
+        """The term is 0."""
+        if len(term.parts) > 2:
+            self._open.append(Fact(term, 0, 0))
+            return
+        for atom, factor in sorted(term.parts, key=lambda part: -part[0].serial):
+            value = (term - as_term(atom) * factor) * -factor
+            if abs(factor) == 1 and atom not in set(atoms(value)):
+                self._equal[atom] = value
+                self._known = {}
+                break
+        else:
+            self._open.append(Fact(term, 0, 0))
+        if any(atom.operator is Operator.WRAPPED for atom, _ in term.parts):
+            self._take(Fact(unwrapped(term), 0, 0, True))
+
+    def _join_divisions(self) -> None:
+        """x - y = d * (x // d - y // d) + (x % d - y % d), for a divisor d of at least 1."""
+        found = list(self._divisions)
+        for place, (one, divisor) in enumerate(found):
+            for other, second in found[:place]:
+                if one is other or not self.same(divisor, second):
+                    continue
+                whole = self(quotient(one, divisor) - quotient(other, second)).number
+                rest = self(remainder(one, divisor) - remainder(other, second)).number
+                # A divisor 0 counts as 1.
+                if whole is None or rest is None or (whole and divisor.least < 1):
+                    continue
+                difference = self(one - other - divisor * whole) - rest
+                if difference.number is None:
+                    self._take(Fact(difference, 0, 0))
+                elif difference.number:
+                    raise _NoSuchValues
+
+    def _imply(self) -> None:
+        for premise, conclusions in tuple(self._implied):
+            if self(premise).number == 0:
+                self._implied.remove((premise, conclusions))
+                for one in conclusions:
+                    self._take(Fact(one, 0, 0))
+
+    # -------------------------------------------------------------------------------------------------------------- bounds
+
+    def _never_negative(self, term: Term, depth: int = _DEEPEST) -> bool:
+        return term.least >= 0 or (
+            depth > 0
+            and any(
+                all(self._never_negative(one, depth - 1) for one in smaller)
+                for atom, factor in term.parts
+                for smaller in self._smaller(term - as_term(atom) * factor, atom, factor, depth)
+            )
+        )
+
+    def _smaller(self, rest: Term, atom: Atom, factor: int, depth: int) -> Iterator[tuple[Term, ...]]:
+        """Terms of which one is at most `rest + atom * factor`."""
+        inside = operands(atom)
+        if atom.operator is Operator.WRAPPED:
+            bits, signed = atom.operands[1:]
+            assert isinstance(bits, int) and isinstance(signed, bool)
+            least, largest = type_range(bits, signed)
+            if self._most(inside[0], depth - 1) <= largest and self._never_negative(inside[0] - least, depth - 1):
+                yield (rest + inside[0] * factor,)
+        if factor > 0:
+            if atom.operator is Operator.MIN:
+                yield tuple(rest + one * factor for one in inside)
+            return
+        if atom.operator is Operator.QUOTIENT:
+            # f * (x // (f * d)) <= x // d
+            unit = [each for _, each in inside[1].parts]
+            if inside[1].constant == 0 and unit and all(each % factor == 0 for each in unit) and inside[1].least >= 1:
+                less = weighted_sum(0, ((one, each // -factor) for one, each in inside[1].parts))
+                yield (rest - quotient(inside[0], less),)
+        yield from ((rest + self(top) * factor,) for top in self._tops_of(as_term(atom)))
+
+    def _most(self, term: Term, depth: int = _DEEPEST) -> int:
+        """An upper bound."""
+        if not depth or not term.parts:
+            return term.largest
+        found = [term.constant + sum(factor * self._end(atom, factor > 0, depth) for atom, factor in term.parts)]
+        return min(term.largest, *found, *(self._most(top, depth - 1) for top in self._tops.get(term, ())))
+
+    def _least(self, term: Term) -> int:
+        return term.constant + sum(factor * self._end(atom, factor < 0, _DEEPEST) for atom, factor in term.parts)
+
+    def _end(self, atom: Atom, upper: bool, depth: int) -> int:
+        if not upper:
+            return atom.least
+        return min((atom.largest, *(self._most(top, depth - 1) for top in self._tops_of(as_term(atom)))))
+
+    def _tops_of(self, term: Term) -> Iterator[Term]:
+        yield from self._tops.get(term, ())
+        atom = atom_of(term)
+        inside = operands(atom) if atom is not None else ()
+        match atom.operator if atom is not None else None:
+            case Operator.MIN:
+                yield from inside
+            case Operator.WRAPPED if inside[0].least >= 0:
+                yield inside[0]
+            case Operator.REMAINDER:
+                if inside[1].least >= 1:
+                    yield inside[1] - 1
+                if inside[0].least >= 0:
+                    yield inside[0]
+            case Operator.QUOTIENT if inside[0].least >= 0 and inside[1].least >= 1:
+                yield inside[0]
+                ends = [top + 1 for top in self._tops_of(inside[0])]
+                for end in (*ends, *(above for one in ends for above in self._tops_of(one))):
+                    whole, rest = _divided(end, inside[1])
+                    if whole.parts and not rest.parts and rest.constant <= 0:
+                        yield whole - 1
+
+
+def _factors(atom: Atom) -> Iterator[Term]:
+    """The terms that divide the atom, as it is written."""
+    if atom.operator is Operator.PRODUCT:
+        yield from operands(atom)
+
+
+def _divided(term: Term, unit: Term) -> tuple[Term, Term]:
+    """The term as the product of the first with the unit, plus the second."""
+    whole, rest = number(0), number(term.constant)
+    wanted = Counter(_as_factors(unit))
+    for atom, factor in term.parts:
+        left = Counter(_as_factors(as_term(atom)))
+        if wanted <= left:
+            whole += reduce(product, (left - wanted).elements(), number(factor))
+        else:
+            rest += as_term(atom) * factor
+    return whole, rest
+
+
+def _as_factors(term: Term) -> tuple[Term, ...]:
+    atom = atom_of(term)
+    return operands(atom) if atom is not None and atom.operator is Operator.PRODUCT else (term,)
+
+
+def _is_plain(term: Term) -> bool:
+    return all(abs(factor) <= _PLAIN for factor in (term.constant, *(factor for _, factor in term.parts)))
+
+
+def _may_be_unwrapped(atom: Atom) -> bool:
+    return atom.operator is Operator.WRAPPED and atom.operands[1] == 32 and _is_plain(operands(atom)[0])
+
+
+def unwrapped(term: Term) -> Term:
+    found = number(term.constant)
+    for atom, factor in term.parts:
+        found += (operands(atom)[0] if _may_be_unwrapped(atom) else as_term(atom)) * factor
+    return found

@@ -1,0 +1,60 @@
+"""Whether blocks, and iterations of a role, store different elements: what is shown of random kernels, beside a count of the elements."""
+
+import itertools
+import random
+
+import pytest
+from index_kernels import TEMPLATES, Filled, Template, collision, filled
+
+from pipec.driver import STAGES, Compilation, Options
+from pipec.kir.global_memory import accesses
+from pipec.kir.global_memory.overlaps import answers_of_blocks
+from pipec.kir.global_memory.twice import Answer, Twice
+from pipec.source import Source
+
+SIZES = [
+    {"n": n, "m": m, "R": rows, "C": columns}
+    for n, m in itertools.product((1, 2, 3, 5), (1, 2, 3, 4))
+    for rows, columns in ((8 * n, 64 * m), (200, 700), (21, 130))
+]
+KERNELS = 5  # of each template
+
+
+def answers(text: str) -> tuple[Answer, Answer] | None:
+    """Of two blocks, and of two iterations; None if the kernel is refused before."""
+    state = Compilation(Source("k.pipe", text), Options())
+    for name, stage in STAGES.items():
+        stage(state)
+        if state.failed:
+            return None
+        if name == "plan":
+            break
+    assert state.plans is not None
+    kernel = state.plans[0].kernel
+    rows = accesses.collect(kernel)
+    ((role, access),) = [(row.role, access) for row in rows for access in row.accesses]
+    return answers_of_blocks(kernel, rows)["y"], Twice(kernel).apart_in_block((role, access), (role, access))
+
+
+def collides(kernel: Filled, *, in_blocks: bool) -> str:
+    """Sizes at which two blocks store the same element, or two iterations do; empty if there are none."""
+    found = ((sizes, collision(kernel, sizes, in_blocks=in_blocks)) for sizes in SIZES)
+    return next((f"{sizes}: {met}" for sizes, met in found if met is not None), "")
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda one: one.name)
+def test_nothing_is_shown_that_is_not_so(template: Template) -> None:
+    draw = random.Random(template.name)
+    for _ in range(KERNELS):
+        kernel = filled(template, draw, 0.6)
+        for answer, in_blocks in zip(answers(kernel.text) or (), (True, False), strict=False):
+            met = collides(kernel, in_blocks=in_blocks) if answer != "open" else ""
+            assert not met, f"{kernel.text}\n{met}"
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda one: one.name)
+def test_what_is_right_is_shown(template: Template) -> None:
+    kernel = filled(template, random.Random(1), 1.0)
+    assert not collides(kernel, in_blocks=True) and not collides(kernel, in_blocks=False)
+    given = answers(kernel.text)
+    assert given is not None and "open" not in given, kernel.text
