@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipec.predict.device import Device
+from pipec.predict.device import Device, Machine
 from pipec.predict.workload import Workload
 from pipec.record import record, replace
 
@@ -38,7 +38,17 @@ def dram_rate(work: Workload, device: Device) -> float:
     """Bytes per second from memory for this many blocks: few blocks do not use all of its channels."""
     machine = device.machine
     part: float = min(1.0, work.blocks / machine.multiprocessors) ** machine.few
-    return machine.dram * part
+    return machine.dram * part * (1 - machine.crowded * _paired(work.blocks, machine) if work.programmatic else 1.0)
+
+
+def _paired(blocks: int, machine: Machine) -> float:
+    """How much likelier it is in a launch that overlaps the one in front of it that a block has another one beside it, on the other
+    multiprocessor of its TPC. Blocks that find the GPU empty are spread over TPCs first. Those of an overlapping launch start wherever a
+    multiprocessor is free: anywhere, unless the launch in front leaves room for all of them."""
+    pairs = machine.multiprocessors // 2
+    if not pairs < blocks < machine.multiprocessors:
+        return 0.0
+    return max(0.0, (blocks - 1) / (machine.multiprocessors - 1) - 2 * (blocks - pairs) / blocks)
 
 
 def powered(device: Device, flops: float, moved: float) -> float:

@@ -43,6 +43,7 @@ class Machine:
     l2_capacity: float  # bytes of inputs that stay in the L2 between uses
     dram: float  # bytes per second
     few: float  # exponent on the fraction of multiprocessors with a block, by which the rate decreases
+    crowded: float  # by how much the rate of a block falls that has another one beside it on its TPC
     flops: float  # per second at the power limit, 16-bit operands, if the power model is unknown
     sustained: Sustained | None  # how the clock falls with power
 
@@ -188,6 +189,7 @@ DEVICES: Mapping[str, Device] = {
             operand_bytes=128,
             l2_capacity=60e6,
             few=0.0,  # unknown
+            crowded=0.0,  # unknown
             dram=7.2e12,  # tma_throughput.csv, 64 KiB in flight (docs/reference/hardware.md 10)
             flops=1700e12,  # below what two of the published GEMMs reach at best
             sustained=None,
@@ -248,6 +250,7 @@ DEVICES: Mapping[str, Device] = {
             l2_capacity=36e6,
             dram=4.28e12,  # fitted
             few=0.05,  # the tiles of gemm_sm90_narrow at the fitted shapes of benchmarks/results/h200_overlap.json
+            crowded=0.7,  # the fitted shapes of h200_overlap.json beside the same tiles in h200_choice.json, where nothing overlaps
             flops=inf,
             sustained=Sustained(idle=0.218, products=1.4, memory=0.457, exponent=0.704),  # fitted, to clocks on record as well
         ),

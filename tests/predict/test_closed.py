@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -13,7 +14,7 @@ from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate, sustained_clock
 from pipec.predict.counting import workload
-from pipec.predict.device import BY_ARCH, DEVICES
+from pipec.predict.device import BY_ARCH, DEVICES, Device
 from pipec.predict.launch import Launch
 from pipec.predict.work import transfer
 from pipec.predict.workload import Workload
@@ -108,6 +109,22 @@ def test_rows_of_a_tile_cost_more_than_columns_in_long_launches() -> None:
         assert measured_there > 1.2 and said > 1.08
     said, measured_there = ratio("1024x1024x1024")
     assert said == pytest.approx(1.0, abs=0.03) and measured_there < 1.05
+
+
+def test_overlapping_launches_that_leave_multiprocessors_idle_load_more_slowly() -> None:
+    """Of the shapes that the factor was not fitted to: tiles that memory bounds, with more blocks than TPCs, but not one everywhere."""
+    known, apart = parts(measured(RECORD))[0], replace(H200, machine=replace(H200.machine, crowded=0.0))
+    rows = measured("h200_overlap")
+    best = best_of(rows)
+    good = [one for one in left_out(rows, known) if one.work.programmatic and one.seconds < 1.3 * best[one.shape]]
+    crowded = [one for one in good if 66 < one.work.blocks < 128 and estimate(one.work, H200).bound == "memory"]
+
+    def error(device: Device) -> float:
+        return fmean(abs(seconds(device, one) / one.seconds - 1) for one in crowded)
+
+    assert len(crowded) > 20 and error(H200) < 0.8 * error(apart)
+    others = [one.work for one in good if one not in crowded and (one.work.blocks <= 66 or one.work.blocks >= 132)]
+    assert others and all(estimate(work, H200) == estimate(work, apart) for work in others)
 
 
 def test_its_tiles_beside_those_of_a_peer() -> None:
