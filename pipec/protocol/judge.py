@@ -5,6 +5,7 @@ from functools import cache
 from typing import Literal
 
 from pipec.diag.shown import counted
+from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
 from pipec.protocol.tried import Launches
@@ -60,34 +61,43 @@ def judge(
     """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have advanced equally at the end;
     `launches`: whether a launch can have these sizes; `asked`: whether a launch can be required to satisfy the conditions."""
     first: Judgement | None = None
+    # Read so, it is proved by the first schedule, but under conditions that no launch can check: another reading is more likely to do
+    # without them than another schedule.
+    conditional: Reading | None = None
     try:
         for reading in readings_of(ptx, kernel):
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
-            found = _judged(reading, sides, launches)
-            # The other reading may not need a condition that a launch cannot check.
+            found = _judged(reading, sides, launches, any_conditions=reading.others)
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
+            if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
+                conditional = conditional or reading
             if reading.arithmetic.as_read:
                 # The condition that a proof would need is more informative than that there is none.
-                return found if found.deadlock is not None or first is None or first.certificate is None else first
+                first = found if found.deadlock is not None or first is None or first.certificate is None else first
+                break
             first = first or found
             if found.deadlock is not None and found.deadlock.wraps is None:
                 break
     except Unreadable as why:
-        return first or Judgement(None, why=str(why))
+        first = first or Judgement(None, why=str(why))
     assert first is not None
+    if conditional is not None and first.deadlock is None:
+        found = _judged(conditional, sides, launches)
+        if found.certificate is not None and asked(found.certificate.assumes):
+            return found
     return first
 
 
-def _judged(reading: Reading, sides: Sequence[Side], launches: Launches) -> Judgement:
+def _judged(reading: Reading, sides: Sequence[Side], launches: Launches, *, any_conditions: bool = False) -> Judgement:
     network = reading.network
     pairs = pairs_of(network, sides)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))
     try:
-        certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None)
+        certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None, any_conditions=any_conditions)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.

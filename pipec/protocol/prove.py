@@ -23,10 +23,16 @@ __all__ = ["Undecided", "prove"]
 
 
 def prove(
-    network: Network, effort: Effort | None = None, pairs: Pairs = (), refuted: Callable[[], bool] = lambda: False
+    network: Network,
+    effort: Effort | None = None,
+    pairs: Pairs = (),
+    refuted: Callable[[], bool] = lambda: False,
+    *,
+    any_conditions: bool = False,
 ) -> Certificate:
     """Raises Undecided. The result is a proof only if the checker accepts it. Rings of `pairs` must have advanced equally at the end:
-    what was filled was released. `refuted`: queried before expensive steps; if it holds there is nothing to prove."""
+    what was filled was released. `refuted`: queried before expensive steps; if it holds there is nothing to prove. `any_conditions`: also
+    those that no launch can check; otherwise, all other schedules are tried first."""
     effort = effort or Effort()
     spent = Spent(effort)
     # Names determine the order of terms, and thus which proof is found first.
@@ -44,7 +50,7 @@ def prove(
             cases = tuple(Splitter(program, attempt, effort, pairs, spent, refuted).cases())
             found = Certificate(network.name, cases, needed(network.facts, program.assumed))
             # Another schedule may need no condition on block indices, which no launch can check.
-            if all(map(askable_formula, found.assumes)):
+            if any_conditions or all(map(askable_formula, found.assumes)):
                 return in_names_of(found, names)
             first = first or found
         except Undecided as why:

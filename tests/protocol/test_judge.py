@@ -1,13 +1,18 @@
 """How often the checker is asked, and of what."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol import judge
+from pipec.protocol import judge, prove
+from pipec.protocol.search.attempts import Attempt
 from pipec.source import Source
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.network import Network
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNEL = """kernel k(n: i32, m: i32, z: tensor[f32, M, N]):
     grid(1)
     p = ProducerConsumerPipeline(stages=2)
@@ -47,3 +52,20 @@ def test_kernels_that_the_checker_refuses_are_not_called_proved(monkeypatch: pyt
     for bound in ("n", "0, m, 4"):
         state = compile_source(Source("k.pipe", KERNEL.format(bound=bound)), Options("sm_100a", allow_undecided=True))
         assert [one.outcome for one in state.protocol.values()] == ["open"] and not state.certificates
+
+
+def test_another_reading_is_tried_before_other_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the first schedule leads to a proof, but under a condition that no launch can check, it is the reading that needs it."""
+    tried: list[Attempt] = []
+    attempts = prove.attempts
+
+    def counted(network: Network) -> Iterator[Attempt]:
+        for one in attempts(network):
+            tried.append(one)
+            yield one
+
+    monkeypatch.setattr(prove, "attempts", counted)
+    path = EXAMPLES / "gemm_sm90_split_k.pipe"
+    state = compile_source(Source(path.name, path.read_text()), Options())
+    assert [one.outcome for one in state.protocol.values()] == ["proved"]
+    assert len(tried) == 2

@@ -66,8 +66,8 @@ def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytes
     ptx, _ = compiled(*DIVIDED)
     judged = judging._judged
 
-    def assuming(reading: Reading, *rest: Any) -> judging.Judgement:
-        found = judged(reading, *rest)
+    def assuming(reading: Reading, *rest: Any, **named: Any) -> judging.Judgement:
+        found = judged(reading, *rest, **named)
         assert found.certificate is not None
         if reading.arithmetic.limit == LIMITS[1]:
             return found

@@ -147,6 +147,12 @@ class Reading:
         check_given_up(flow)
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
 
+    @property
+    def others(self) -> bool:
+        """Whether another one of `readings_of` may tell something else."""
+        of = self.arithmetic
+        return not of.as_read and (of.apart or of.limit != LIMITS[-1] and of.widest > min(LIMITS))
+
     def _walks(self, flow: Flow, inits: list[dict[int, int]], base: int) -> list[Cta]:
         return [
             Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0] + base] for ring in self.rings))
