@@ -41,7 +41,7 @@ from pipec.vocabulary import Space
 _GPU = MULTIPROCESSORS.partition(".")[0]
 
 # Built-in names that are not operations; for `did you mean`.
-_BUILT_IN = (
+BUILT_IN = (
     "tile",
     "tmem",
     "tensor",
@@ -64,7 +64,7 @@ _BUILT_IN = (
     "target",
     _GPU,
 )
-_KNOWN_NAMES = _BUILT_IN + tuple(FREE)
+_KNOWN_NAMES = BUILT_IN + tuple(FREE)
 
 
 def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree.BufferRef | TileGroup | None:
