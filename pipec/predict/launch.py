@@ -8,6 +8,7 @@ from math import ceil, prod
 from pipec.diag.catalogue.commands import prediction as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
+from pipec.garbage import uncollected
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
 from pipec.predict.bounds import Wave, apart, bounds_of, dram_bytes, in_turn, kept, largest, staying, together, unlike
@@ -127,6 +128,7 @@ def _hidden(stretches: tuple[Stretch, ...], tiles: int) -> float | None:
 _EPILOGUE = ("store", "write")
 
 
+@uncollected()  # thousands of events, none of which refer to each other in a circle
 def prediction(
     state: Compilation,
     name: str,

@@ -12,6 +12,7 @@ from math import ceil
 
 from pipec.diag.message import Failure
 from pipec.driver import Compilation, carried_on, compile_source
+from pipec.garbage import uncollected
 from pipec.predict.closed import estimate
 from pipec.predict.counting import workload
 from pipec.predict.explanation import Tried, finding
@@ -53,6 +54,7 @@ class Variation:
     loops: tuple[MainLoop, ...] = ()
 
 
+@uncollected()
 def variations(state: Compilation, name: str, found: Prediction) -> tuple[Variation, ...]:
     """The best first. Values that the checks reject, and kernels that compute something else, are left out."""
     search = _Search(state, name, found)

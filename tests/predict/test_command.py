@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,6 +16,7 @@ from predict.predictions import example
 import pipec
 from pipec.api.files import read_source
 from pipec.commands.cli import main
+from pipec.commands.launching.timeline_page import trace
 from pipec.driver import Options, compile_source
 from pipec.predict.explanation import finding
 from pipec.predict.launch import prediction
@@ -262,6 +264,20 @@ def test_a_timeline_as_json(tmp_path: Path, capsys: Capture) -> None:
     assert {"load", "mma", "epilogue", "copies", "products"} <= {event["tid"] for event in events}
     assert any(event["args"]["critical"] for event in events)
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm_sm90_persistent", "attention_sm90"])
+def test_nothing_overlaps_on_a_track(name: str, tmp_path: Path) -> None:
+    """Two warpgroups of a role store at different times."""
+    sizes = {"M": 512, "N": 8192, "K": 1024} if name.startswith("gemm") else {"S": 384, "T": 1024, "H": 1}
+    shown = json.loads(trace([(name, 1e9, example(name, **sizes).stretches)]))["traceEvents"]
+    tracks: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for one in shown:
+        tracks.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one["dur"]))
+    for spans in tracks.values():
+        spans.sort()
+        assert all(end <= start + 1e-5 for (_, end), (start, _) in pairwise(spans))
+    assert any("(2)" in track for _, track in tracks) == ("sm90" in name)
 
 
 # What `.ci/run` installs; elsewhere the test says that it did not run.

@@ -1,7 +1,7 @@
 """A timeline as one self-contained HTML file: tracks by block and role, zoom and pan, a description of the item under the pointer."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from pipec.api.files import write_output
@@ -67,7 +67,8 @@ function draw() {
   pen.fillStyle = ink; pen.strokeStyle = "rgba(128,128,128,.3)";
   for (let t = Math.ceil(from / every) * every; t <= to; t += every) {
     pen.beginPath(); pen.moveTo(x(t), HEAD - 6); pen.lineTo(x(t), height); pen.stroke();
-    pen.fillText(`${+t.toPrecision(6)} ${unit}`, x(t) + 3, 10);
+    const label = `${+t.toPrecision(6)} ${unit}`;
+    if (x(t) + 3 + pen.measureText(label).width <= width) pen.fillText(label, x(t) + 3, 10);
   }
   for (const e of events) {
     const a = Math.max(x(e.ts), LEFT), b = Math.min(x(e.ts + e.dur), width);
@@ -135,16 +136,38 @@ def trace(kernels: Iterable[tuple[str, float, Sequence[Stretch]]], unit: str = "
         {
             "ph": "X",
             "pid": f"{kernel} block {one.block}",
-            "tid": one.track,
+            "tid": lane,
             "name": one.what,
             "ts": one.start / clock * 1e6,
             "dur": (one.end - one.start) / clock * 1e6,
             "args": {"critical": one.critical},
         }
         for kernel, clock, stretches in kernels
-        for one in sorted(stretches, key=lambda one: (one.block, one.track in _ENGINES))
+        for one, lane in _in_lanes(stretches)
     ]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"unit": unit}}) + "\n"
 
 
 _ENGINES = ("copies", "products", "stores")
+
+
+def _in_lanes(stretches: Sequence[Stretch]) -> Iterator[tuple[Stretch, str]]:
+    """Each with its track, or one of several beside each other where warpgroups of a role do different things at the same time: in the
+    format, what overlaps on one track must be nested."""
+    tracks: dict[tuple[int, bool, str], list[Stretch]] = {}
+    for one in stretches:
+        tracks.setdefault((one.block, one.track in _ENGINES, one.track), []).append(one)
+    for (_, _, track), items in sorted(tracks.items(), key=lambda item: item[0][:2]):
+        lanes: list[tuple[float, list[Stretch]]] = []
+        for one in sorted(items, key=lambda one: one.start):
+            free = (place for place, (end, _) in enumerate(lanes) if end <= one.start + _ROUNDING)
+            place = next(free, len(lanes))
+            if place == len(lanes):
+                lanes.append((0.0, []))
+            lanes[place][1].append(one)
+            lanes[place] = one.end, lanes[place][1]
+        for number, (_, lane) in enumerate(lanes, 1):
+            yield from ((one, track if number == 1 else f"{track} ({number})") for one in lane)
+
+
+_ROUNDING = 1e-3  # cycles
