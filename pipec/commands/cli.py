@@ -247,9 +247,15 @@ def _predict(options: argparse.Namespace) -> int:
 
 
 def _triton(options: argparse.Namespace) -> int:
-    from pipec.commands.launching.triton_program import run_program
+    from pipec.commands.launching.python_program import run_program, triton
 
-    return run_program(options)
+    return run_program(options, triton())
+
+
+def _cute(options: argparse.Namespace) -> int:
+    from pipec.commands.launching.python_program import cute, run_program
+
+    return run_program(options, cute())
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -300,6 +306,7 @@ _COMMANDS = {
     "tune": _tune,
     "predict": _predict,
     "triton": _triton,
+    "cute": _cute,
     "explain": _explain,
 }
 

@@ -113,8 +113,10 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_triton(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="Triton's target (default %(default)s)")
+def _add_program(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what kernels are compiled for (default %(default)s)"
+    )
     parser.add_argument("--seed", type=_whole, default=0, help="seed of --timing random, 0 or more (default %(default)s)")
     _add_simulation(parser, timeline=False)
     parser.add_argument("file", metavar="FILE.py", help="the program")
@@ -380,6 +382,7 @@ _COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...
         _add_predict,
     ),
     "build": ("compile ahead of time, for C and for Python; FILE may be library:gemm", (_source_of_targets,), _add_bundle),
-    "triton": ("run a Python program with its Triton or Gluon kernels in the simulator", (), _add_triton),
+    "triton": ("run a Python program with its Triton or Gluon kernels in the simulator", (), _add_program),
+    "cute": ("run a Python program with its CuTe DSL kernels in the simulator", (), _add_program),
     "explain": ("explain a diagnostic code, or the meaning of a proof", (), _add_explain),
 }

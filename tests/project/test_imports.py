@@ -48,6 +48,7 @@ LAYERS = (
     "operators",
     "torch",
     "triton",
+    "cute",
     "commands",
     "__main__",
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 # What Windows or macOS does not have, and the packages of the extras.
-ABSENT = ("cuda", "torch", "triton", "fcntl", "grp", "nis", "posix", "pwd", "resource", "spwd", "syslog", "termios")
+ABSENT = ("cuda", "cutlass", "torch", "triton", "fcntl", "grp", "nis", "posix", "pwd", "resource", "spwd", "syslog", "termios")
 
 # The first is the command itself; the others are about torch and Triton.
 NOT_ALONE = {

@@ -236,13 +236,15 @@ class NeverWritten(Message):
     others: str
 
 
-class NoTriton(Message):
-    """`pipec triton` runs a program whose kernels Triton compiles, so Triton has to be installed: pip install 'pipec[oracle]' has the
-    release whose launches pipec understands. It needs neither a GPU nor a driver."""
+class NoCompiler(Message):
+    """`pipec triton` and `pipec cute` run programs whose kernels Triton or CuTe DSL compiles, so that has to be installed, in the release
+    whose launches pipec understands: pip install 'pipec[oracle]' has Triton's. Neither needs a GPU or a driver."""
 
     code = "E1026"
-    title = "no Triton to compile the program's kernels with: {problem}"
-    help = "`pip install triton==3.9.0`"
+    title = "no {compiler} to compile the program's kernels with: {problem}"
+    help = "`pip install {package}`"
+    compiler: str
+    package: str
     problem: str
 
 

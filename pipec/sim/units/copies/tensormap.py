@@ -196,15 +196,15 @@ class TensorMap(MapProperties):
 
 
 # tensormap.replace has its own numbering of element types (PTX ISA 9.7.9.26).
-_REPLACED_TYPES = (
+REPLACED_TYPES = (
     "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz", "b4x16", "b4x16_p64", "b6x16_p32",
 )  # fmt: skip
-_REPLACED_SWIZZLES = ("none", "32B", "64B", "128B")
+REPLACED_SWIZZLES: tuple[SwizzleName, ...] = ("none", "32B", "64B", "128B")
 _REPLACED_ATOMS = ("128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
 # Fields with encoded values: the instruction's codes, and the map's.
 _CODES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
-    "elemtype": ("elemtype", _REPLACED_TYPES, DTYPE_NAMES),
-    "swizzle_mode": ("swizzle", _REPLACED_SWIZZLES, SWIZZLE_NAMES),
+    "elemtype": ("elemtype", REPLACED_TYPES, DTYPE_NAMES),
+    "swizzle_mode": ("swizzle", REPLACED_SWIZZLES, SWIZZLE_NAMES),
     "swizzle_atomicity": ("swizzle", _REPLACED_ATOMS, SWIZZLE_NAMES),
     "interleave_layout": ("interleave_layout", INTERLEAVES, INTERLEAVES),
     "fill_mode": ("fill_mode", FILLS, FILLS),

@@ -1,4 +1,4 @@
-"""`pipec triton FILE.py`: runs a program with Triton kernels, whose launches run in the simulator."""
+"""`pipec triton FILE.py` and `pipec cute FILE.py`: run a program whose kernels another compiler compiles, in the simulator."""
 
 import argparse
 import os
@@ -6,41 +6,75 @@ import runpy
 import sys
 import traceback
 from pathlib import Path
+from typing import Protocol
 
-import pipec.triton
 from pipec.api.files import read_input
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.message import Failure
+from pipec.record import record
 from pipec.sim import Options, SimulationError, SourceLocation
 from pipec.sim.findings import Finding
 from pipec.source import Source, Span
 
 
-def run_program(options: argparse.Namespace) -> int:
+class Frontend(Protocol):
+    """`pipec.triton`, or `pipec.cute`."""
+
+    def install(self, arch: str, options: Options) -> None: ...
+
+    def uninstall(self) -> None: ...
+
+    def findings(self) -> list[Finding]: ...
+
+
+@record
+class Compiler:
+    """Whose kernels a program has. `missing` is what `install` raises without it, and `package` names it to pip."""
+
+    frontend: Frontend
+    missing: type[Exception]
+    name: str
+    package: str
+
+
+def triton() -> Compiler:
+    import pipec.triton as frontend
+
+    return Compiler(frontend, frontend.NoTriton, "Triton", "triton==3.9.0")
+
+
+def cute() -> Compiler:
+    import pipec.cute as frontend
+
+    return Compiler(frontend, frontend.NoCute, "CuTe DSL", "nvidia-cutlass-dsl==4.8.1")
+
+
+def run_program(options: argparse.Namespace, compiler: Compiler) -> int:
     """Runs the program as Python would, with its arguments; 0, or Failure if a launch failed."""
     read_input(options.file)  # an unreadable file is reported like any other
+    frontend = compiler.frontend
     options.guard.lift()  # the program is the user's own and has no limits; launches still have step limits
     simulation = Options(
         options.timing, options.seed, options.steps, checks=dict(options.checks), rules=options.rules, trace=False
     )
     try:
-        pipec.triton.install(options.arch, simulation)
-    except pipec.triton.NoTriton as error:
-        raise Failure(messages.NoTriton(problem=str(error))) from None
+        frontend.install(options.arch, simulation)
+    except compiler.missing as error:
+        raise Failure(messages.NoCompiler(compiler=compiler.name, package=compiler.package, problem=str(error))) from None
     before = sys.argv, list(sys.path)
     sys.argv = [options.file, *options.program_arguments]
     sys.path.insert(0, str(Path(options.file).resolve().parent))
     try:
         runpy.run_path(options.file, run_name="__main__")
     except SimulationError as error:
-        raise Failure(_message(error)) from None
+        raise Failure(_message(error, compiler.name)) from None
     except Exception as error:  # noqa: BLE001  # a program may raise whatever it likes
         raise Failure(_failed(error, options.file)) from None
     finally:
         sys.argv, sys.path[:] = before
-        found = pipec.triton.findings()
-        pipec.triton.uninstall()
+        found = frontend.findings()
+        frontend.uninstall()
         _print(options.printer, found)
     return 0
 
@@ -51,9 +85,9 @@ def _print(printer: Printer, found: list[Finding]) -> None:
         printer.row("finding", check=finding.check, text=str(finding), count=finding.count)
 
 
-def _message(error: SimulationError) -> messages.SimulationFailed:
+def _message(error: SimulationError, compiler: str) -> messages.SimulationFailed:
     return messages.SimulationFailed(
-        kernel=str(error.details.get("kernel", "a Triton kernel")),
+        kernel=str(error.details.get("kernel", f"a kernel of {compiler}")),
         kind=error.kind.replace("_", " "),
         message=error.message.partition("\n")[0],
         details=error.further,
@@ -74,7 +108,7 @@ def _failed(error: Exception, file: str) -> messages.ProgramFailed:
 
 
 def _span(place: SourceLocation | None) -> Span | None:
-    """The line of the Triton source."""
+    """The line of the program."""
     if place is None or not os.path.isfile(place.file):
         return None
     source = Source(place.file, Path(place.file).read_text(encoding="utf-8", errors="replace"))

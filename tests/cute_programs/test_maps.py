@@ -1,0 +1,46 @@
+"""What of a tensor map in the hardware's format is understood, and the command where CuTe DSL is not installed."""
+
+import struct
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import pipec.cute
+from pipec.commands.cli import main
+from pipec.cute.maps import decoded
+
+# f16, 96 x 64, boxes of 32 x 64 with the 128-byte swizzle, as CuTe DSL 4.8 makes it.
+WORDS = [0x16230EC0, 0x557B, 0x46312, 8, 0, 0, 0, 0, 63, 95, 0, 0, 0, 0x3F000000, 0x1F, 0, *range(1, 17)]
+
+
+def test_known_properties() -> None:
+    found = decoded(struct.pack("<32I", *WORDS))
+    assert found is not None and found.address == 0x557B16230EC0
+    assert (found.dtype, found.dims, found.strides, found.box, found.swizzle) == ("f16", (64, 96), (128,), (64, 32), "128B")
+
+
+@pytest.mark.parametrize(("word", "bits"), [(2, 1 << 11), (2, 1 << 15), (2, 1 << 21), (2, 7 << 4), (2, 2), (13, 1), (15, 1)])
+def test_other_properties_are_not_guessed(word: int, bits: int) -> None:
+    """Interleaving, fill, promotion; more dimensions than there are; no map at all; element strides."""
+    words = list(WORDS)
+    words[word] ^= bits if bits != 7 << 4 else 6 << 4
+    assert decoded(struct.pack("<32I", *words)) is None
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(pipec.cute, "version", version)
+    file = tmp_path / "program.py"
+    file.write_text("", encoding="utf-8")
+    assert main(["cute", str(file)]) == 1
+    told = capsys.readouterr().err
+    assert "error[E1026]: no CuTe DSL to compile" in told and "pip install nvidia-cutlass-dsl" in told
+
+
+def test_another_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipec.cute, "version", lambda name: "4.7.2")
+    with pytest.raises(pipec.cute.NoCute, match="and 4.7.2 is here"):
+        pipec.cute.install()
