@@ -174,7 +174,8 @@ def _prove(state: Compilation) -> None:
     are left out."""
     from pipec.lower import lower
     from pipec.protocol.effort import work_so_far
-    from pipec.protocol.explain import not_decided, verdict
+    from pipec.protocol.explain import verdict
+    from pipec.protocol.undecided_report import not_decided
     from pipec.ptx.emit import emit
 
     assert state.plans is not None and state.ptx is not None

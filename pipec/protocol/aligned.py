@@ -104,7 +104,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
         if found is None and testing:
             return min(testing, key=ahead.__getitem__)
         if found is None and not at.ended():
-            raise Stuck
+            raise Stuck(at)
         return found
 
     def _ahead(self, at: Configuration, answers: Answers, process: int) -> int:

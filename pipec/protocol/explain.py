@@ -1,35 +1,31 @@
 """Judgements in terms of the source: verdicts, and messages that point at the waits that never end."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
-from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
-from pipec.kir.plan.roles import expressions, operations
-from pipec.protocol.conditions import FROM_MEMORY, asks_memory, with_conditions
+from pipec.protocol.conditions import with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
 from pipec.protocol.ranges import TILES
 from pipec.protocol.refute import Deadlock
-from pipec.protocol.search.known import WRAPS
+from pipec.protocol.search.undecided import Standing
 from pipec.protocol.turns import refute_turns
 from pipec.record import record
-from pipec.sema import tree
 from pipec.source import Span
-from pipec.verify.checker.knowledge import PARITY_TAKEN_FOR_ANOTHER
 from pipec.verify.condition_text import conditions_words
 from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Arrive, Network, Wait, edges_of
 from pipec.verify.terms import Symbol
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
-_LINE = re.compile(r"(?:the checker does not accept the proof: )?line (?P<number>\d+): (?P<why>.*)")
 _AWAITED = {"full": "filled", "empty": "given back"}
+_NONE = Deadlock({}, (), ())
 
 
 def sides_of(interface: KernelInterface) -> tuple[Side, ...]:
@@ -53,7 +49,7 @@ def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink) ->
         told = proved(found, interface)
         return (told, found) if told.outcome == "proved" else (_open(ptx, kernel, interface, told, sink), found)
     if found.deadlock is not None and found.network is not None:
-        message = _Report(ptx, kernel, interface, found.network, found.deadlock).message()
+        message = Report(ptx, kernel, interface, found.network, found.deadlock).message()
         if message is not None:
             sink.report(message)
             return Verdict("refuted", "protocol: a deadlock was found"), found
@@ -85,7 +81,7 @@ def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, s
         turn=awaited.turn,
         found=awaited.found,
         when=_sizes_in_words(awaited.sizes, names_of(interface)),
-        at=_Places(ptx, kernel).span(awaited.line),
+        at=Places(ptx, kernel).span(awaited.line),
     )
     sink.report(message)
     return Verdict("refuted", "protocol: a turn that need not come was found")
@@ -95,59 +91,7 @@ def undecided(found: Judgement) -> Verdict:
     return Verdict("open", f"protocol: not decided ({found.why}){found.tried}")
 
 
-# Why the search gave up, for users who do not know how it works.
-_GIVEN_UP = {
-    "the search has taken too long": "the search for a proof has taken too long",
-    "stuck": "the roles seem to wait for each other, but no sizes were found at which they do",
-    "a pipeline is filled more often than it is given back": "a pipeline seems to be filled more often than it is given back, but no "
-    "sizes were found at which it is",
-}
-
-
-_BOUND_WHAT_IS_READ = (
-    "bound it from both sides, `min(max(load(...), 0), N)` with a size N, and count turns rounded up by `ceildiv`, "
-    "which does not wrap"
-)
-_SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
-
-
-def _taken_too_early(skip: tree.Skip, at: Span) -> Message:
-    pipeline = skip.pipeline
-    stages = counted(pipeline.stages, "stage")
-    return messages.TakenTooEarly(pipeline=pipeline.name, stages=stages, at=at, skipped=skip.span, declared=pipeline.span)
-
-
-def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Judgement) -> Message:
-    """Why the search stopped, at the statement concerned if there is one, and sizes of a run that came close."""
-    places = _Places(ptx, kernel)
-    polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []
-    if found.certificate is not None and polls:
-        why, at = "waits until memory holds something, and it is not shown that it comes to that", places.span(polls[0])
-        return messages.NotDecided(kernel=kernel.name, tried="", why=why, advice="let each block take its turn once", at=at)
-    line = _LINE.fullmatch(found.why)
-    why = line["why"] if line else found.why
-    at = places.span(int(line["number"])) if line else kernel.span
-    skip = next((one for role in kernel.roles for one in operations(role) if isinstance(one, tree.Skip)), None)
-    if skip is not None and why == PARITY_TAKEN_FOR_ANOTHER:
-        return _taken_too_early(skip, at)
-    read = next((each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement)), None)
-    if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
-        return messages.NotDecided(
-            kernel=kernel.name, tried=found.tried, why=FROM_MEMORY, advice=_BOUND_WHAT_IS_READ, at=read.span
-        )
-    advice = (
-        "let the loops of both sides have the same bounds" if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
-    )
-    why, tried = _GIVEN_UP.get(why, why), found.tried
-    if found.network is not None and found.deadlock is not None and found.deadlock.why:
-        fault = _LINE.fullmatch(found.deadlock.why)
-        if fault:
-            why, at, tried = fault["why"], places.span(int(fault["number"])), ""
-        why += _Report(ptx, kernel, interface, found.network, found.deadlock).when()
-    return messages.NotDecided(kernel=kernel.name, tried=tried, why=why, advice=advice, at=at)
-
-
-class _Places:
+class Places:
     """Maps lines of a PTX text to source statements."""
 
     def __init__(self, ptx: str, kernel: Kernel) -> None:
@@ -164,21 +108,25 @@ class _Places:
 
 
 @record
-class _Blocked:
-    """A role that is blocked for ever on a pipeline's stage."""
+class Blocked:
+    """A role that is blocked for ever on a pipeline's stage; `at_end`: after its last statement, where it waits for what it filled."""
 
     role: str
     row: BarrierRange
     at: Span
+    at_end: bool
 
 
-class _Report:
-    """The refutation of a kernel, in terms of its roles and pipelines."""
+class Report:
+    """The waits of a kernel that never end, or of which it is not known, in terms of its roles and pipelines."""
 
-    def __init__(self, ptx: str, kernel: Kernel, interface: KernelInterface, network: Network, deadlock: Deadlock) -> None:
+    def __init__(
+        self, ptx: str, kernel: Kernel, interface: KernelInterface, network: Network, deadlock: Deadlock = _NONE
+    ) -> None:
         self.kernel, self.interface = kernel, interface
         self.network, self.deadlock = network, deadlock
-        self.places = _Places(ptx, kernel)
+        self.places = Places(ptx, kernel)
+        self.ends = [role.end for role in kernel.roles]
         self.pipelines = {one.name: one for one in kernel.pipelines}
 
     def message(self) -> Message | None:
@@ -188,10 +136,10 @@ class _Report:
             found = self.network.processes[process]
             return messages.Wraps(role=found.role, when=self.when(), at=self.places.span(found.states[place].line))
         if self.deadlock.uneven is not None:
-            row = self._row(self.deadlock.uneven)
+            row = self.row(self.deadlock.uneven)
             return None if row is None else self._uneven(row)
         blocked = self._blocked()
-        return self._deadlock(*blocked) if blocked and not self.deadlock.why else None
+        return self._deadlock(blocked) if blocked and not self.deadlock.why else None
 
     def _uneven(self, row: BarrierRange) -> Message:
         pipeline = self.pipelines.get(row.pipeline)
@@ -205,18 +153,18 @@ class _Report:
             at=self.kernel.span if pipeline is None else pipeline.span,
         )
 
-    def _deadlock(self, first: _Blocked, *others: _Blocked) -> Message:
-        blocked = (first, *others)
+    def _deadlock(self, blocked: Sequence[Blocked]) -> Message:
         waits = "; ".join(
-            f"`{one.role}` waits for a stage of `{one.row.pipeline}` to be {_AWAITED[_side(one.row)]}{self._by(one.row)}"
-            for one in blocked
+            f"`{one.role}` waits {'at its end ' if one.at_end else ''}for {self.awaited(one.row)}" for one in blocked
         )
+        # A role that has done its work is not where the mistake is, and no statement of it waits.
+        first, *others = [one for one in blocked if not one.at_end] or blocked
         ended = [f"`{role.name}`" for role in self.kernel.roles if self._has_ended(role.name)]
         if ended:
             waits += f"; {', '.join(ended)} {'has' if len(ended) == 1 else 'have'} ended"
         roles = ", ".join(f"`{one.role}`" for one in blocked)
         return messages.Deadlock(
-            roles=f"roles {roles} wait" if others else f"role {roles} waits",
+            roles=f"roles {roles} wait" if len(blocked) > 1 else f"role {roles} waits",
             when=self.when(),
             waits=waits,
             role=first.role,
@@ -224,24 +172,34 @@ class _Report:
             others=tuple(one.at for one in others),
         )
 
-    def _blocked(self) -> list[_Blocked]:
+    def _blocked(self) -> list[Blocked]:
+        states = [(process, self.network.processes[process].states[place]) for process, place in self.deadlock.blocked]
+        return self.blocked(
+            [Standing(process, state.line, state.action.use.ring) for process, state in states if isinstance(state.action, Wait)]
+        )
+
+    def blocked(self, standing: Iterable[Standing]) -> list[Blocked]:
         """One wait of each role that is blocked on a barrier of a pipeline, in source order."""
-        found: dict[str, _Blocked] = {}
-        for process, place in self.deadlock.blocked:
-            state = self.network.processes[process].states[place]
-            row = self._row(state.action.use.ring) if isinstance(state.action, Wait) else None
+        found: dict[str, Blocked] = {}
+        for one in standing:
+            row = None if one.ring is None else self.row(one.ring)
             if row is not None:
-                role = self.network.processes[process].role
-                found.setdefault(role, _Blocked(role, row, self.places.span(state.line)))
+                role = self.network.processes[one.process].role
+                at = self.places.span(one.line)
+                found.setdefault(role, Blocked(role, row, at, _side(row) == "empty" and at in self.ends))
         order = {role.name: number for number, role in enumerate(self.kernel.roles)}
         return sorted(found.values(), key=lambda one: order.get(one.role, len(order)))
 
-    def _by(self, row: BarrierRange) -> str:
+    def awaited(self, row: BarrierRange) -> str:
+        """`a stage of `ring` to be filled by `load``."""
+        roles = " and ".join(f"`{role}`" for role in self.signalling(row))
+        return f"a stage of `{row.pipeline}` to be {_AWAITED[_side(row)]}{f' by {roles}' if roles else ''}"
+
+    def signalling(self, row: BarrierRange) -> list[str]:
         """The roles that must fill or release a stage."""
         pipeline = self.pipelines.get(row.pipeline)
         filled = _side(row) == "full"
-        roles = [f"`{role.name}`" for role in self.kernel.roles if pipeline in (role.produces if filled else role.consumes)]
-        return f" by {' and '.join(roles)}" if roles else ""
+        return [role.name for role in self.kernel.roles if pipeline in (role.produces if filled else role.consumes)]
 
     def _has_ended(self, role: str) -> bool:
         """Whether its threads only have to meet the others at the end of the kernel."""
@@ -262,7 +220,7 @@ class _Report:
             seen.update(unseen)
         return False
 
-    def _row(self, ring: int) -> BarrierRange | None:
+    def row(self, ring: int) -> BarrierRange | None:
         kind = self.network.rings[ring]
         if kind.kind != "mbarrier":
             return None

@@ -8,6 +8,7 @@ from pipec.diag.shown import counted
 from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
+from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
 from pipec.record import record, replace
@@ -31,7 +32,8 @@ class Side:
 @record
 class Judgement:
     """`certificate`: the protocol is proved, according to the checker; a certificate with assumptions is not a proof until `confirmed`.
-    `deadlock`: it is refuted. Neither: `why` is what stopped the search, and `runs` the number of small sizes without a deadlock.
+    `deadlock`: it is refuted. Neither: `why` is what stopped the search, `standing` the processes whose next step it did
+    not find, `uneven` a ring of full barriers that it saw advance too far, and `runs` the number of small sizes without a deadlock.
     `network`: None if the PTX could not be read. `reading`: of the text, for another round with the assumed conditions."""
 
     network: Network | None
@@ -39,6 +41,8 @@ class Judgement:
     deadlock: Deadlock | None = None
     why: str = ""
     runs: int = 0
+    standing: tuple[Standing, ...] = ()
+    uneven: int | None = None
     reading: Reading | None = None
 
     @property
@@ -103,7 +107,7 @@ def _judged(reading: Reading, sides: Sequence[Side], launches: Launches, *, any_
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
         if deadlock is None:
             deadlock, _ = refute(plain(), pairs, launches, large=True)
-        return Judgement(network, None, deadlock, str(why), ended)
+        return Judgement(network, None, deadlock, str(why), ended, why.standing, why.uneven)
     # Certificates with assumptions are checked once these are facts of the network, see `confirmed`: adding them here would change the
     # network.
     return Judgement(network, certificate, reading=reading) if certificate.assumes else _checked(network, certificate)

@@ -49,7 +49,7 @@ class Lazy(Schedule[Past]):
                 return process
         found = self.demanded(at, self.order)
         if found is None and not at.ended():
-            raise Stuck
+            raise Stuck(at)
         return found
 
     def settled(self, at: Configuration, memory: Past, chosen: int | None) -> tuple[int | None, Past]:

@@ -15,7 +15,7 @@ from pipec.protocol.program import Program
 from pipec.protocol.schedule import Pairs
 from pipec.protocol.search.attempts import attempts
 from pipec.protocol.search.cases import Splitter
-from pipec.protocol.search.undecided import Undecided
+from pipec.protocol.search.undecided import STUCK, TOO_LONG, Undecided
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.network import Network
 
@@ -38,7 +38,7 @@ def prove(
     # Names determine the order of terms, and thus which proof is found first.
     network, names = canonical(network)
     programs: dict[tuple[bool, bool], Program] = {}
-    reason = "no schedule was found"
+    reason = Undecided("no schedule was found")
     first: Certificate | None = None
     for attempt in attempts(network):
         spent.share(attempt.share)
@@ -54,11 +54,12 @@ def prove(
                 return in_names_of(found, names)
             first = first or found
         except Undecided as why:
-            reason = str(why)
+            # A wait that some attempt could not get past says more than that later ones took too long.
+            reason = why if str(why) != TOO_LONG or str(reason) != STUCK else reason
             if why.hopeless and first is None:
                 raise
         if spent.out():
             break
     if first is not None:
         return in_names_of(first, names)
-    raise Undecided(reason)
+    raise reason.again()

@@ -24,7 +24,11 @@ _SETTLED = 100  # cost of advancing to the next branch, in row combinations
 
 
 class Stuck(Exception):
-    """No process can step, and not all have ended."""
+    """No process can step, and not all have ended; where they stand."""
+
+    def __init__(self, at: Configuration) -> None:
+        super().__init__()
+        self.at = at
 
 
 @mutable
@@ -110,7 +114,7 @@ class Schedule(Generic[Memory]):
             memory = self.stepped(memory, chosen)
             steps.append(chosen)
         else:
-            raise Stuck
+            raise Stuck(at)
         chosen, memory = self.settled(at, memory, chosen)
         # Counts are relative to the oldest phase in use: the tenth iteration of a loop is then the same situation as the second.
         at.lower()

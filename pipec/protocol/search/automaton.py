@@ -12,7 +12,7 @@ from pipec.protocol.schedule import Pairs, Schedule, Stuck, uneven
 from pipec.protocol.search.known import Known
 from pipec.protocol.search.places import Place, PlaceKey, Places, Stretch, Told
 from pipec.protocol.search.runs import Runs
-from pipec.protocol.search.undecided import Undecided
+from pipec.protocol.search.undecided import TOO_LONG, UNEVEN, Undecided, at_test, stopped
 from pipec.verify.checker.certificate import Moves, Node
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.terms import Formula
@@ -36,7 +36,7 @@ class Search:
         try:
             first = self.schedule.start()
         except (Stuck, Refused) as why:
-            raise Undecided(str(why) or "stuck", hopeless=not self.when) from why
+            raise stopped(why, hopeless=not self.when) from why
         start = self.places.start(first)
         self.known.need(self.known.base, start.required, frozenset(), None)
         self.runs = Runs(self.program, self.places, self.when, self.spent, (first, start.values), start.target)
@@ -48,7 +48,7 @@ class Search:
         while self.work:
             # A visit may take long if many rows are connected; so the budget is checked before each.
             if not self.spent.visit():
-                raise Undecided("the search has taken too long")
+                raise Undecided(TOO_LONG, standing=at_test(self.places.found[self.work[0]].situation))
             key = self.work.popleft()
             self.queued.discard(key)
             place = self.places.found[key]
@@ -116,8 +116,8 @@ class Search:
         place = self.places.found[way.target]
         target = place.situation
         # A stage that is filled and never taken blocks nothing here, but violates the pipeline's protocol.
-        if target.test is None and uneven(target.at, self.pairs) is not None:
-            raise Undecided("a pipeline is filled more often than it is given back")
+        if target.test is None and (ring := uneven(target.at, self.pairs)) is not None:
+            raise Undecided(UNEVEN, uneven=ring)
         directions, clauses = self.places.directions(target), self.places.clauses(target)
         place.entered = True
         if place.facts is None:

@@ -48,7 +48,7 @@ class Splitter:
         except Undecided as why:
             # Splitting is expensive. A deadlock at small sizes ends the search before it.
             if not when and self.refuted():
-                raise Undecided(str(why), hopeless=True) from why
+                raise why.again(hopeless=True) from why
             if self.left <= 0 or self.spent.paused() or why.hopeless:
                 raise
             cut = self._cut(when, why, small=before is None or not why.alike(before))

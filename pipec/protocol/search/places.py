@@ -9,7 +9,7 @@ from pipec.protocol.numbers import Numbers
 from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Row
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck
-from pipec.protocol.search.undecided import Undecided
+from pipec.protocol.search.undecided import TOO_MANY, Undecided, at_test, stopped
 from pipec.record import field, mutable, record
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Edge
@@ -78,7 +78,7 @@ class Places:
         made = self.found[key] = Place(self.situations[key[0]], key[1], key[2])
         # If situations do not recur, a counter is part of them, and no limit suffices.
         if len(self.found) > self.most:
-            raise Undecided("too many situations")
+            raise Undecided(TOO_MANY, standing=at_test(made.situation))
         if made.situation.test is None:
             self.open(made)
         return made
@@ -102,7 +102,7 @@ class Places:
             try:
                 target = self.schedule.branch(situation, outcome)
             except (Stuck, Refused) as why:
-                raise Undecided(str(why) or "stuck") from why
+                raise stopped(why) from why
             steps, edges = target.steps, target.edges
             values, _ = self.program.composed(edges)
             found = Way(self._numbered(target), edges, steps, values, self.condition(situation, outcome), self.set(values))

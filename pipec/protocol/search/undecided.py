@@ -1,18 +1,65 @@
-"""The failure of a search."""
+"""The failure of a search, and where the roles stood."""
 
+from typing import Any
+
+from pipec.protocol.schedule import Situation, Stuck
+from pipec.record import record
+from pipec.verify.checker.configuration import Configuration, Refused
+from pipec.verify.network import Action, End, Wait
 from pipec.verify.terms import Formula
 
 
-class Undecided(Exception):
-    """No certificate was found; says why. `hopeless`: other attempts will fail likewise. `asked`: the question at which it failed,
-    `told`: the earlier outcomes of tests of sizes."""
+@record
+class Standing:
+    """A process that has not ended, at a line of the PTX; `ring`: of the barrier that it waits for, if it does."""
 
-    def __init__(self, why: str, *, hopeless: bool = False) -> None:
+    process: int
+    line: int
+    ring: int | None = None
+
+
+class Undecided(Exception):
+    """No certificate was found; says why. `hopeless`: other attempts will fail likewise. `standing`: the processes whose next step was
+    not found, `uneven`: the ring of full barriers that advanced further than that of empty ones. `asked`: the question at which it
+    failed, `told`: the earlier outcomes of tests of sizes."""
+
+    def __init__(
+        self, why: str, *, hopeless: bool = False, standing: tuple[Standing, ...] = (), uneven: int | None = None
+    ) -> None:
         super().__init__(why)
-        self.hopeless = hopeless
+        self.hopeless, self.standing, self.uneven = hopeless, standing, uneven
         self.asked: Formula | None = None
         self.told: tuple[Formula, ...] = ()
+
+    def again(self, *, hopeless: bool = False) -> "Undecided":
+        """The same failure of a larger part of the search."""
+        return Undecided(str(self), hopeless=hopeless, standing=self.standing, uneven=self.uneven)
 
     def alike(self, other: "Undecided") -> bool:
         """Whether the search failed at the same place."""
         return self.asked is not None and (self.asked, self.told) == (other.asked, other.told)
+
+
+STUCK = "stuck"
+TOO_LONG = "the search has taken too long"
+TOO_MANY = "too many situations"
+UNEVEN = "a pipeline is filled more often than it is given back"
+
+
+def stopped(why: Stuck | Refused, *, hopeless: bool = False) -> Undecided:
+    standing = _waiting(why.at) if isinstance(why, Stuck) else ()
+    return Undecided(str(why) or STUCK, hopeless=hopeless, standing=standing)
+
+
+def at_test(situation: Situation[Any]) -> tuple[Standing, ...]:
+    """The process that branches next."""
+    return () if situation.test is None else (Standing(situation.test, situation.at.line(situation.test)),)
+
+
+def _waiting(at: Configuration) -> tuple[Standing, ...]:
+    going = [process for process in range(len(at.places)) if not isinstance(at.action(process), End)]
+    return tuple(Standing(process, at.line(process), _ring(at.action(process))) for process in going)
+
+
+def _ring(action: Action) -> int | None:
+    return action.use.ring if isinstance(action, Wait) else None

@@ -74,7 +74,7 @@ class NotDecided(Message):
 
     code = "E0604"
     title = "it is not decided whether roles of kernel `{kernel}` wait for each other for ever{tried}"
-    labels = (primary("at", "{why}"),)
+    labels = (primary("at", "{why}"), secondary("others", "nor that this wait ends"))
     note = "if they do, the kernel hangs until a watchdog ends the process"
     help = "{advice}, or pass `--allow-undecided`"
     kernel: str
@@ -82,6 +82,7 @@ class NotDecided(Message):
     why: str
     advice: str
     at: Span
+    others: tuple[Span, ...] = ()
 
 
 class TakenTooEarly(Message):

@@ -1,0 +1,113 @@
+"""Why a protocol is neither proved nor refuted, in terms of the source: which wait of which role was not decided."""
+
+import re
+
+from pipec.diag.catalogue.stages import protocol as messages
+from pipec.diag.message import Message
+from pipec.diag.shown import counted
+from pipec.interface import BarrierRange, KernelInterface
+from pipec.kir.ir import Kernel
+from pipec.kir.plan.roles import expressions, operations
+from pipec.protocol.conditions import FROM_MEMORY, asks_memory
+from pipec.protocol.explain import Places, Report
+from pipec.protocol.judge import Judgement
+from pipec.protocol.search.known import WRAPS
+from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
+from pipec.record import record
+from pipec.sema import tree
+from pipec.source import Span
+from pipec.verify.checker.knowledge import PARITY_TAKEN_FOR_ANOTHER
+from pipec.verify.network import OPEN, Network
+
+_LINE = re.compile(r"(?:the checker does not accept the proof: )?line (?P<number>\d+): (?P<why>.*)")
+# Why the search gave up, for users who do not know how it works.
+_GIVEN_UP = {
+    STUCK: "the roles seem to wait for each other, but no sizes were found at which they do",
+    TOO_LONG: "the search for a proof has taken too long",
+    TOO_MANY: "there are too many ways in which the roles can stand to each other",
+    UNEVEN: "a pipeline seems to be filled more often than it is given back, but no sizes were found at which it is",
+    "a step past a test whose outcome is not known": "at some step of the proof it is not known whether this condition holds",
+}
+_SAME_BOUNDS = "let the loops of both sides have the same bounds"
+_BOUND_WHAT_IS_READ = (
+    "bound it from both sides, `min(max(load(...), 0), N)` with a size N, and count turns rounded up by `ceildiv`, "
+    "which does not wrap"
+)
+_SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
+
+
+@record
+class _Stop:
+    """Where and why the search stopped; `others`: further waits that may not end."""
+
+    why: str
+    at: Span
+    advice: str = _SAME_BOUNDS
+    others: tuple[Span, ...] = ()
+
+
+def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Judgement) -> Message:
+    """Why the search stopped, at the statement concerned if there is one, and sizes of a run that came close."""
+    places = Places(ptx, kernel)
+    polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []
+    if found.certificate is not None and polls:
+        why, at = "waits until memory holds something, and it is not shown that it comes to that", places.span(polls[0])
+        return messages.NotDecided(kernel=kernel.name, tried="", why=why, advice="let each block take its turn once", at=at)
+    line = _LINE.fullmatch(found.why)
+    why = line["why"] if line else found.why
+    at = places.span(int(line["number"])) if line else kernel.span
+    skip = next((one for role in kernel.roles for one in operations(role) if isinstance(one, tree.Skip)), None)
+    if skip is not None and why == PARITY_TAKEN_FOR_ANOTHER:
+        return _taken_too_early(skip, at)
+    read = next((each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement)), None)
+    if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
+        return messages.NotDecided(
+            kernel=kernel.name, tried=found.tried, why=FROM_MEMORY, advice=_BOUND_WHAT_IS_READ, at=read.span
+        )
+    stop, tried = _Stop(_GIVEN_UP.get(why, why), at), found.tried
+    if found.network is not None and found.deadlock is not None and found.deadlock.why:
+        fault = _LINE.fullmatch(found.deadlock.why)
+        if fault:
+            stop, tried = _Stop(fault["why"], places.span(int(fault["number"]))), ""
+        when = Report(ptx, kernel, interface, found.network, found.deadlock).when()
+        stop = _Stop(stop.why + when, stop.at)
+    elif found.network is not None:
+        stop = _where(Report(ptx, kernel, interface, found.network), found, found.network) or stop
+    advice = stop.advice if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
+    return messages.NotDecided(kernel=kernel.name, tried=tried, why=stop.why, advice=advice, at=stop.at, others=stop.others)
+
+
+def _where(report: Report, found: Judgement, network: Network) -> _Stop | None:
+    """The waits, the pipeline or the step at which the search stopped, if it tells."""
+    if found.uneven is not None:
+        row = report.row(found.uneven)
+        pipeline = None if row is None else report.pipelines.get(row.pipeline)
+        if row is None or pipeline is None:
+            return None
+        why = f"`{row.pipeline}` may be filled more often than it is given back, but no sizes were found at which it is"
+        return _Stop(why, pipeline.span, _equal_loops(report, row))
+    blocked = report.blocked(found.standing)
+    if blocked:
+        first, *others = [one for one in blocked if not one.at_end] or blocked
+        why = f"it is not shown that `{first.role}` gets past this wait for {report.awaited(first.row)}"
+        return _Stop(why, first.at, _equal_loops(report, first.row), tuple(one.at for one in others))
+    if found.standing and (role := network.processes[found.standing[0].process].role):
+        why = f"{_GIVEN_UP.get(found.why, found.why)}; it had come to this condition of role `{role}`"
+        return _Stop(why, report.places.span(found.standing[0].line))
+    return None
+
+
+def _equal_loops(report: Report, row: BarrierRange) -> str:
+    pipeline = report.pipelines.get(row.pipeline)
+    roles = [f"`{role.name}`" for role in report.kernel.roles if pipeline in (*role.produces, *role.consumes)]
+    if len(roles) < 2:
+        return _SAME_BOUNDS
+    return (
+        f"let the loops of {', '.join(roles[:-1])} and {roles[-1]} around their stages of `{row.pipeline}` have the same bounds"
+    )
+
+
+def _taken_too_early(skip: tree.Skip, at: Span) -> Message:
+    pipeline = skip.pipeline
+    stages = counted(pipeline.stages, "stage")
+    return messages.TakenTooEarly(pipeline=pipeline.name, stages=stages, at=at, skipped=skip.span, declared=pipeline.span)
