@@ -173,6 +173,9 @@ class Context:
             if ended is not None:
                 block, why = _ENDED[ended.kind]
                 more = f", or give `{name.name}` a first value before it" if ended.value else ""
+                if ended.kind == "with":
+                    more += ", or obtain the stage without `with` and release it by hand"
+                self.bind(name.name, Poison(), name.span)  # one mistake, however often the name is used
                 self.fail(messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span))
             self.refuse_other(name.name, other_name(name.name), name.span)
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))

@@ -170,6 +170,11 @@ _LINEAR = {
     "drained": "s.release()",
     "offset": "tmem",
 }
+# As the stages of other pipelines are obtained.
+_ACCUMULATORS = {
+    "accumulate": "acc = output.acquire_producer()\n        if True:",
+    "drain": "s = output.acquire_consumer()\n        if True:",
+}
 _LOOKS = {
     "load": "ready = view.try_acquire()\n            with view.acquire_if_needed(ready) as s:",
     "multiply": "ready = view.try_acquire()\n                with view.acquire_if_needed(ready) as s:",
@@ -264,6 +269,8 @@ _OF_STAGES = (
             {f"producer stage.{name}": "E0505"}) for name in ("tmem", "tmem_offset")),
     Wrong(_gemm(_LINEAR, {"accumulate": "acc = output.acquire_for_mma()\n        if True:", "accumulated": "pass"}),
           {"OutputTilePipeline.acquire_for_mma": "E0301"}),
+    Wrong(_gemm(_LINEAR, _ACCUMULATORS, {"accumulated": "pass", "drained": "pass"}),
+          {"OutputTilePipeline.acquire_producer": "E0301", "OutputTilePipeline.acquire_consumer": "E0301"}),
     Wrong(_gemm(_LINEAR, {"accumulate": "acc = output.acquire_for_mma()\n        if True:",
                           "accumulated": "output.release_from_mma(acc)\n        output.release_from_mma(acc)"}),
           {"OutputTilePipeline.release_from_mma": "E0302"}),
@@ -299,6 +306,7 @@ RIGHT = (
     *(two_roles(kind, "p.producer_signal_and_step()", "p.consumer_signal_and_step()") for kind in tuple(KINDS)[:2]),
     _gemm(),
     _gemm(_LINEAR),
+    _gemm(_LINEAR, _ACCUMULATORS),
     _gemm(_LOOKS),
     _per_k(_PER_K_RIGHT),
     _PER_K.format(body=_PER_K_CONSUME),

@@ -55,7 +55,7 @@ PIPELINES = (
     ),
     Operation(
         "acquire_producer",
-        (RING, INPUT, EPILOGUE_LOAD),
+        (RING, INPUT, OUTPUT, EPILOGUE_LOAD),
         "acquire_producer()",
         "acquire",
         "producer",
@@ -68,7 +68,7 @@ PIPELINES = (
     ),
     Operation(
         "acquire_consumer",
-        (RING, INPUT, EPILOGUE_LOAD),
+        (RING, INPUT, OUTPUT, EPILOGUE_LOAD),
         "acquire_consumer()",
         "acquire",
         "consumer",
