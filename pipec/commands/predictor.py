@@ -15,7 +15,7 @@ from pipec.predict.explanation import Finding, finding, listed
 from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.launch import Prediction, prediction
 from pipec.predict.ptx.code import Unclear
-from pipec.predict.ptx.timing import FORMS, PtxPrediction, names_of, parameter_of, predict_ptx
+from pipec.predict.ptx.timing import FORMS, PtxPrediction, names_of, parameter_of, predict_ptx, short_name
 from pipec.predict.sensitivity import WORTH, Variation, tried, variations
 from pipec.predict.sizes import of_each
 from pipec.source import Source
@@ -109,13 +109,12 @@ def _given(network: Network, shapes: Mapping[str, str]) -> tuple[dict[str, int],
         elif parameter is not None:
             given[parameter] = int(value)
         elif name != _BLOCKS:
-            known = ", ".join(f"`{one}`" for one in names) or "none"
+            known = ", ".join(f"`{short_name(one, network.name)}`" for one in names) or "none"
             raise Unclear(0, f"nothing in it depends on `{name}`, but on {known}, and on `{_BLOCKS}`")
-    absent = [name for name in names if name not in given and not name.startswith("%")]
+    absent = [short_name(name, network.name) for name in names if name not in given and not name.startswith("%")]
     if absent:
-        raise Unclear(
-            0, f"how often its loops run depends on {', '.join(f'`{name}`' for name in absent)}: give `--shape {absent[0]}=...`"
-        )
+        listed, wanted = ", ".join(f"`{name}`" for name in absent), " ".join(f"{name}=..." for name in absent)
+        raise Unclear(0, f"how often its loops run depends on {listed}: give `--shape {wanted}`")
     return given, blocks
 
 
@@ -155,7 +154,7 @@ def _unknown_of_ptx(one: PtxPrediction) -> tuple[str, ...]:
 
 
 def _ptx_as_text(one: PtxPrediction) -> str:
-    sizes = " ".join(f"{name}={size}" for name, size in one.given.items())
+    sizes = " ".join(f"{short_name(name, one.kernel)}={size}" for name, size in one.given.items())
     busy = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in sorted(one.busy.items(), key=lambda item: -item[1]))
     lines = [
         f"{one.kernel} (PTX) on a {one.device.name} at {one.clock / 1e9:.4g} GHz, {one.blocks} blocks {sizes}".rstrip(),

@@ -213,8 +213,8 @@ def test_blocks_of_unlike_length(tmp_path: Path, capsys: Capture) -> None:
 
 
 REFUSED = {
-    "gemm": (["--shape", "X=1"], "nothing in it depends on `X`, but on `gemm_dim_K`"),
-    "gemm_direct": ([], "depends on `gemm_direct_dim_K`: give `--shape gemm_direct_dim_K=...`"),
+    "gemm": (["--shape", "X=1"], "nothing in it depends on `X`, but on `K`"),
+    "gemm_direct": ([], "depends on `K`: give `--shape K=...`"),
     "gemm_peek": (["--kernel", "gemm_peek", "--shape", "K=x"], "`K=x` is no size"),
     "gemm_grouped": (
         ["--shape", "N=512", "K=512", "GROUPS=4", "ENDS=4", "gemm_grouped_ptr_begins=0"],

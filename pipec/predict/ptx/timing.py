@@ -177,6 +177,11 @@ _EVEN = 0.99
 _IDLE = 0.5  # of an average block's time
 
 
+def short_name(parameter: str, kernel: str) -> str:
+    """What a size may be called: a dimension of a kernel of pipec by its name in the source."""
+    return parameter.removeprefix(f"{kernel}_dim_").removeprefix(f"{kernel}_")
+
+
 def parameter_of(name: str, names: list[str], kernel: str) -> str | None:
     """The parameter that a size names: itself, or pipec's name for a dimension of a kernel."""
     return next((one for one in names if one in (name, f"{kernel}_dim_{name}", f"{kernel}_{name}")), None)
