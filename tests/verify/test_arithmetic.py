@@ -176,3 +176,18 @@ def test_a_division_rounded_up_is_one_quotient_also_of_a_quotient(first: int, di
     assert [type(one) for one, _ in made.terms] == [Floor]
     for number in (*range(3 * first * divisor), 2**31 - 1):
         assert value(made, {"x": number}) == -(-number // (first * divisor))
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
+def test_bit_fields_are_extracted_bit_by_bit(kind: str) -> None:
+    """The pseudo-code of `bfe` in the PTX ISA: of a position and a length 8 bits count, and the sign comes from the field's last bit."""
+    width = int(kind[1:])
+    extract = number_of(_known(f"bfe.{kind}"))
+    for field in (0, 1, -1, 0x55AA33CC, -(2 ** (width - 1)), 2 ** (width - 1) - 1):
+        for start in (0, 1, 7, width - 1, width, 200, 256, 263, -1):
+            for length in (0, 1, 8, width - 1, width, 255, 256, 264, -1):
+                first, count = start & 255, length & 255
+                sign = kind[0] == "s" and count > 0 and field >> min(first + count - 1, width - 1) & 1
+                bits = (field >> (first + at) & 1 if at < count and first + at < width else int(sign) for at in range(width))
+                expected = wrapped(sum(bit << at for at, bit in enumerate(bits)), width)
+                assert extract((field, start, length)) == expected, (field, start, length)
