@@ -214,7 +214,8 @@ class _Writer:
                 ]
             else:
                 body = [f"with {output}.consume() as acc:", *_in(self.stored(share, "acc"))]
-            bodies.append(body)
+            # (What takes turns has its conditions where the turn is taken.)
+            bodies.append(self.guarded(share, body) if self.turn and role == 1 else body)
         return self.walk(role, bodies, [])
 
     def compute(self, role: int | None) -> Lines:
