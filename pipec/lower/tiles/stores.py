@@ -1,6 +1,6 @@
 """Stores of register tiles: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pipec.isa.dtypes import DType
@@ -105,17 +105,23 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
     return pack(reader.builder, reader.values(expression, chunk), dtype)
 
 
+def _panel_words(
+    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: Share
+) -> Iterator[tuple[Value, list[Value]]]:
+    """This thread's share of one panel: chunk by chunk its first column inside the panel, and its words."""
+    for chunk, inside in _chunks(role, row, panel, share):
+        yield inside, _words(reader, value, chunk)
+
+
 def _write_panel(
-    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: Share,
+    role: RoleContext, chunks: Iterable[tuple[Value, list[Value]]], dtype: DType, row: Row,
     layout: TileLayout, start: Value, number: Value,
 ) -> None:  # fmt: skip
-    """This thread's share of one panel into shared memory: the panel's address, and the number of the thread's row in it."""
+    """The chunks into shared memory: the panel's address, and the number of the thread's row in it."""
     builder = role.builder
     aligned = layout.panel_bytes % TILE_ALIGNMENT == 0  # then the swizzle pattern begins at `start`
     place = row_address(builder, layout, integer(0) if aligned else start, 0, number)
-    dtype = dtype_of(value.type)
-    for chunk, inside in _chunks(role, row, panel, share):
-        words = _words(reader, value, chunk)
+    for inside, words in chunks:
         with _where_working(role, row):
             store_words(builder, place, builder.multiply(inside, dtype.bytes), words, start if aligned else None)
 
@@ -141,8 +147,12 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
         reader.prepare_row(operation.value, row)
         for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
             place = (block, row_map.block_rows), (panel, panel_columns)
+            words: Iterable[tuple[Value, list[Value]]] = _panel_words(role, reader, operation.value, row, (panel, at), share)
+            if wide and share.chunks == 1:
+                # While the staging buffer becomes free. Several chunks would take more registers.
+                words = list(words)
             with staged_panel(role, operation, staging, row_plan, origin, *place) as buffer:
-                _write_panel(role, reader, operation.value, row, (panel, at), share, layout, buffer, inside)
+                _write_panel(role, words, value_type.dtype, row, layout, buffer, inside)
 
 
 @lowers(tree.Write)
@@ -172,7 +182,8 @@ def write(role: RoleContext, operation: tree.Write) -> None:
         reader.prepare_row(operation.value, row)
         for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
             start = builder.binary("add", tile, builder.multiply(panel, layout.panel_bytes))
-            _write_panel(role, reader, operation.value, row, (panel, place), share, layout, start, row.index)
+            words = _panel_words(role, reader, operation.value, row, (panel, place), share)
+            _write_panel(role, words, dtype_of(operation.value.type), row, layout, start, row.index)
 
 
 def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType) -> None:
