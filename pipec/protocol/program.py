@@ -181,8 +181,32 @@ class Program:
             for variable, before in self._steps(process):
                 known = self.variables.moved({variable: before})
                 asked.update(dict.fromkeys([substituted(each, known) for each in asked]))
+            asked.update(dict.fromkeys(self._repeated(process)))
             found = self._asking[process] = list(asked)
         return found
+
+    def _repeated(self, process: int) -> Iterator[Condition]:
+        """For a loop with its test at the end: the counter has its initial value, or the test has passed for the previous one. (Where the
+        bound consists of sizes, situations tell its outcomes apart; with another test in front of the loop, an inequality holds.)"""
+        states, steps = self.network.processes[process].states, set(self._steps(process))
+        begun: dict[int, dict[Row, None]] = {}
+        tests = [self.test(process, place) for place, state in enumerate(states) if isinstance(state.action, Test)]
+        outcomes = {outcome for test in tests for outcome in test}
+        for state in states:
+            for edge in edges_of(state.action):
+                for variable, row in self._edge(edge)[0].items():
+                    if not self._registers_in(row):
+                        begun.setdefault(variable, {})[row] = None
+        for place, state in enumerate(states):
+            for outcome, edge in zip(self.test(process, place), edges_of(state.action)) if isinstance(state.action, Test) else ():
+                for variable, row in self._edge(edge)[0].items():
+                    before = plus(scaled(one(variable), 2), row, -1)
+                    bound = {each for part in comparisons(outcome) for each, _ in part.row[1]} - {variable}
+                    if (variable, before) in steps and any(each in self.variables.derived for each in bound):
+                        passed = substituted(outcome, self.variables.moved({variable: before}))
+                        for first in begun.get(variable, ()):
+                            if substituted(passed, self.variables.moved({variable: first})) not in outcomes:
+                                yield Joined(False, (Comparison("eq", plus(one(variable), first, -1)), passed))
 
     def _alike(self, row: Row) -> list[Row]:
         """The row with each constant that some process uses in a comparison of the same shape."""
