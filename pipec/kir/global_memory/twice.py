@@ -174,9 +174,13 @@ class Twice:
     """Pairs of accesses of a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._workers = Workers(kernel)
+        self._kernel = kernel
         self._terms: dict[tuple[str, str], Terms] = {}
         self._uses: dict[Access, _Use] = {}
+
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers(self._kernel)
 
     def apart_in_blocks(self, one: Use, other: Use, *, bare: bool = False) -> Answer:
         """Whether two blocks touch different elements, or take turns. `bare`: wherever a role gets to the accesses."""
