@@ -17,10 +17,11 @@ from ...compiled.pieces import distinct
 from ...errors import SimulationError
 from ...ptx.types import Addresses
 from ..practice import PracticeName
+from .accepted import Gap, accepted
 from .clocks import Knowledge
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
-from .missing import ALLOCATION, REQUEST, Missing, all_over, missing_between, together
+from .missing import ALLOCATION, Missing, all_over, missing_between, together
 from .replaced import Same, forgiven, keep_replaced, replicated
 from .shadow import Index, Shadow, where
 from .signals import Signal
@@ -351,10 +352,7 @@ class Races:
                 if missing is None:
                     continue
                 clean = False
-                replaces = missing == "overwrite" or (missing == "values to a copy" and access.writes and old.what == ALLOCATION)
-                if replaces and self.practised("overwriting without a proxy fence"):
-                    continue
-                if missing == "read here" and self.practised("loads before a relaxed cluster barrier"):
+                if accepted(Gap(thread, old, access, missing, shadow), self.practised):
                     continue
                 if old.what == ALLOCATION and access.proxy == "async" and not access.writes:
                     place = shadow.place(where(cells, index, number, size))
@@ -363,14 +361,6 @@ class Races:
                             "uninitialised", f"{access.what} reads {place}, where there is but an address of tensor memory"
                         )
                     )
-                    continue
-                if missing == "values" and self._in_own_memory(thread, old, access, shadow):
-                    continue
-                if (
-                    old.what == access.what == REQUEST
-                    and old.thread is thread
-                    and self.practised("requests for clusters in order")
-                ):
                     continue
                 if forgiven(old, access, shadow, cells, index, number, same, self.practised):
                     self.forgiven += 1
@@ -420,9 +410,3 @@ class Races:
                 others = now[(now != before) & (now >= 0)]
                 if others.size and (others[:, None] == before).any():
                     self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
-
-    def _in_own_memory(self, thread: Thread, old: Access, new: Access, shadow: Shadow) -> bool:
-        """Whether threads of one CTA conflict in shared memory after a cluster barrier at which they have arrived relaxed."""
-        if shadow.kind != "shared" or old.thread.cta != new.thread.cta or new.proxy != "generic":
-            return False
-        return old.over(thread.neighbours) and self.practised("own memory behind a relaxed cluster barrier")

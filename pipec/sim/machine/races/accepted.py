@@ -1,0 +1,57 @@
+"""Gaps between two accesses that shipped code has, and that the rules of practice accept: one row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipec.record import record
+
+from ..practice import PracticeName
+from .ledger import Access
+from .missing import ALLOCATION, REQUEST, Missing
+from .shadow import Shadow
+from .thread import Thread
+
+
+@record
+class Gap:
+    """What is `missing` between two accesses in `shadow`, of which `thread` makes the second."""
+
+    thread: Thread
+    old: Access
+    new: Access
+    missing: Missing
+    shadow: Shadow
+
+
+def _overwrites(gap: Gap) -> bool:
+    """Also of the address that tcgen05.alloc wrote, which no copy reads."""
+    return gap.missing == "overwrite" or (gap.missing == "values to a copy" and gap.new.writes and gap.old.what == ALLOCATION)
+
+
+def _loaded_before(gap: Gap) -> bool:
+    return gap.missing == "read here"
+
+
+def _in_own_memory(gap: Gap) -> bool:
+    """Threads of one CTA conflict in its shared memory after a cluster barrier at which they have arrived relaxed."""
+    if gap.missing != "values" or gap.shadow.kind != "shared" or gap.old.thread.cta != gap.new.thread.cta:
+        return False
+    return gap.new.proxy == "generic" and gap.old.over(gap.thread.neighbours)
+
+
+def _requests_in_order(gap: Gap) -> bool:
+    return gap.old.what == gap.new.what == REQUEST and gap.old.thread is gap.thread
+
+
+_ROWS: tuple[tuple[PracticeName, Callable[[Gap], bool]], ...] = (
+    ("overwriting without a proxy fence", _overwrites),
+    ("loads before a relaxed cluster barrier", _loaded_before),
+    ("own memory behind a relaxed cluster barrier", _in_own_memory),
+    ("requests for clusters in order", _requests_in_order),
+)
+
+
+def accepted(gap: Gap, practised: Callable[[PracticeName], bool]) -> bool:
+    """`practised` notes what a run relies on, so it is asked only about a practice that applies."""
+    return any(applies(gap) and practised(name) for name, applies in _ROWS)
