@@ -46,7 +46,7 @@ TEMPLATES = (
     ),
     Template(
         "counted",
-        ("{n|m|2}",),
+        ("{n|n + 1|m|2}",),
         ("for i in range({m|n + m|2})",),
         (
             "{(block.x + i * grid.x)|(block.x + i * n)|(block.x + i)|(block.x * grid.x + i)|(block.x * m + i)} * {8|4}",

@@ -17,7 +17,7 @@ SIZES = [
     for n, m in itertools.product((1, 2, 3, 5), (1, 2, 3, 4))
     for rows, columns in ((8 * n, 64 * m), (200, 700), (21, 130))
 ]
-KERNELS = 5  # of each template
+KERNELS = 8  # of each template
 
 
 def answers(text: str) -> tuple[Answer, Answer] | None:
