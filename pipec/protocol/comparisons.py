@@ -14,14 +14,14 @@ class Comparison:
 
 
 @record
-class Joined:
+class Connective:
     """The conjunction (`every`) or disjunction of the parts."""
 
     every: bool
     parts: tuple["Condition", ...]
 
 
-Condition = Comparison | Joined
+Condition = Comparison | Connective
 
 
 def opposite(condition: Condition) -> Condition:
@@ -31,16 +31,16 @@ def opposite(condition: Condition) -> Condition:
             return Comparison("ge", negative(row))
         case Comparison(relation, row):
             return Comparison("ne" if relation == "eq" else "eq", row)
-        case Joined(every, parts):
-            return Joined(not every, tuple(map(opposite, parts)))
+        case Connective(every, parts):
+            return Connective(not every, tuple(map(opposite, parts)))
 
 
 def substituted(condition: Condition, values: Mapping[int, Row]) -> Condition:
     match condition:
         case Comparison(relation, row):
             return Comparison(relation, replaced(row, values))
-        case Joined(every, parts):
-            return Joined(every, tuple(substituted(part, values) for part in parts))
+        case Connective(every, parts):
+            return Connective(every, tuple(substituted(part, values) for part in parts))
 
 
 def holds(condition: Condition, numbers: Mapping[int, int]) -> bool:
@@ -48,7 +48,7 @@ def holds(condition: Condition, numbers: Mapping[int, int]) -> bool:
         case Comparison(relation, row):
             value = evaluated(row, numbers)
             return value >= 0 if relation == "ge" else (value == 0) == (relation == "eq")
-        case Joined(every, parts):
+        case Connective(every, parts):
             return all(holds(part, numbers) for part in parts) if every else any(holds(part, numbers) for part in parts)
 
 
@@ -56,6 +56,6 @@ def comparisons(condition: Condition) -> Iterator[Comparison]:
     match condition:
         case Comparison():
             yield condition
-        case Joined(_, parts):
+        case Connective(_, parts):
             for part in parts:
                 yield from comparisons(part)

@@ -4,7 +4,7 @@ Inequalities and equations are rows, handled by `Premises`. Other conditions (di
 condition that contradicts all alternatives of a clause is impossible.
 """
 
-from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite
+from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons, opposite
 from pipec.protocol.premises import Premises
 from pipec.protocol.rows import Row, negative, plus, primitive, replaced, scaled
 
@@ -22,14 +22,14 @@ def assume(premises: Premises, condition: Condition) -> None:
         case Comparison():
             if not _one_sided(premises, condition):
                 premises.clauses.append(condition)
-        case Joined(True, parts):
+        case Connective(True, parts):
             for part in parts:
                 assume(premises, part)
-        case Joined(_, parts):
+        case Connective(_, parts):
             # A single remaining part is a fact, which is stronger than a clause.
             left = tuple(part for part in parts if not impossible(premises, part))
             if len(left) > 1:
-                premises.clauses.append(Joined(False, left))
+                premises.clauses.append(Connective(False, left))
             else:
                 assume(premises, left[0] if left else Comparison("ge", (-1, ())))
 
@@ -70,7 +70,7 @@ def impossible(premises: Premises, condition: Condition) -> bool:
             )
         case Comparison(_, row):
             return premises.equals(row) or _contradicted(premises, condition)
-        case Joined(True, parts):
+        case Connective(True, parts):
             # Each part may contradict the earlier ones, though none is impossible alone.
             having = premises.copy()
             for part in parts:
@@ -78,7 +78,7 @@ def impossible(premises: Premises, condition: Condition) -> bool:
                     return True
                 assume(having, part)
             return having.contradictory
-        case Joined(_, parts):
+        case Connective(_, parts):
             return all(impossible(premises, part) for part in parts)
 
 
@@ -99,7 +99,7 @@ def _contradicted(premises: Premises, condition: Comparison) -> bool:
     """Whether assuming the condition leaves a clause with several parts without alternatives."""
     # Clauses about other variables cannot be contradicted by it.
     mine = {variable for variable, _ in replaced(condition.row, premises.solved)[1]}
-    joined = [one for one in premises.clauses if isinstance(one, Joined) and mine & _variables(premises, one)]
+    joined = [one for one in premises.clauses if isinstance(one, Connective) and mine & _variables(premises, one)]
     if not joined:
         return False
     having = premises.copy()

@@ -7,7 +7,7 @@ from its meaning.
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from pipec.protocol.comparisons import Condition, Joined, opposite
+from pipec.protocol.comparisons import Condition, Connective, opposite
 from pipec.protocol.rows import Row, one, plus, scaled
 from pipec.protocol.sample import forms_of
 from pipec.record import record
@@ -66,7 +66,7 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
             derived = variable in rows.derived
             yield Meaning(variable, made, _bounds(rows, each, variable) if derived else (), derived)
         case Apply(kind, (form,)) if kind in RANGES:
-            outside = Joined(False, tuple(map(rows.condition, _outside(form, *RANGES[kind]))))
+            outside = Connective(False, tuple(map(rows.condition, _outside(form, *RANGES[kind]))))
             yield Meaning(variable, ((outside, rows.row(form)),))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite, substituted
+from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons, opposite, substituted
 from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
 from pipec.protocol.products import candidates, exact, quotients_in
@@ -206,7 +206,7 @@ class Program:
                         passed = substituted(outcome, self.variables.moved({variable: before}))
                         for first in begun.get(variable, ()):
                             if substituted(passed, self.variables.moved({variable: first})) not in outcomes:
-                                yield Joined(False, (Comparison("eq", plus(one(variable), first, -1)), passed))
+                                yield Connective(False, (Comparison("eq", plus(one(variable), first, -1)), passed))
 
     def _alike(self, row: Row) -> list[Row]:
         """The row with each constant that some process uses in a comparison of the same shape."""
@@ -287,10 +287,10 @@ class Program:
 def _clauses_of(condition: Condition) -> Iterator[Condition]:
     """The parts that are neither inequalities nor equations."""
     match condition:
-        case Joined(True, parts):
+        case Connective(True, parts):
             for part in parts:
                 yield from _clauses_of(part)
-        case Comparison("ne") | Joined():
+        case Comparison("ne") | Connective():
             yield condition
         case _:
             pass

@@ -11,7 +11,7 @@ from pipec.budgets import Meter
 from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
 from pipec.record import record
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.processes.states import Node, Way
+from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.read import turns_of
 from pipec.verify.reader.text.writes import Writes
@@ -26,7 +26,7 @@ Known = dict[Symbol, Range]
 
 
 @record
-class Awaited:
+class BlockedTurn:
     """`line`: of the PTX, where `block` waits for `turn`, while the counter is `found` and all earlier blocks have ended."""
 
     line: int
@@ -36,7 +36,7 @@ class Awaited:
     sizes: dict[Symbol, int]
 
 
-def refute_turns(ptx: str, kernel: str, sizes: frozenset[str]) -> Awaited | None:
+def refute_turns(ptx: str, kernel: str, sizes: frozenset[str]) -> BlockedTurn | None:
     """`sizes`: the parameters that are sizes or numbers."""
     try:
         around, walks = turns_of(ptx, kernel)
@@ -93,7 +93,7 @@ class _Launch:
         if not 0 < self.extents[0] * self.extents[1] * self.extents[2] <= _MOST_BLOCKS:
             raise _NotKnown
 
-    def run(self) -> Awaited | None:
+    def run(self) -> BlockedTurn | None:
         # In index order, x fastest: an order that a GPU may choose, so a hang in it is a hang.
         for z, y, x in product(*(range(extent) for extent in reversed(self.extents))):
             places = {Symbol(f"%ctaid.{axis}"): (at, at) for axis, at in zip("xyz", (x, y, z), strict=True)}
@@ -101,7 +101,7 @@ class _Launch:
             found = self._block({**self.known, **places, **counts})
             if found is not None:
                 node, turn, value = found
-                return Awaited(node.line, (x, y, z), turn, value, self.sizes)
+                return BlockedTurn(node.line, (x, y, z), turn, value, self.sizes)
         return None
 
     def _block(self, known: Known) -> tuple[Node, int, int] | None:
@@ -139,7 +139,7 @@ class _Launch:
                 return _exactly(where, known), _exactly(value if isinstance(value, Linear) else Linear(value), known)
         raise _NotKnown
 
-    def _take(self, way: Way, known: Known) -> None:
+    def _take(self, way: Transition, known: Known) -> None:
         if not all(certain(one, known) for one in way.requires):
             raise _NotKnown
         known.update([(symbol, ANYTHING if value is None else range_of(value, known)) for symbol, value in way.values])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, permutations
 from math import gcd
 
-from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons
+from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons
 from pipec.protocol.extents import FAR, atom_range, range_of
 from pipec.protocol.meanings import Meaning, meanings_of, name_parts
 from pipec.protocol.premises import Premises, combined
@@ -217,15 +217,15 @@ class Variables:
             case Compare(relation, form):
                 return Comparison(relation, self.row(form))
             case Both(parts):
-                return Joined(True, tuple(map(self.condition, parts)))
+                return Connective(True, tuple(map(self.condition, parts)))
             case Either(parts):
-                return Joined(False, tuple(map(self.condition, parts)))
+                return Connective(False, tuple(map(self.condition, parts)))
 
     def formula(self, condition: Condition) -> Formula:
         match condition:
             case Comparison(relation, row):
                 return Compare(relation, self.form(row))
-            case Joined(every, parts):
+            case Connective(every, parts):
                 made = tuple(map(self.formula, parts))
                 return Both(made) if every else Either(made)
 

@@ -29,7 +29,7 @@ _PRODUCTS = frozenset(f"mul.lo.{kind}" for kind in RANGES)
 GRID = ("grid.x", "grid.y", "grid.z")
 
 
-class Beyond(Exception):
+class ProductOverflow(Exception):
     """A product that overflows its type: the kernel would compute a different value."""
 
 
@@ -39,7 +39,7 @@ def met(condition: Formula, numbers: Mapping[str, int]) -> bool:
         case Compare(relation, form):
             try:
                 return _holds(relation, _value(form, numbers))
-            except Beyond:
+            except ProductOverflow:
                 return False
         case Both(parts):
             return all(met(part, numbers) for part in parts)
@@ -78,7 +78,7 @@ def _atom(one: Atom, numbers: Mapping[str, int]) -> int:
             product = _value(left, numbers) * _value(right, numbers)
             least, most = RANGES[function.rpartition(".")[2]]
             if not least <= product <= most:
-                raise Beyond
+                raise ProductOverflow
             return product
         case Apply() | Product():
             raise AssertionError("only products in a type of the machine are launch conditions")

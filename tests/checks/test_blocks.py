@@ -9,7 +9,7 @@ from index_kernels import TEMPLATES, Filled, Template, collision, filled
 from pipec.driver import STAGES, Compilation, Options
 from pipec.kir.global_memory import accesses
 from pipec.kir.global_memory.overlaps import answers_of_blocks
-from pipec.kir.global_memory.twice import Answer, Twice
+from pipec.kir.global_memory.twice import AccessPair, Answer
 from pipec.source import Source
 
 SIZES = [
@@ -33,7 +33,7 @@ def answers(text: str) -> tuple[Answer, Answer] | None:
     kernel = state.plans[0].kernel
     rows = accesses.collect(kernel)
     ((role, access),) = [(row.role, access) for row in rows for access in row.accesses]
-    return answers_of_blocks(kernel, rows)["y"], Twice(kernel).apart_in_block((role, access), (role, access))
+    return answers_of_blocks(kernel, rows)["y"], AccessPair(kernel).apart_in_block((role, access), (role, access))
 
 
 def collides(kernel: Filled, *, in_blocks: bool) -> str:

@@ -6,7 +6,7 @@ from pipec.diag.catalogue.grid import global_memory
 from pipec.diag.catalogue.tiles import copies
 from pipec.diag.message import Message, Sink
 from pipec.kir.global_memory.accesses import RoleAccesses
-from pipec.kir.global_memory.overlaps import Met, between_blocks, in_front
+from pipec.kir.global_memory.overlaps import Overlap, between_blocks, in_front
 from pipec.kir.global_memory.twice import Answer
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
@@ -24,7 +24,7 @@ def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> Mapping
     return found.apart
 
 
-def _meeting(met: Met) -> Message:
+def _meeting(met: Overlap) -> Message:
     """The message for two conflicting accesses in different blocks, the load first."""
     uses = [(use.access, block) for (_, use), block in zip((met.first, met.second), met.blocks, strict=True)]
     uses.sort(key=lambda row: row[0].writes)

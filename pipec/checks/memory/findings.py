@@ -6,7 +6,7 @@ from pipec.checks.verdict import Findings
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.counters import unplaced
 from pipec.kir.global_memory.starts import unstarted
-from pipec.kir.global_memory.twice import Answer, Twice, Use, worst
+from pipec.kir.global_memory.twice import AccessPair, Answer, Use, worst
 from pipec.kir.plan.types import Plan
 from pipec.sema import tree
 
@@ -44,7 +44,7 @@ def _alone(uses: list[Access], turns: bool) -> str:
 
 
 def _of_roles(plan: Plan, rows: tuple[RoleAccesses, ...], partners: Iterable[Partners]) -> Iterator[tuple[str, Answer]]:
-    twice = Twice(plan.kernel)
+    twice = AccessPair(plan.kernel)
     stores: dict[tuple[str, str], list[Use]] = {}
     for row in rows:
         for access in row.accesses:
@@ -61,7 +61,7 @@ def _of_roles(plan: Plan, rows: tuple[RoleAccesses, ...], partners: Iterable[Par
             yield f"{tensor}: role `{row.role.name}` stores different elements each time", _apart(twice, pairs)
 
 
-def _apart(twice: Twice, pairs: list[tuple[Use, Use]]) -> Answer:
+def _apart(twice: AccessPair, pairs: list[tuple[Use, Use]]) -> Answer:
     met = [(one, two) for one, two in pairs if not commute(one[1], two[1])]
     return worst(twice.apart_in_block(one, two) for one, two in met) if len(met) <= _MOST_PAIRS else "open"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from pipec.kir.global_memory.accesses import Access, RoleAccesses
 from pipec.kir.global_memory.courses import Course
-from pipec.kir.global_memory.runs import Event, HandOver, Passed, Run, Taken, Touch, Turn
+from pipec.kir.global_memory.runs import Event, HandOver, Passed, RecordedAccess, Run, Taken, Turn
 from pipec.kir.ir import Kernel
 from pipec.record import record
 from pipec.sema import tree
@@ -17,7 +17,7 @@ _Use = tuple[tree.Pipeline, Side, int]
 class Stamped:
     """`clock`: per role, the last step that is known to have completed."""
 
-    touch: Touch
+    touch: RecordedAccess
     clock: tuple[int, ...]
 
 
@@ -53,7 +53,7 @@ class Clocks:
         start, known = self._next[number], self._known[number]
         for event in self._events[number][start:]:
             known[number] = event.step
-            if isinstance(event, Touch):
+            if isinstance(event, RecordedAccess):
                 self.touches.append((number, Stamped(event, tuple(known))))
             elif isinstance(event, Taken):
                 self.taken.append((number, event.turn, event.step))
@@ -83,9 +83,9 @@ class Clocks:
 class _Marks(Run):
     """Records only that a tensor is used, not where."""
 
-    def _touches(self, accesses: tuple[Access, ...]) -> Iterator[Touch]:
+    def _touches(self, accesses: tuple[Access, ...]) -> Iterator[RecordedAccess]:
         for access in accesses:
-            yield Touch(access, (), self._step, self._held)
+            yield RecordedAccess(access, (), self._step, self._held)
 
 
 def _signalled_once(events: Iterator[Event]) -> Iterator[Event]:

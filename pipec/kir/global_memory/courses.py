@@ -25,7 +25,7 @@ def is_scalar(variable: tree.Variable) -> bool:
 
 
 @record
-class Stop:
+class AccessPoint:
     """The accesses of one operation, or of the block's condition."""
 
     site: int
@@ -34,7 +34,7 @@ class Stop:
 
 
 @record
-class Idle:
+class SkippedLoop:
     """A loop without anything that a run records: it counts as in `condition`, and the role continues at block `behind`."""
 
     condition: tree.Binary
@@ -46,24 +46,24 @@ class Idle:
 class Course:
     """`idle`: the loops that runs skip, by header; with them, hand-overs are not recorded."""
 
-    def __init__(self, row: RoleAccesses, idle: dict[int, Idle] | None = None) -> None:
+    def __init__(self, row: RoleAccesses, idle: dict[int, SkippedLoop] | None = None) -> None:
         self.role = row.role
         self.idle = idle or {}
         self.bounds: Bounds = {}
         self._followed = _TURNS if idle is not None else (*_TURNS, *_HANDS_OVER)
         self._at: dict[int, dict[int, list[Access]]] = {}
-        self._stops: dict[int, tuple[Stop, ...]] = {}
+        self._stops: dict[int, tuple[AccessPoint, ...]] = {}
         self._joins: dict[int, tuple[int, tuple[tree.Operation, ...]] | None] = {}
         for access in row.accesses:
             self._at.setdefault(access.block, {}).setdefault(access.site, []).append(access)
 
-    def stops(self, number: int) -> tuple[Stop, ...]:
+    def stops(self, number: int) -> tuple[AccessPoint, ...]:
         """The sites of a block at which a run records something."""
         if number not in self._stops:
             at, operations = self._at.get(number, {}), self.role.blocks[number].operations
             sites = sorted({*at, *(site for site, one in enumerate(operations) if self._is_followed(one))})
             self._stops[number] = tuple(
-                Stop(site, tuple(at.get(site, ())), operations[site] if site < len(operations) else None) for site in sites
+                AccessPoint(site, tuple(at.get(site, ())), operations[site] if site < len(operations) else None) for site in sites
             )
         return self._stops[number]
 
@@ -84,7 +84,7 @@ def short_course(kernel: ir.Kernel, row: RoleAccesses) -> Course:
     return Course(row, dict(_idle_loops(kernel, row)))
 
 
-def _idle_loops(kernel: ir.Kernel, row: RoleAccesses) -> Iterator[tuple[int, Idle]]:
+def _idle_loops(kernel: ir.Kernel, row: RoleAccesses) -> Iterator[tuple[int, SkippedLoop]]:
     blocks = row.role.blocks
     busy = {access.block for access in row.accesses}
     busy |= {number for number, block in enumerate(blocks) if any(isinstance(one, _TURNS) for one in block.operations)}
@@ -108,7 +108,7 @@ def _idle_loops(kernel: ir.Kernel, row: RoleAccesses) -> Iterator[tuple[int, Idl
         if all(readers.get(one, loop.blocks) <= loop.blocks for one in changed) and isinstance(end, ir.Branch):
             assert loop.step is not None and isinstance(end.condition, tree.Binary)
             passed.add(place)
-            yield loop.header, Idle(end.condition, loop.step, end.otherwise, changed)
+            yield loop.header, SkippedLoop(end.condition, loop.step, end.otherwise, changed)
 
 
 def _regular(kernel: ir.Kernel, role: ir.Role, loop: ir.Loop) -> bool:

@@ -23,10 +23,10 @@ from pipec.kir.global_memory.launches import (
     launches,
     numbers_of_blocks,
 )
-from pipec.kir.global_memory.places import Along, Place, apart, apart_by_blocks
-from pipec.kir.global_memory.runs import Passed, Run, Touch, Turn
+from pipec.kir.global_memory.places import GridAxis, Place, apart, apart_by_blocks
+from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
-from pipec.kir.global_memory.twice import Answer, Twice, Use, worst
+from pipec.kir.global_memory.twice import AccessPair, Answer, Use, worst
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree
@@ -45,36 +45,36 @@ _MOST_HARD = 40  # that are not told apart by one coordinate
 
 
 @record
-class Met:
+class Overlap:
     """Two uses of a tensor that overlap and are unordered, in these blocks at these sizes."""
 
-    first: tuple[Role, Touch]
-    second: tuple[Role, Touch]
+    first: tuple[Role, RecordedAccess]
+    second: tuple[Role, RecordedAccess]
     blocks: tuple[Position, Position]
     sizes: Mapping[str, int]
 
 
 @record
-class Between:
+class BlockOverlaps:
     """`apart`: for each other tensor, whether it is shown that blocks have elements of their own."""
 
-    met: list[Met]
+    met: list[Overlap]
     apart: Mapping[str, Answer]
 
 
 # ---------------------------------------------------------------------------------------------------------- between blocks
 
 
-def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
+def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverlaps:
     """The first overlap of each tensor, if there is one at two consecutive sizes."""
     answers = answers_of_blocks(kernel, rows)
     suspects = frozenset(tensor for tensor, answer in answers.items() if answer == "open")
     courses = [short_course(kernel, row) for row in rows] if suspects else []
-    found: dict[str, Met] = {}
+    found: dict[str, Overlap] = {}
     named = numbers_of_blocks(kernel) if suspects else ()
     for tried in (SIZES, WHOLE_TILES, *((FAR,) if named else ())) if suspects else ():
         several = (launch for launch in launches(kernel, tried, named=named) if len(launch.blocks) > 1)
-        met: dict[str, Met] = {}
+        met: dict[str, Overlap] = {}
         left, sizes = suspects - found.keys(), 0
         while left and sizes < _MOST_SIZES and (launch := next(several, None)) is not None:
             met = dict(_met(kernel, courses, rows, launch, left)) | met
@@ -82,12 +82,12 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Between:
             sizes += 1
         if sizes == _MOST_SIZES:
             found |= {tensor: met[tensor] for tensor in left}
-    return Between(
+    return BlockOverlaps(
         [found[tensor] for tensor in sorted(found)], {tensor: answers[tensor] for tensor in sorted(answers.keys() - found.keys())}
     )
 
 
-def _inside(touch: Touch) -> bool:
+def _inside(touch: RecordedAccess) -> bool:
     """Whether any part of it is inside the tensor."""
     return all(first < last for first, last in touch.box)
 
@@ -99,7 +99,7 @@ def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int
     tried = 0
     for launch in islice(launches(kernel, most=_CORNERS), _MOST_SIZES) if left else ():
         touches = (event for course in courses for known in launch.blocks.values() for event in Run(course, known).events())
-        seen = {one.access: one.before for one in touches if isinstance(one, Touch) and one.before is not None}
+        seen = {one.access: one.before for one in touches if isinstance(one, RecordedAccess) and one.before is not None}
         left = {access: axis for access, axis in (left if tried else seen).items() if access in left.keys() & seen.keys()}
         tried += 1
         if not left:
@@ -110,11 +110,11 @@ def in_front(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[Access, int
 def answers_of_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, Answer]:
     """For each tensor that is stored, whether blocks have tiles of their own."""
     axes = [
-        Along(axis, kernel.launch.special(f"block.{axis}", WARP), kernel.launch.special(f"cta.{axis}", WARP), width)
+        GridAxis(axis, kernel.launch.special(f"block.{axis}", WARP), kernel.launch.special(f"cta.{axis}", WARP), width)
         for axis, extent, width in zip(AXES, kernel.grid, kernel.cluster.shape, strict=True)
         if kernel.launch.term(extent).largest > 1
     ]
-    twice = Twice(kernel)
+    twice = AccessPair(kernel)
     uses: dict[str, dict[object, list[Use]]] = {}
     for row in rows:
         for access in row.accesses:
@@ -141,7 +141,7 @@ def _pairs(groups: list[list[Use]]) -> list[tuple[list[Use], list[Use]]]:
     ]
 
 
-def _alike_apart(twice: Twice, some: list[Use], others: list[Use]) -> Answer:
+def _alike_apart(twice: AccessPair, some: list[Use], others: list[Use]) -> Answer:
     """Where the tiles alone do not show it, the way to each of them may."""
     answer = twice.apart_in_blocks(some[0], others[0], bare=True)
     if answer != "open" or len(some) * len(others) > _MOST_HARD:
@@ -149,7 +149,7 @@ def _alike_apart(twice: Twice, some: list[Use], others: list[Use]) -> Answer:
     return worst(twice.apart_in_blocks(one, other) for one in some for other in others)
 
 
-def _own(axes: list[Along], one: Place, other: Place) -> bool:
+def _own(axes: list[GridAxis], one: Place, other: Place) -> bool:
     """Whether every block has tiles of its own. For two blocks, the axes that are known to distinguish them are considered first."""
     left, same = list(axes), set[Axis]()
     while left:
@@ -167,14 +167,14 @@ class _Use:
 
     role: Role
     block: Position
-    touch: Touch
+    touch: RecordedAccess
     held: frozenset[Turn]
     passed: frozenset[Turn]
 
 
 def _met(
     kernel: Kernel, courses: list[Course], rows: tuple[RoleAccesses, ...], launch: Launch, suspects: frozenset[str]
-) -> Iterator[tuple[str, Met]]:
+) -> Iterator[tuple[str, Overlap]]:
     turns = _turns(kernel)
     if turns and not {row.role.name for row in rows} <= turns:
         found = _of_all_roles(kernel, rows, launch)
@@ -192,7 +192,7 @@ def _met(
         if race is not None:
             first, second = race
             blocks = first.block, second.block
-            yield tensor, Met((first.role, first.touch), (second.role, second.touch), blocks, launch.sizes)
+            yield tensor, Overlap((first.role, first.touch), (second.role, second.touch), blocks, launch.sizes)
 
 
 def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
@@ -206,7 +206,7 @@ def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
             work += run.work
             passed = [event for event in events if isinstance(event, Passed)]
             for event in events:
-                if isinstance(event, Touch):
+                if isinstance(event, RecordedAccess):
                     behind = frozenset(one.turn for one in passed if one.step >= event.step)
                     yield _Use(course.role, block, event, event.held, behind)
 
@@ -240,7 +240,7 @@ def _race(kernel: Kernel, one: _Use, other: _Use) -> bool:
     return not near or (one.touch.access is other.touch.access and one.touch.step == other.touch.step)
 
 
-def _clash(one: Touch, other: Touch) -> bool:
+def _clash(one: RecordedAccess, other: RecordedAccess) -> bool:
     if not (one.access.writes or other.access.writes) or commute(one.access, other.access):
         return False
     return all(first < end and start < last for (first, last), (start, end) in zip(one.box, other.box, strict=True))
@@ -255,31 +255,31 @@ def _earlier(one: _Use, other: _Use) -> bool:
 
 
 @record
-class Again:
+class StoreOverlaps:
     """Pairs of stores that overlap at some sizes, the earlier one first: `own`, by role; `shared`, those of two roles."""
 
     own: Mapping[str, frozenset[tuple[Access, Access]]]
     shared: frozenset[tuple[Access, Access]]
 
 
-def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Again:
+def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> StoreOverlaps:
     both = _stored_by_several(rows)
     own: dict[str, set[tuple[Access, Access]]] = {}
     shared: set[tuple[Access, Access]] = set()
     several = [short_course(kernel, row) for row in rows if _deals_out(row) or any(one.tensor in both for one in row.accesses)]
     for known in _some_blocks(kernel) if several else ():
-        of_all: dict[str, list[tuple[str, Touch]]] = {}
+        of_all: dict[str, list[tuple[str, RecordedAccess]]] = {}
         for course in several:
-            stores: dict[str, list[Touch]] = {}
+            stores: dict[str, list[RecordedAccess]] = {}
             for one in Run(course, known).events():
-                if isinstance(one, Touch) and one.access.writes and _inside(one):
+                if isinstance(one, RecordedAccess) and one.access.writes and _inside(one):
                     stores.setdefault(one.access.tensor, []).append(one)
             for tensor, touches in stores.items():
                 own.setdefault(course.role.name, set()).update(_again(touches))
                 of_all.setdefault(tensor, []).extend((course.role.name, one) for one in touches if tensor in both)
         for uses in of_all.values():
             shared.update(_of_two(uses))
-    return Again({name: frozenset(pairs) for name, pairs in own.items()}, frozenset(shared))
+    return StoreOverlaps({name: frozenset(pairs) for name, pairs in own.items()}, frozenset(shared))
 
 
 def _stored_by_several(rows: tuple[RoleAccesses, ...]) -> frozenset[str]:
@@ -293,7 +293,7 @@ def _stored_by_several(rows: tuple[RoleAccesses, ...]) -> frozenset[str]:
     )
 
 
-def _of_two(uses: list[tuple[str, Touch]]) -> Iterator[tuple[Access, Access]]:
+def _of_two(uses: list[tuple[str, RecordedAccess]]) -> Iterator[tuple[Access, Access]]:
     different = list({(touch.access, touch.box): (role, touch) for role, touch in uses}.values())
     cells = Cells([touch.box for _, touch in different])
     for number, (role, second) in enumerate(different):
@@ -302,7 +302,7 @@ def _of_two(uses: list[tuple[str, Touch]]) -> Iterator[tuple[Access, Access]]:
                 yield first.access, second.access
 
 
-def _again(touches: list[Touch]) -> Iterator[tuple[Access, Access]]:
+def _again(touches: list[RecordedAccess]) -> Iterator[tuple[Access, Access]]:
     cells = Cells([one.box for one in touches])
     for number, second in enumerate(touches):
         # Ordering the role for the last of them also orders it for the earlier ones.
@@ -320,7 +320,7 @@ def _some_blocks(kernel: Kernel) -> Iterator[Mapping[str, int]]:
     return (known for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN) for known in launch.blocks.values())
 
 
-def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Met | None:
+def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | None:
     """Two roles of a block that use the same elements in some sampled launch, without a hand-over between them."""
     suspects = {
         one.tensor
@@ -349,13 +349,13 @@ def _shares(kernel: Kernel) -> bool:
     )
 
 
-def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[Met]:
+def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[Overlap]:
     for block, known in launch.blocks.items():
         if (clocks := _together(kernel, rows, known)) is not None:
             yield from _of_two_roles(kernel, clocks, block, launch, suspects)
 
 
-def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launch, suspects: set[str]) -> Iterator[Met]:
+def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launch, suspects: set[str]) -> Iterator[Overlap]:
     for tensor in sorted(suspects):
         uses = [(role, one) for role, one in clocks.touches if one.touch.access.tensor == tensor and _inside(one.touch)]
         uses = uses[:_MOST_TOUCHES]
@@ -363,7 +363,7 @@ def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launc
         for number, (role, second) in enumerate(uses):
             for other, first in (uses[place] for place in cells.before(number)):
                 if other != role and _apart_in_time(other, first, role, second):
-                    yield Met(
+                    yield Overlap(
                         (kernel.roles[other], first.touch), (kernel.roles[role], second.touch), (block, block), launch.sizes
                     )
 

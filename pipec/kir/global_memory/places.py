@@ -293,7 +293,7 @@ def _steps(one: _Axis, other: _Axis, loop: Loop, step: int, loops: Collection[Lo
 
 
 @record
-class Along:
+class GridAxis:
     """An axis of the grid: a block's index along it, and its index in a cluster of this width."""
 
     axis: Axis
@@ -302,7 +302,7 @@ class Along:
     width: int
 
 
-def apart_by_blocks(one: Place, other: Place, along: Along, same: Collection[Axis]) -> bool:
+def apart_by_blocks(one: Place, other: Place, along: GridAxis, same: Collection[Axis]) -> bool:
     """Whether the tiles of any two blocks are disjoint that differ in their index along an axis of the grid and agree along the axes
     `same`: along some axis of the tensor the tile advances from block to block by more than everything else can offset."""
 
@@ -327,7 +327,7 @@ def _differs(leaf: Atom, same: Collection[Axis]) -> bool:
     return leaf.operator is Operator.SPECIAL and family not in ("grid", "clusters") and axis not in same
 
 
-def _of_block(term: Term, along: Along) -> tuple[int, Term]:
+def _of_block(term: Term, along: GridAxis) -> tuple[int, Term]:
     """The coefficient of a block's index, and the term without it. A cluster's position is that of its first block."""
     factor, rest = 0, term
     for atom, each in term.parts:

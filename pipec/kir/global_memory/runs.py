@@ -32,7 +32,7 @@ class Unknown(Exception):
 
 
 @record(eq=False)
-class Touch:
+class RecordedAccess:
     """`step`: the number of operations that the role has executed. `held`: the turns that the role has waited for so far. `before`: the
     axis along which the tile starts at a negative coordinate."""
 
@@ -66,7 +66,7 @@ class Passed:
     step: int
 
 
-Event = Touch | HandOver | Taken | Passed
+Event = RecordedAccess | HandOver | Taken | Passed
 
 
 class Scalars:
@@ -163,7 +163,7 @@ class Run(Scalars):
             for stop in self._course.stops(number):
                 self._step = before + min(stop.site + 1, len(block.operations))
                 for event in (*self._touches(stop.accesses), *self._does(stop.operation)):
-                    touches += isinstance(event, Touch)
+                    touches += isinstance(event, RecordedAccess)
                     yield event
             self._step = before + len(block.operations) + 1
             self.ended = isinstance(block.terminator, ir.Exit) and not self._left_out
@@ -257,7 +257,7 @@ class Run(Scalars):
 
     # ------------------------------------------------------------------------------------------------------------- boxes
 
-    def _touches(self, accesses: tuple[Access, ...]) -> Iterator[Touch]:
+    def _touches(self, accesses: tuple[Access, ...]) -> Iterator[RecordedAccess]:
         for access in accesses:
             try:
                 corner = [self.value(coordinate) for coordinate in access.where.coordinates]
@@ -266,7 +266,7 @@ class Run(Scalars):
                 continue
             before = next((axis for axis, first in enumerate(corner) if first < 0), None)
             if before is not None or all(first < last for first, last in box):
-                yield Touch(access, box, self._step, self._held, before)
+                yield RecordedAccess(access, box, self._step, self._held, before)
 
     def _box(self, access: Access, corner: list[int]) -> Box:
         """The part inside the tensor: copies and stores clip the rest."""

@@ -170,7 +170,7 @@ def worst(answers: Iterable[Answer]) -> Answer:
     return found
 
 
-class Twice:
+class AccessPair:
     """Pairs of accesses of a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:

@@ -37,7 +37,7 @@ class Place:
 
 
 @record
-class Way:
+class Transition:
     """The way from one situation to the next, by number. `begun`: the counters that are set on the way."""
 
     target: int
@@ -69,7 +69,7 @@ class Places:
         # By number: looking a situation up by its key takes time proportional to its size.
         self.situations: list[Situation[Any]] = []
         self.number_of: dict[Key, int] = {}
-        self.ways: dict[tuple[int, bool], Way] = {}
+        self.ways: dict[tuple[int, bool], Transition] = {}
         self.found: dict[PlaceKey, Place] = {}
         self.stretches: dict[tuple[PlaceKey, bool], Stretch] = {}
         self.dimensions_of: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -95,7 +95,7 @@ class Places:
         assert situation.test is not None
         return self.program.test(situation.test, situation.at.places[situation.test])[0 if outcome else 1]
 
-    def way(self, source: int, outcome: bool) -> Way:
+    def way(self, source: int, outcome: bool) -> Transition:
         found = self.ways.get((source, outcome))
         if found is None:
             situation = self.situations[source]
@@ -105,7 +105,7 @@ class Places:
                 raise stopped(why) from why
             steps, edges = target.steps, target.edges
             values, _ = self.program.composed(edges)
-            found = Way(self._numbered(target), edges, steps, values, self.condition(situation, outcome), self.set(values))
+            found = Transition(self._numbered(target), edges, steps, values, self.condition(situation, outcome), self.set(values))
             self.ways[source, outcome] = found
         return found
 
@@ -165,7 +165,7 @@ class Places:
             number = self.program.numbered(substituted(self.condition(place.situation), known))
         return number
 
-    def following(self, place: Place, outcome: bool, way: Way) -> PlaceKey:
+    def following(self, place: Place, outcome: bool, way: Transition) -> PlaceKey:
         """The key of the place reached."""
         number, told, begun = self.number(place), place.told, place.begun
         # Each distinction doubles the situations, so their number is limited.

@@ -12,7 +12,7 @@ from typing import Self
 from pipec.record import field, mutable
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
-from pipec.verify.checker.knowledge import Event, Passage, check_parities
+from pipec.verify.checker.knowledge import Event, NodeTransition, check_parities
 from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
 from pipec.verify.inequalities import allowed, combined
 from pipec.verify.logic import System
@@ -95,7 +95,7 @@ class _Case:
     def __init__(self, layout: Layout, case: Case, sizes: System) -> None:
         self.layout, self.network, self.case, self.sizes = layout, layout.network, case, sizes
         self.reached: dict[int, tuple[Configuration, Key]] = {}
-        self.passages: list[Passage] = []
+        self.passages: list[NodeTransition] = []
         self.arrows: list[Arrow] = []  # from one node to another
         self.unknowns = 0
 
@@ -150,7 +150,7 @@ class _Case:
             rest = (fact for fact, follows in zip(facts, followed, strict=True) if not follows)
             need(all(map(further.entails, rest)), "the facts of a node do not follow from those before it")
         # With the amounts by which the counts were lowered, so that events on both sides of a node can be matched to the same use.
-        self.passages.append(Passage(source, moves.node, way.events, way.at.lower()))
+        self.passages.append(NodeTransition(source, moves.node, way.events, way.at.lower()))
         found = self.reached.setdefault(moves.node, (way.at, way.at.key()))
         # The node represents both ways. Its statements about the processes must hold for each, or what follows would hold for one only.
         need(found[1] == way.at.key(), "two ways into a node find the processes or what has arrived different")

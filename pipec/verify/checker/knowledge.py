@@ -46,7 +46,7 @@ class Event:
 
 
 @record
-class Passage:
+class NodeTransition:
     """The steps from a node of the certificate (None: the start) to the next; `lowered`: by how much the uses of each group are
     renumbered there."""
 
@@ -56,14 +56,14 @@ class Passage:
     lowered: tuple[int, ...]
 
 
-def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
+def check_parities(layout: Layout, passages: Sequence[NodeTransition]) -> None:
     """Propagates knowledge along all passages to a fixed point (the meet over all ways into a node). Raises Refused."""
     entries = Entries(layout)
     known: dict[int | None, Knowledge] = {None: Knowledge.start(entries)}
-    onwards: dict[int | None, list[Following]] = {}
+    onwards: dict[int | None, list[PreparedTransition]] = {}
     for passage in passages:
         # By source node: a node whose facts did not shrink gives its passages nothing new to check.
-        onwards.setdefault(passage.source, []).append(Following(entries, passage))
+        onwards.setdefault(passage.source, []).append(PreparedTransition(entries, passage))
     changed: set[int | None] = {None}
     for _ in range((_MOST_ROUNDS + 4 * layout.window) * len(onwards)):
         # The first in passage order: a loop settles before its successors are processed.
@@ -213,11 +213,11 @@ class Knowledge:
         return True
 
 
-class Following:
+class PreparedTransition:
     """A passage prepared for propagation: the effect of each event on the sets, with everything independent of the knowledge
     precomputed. A passage in a loop is processed until its knowledge settles."""
 
-    def __init__(self, entries: Entries, passage: Passage) -> None:
+    def __init__(self, entries: Entries, passage: NodeTransition) -> None:
         self.entries, self.network, self.passage = entries, entries.network, passage
         self.steps = [(event.line, step) for event in passage.events for step in self._event(event)]
 

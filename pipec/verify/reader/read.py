@@ -17,11 +17,11 @@ from pipec.record import replace
 from pipec.verify.network import Assumption, Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
-from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
+from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
 from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.used import Used
-from pipec.verify.reader.processes.walk import Crowded, Walk
+from pipec.verify.reader.processes.walk import TooManyStates, Walk
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,
     Interface,
@@ -36,7 +36,7 @@ from pipec.verify.reader.text.statements import Kernel, kernel_of
 from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.arithmetic import LIMITS, Arithmetic
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import Barriers, Later, Split, Surroundings
+from pipec.verify.reader.values.surroundings import Barriers, Later, Surroundings, ThreadsDiffer
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.terms import RANGES
 
@@ -194,8 +194,8 @@ class Reading:
         facts = facts_of(interface, self.kernel.parameters)
         return Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts).network(self.ctas, assumed)
 
-    def _classes(self, flow: Flow, rank: int) -> list[Class]:
-        classes: list[Class] = []
+    def _classes(self, flow: Flow, rank: int) -> list[ThreadClass]:
+        classes: list[ThreadClass] = []
         work, waiting = self._by_roles(), self.threads + 1
         later: list[tuple[int, ...]] = []
         while work:
@@ -204,7 +204,7 @@ class Reading:
             group = work.pop()
             try:
                 classes.append(self._walked(flow, group, rank, f"{len(classes)}"))
-            except Split as split:
+            except ThreadsDiffer as split:
                 work += split.groups
             except Later:
                 later.append(group)
@@ -224,7 +224,7 @@ class Reading:
             named.setdefault(role_of.get(thread // 32), []).append(thread)
         return [tuple(threads) for threads in named.values()]
 
-    def _walked(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str) -> Class:
+    def _walked(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str) -> ThreadClass:
         self._same_kind_of_warps(threads)
         waited: frozenset[int] | None = None
         while True:
@@ -236,7 +236,7 @@ class Reading:
             # If the class signals a ring without waiting for its other side, its arrivals are counted separately.
             found = frozenset(machine.waits) | (waited or frozenset())
             if failure is None and (machine.relied <= machine.waits or found == waited):
-                return Class(threads, machine, walk)
+                return ThreadClass(threads, machine, walk)
             if found == waited or failure is not None and machine.relied <= machine.waits:
                 raise failure or Unreadable(self.kernel.line, "what the threads wait for is not understood")
             waited = frozenset(found)
@@ -250,7 +250,7 @@ class Reading:
         walk = Walk(flow, machine, name, hints, remembering=threads in self.crowded, used=used)
         try:
             walk.run()
-        except Crowded:
+        except TooManyStates:
             self.crowded.add(threads)
             self.used[threads] = self._used(flow, threads, rank, name, waited)
             return self._attempt(flow, threads, rank, name, waited, {})
@@ -266,7 +266,7 @@ class Reading:
         machine = Machine(self.around, threads, rank, name)
         machine.waited = waited
         scout = Walk(flow, machine, name, scouting=True)
-        with suppress(Unreadable, Split, Later):
+        with suppress(Unreadable, ThreadsDiffer, Later):
             scout.run()
         return scout.used
 
@@ -275,7 +275,7 @@ class Reading:
         count = Counter([thread // 32 for thread in threads])
         whole = {warp for warp, lanes in count.items() if lanes == min(32, self.threads - 32 * warp)}
         if 0 < len(whole) < len(count):
-            raise Split([tuple(one for one in threads if (one // 32 in whole) == together) for together in (True, False)])
+            raise ThreadsDiffer([tuple(one for one in threads if (one // 32 in whole) == together) for together in (True, False)])
 
     def _inits(self, flow: Flow, rank: int) -> dict[int, int]:
         """The barriers that a CTA initialises before its threads first synchronise: arrival counts by offset."""
@@ -287,7 +287,7 @@ class Reading:
             walk = Walk(flow, machine, "")
             try:
                 walk.run()
-            except Split as split:
+            except ThreadsDiffer as split:
                 work += split.groups
                 continue
             except Later:

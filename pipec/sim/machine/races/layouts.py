@@ -36,7 +36,7 @@ class Misreading:
 
 
 @record
-class Begun:
+class OperandStart:
     """An operand, and the tile in which it begins."""
 
     reading: Reading
@@ -75,7 +75,7 @@ class Layouts:
         """Checks that an MMA reads its operands in the layout in which tensor copies last wrote their tiles."""
         if self.misread is None or not shadow.writes.size:
             return
-        begun: dict[str, Begun] = {}
+        begun: dict[str, OperandStart] = {}
         for reading in readings:
             if reading.end - GRANULE >= shadow.size:
                 continue  # reported elsewhere
@@ -85,7 +85,7 @@ class Layouts:
         if len(begun) == 2:
             self._in_step(access, begun["A"], begun["B"])
 
-    def _of_one_tile(self, shadow: Shadow, reading: Reading) -> Begun | None:
+    def _of_one_tile(self, shadow: Shadow, reading: Reading) -> OperandStart | None:
         """An operand inside what one copy wrote, in that copy's layout: the common case, recognised before any comparison."""
         writers, _ = shadow.marks(GRANULE).standing(reading.granules)
         if len(writers) != 1:
@@ -97,9 +97,9 @@ class Layouts:
         if key not in self.fits:
             marks = np.zeros(reading.granules.shape, np.int8)
             self.fits[key] = disagreement(reading, (writer.tile,), marks) is None
-        return Begun(reading, writer.tile, writer) if self.fits[key] else None
+        return OperandStart(reading, writer.tile, writer) if self.fits[key] else None
 
-    def _of_several(self, access: Access, shadow: Shadow, reading: Reading) -> Begun | None:
+    def _of_several(self, access: Access, shadow: Shadow, reading: Reading) -> OperandStart | None:
         """Reports an operand that is read in another layout; returns the tile in which it begins, if there is one."""
         found = shadow.writes[reading.granules * (GRANULE // shadow.granule)]
         tiles, marks = self._tiles(found)
@@ -119,12 +119,12 @@ class Layouts:
             self.misread(Misreading(writer, access, reading, f"wrote {tile}", why))
         elif marks.flat[0] != NO_TILE:
             tile, writer = tiles[marks.flat[0]]
-            begun = Begun(reading, tile, writer)
+            begun = OperandStart(reading, tile, writer)
             self._in_one_box(access, begun, marks)
             return begun
         return None
 
-    def _in_one_box(self, access: Access, begun: Begun, marks: np.ndarray) -> None:
+    def _in_one_box(self, access: Access, begun: OperandStart, marks: np.ndarray) -> None:
         """Rows that begin inside a box end in it; otherwise whatever box follows in memory would fit as well.
 
         In a tile that several copies fill, an operand may take the end of one box and the beginning of the next: its rows then do not
@@ -137,7 +137,7 @@ class Layouts:
             why = f"it begins in row {int(row[0, 0])} of that box and goes on in another one"
             self.misread(Misreading(begun.writer, access, reading, f"wrote {tile}", why, "steps"))
 
-    def _in_step(self, access: Access, a: Begun, b: Begun) -> None:
+    def _in_step(self, access: Access, a: OperandStart, b: OperandStart) -> None:
         """All MMAs that read the same two boxes step through K in both alike: a wrong start in one of them has no other symptom."""
         found = first_step(a.reading, a.tile), first_step(b.reading, b.tile)
         if found[0] is None or found[1] is None or self.misread is None:

@@ -6,17 +6,17 @@ from pipec.record import mutable, replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.leaving import leaves
-from pipec.verify.reader.processes.states import Node, Way
+from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed, tidied
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import Act
+from pipec.verify.reader.values.surroundings import RingAction
 from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in, symbols_of
 
 
 @mutable
-class Class:
+class ThreadClass:
     """Threads with the same behaviour, and their automaton."""
 
     threads: tuple[int, ...]
@@ -29,7 +29,7 @@ class Cta:
     """The classes of one CTA of the cluster, and the arrival counts of its mbarrier rings."""
 
     rank: int
-    classes: list[Class]
+    classes: list[ThreadClass]
     counts: tuple[int, ...]
 
 
@@ -92,14 +92,14 @@ class Assembly:
             for process, (threads, one, meeting) in zip(made, groups, strict=True)
         ]
 
-    def _groups(self, classes: list[Class]) -> list[tuple[tuple[int, ...], Class, object]]:
+    def _groups(self, classes: list[ThreadClass]) -> list[tuple[tuple[int, ...], ThreadClass, object]]:
         """The future processes: threads, class, and the key of the ring on which the lanes of their warps synchronise. Warps whose lanes
         are divided among the same classes are combined."""
         owners: dict[int, list[int]] = {}
         for one in classes:
             for thread in one.threads:
                 owners.setdefault(thread // 32, []).append(one.threads[0])
-        made: list[tuple[tuple[int, ...], Class, object]] = []
+        made: list[tuple[tuple[int, ...], ThreadClass, object]] = []
         for one in classes:
             if not one.machine.partial:
                 made.append((one.threads, one, None))
@@ -117,7 +117,7 @@ class Assembly:
                 made.append((tuple(threads), one, ring))
         return made
 
-    def _ring(self, act: Act, meeting: object) -> int:
+    def _ring(self, act: RingAction, meeting: object) -> int:
         if isinstance(act.ring, int):
             return act.ring
         key: object = act.ring
@@ -141,7 +141,7 @@ class Assembly:
         self.rings.append(Ring("named", (name,), count))
         return found
 
-    def _process(self, one: Class, threads: tuple[int, ...], meeting: object, cta: Cta) -> Process:
+    def _process(self, one: ThreadClass, threads: tuple[int, ...], meeting: object, cta: Cta) -> Process:
         cursors: dict[object, int] = {}
         for node in one.walk.nodes:
             if node.act is not None:
@@ -350,5 +350,5 @@ def _untargeted(state: State) -> State:
     return State(state.line, anywhere, state.live)
 
 
-def _edge(way: Way, cursors: dict[object, int]) -> Edge:
+def _edge(way: Transition, cursors: dict[object, int]) -> Edge:
     return Edge(way.target, way.values, tuple([(cursors[key], by) for key, by in way.advances]), way.requires)

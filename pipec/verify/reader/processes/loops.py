@@ -5,7 +5,7 @@ from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.rounds import MOST_TURNS, Rounds, Trail
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import CTA_BITS, LOADED, MET, RESIDUE, Env, Met
+from pipec.verify.reader.values.surroundings import CTA_BITS, LOADED, MET, RESIDUE, Env, Synchronised
 from pipec.verify.reader.values.tables import Hints, Special, cursor_of, fitted, size_of, union
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import (
@@ -32,7 +32,7 @@ _NO_SYMBOLS: frozenset[Symbol] = frozenset()
 Here = tuple[int, int, dict[int, tuple[int, int, tuple[int, ...]]]]
 
 
-class Again(Exception):
+class Restart(Exception):
     """A generalisation was found for the loop with this header: restart from where it was first reached."""
 
     def __init__(self, block: int) -> None:
@@ -86,7 +86,7 @@ class Loops(Rounds):
             block: [name for name, one in found.items() if isinstance(one, Table)] for block, found in self.special.items()
         }
         self._symbols: dict[int, tuple[Value, frozenset[Symbol]]] = {}
-        self.met: dict[int, Met] = {}
+        self.met: dict[int, Synchronised] = {}
         self.moduli: dict[tuple[int, object], int] = {}  # of counters, by block and register: the divisor
         self.first: dict[int, Here] = {}  # by loop header, in the order in which they were reached
 
@@ -152,7 +152,7 @@ class Loops(Rounds):
         if not changed:
             return trail
         if self._found(block, last, env, changed, names, trail):
-            raise Again(block.number)
+            raise Restart(block.number)
         return trail
 
     def _meet_alike(self, block: Block, env: Env) -> None:
@@ -160,13 +160,13 @@ class Loops(Rounds):
         known = self.met.get(block.number)
         if known is None:
             waits, meets = self.flow.waiting[block.number]
-            known = (Met.LANES if meets else Met.NONE) if waits else Met.ALL
+            known = (Synchronised.LANES if meets else Synchronised.NONE) if waits else Synchronised.ALL
         now = env[MET]
         assert isinstance(now, int)
-        here = min(known, Met(now))
+        here = min(known, Synchronised(now))
         if self.met.setdefault(block.number, here) != here:
             self.met[block.number] = here
-            raise Again(block.number)
+            raise Restart(block.number)
         env[MET] = here
 
     def _before(self, block: Block, trail: Trail) -> tuple[Env, int, bool] | None:
@@ -290,7 +290,7 @@ class Loops(Rounds):
             if not isinstance(value, (int, Linear)):
                 # A symbol is one value for all threads of the class; the value here may differ between threads.
                 self.special[block.number][name] = None
-                raise Again(block.number)
+                raise Restart(block.number)
             form = Linear(value) if isinstance(value, int) else value
             meaning[symbol] = path.in_source(form)
             if len(self.machine.present) > 1 and any(LOADED in one.name for one in symbols_of(form)):
@@ -320,7 +320,7 @@ class Loops(Rounds):
             return
         if any(one not in moved for one in met):
             self.special[block.number][name] = Symbol(f"{self.name}:{name}") if isinstance(value, Linear) else None
-            raise Again(block.number)
+            raise Restart(block.number)
         if isinstance(value, Linear):
             env[name] = self.machine.same(substitute(value, moved))
         else:
@@ -346,7 +346,7 @@ class Loops(Rounds):
                 elif self._comes_back(block, ring, env, made):
                     # Registers that advanced with the ring in an inner loop do so here, too.
                     self.special[block.number].update({**self._along(block, ring, env), **made})
-                    raise Again(block.number)
+                    raise Restart(block.number)
 
     def _along(self, block: Block, ring: int, env: Env) -> dict[object, Table]:
         """Registers that are tables over a ring and have not been generalised yet."""

@@ -14,7 +14,7 @@ from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Table, Valu
 
 
 @record
-class Acting:
+class ActiveThreads:
     """The threads in a section of the flow, and the values that the registers written there have in the other threads."""
 
     section: Section
@@ -22,13 +22,13 @@ class Acting:
     kept: tuple[tuple[str, Value], ...]
 
 
-class Parted(Loops):
+class Divergence(Loops):
     """Tracks threads of a class that are temporarily separated."""
 
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         super().__init__(flow, machine, name, hints)
-        self.acting: dict[Acting, int] = {}
-        self._acting: list[Acting] = []
+        self.acting: dict[ActiveThreads, int] = {}
+        self._acting: list[ActiveThreads] = []
 
     def _stand(self, env: Env) -> None:
         """Sets whether the machine executes for the acting threads only, or for all."""
@@ -52,10 +52,10 @@ class Parted(Loops):
             return False
         live = self.flow.blocks[section.join].live if section.join != EXIT else 0
         names = self.flow.named(section.defines & ~section.others & live)
-        self._act(env, Acting(section, mine, tuple((name, env[name]) for name in names if name in env)))
+        self._act(env, ActiveThreads(section, mine, tuple((name, env[name]) for name in names if name in env)))
         return True
 
-    def _act(self, env: Env, acting: "Acting") -> None:
+    def _act(self, env: Env, acting: "ActiveThreads") -> None:
         number = env[ACTING] = self.acting.setdefault(acting, len(self._acting))
         if number == len(self._acting):
             self._acting.append(acting)

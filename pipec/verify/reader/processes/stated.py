@@ -7,10 +7,10 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises, live_before, shuffles, signals_in_part, touches
 from pipec.verify.reader.processes.loops import OF_SYMBOLS, PUBLISHED, Path
-from pipec.verify.reader.processes.parted import Parted
+from pipec.verify.reader.processes.parted import Divergence
 from pipec.verify.reader.processes.rounds import Trail
-from pipec.verify.reader.processes.states import Held, Node, Way
-from pipec.verify.reader.processes.used import LeftBehind, Used
+from pipec.verify.reader.processes.states import Held, Node, Transition
+from pipec.verify.reader.processes.used import RingLiveness, Used
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import (
@@ -23,8 +23,8 @@ from pipec.verify.reader.values.surroundings import (
     MET,
     READY,
     RESIDUE,
-    Act,
     Env,
+    RingAction,
 )
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import Mixed, Value
@@ -32,7 +32,7 @@ from pipec.verify.terms import Formula, Symbol, atom, negate, symbols_in
 
 # The value of `sub` for the predicate of an event.
 GUARD = -1
-NO_ACTS: list[Act] = []
+NO_ACTS: list[RingAction] = []
 # State components that are kept only while an instruction that reads them is still reachable.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
 _NO_RINGS: frozenset[int] = frozenset()
@@ -40,7 +40,7 @@ _IS_MARK = frozenset({tuple}).__contains__  # keys that are not registers
 _name = attrgetter("name")
 
 
-class Stated(Parted):
+class Stated(Divergence):
     """Finds the state of a place and an environment, and makes it if it is new.
 
     `used`: the rings that instructions were seen to use. On a ring without further uses the position of the class no longer matters;
@@ -60,7 +60,7 @@ class Stated(Parted):
         super().__init__(flow, machine, name, hints)
         self.scouting = scouting
         self.used: Used = {}
-        self.left = LeftBehind(flow, machine.around.barriers, used) if used else None
+        self.left = RingLiveness(flow, machine.around.barriers, used) if used else None
         self.nodes: list[Node] = []
         self.keys: dict[object, int] = {}
         self._kept: dict[tuple[int, int], tuple[tuple[str, ...], bool, frozenset[object]]] = {}
@@ -78,7 +78,9 @@ class Stated(Parted):
             found = self._kept[block.number, index] = self.flow.named(live), touching, frozenset({*seldom, ACTING, ASKED, HELD})
         return found
 
-    def _place(self, block: Block, index: int, sub: int, env: Env, trail: Trail, path: Path, acts: list[Act] = NO_ACTS) -> Way:
+    def _place(
+        self, block: Block, index: int, sub: int, env: Env, trail: Trail, path: Path, acts: list[RingAction] = NO_ACTS
+    ) -> Transition:
         if acts:
             number = block.steps[index].instruction.number
             self.used[number] = self.used.get(number, _NO_RINGS).union([act.ring for act in acts if isinstance(act.ring, int)])
@@ -103,7 +105,9 @@ class Stated(Parted):
         """The residue of a counter is relevant only while the counter is live."""
         return key[0] != RESIDUE or any(key[1] in self._registers_in(one) for one in values if one is not None)
 
-    def _come(self, block: Block, index: int, sub: int, held: Held, env: Env, trail: Trail, path: Path, acts: list[Act]) -> Way:
+    def _come(
+        self, block: Block, index: int, sub: int, held: Held, env: Env, trail: Trail, path: Path, acts: list[RingAction]
+    ) -> Transition:
         """Goes to the state with these values, creating it if it is new."""
         state = (block.number, index, sub, None if self.scouting else held)
         at = self.keys.setdefault(state, len(self.nodes))
@@ -115,9 +119,9 @@ class Stated(Parted):
         for symbol in self.nodes[at].symbols if path.meaning else ():
             if symbol in path.meaning and path.meaning[symbol] != atom(symbol):
                 values.append((symbol, path.meaning[symbol]))
-        return Way(at, tuple(values), tuple(path.advances.items()), tuple(path.requires))
+        return Transition(at, tuple(values), tuple(path.advances.items()), tuple(path.requires))
 
-    def _node(self, block: Block, index: int, sub: int, env: Env, trail: Trail, acts: list[Act]) -> Node:
+    def _node(self, block: Block, index: int, sub: int, env: Env, trail: Trail, acts: list[RingAction]) -> Node:
         symbols: set[Symbol] = set()
         for value in compress(env.values(), map(OF_SYMBOLS.__contains__, map(type, env.values()))):
             symbols |= self._registers_in(value)

@@ -2,7 +2,7 @@
 
 from pipec.record import mutable
 from pipec.verify.reader.processes.rounds import Trail
-from pipec.verify.reader.values.surroundings import Act, Env
+from pipec.verify.reader.values.surroundings import Env, RingAction
 from pipec.verify.terms import Formula, Linear, Symbol
 
 Held = tuple[object, ...]
@@ -19,16 +19,16 @@ class Node:
     line: int
     env: Env
     trail: Trail
-    edges: list["Way"]
-    acts: list[Act]
-    act: Act | None = None
+    edges: list["Transition"]
+    acts: list[RingAction]
+    act: RingAction | None = None
     condition: Formula | None = None
     symbols: tuple[Symbol, ...] = ()
     held: Held = ()
 
 
 @mutable
-class Way:
+class Transition:
     """A transition between nodes."""
 
     target: int

@@ -11,7 +11,7 @@ from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import Act, Split, Surroundings
+from pipec.verify.reader.values.surroundings import RingAction, Surroundings, ThreadsDiffer
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_of
 
 _EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
@@ -41,7 +41,7 @@ def walks(graph: Graph, around: Surroundings) -> Iterator[Walk]:
         walk = Walk(flow, machine, "")
         try:
             walk.run()
-        except Split as split:
+        except ThreadsDiffer as split:
             work += split.groups
             continue
         yield walk
@@ -61,11 +61,11 @@ def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, int]]
             yield counter, at
 
 
-def _sequence(walk: Walk) -> list[tuple[int, Act]]:
+def _sequence(walk: Walk) -> list[tuple[int, RingAction]]:
     """The turn operations of the class, if they are the same on every path through the kernel: instructions, by number, and actions."""
-    before: dict[int, list[tuple[int, Act]]] = {walk.start.target: []}
+    before: dict[int, list[tuple[int, RingAction]]] = {walk.start.target: []}
     work = [walk.start.target]
-    end: list[tuple[int, Act]] = []
+    end: list[tuple[int, RingAction]] = []
     while work:
         number = work.pop()
         node = walk.nodes[number]
@@ -84,7 +84,7 @@ def _sequence(walk: Walk) -> list[tuple[int, Act]]:
     return end
 
 
-def _one_turn(around: Surroundings, wait: Act, on: Act) -> str:
+def _one_turn(around: Surroundings, wait: RingAction, on: RingAction) -> str:
     """The pointer of the counter: a block waits for its index along an axis, and passes the turn to the next index."""
     match wait.ring, on.ring:
         case (("poll", Linear() as where, Linear() as turn), ("pass", there, int() | Linear() as value)) if where == there:

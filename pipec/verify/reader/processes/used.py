@@ -14,7 +14,7 @@ from pipec.verify.reader.values.surroundings import Barriers
 Used = dict[int, frozenset[int]]  # rings, by the number of an instruction
 
 
-class LeftBehind:
+class RingLiveness:
     """`used`: the recorded uses; unrecorded instructions may use any of the rings. Sets of rings are bit sets."""
 
     def __init__(self, flow: Flow, barriers: Barriers, used: Mapping[int, Iterable[int]]) -> None:

@@ -8,10 +8,10 @@ of that ring's cursor; others (counters) become symbols. Each newly required gen
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.flow.slice import Flow
-from pipec.verify.reader.processes.loops import PUBLISHED, Again, Here, Path
+from pipec.verify.reader.processes.loops import PUBLISHED, Here, Path, Restart
 from pipec.verify.reader.processes.rounds import Trail
 from pipec.verify.reader.processes.stated import GUARD, NO_ACTS, Stated, published
-from pipec.verify.reader.processes.states import Node, Way
+from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.used import Used
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
@@ -21,9 +21,9 @@ from pipec.verify.reader.values.surroundings import (
     ASKED,
     HELD,
     MET,
-    Act,
     Env,
-    Met,
+    RingAction,
+    Synchronised,
 )
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table
@@ -36,7 +36,7 @@ _FINDING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.VOTE})
 _DRAWING = ("ld", "vote", "bar", "barrier")  # instructions whose result is a new value each time
 
 
-class Crowded(Exception):
+class TooManyStates(Exception):
     """The walk has many states; it is repeated with remembered predicates."""
 
 
@@ -64,7 +64,7 @@ class Walk(Stated):
         for _ in range(200):
             try:
                 self._explore()
-            except Again as again:
+            except Restart as again:
                 self._back_to(again.block)
                 continue
             return self.nodes
@@ -97,7 +97,7 @@ class Walk(Stated):
             self._expand(self.nodes[self.at])
             self.at += 1
             if len(self.nodes) > MANY_STATES and not self.remembering:
-                raise Crowded
+                raise TooManyStates
             if len(self.nodes) > MOST_STATES:
                 raise Unreadable(self.flow.kernel.line, f"more than {MOST_STATES} states")
 
@@ -159,7 +159,7 @@ class Walk(Stated):
         # At a loop header it would be a number in one iteration and a condition in another.
         return again and not any(bit & one.carried & one.live and block.number in one.loop for one in blocks)
 
-    def _pass(self, act: Act, env: Env, path: Path) -> None:
+    def _pass(self, act: RingAction, env: Env, path: Path) -> None:
         """Advances the cursor, and rewrites values that depend on it."""
         if act.waits and self.machine.publishes(act):
             env[PUBLISHED] = max(self.machine.publishes(act), published(env))
@@ -220,10 +220,10 @@ class Walk(Stated):
     @staticmethod
     def _meet(env: Env) -> None:
         """The lanes of each warp are at the same point."""
-        if env.get(MET, Met.NONE) == Met.NONE and ACTING not in env:
-            env[MET] = Met.LANES
+        if env.get(MET, Synchronised.NONE) == Synchronised.NONE and ACTING not in env:
+            env[MET] = Synchronised.LANES
 
-    def _enter(self, number: int, env: Env, trail: Trail, path: Path) -> Way:
+    def _enter(self, number: int, env: Env, trail: Trail, path: Path) -> Transition:
         if number == EXIT:
             return self._end(env, path)
         block = self.flow.blocks[number]
@@ -236,7 +236,7 @@ class Walk(Stated):
             trail = (trail, number, None)
         return self._go(block, 0, env, trail, path)
 
-    def _end(self, env: Env, path: Path) -> Way:
+    def _end(self, env: Env, path: Path) -> Transition:
         held = env.get(HELD, 0)
         assert isinstance(held, int)
         self.held.add(held)
@@ -244,9 +244,9 @@ class Walk(Stated):
         if at is None:
             at = self.keys["end"] = len(self.nodes)
             self.nodes.append(Node(EXIT, 0, 0, self.flow.code[len(self.flow.code) - 1].line, {}, None, [], NO_ACTS))
-        return Way(at, (), tuple(path.advances.items()), tuple(path.requires))
+        return Transition(at, (), tuple(path.advances.items()), tuple(path.requires))
 
-    def _go(self, block: Block, index: int, env: Env, trail: Trail, path: Path) -> Way:
+    def _go(self, block: Block, index: int, env: Env, trail: Trail, path: Path) -> Transition:
         """Continues to the next state."""
         steps, runs = block.steps, block.runs
         while True:

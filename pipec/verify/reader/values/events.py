@@ -11,7 +11,18 @@ from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.registers import Registers
-from pipec.verify.reader.values.surroundings import CTA_BITS, GIVEN_UP, HELD, MET, OFFSET, READY, Act, Env, Met, Spot
+from pipec.verify.reader.values.surroundings import (
+    CTA_BITS,
+    GIVEN_UP,
+    HELD,
+    MET,
+    OFFSET,
+    READY,
+    BarrierAddress,
+    Env,
+    RingAction,
+    Synchronised,
+)
 from pipec.verify.reader.values.values import Remote, Table, Value
 from pipec.verify.terms import Linear, Symbol
 
@@ -19,13 +30,13 @@ from pipec.verify.terms import Linear, Symbol
 class Events(Registers):
     """Converts instructions of a class of threads to actions of the network."""
 
-    def publishes(self, act: Act) -> int:
+    def publishes(self, act: RingAction) -> int:
         """Whether all threads of the CTA synchronise here (1), or all of the cluster (2)."""
         if act.ring == ("cluster",):
             return 2
         return int(isinstance(act.ring, tuple) and act.ring[0] == "named" and act.ring[2] >= self.around.threads)
 
-    def acts(self, step: Step, env: Env) -> list[Act]:
+    def acts(self, step: Step, env: Env) -> list[RingAction]:
         """The protocol actions of the instruction, in order."""
         rule = _EVENTS.get(step.kind)
         if rule is None:
@@ -40,7 +51,7 @@ class Events(Registers):
             raise Unreadable(one.line, f"{what} is not a constant")
         return value
 
-    def _init(self, step: Step, env: Env) -> list[Act]:
+    def _init(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         name, offset = address(one.operands[0], one.line)
         where = self.number(one, name, env, "the address of the barrier") + offset if name else offset
@@ -58,7 +69,7 @@ class Events(Registers):
             raise Unreadable(one.line, "a barrier is made ready once, for at least one arrival")
         return []
 
-    def _give_up(self, step: Step, env: Env) -> list[Act]:
+    def _give_up(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         spot, taking = self._spot(one, one.operands[0], env), tuple(self._taking(one, env))
         if not isinstance(spot.stage, int) or spot.rank != self.rank or len(taking) != 1:
@@ -71,10 +82,10 @@ class Events(Registers):
         env[GIVEN_UP] = before | mine
         return []
 
-    def _try(self, step: Step, env: Env) -> list[Act]:
+    def _try(self, step: Step, env: Env) -> list[RingAction]:
         return [self._wait(step.instruction, env)] if step.spin else []
 
-    def _arrive(self, step: Step, env: Env) -> list[Act]:
+    def _arrive(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         if "noComplete" in one.parts:
             raise Unreadable(one.line, f"{one.opcode} is not understood")
@@ -98,7 +109,7 @@ class Events(Registers):
         return [replace(use, count=count, expects=announced, part=self._part(taking, env))]
 
     def _tells(
-        self, one: Instruction, use: Act, taking: Collection[int], *, arrives: bool = True, announces: bool = False
+        self, one: Instruction, use: RingAction, taking: Collection[int], *, arrives: bool = True, announces: bool = False
     ) -> None:
         """Bytes that some threads of a class announce without arriving with them: the same threads must arrive, since the network
         distinguishes threads of a class only by their number."""
@@ -111,7 +122,7 @@ class Events(Registers):
         if any(alone and not announced <= others for announced, alone in rows for others, only in rows if not only):
             raise Unreadable(one.line, "bytes are announced by other threads than arrive")
 
-    def _arrive_remote(self, one: Instruction, where: str, base: Remote, amount: int | None, env: Env) -> Act:
+    def _arrive_remote(self, one: Instruction, where: str, base: Remote, amount: int | None, env: Env) -> RingAction:
         """Arrivals at barriers selected per thread."""
         spot = self._spot(one, where, {**env, address(where, one.line)[0]: base.address})
         taking = self._taking(one, env)
@@ -129,7 +140,7 @@ class Events(Registers):
         self._tells(one, use, taking)
         return replace(use, count=count, targets=tuple(sorted(reached.items())), part=self._part(taking, env))
 
-    def _copies(self, step: Step, env: Env) -> list[Act]:
+    def _copies(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         taking = self._taking(one, env)
         count = len(taking)
@@ -137,7 +148,7 @@ class Events(Registers):
         self._tells(one, use, taking)
         return [replace(use, count=count, part=self._part(taking, env))]
 
-    def _commit(self, step: Step, env: Env) -> list[Act]:
+    def _commit(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         taking = self._taking(one, env)
         count = len(taking)
@@ -145,7 +156,7 @@ class Events(Registers):
         self._tells(one, use, taking)
         return [replace(use, count=count, part=self._part(taking, env))]
 
-    def _signal(self, one: Instruction, where: str, mask: tuple[str, ...], env: Env, arrivals: int) -> Act:
+    def _signal(self, one: Instruction, where: str, mask: tuple[str, ...], env: Env, arrivals: int) -> RingAction:
         """The use of a barrier in each CTA that a multicast reaches. For a CTA pair the address determines which of the two has the
         barrier (PTX ISA, cp.async.bulk.tensor)."""
         spot = self._spot(one, where, env)
@@ -164,7 +175,7 @@ class Events(Registers):
                 reached[holder] = reached.get(holder, 0) + 1
         return replace(use, targets=tuple(reached.items()))
 
-    def _load(self, step: Step, env: Env) -> list[Act]:
+    def _load(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         tensor = "tensor" in one.parts
         at = 2 if tensor or one.parts[0] == "st" else 3
@@ -180,7 +191,7 @@ class Events(Registers):
         taking = self._taking(one, env)
         return [replace(use, delivers=size * len(taking), part=self._part(taking, env))]
 
-    def _own(self, one: Instruction, where: str, use: Act, env: Env) -> None:
+    def _own(self, one: Instruction, where: str, use: RingAction, env: Env) -> None:
         """Without a pair, the barrier is in the CTA that receives the data."""
         name, offset = address(where, one.line)
         value = self.uniform(self.value(name, env), one.line) if name else 0
@@ -199,7 +210,7 @@ class Events(Registers):
                 return size
         raise Unreadable(one.line, "the number of bytes that the copy brings is not known")
 
-    def _answer(self, step: Step, env: Env) -> list[Act]:
+    def _answer(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         spot = self._spot(one, one.operands[1], env)
         use = self._use(one, spot, env, 0)
@@ -209,7 +220,7 @@ class Events(Registers):
         taking = self._taking(one, env)
         return [replace(use, delivers=16 * len(taking), part=self._part(taking, env))]
 
-    def _note_answer(self, one: Instruction, spot: Spot, env: Env) -> None:
+    def _note_answer(self, one: Instruction, spot: BarrierAddress, env: Env) -> None:
         name, offset = address(one.operands[0], one.line)
         value = self.uniform(self.value(name, env), one.line) if name else 0
         pairs: list[tuple[object, object]] = [(value, spot.stage)]
@@ -224,7 +235,7 @@ class Events(Registers):
             elif where is not None:
                 raise Unreadable(one.line, "where the answer of the scheduler goes is not understood")
 
-    def _sync(self, step: Step, env: Env) -> list[Act]:
+    def _sync(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         operands = one.operands[1:-1] if step.kind is Kind.VOTE else one.operands  # between the result and the vote
         if not operands:
@@ -242,20 +253,20 @@ class Events(Registers):
         coming = len(self.threads) + missing
         if coming > count:
             raise Unreadable(one.line, f"which {count} of {coming} threads meet at barrier {name} is not understood")
-        arrival = Act(False, ring, ("named", name), 0, count=coming)
+        arrival = RingAction(False, ring, ("named", name), 0, count=coming)
         # A named barrier counts whole warps, however many lanes arrive: these must be converged.
         meeting = self._met_at(one)
         if step.kind is Kind.SIGN:
             return [*meeting, replace(arrival, advance=1)]
-        return [*meeting, arrival, Act(True, ring, ("named", name), 0, 1)]
+        return [*meeting, arrival, RingAction(True, ring, ("named", name), 0, 1)]
 
-    def _cluster_arrive(self, step: Step, env: Env) -> list[Act]:
-        return [Act(False, ("cluster",), ("cluster",), 0, count=len(self.threads))]
+    def _cluster_arrive(self, step: Step, env: Env) -> list[RingAction]:
+        return [RingAction(False, ("cluster",), ("cluster",), 0, count=len(self.threads))]
 
-    def _cluster_wait(self, step: Step, env: Env) -> list[Act]:
-        return [Act(True, ("cluster",), ("cluster",), 0, 1)]
+    def _cluster_wait(self, step: Step, env: Env) -> list[RingAction]:
+        return [RingAction(True, ("cluster",), ("cluster",), 0, 1)]
 
-    def _meet(self, step: Step, env: Env) -> list[Act]:
+    def _meet(self, step: Step, env: Env) -> list[RingAction]:
         if step.instruction.head in _MASKED:
             self._whole_warp(step.instruction, env)
         return self._met_at(step.instruction)
@@ -264,7 +275,7 @@ class Events(Registers):
         """Whether a synchronisation of whole warps is trivial for the class: almost always."""
         return not self.partial and one.predicate is None and one.head not in _MASKED
 
-    def _met_at(self, one: Instruction) -> list[Act]:
+    def _met_at(self, one: Instruction) -> list[RingAction]:
         """The lanes of each warp reconverge: there is nothing to wait for if the class has all of them. An `.aligned` instruction or a
         named barrier must be the same one for all lanes; others may be different instructions of the same kind: a lane at `shfl` does
         not synchronise with one at `elect`."""
@@ -273,9 +284,9 @@ class Events(Registers):
         where: tuple[object, ...] = ("warp",)
         if one.parts[:2] != ("bar", "warp"):
             where = ("warp", one.number if "aligned" in one.parts or one.head in ("bar", "barrier") else one.opcode)
-        return [Act(False, where, where, 0, count=len(self.threads)), Act(True, where, where, 0, 1)]
+        return [RingAction(False, where, where, 0, count=len(self.threads)), RingAction(True, where, where, 0, 1)]
 
-    def _allocate(self, step: Step, env: Env) -> list[Act]:
+    def _allocate(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         columns = self.number(one, one.operands[1], env, "the number of columns")
         if not (32 <= columns <= 512 and columns & columns - 1 == 0):
@@ -291,29 +302,31 @@ class Events(Registers):
             asked.update({(one.number, thread // 32): columns for thread in taking})
         return self._meet(step, env)
 
-    def _observe(self, step: Step, env: Env) -> list[Act]:
+    def _observe(self, step: Step, env: Env) -> list[RingAction]:
         """A loop that polls memory for a number."""
         one = step.instruction
-        return [Act(True, ("poll", self._where(one, one.operands[1], env), self.value(step.until, env)), ("poll",), 0)]
+        return [RingAction(True, ("poll", self._where(one, one.operands[1], env), self.value(step.until, env)), ("poll",), 0)]
 
-    def _publish(self, step: Step, env: Env) -> list[Act]:
+    def _publish(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
-        return [Act(False, ("pass", self._where(one, one.operands[0], env), self.value(one.operands[1], env)), ("pass",), 0)]
+        return [
+            RingAction(False, ("pass", self._where(one, one.operands[0], env), self.value(one.operands[1], env)), ("pass",), 0)
+        ]
 
     def _where(self, one: Instruction, text: str, env: Env) -> Value:
         name, offset = address(text, one.line)
         return self.arithmetic.apply(_ADD_WIDE, [self.value(name, env), offset])[0] if name else offset
 
-    def met(self, act: Act) -> int:
+    def met(self, act: RingAction) -> int:
         """After a wait: which threads of the class are known to be at the same point."""
-        return Met.ALL if isinstance(act.ring, tuple) and act.ring[0] == "named" else Met.NONE
+        return Synchronised.ALL if isinstance(act.ring, tuple) and act.ring[0] == "named" else Synchronised.NONE
 
     def _part(self, taking: Collection[int], env: Env) -> bool:
         """Whether those threads may be unaware of what others of the class have waited for."""
-        match env.get(MET, Met.NONE):
-            case Met.ALL:
+        match env.get(MET, Synchronised.NONE):
+            case Synchronised.ALL:
                 return not taking
-            case Met.LANES:
+            case Synchronised.LANES:
                 return {thread // 32 for thread in taking} != self.warps.keys()
             case _:
                 return len(taking) < len(self.threads)
@@ -322,7 +335,7 @@ class Events(Registers):
 _MASKED = frozenset({"bar", "shfl", "elect", "vote", "match", "redux"})  # instructions with a mask of lanes that synchronise
 _ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"
-_EVENTS: dict[Kind, Callable[[Events, Step, Env], list[Act]]] = {
+_EVENTS: dict[Kind, Callable[[Events, Step, Env], list[RingAction]]] = {
     Kind.INIT: Events._init,
     Kind.GIVE_UP: Events._give_up,
     Kind.TRY: Events._try,

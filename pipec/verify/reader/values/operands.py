@@ -10,7 +10,7 @@ from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
-from pipec.verify.reader.values.surroundings import CTA_BITS, Env, Split, Spot, Surroundings
+from pipec.verify.reader.values.surroundings import CTA_BITS, BarrierAddress, Env, Surroundings, ThreadsDiffer
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom
 
@@ -40,7 +40,7 @@ class Operands:
         self.relied: set[int] = set()
         self._rings: dict[int, set[int]] = {}
         # Barriers that were tried, by instruction and register values: the barrier, and stage + stages * parity.
-        self._tried: dict[tuple[object, ...], tuple[Spot, Value]] = {}
+        self._tried: dict[tuple[object, ...], tuple[BarrierAddress, Value]] = {}
         # By offset: arrivals, instruction, thread. Filled before the first barrier of the CTA.
         self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self.prologue = False
@@ -139,10 +139,10 @@ class Operands:
             raise Unreadable(line, "each thread goes a way of its own")
         raise self._split(groups.values())
 
-    def _split(self, groups: Iterable[Sequence[int]]) -> Split:
+    def _split(self, groups: Iterable[Sequence[int]]) -> ThreadsDiffer:
         """Splits the class into those groups, and the threads that are not present."""
         rest = tuple(sorted({*self.threads} - {*self.present}))
-        return Split([tuple(group) for group in (*groups, rest) if group])
+        return ThreadsDiffer([tuple(group) for group in (*groups, rest) if group])
 
     def joined(self, acting: tuple[int, ...], mine: Value, others: Value) -> Value:
         """Merges a register at the join of `acting` and the other threads of the class."""

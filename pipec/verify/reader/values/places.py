@@ -8,7 +8,7 @@ from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.operands import Operands
-from pipec.verify.reader.values.surroundings import ANNOUNCED, CTA_BITS, FILLED, OFFSET, Act, Env, Spot
+from pipec.verify.reader.values.surroundings import ANNOUNCED, CTA_BITS, FILLED, OFFSET, BarrierAddress, Env, RingAction
 from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Symbol
 
@@ -44,20 +44,22 @@ class Places(Operands):
     def _position(self, ring: int, env: Env) -> Value:
         return env.get(("position", ring), 0)
 
-    def _spot(self, one: Instruction, text: str, env: Env) -> Spot:
+    def _spot(self, one: Instruction, text: str, env: Env) -> BarrierAddress:
         """The barrier at an address."""
         name, offset = (text, 0) if text.startswith(_WHERE) else address(text, one.line)
         value = self.uniform(self.value(name, env), one.line) if name else 0
         if isinstance(value, int):
             found = self._place(one, value + offset)
-            return Spot(found[0], found[1], found[2], None)
+            return BarrierAddress(found[0], found[1], found[2], None)
         if not isinstance(value, Table):
             raise Unreadable(one.line, "the address of the barrier is not understood")
         places = [None if entry is None else self._place(one, entry + offset) for entry in value.entries]
         known = [place for place in places if place is not None]
         if len({(ring, rank) for ring, _, rank in known}) != 1:
             raise Unreadable(one.line, "the barriers of several rings in one place are not understood")
-        return Spot(known[0][0], tuple(None if place is None else place[1] for place in places), known[0][2], value.cursor)
+        return BarrierAddress(
+            known[0][0], tuple(None if place is None else place[1] for place in places), known[0][2], value.cursor
+        )
 
     def _place(self, one: Instruction, where: int) -> tuple[int, int, int]:
         found = self.around.barriers.places.get(where & OFFSET)
@@ -73,7 +75,7 @@ class Places(Operands):
         if rank != self.rank and _OWN_SPACES.intersection(one.parts) and "shared::cluster" not in one.parts:
             raise Unreadable(one.line, f"{one.opcode} at an address of another CTA is not understood")
 
-    def _awaited(self, one: Instruction, env: Env) -> tuple["Spot", Value]:
+    def _awaited(self, one: Instruction, env: Env) -> tuple["BarrierAddress", Value]:
         """The barrier that is tried, and stage + stages * parity."""
         if "parity" not in one.parts or len(one.operands) < 3:
             raise Unreadable(one.line, "a wait without a parity is not understood")
@@ -93,7 +95,7 @@ class Places(Operands):
             found = self._tried[key] = spot, rounds
         return found
 
-    def _wait(self, one: Instruction, env: Env) -> Act:
+    def _wait(self, one: Instruction, env: Env) -> RingAction:
         spot, rounds = self._awaited(one, env)
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         self.waits.add(ring)
@@ -102,10 +104,10 @@ class Places(Operands):
         lag = self.lags.setdefault(ring, 0 if ahead < stages else stages)
         ahead = (ahead + lag) % (2 * stages)
         if ahead < stages:
-            return Act(True, ring, ring, ahead - lag, ahead + 1, ring)
-        return Act(True, ring, ring, ahead - 2 * stages - lag, 0, ring)
+            return RingAction(True, ring, ring, ahead - lag, ahead + 1, ring)
+        return RingAction(True, ring, ring, ahead - 2 * stages - lag, 0, ring)
 
-    def gone_past(self, one: Instruction, env: Env) -> Act:
+    def gone_past(self, one: Instruction, env: Env) -> RingAction:
         """A use for which the class does not wait: only advances the position."""
         return replace(self._wait(one, env), waits=False)
 
@@ -118,7 +120,7 @@ class Places(Operands):
             raise Unreadable(one.line, "the stage is not a fixed number of stages away from the last one")
         return apart
 
-    def _use(self, one: Instruction, spot: Spot, env: Env, arrivals: int, *, announces: bool = False) -> Act:
+    def _use(self, one: Instruction, spot: BarrierAddress, env: Env, arrivals: int, *, announces: bool = False) -> RingAction:
         """The use of a ring to which an arrival belongs. After a wait for the other side: the use that it made free, or an earlier one."""
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         stage: Value = spot.stage if spot.cursor is None else Table(spot.cursor, spot.stage)  # type: ignore[arg-type, assignment]
@@ -130,20 +132,20 @@ class Places(Operands):
             self._rings.setdefault(one.number, set()).add(driver)
             behind = self._apart(one, stage, self._position(driver, env), stages)
             # The position is that of the next use; the last one is one before.
-            return Act(False, ring, driver, behind - stages, 0, driver, targets=((spot.rank, 1),))
+            return RingAction(False, ring, driver, behind - stages, 0, driver, targets=((spot.rank, 1),))
         self.relied.add(ring)
         self._rings.setdefault(one.number, set()).add(ring)
         ahead = self._apart(one, stage, self._position(ring, env), stages)
         if not self.signalled(ring):
             # The last use of this barrier for which the class waited is this many uses behind its cursor, and this is the next one.
             lag = self.lags.get(ring, 0) if ("position", ring) in env else 0
-            return Act(False, ring, ring, ahead - lag, 0, ring, targets=((spot.rank, 1),))
+            return RingAction(False, ring, ring, ahead - lag, 0, ring, targets=((spot.rank, 1),))
         announced = env.pop((ANNOUNCED, ring), 0) if arrivals else env.get((ANNOUNCED, ring), 0)
         if announces and not arrivals and not ahead:
             env[(ANNOUNCED, ring)] = announced = 1
         if announced and not arrivals:
             # Bytes announced before the arrival, and copies after them, belong to the use of the arrival.
-            return Act(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
+            return RingAction(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
         rounds = self.around.rounds.get(ring, 1)
         if arrivals and rounds > 1:
             # The next use starts only after the last of them.
@@ -151,10 +153,10 @@ class Places(Operands):
             if not isinstance(before, int) or before and ahead:
                 raise Unreadable(one.line, "arrivals of one phase that are not one after the other are not understood")
             env[(FILLED, ring)] = (before + 1) % rounds
-            return Act(False, ring, ring, ahead, ahead + (before + 1 == rounds), ring, targets=((spot.rank, 1),))
+            return RingAction(False, ring, ring, ahead, ahead + (before + 1 == rounds), ring, targets=((spot.rank, 1),))
         if arrivals:
-            return Act(False, ring, ring, ahead, ahead + 1, ring, targets=((spot.rank, 1),))
-        return Act(False, ring, ring, -1 if ahead == stages - 1 else ahead, 0, ring, targets=((spot.rank, 1),))
+            return RingAction(False, ring, ring, ahead, ahead + 1, ring, targets=((spot.rank, 1),))
+        return RingAction(False, ring, ring, -1 if ahead == stages - 1 else ahead, 0, ring, targets=((spot.rank, 1),))
 
     def peek(self, one: Instruction, env: Env) -> dict[str, Value]:
         """The result of a try_wait outside a waiting loop."""
@@ -167,7 +169,7 @@ class Places(Operands):
         where = self.arithmetic.apply(_ADD, [where, offset])[0]
         return {one.operands[0]: self.same(Peek(where, self.uniform(self.value(one.operands[2], env), one.line)))}
 
-    def peeked(self, one: Instruction, peek: Peek, env: Env) -> Act:
+    def peeked(self, one: Instruction, peek: Peek, env: Env) -> RingAction:
         """The wait that corresponds to a successful peek."""
         name = f"{_WHERE} of the peek"
         there: Env = {**env, name: peek.address, "%parity of the peek": peek.parity}

@@ -17,7 +17,7 @@ from pipec.verify.terms import Formula
 Env = dict[object, Value]
 Require = Callable[[tuple[Formula, ...]], None]
 Plan = Callable[[Any, Env, Require], None]  # of an instruction, for a Registers
-# Keys in an environment: a Met; and whether lanes of a warp of the class have diverged, so that their registers may differ.
+# Keys in an environment: a Synchronised; and whether lanes of a warp of the class have diverged, so that their registers may differ.
 APART = ("apart",)
 MET = ("met",)
 READY = ("ready",)  # the barriers that a thread has initialised: a bit for each word of shared memory
@@ -33,7 +33,7 @@ CTA_BITS = 24  # in a cluster address, the CTA's rank is above this bit
 OFFSET = (1 << CTA_BITS) - 1
 
 
-class Met(IntEnum):
+class Synchronised(IntEnum):
     """Which threads of a class have synchronised since they last waited for others: all, those of each warp, or none."""
 
     NONE = 0
@@ -45,7 +45,7 @@ class Later(Exception):
     """The class reads what a class that has not been walked yet writes."""
 
 
-class Split(Exception):
+class ThreadsDiffer(Exception):
     """The threads behave differently: these groups must be walked separately."""
 
     def __init__(self, groups: list[tuple[int, ...]]) -> None:
@@ -54,7 +54,7 @@ class Split(Exception):
 
 
 @record
-class Act:
+class RingAction:
     """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
     registers may be functions of it; `advance`: by how much the cursor advances. `targets`: ranks of the CTAs whose barriers are
     reached, and how often. `part`: see network.Arrive."""
@@ -73,7 +73,7 @@ class Act:
 
 
 @record
-class Spot:
+class BarrierAddress:
     """A barrier of `ring`, of the CTA of `rank`. `stage`: a number, or one per entry of a table over `cursor`."""
 
     ring: int
