@@ -8,8 +8,8 @@ from index_kernels import TEMPLATES, Filled, Template, collision, filled
 
 from pipec.driver import STAGES, Compilation, Options
 from pipec.kir.global_memory import accesses
+from pipec.kir.global_memory.access_pairs import AccessPair, Answer
 from pipec.kir.global_memory.overlaps import answers_of_blocks
-from pipec.kir.global_memory.twice import AccessPair, Answer
 from pipec.source import Source
 
 SIZES = [

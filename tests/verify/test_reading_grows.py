@@ -13,7 +13,7 @@ from pipec.source import Source
 from pipec.verify.checker.check import check
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes import walk
-from pipec.verify.reader.processes.used import Used
+from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.read import Reading, read
 
 _HEAD = "kernel k(n: i32, x: tensor[f32, M, N]):\n    grid(1)\n"

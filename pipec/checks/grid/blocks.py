@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pipec.diag.catalogue.grid import global_memory
 from pipec.diag.catalogue.tiles import copies
 from pipec.diag.message import Message, Sink
+from pipec.kir.global_memory.access_pairs import Answer
 from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.global_memory.overlaps import Overlap, between_blocks, in_front
-from pipec.kir.global_memory.twice import Answer
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
 

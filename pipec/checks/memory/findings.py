@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipec.checks.verdict import Findings
+from pipec.kir.global_memory.access_pairs import AccessPair, Answer, Use, worst
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.counters import unplaced
 from pipec.kir.global_memory.starts import unstarted
-from pipec.kir.global_memory.twice import AccessPair, Answer, Use, worst
 from pipec.kir.plan.types import Plan
 from pipec.sema import tree
 

@@ -9,6 +9,7 @@ from itertools import combinations_with_replacement, islice
 
 from pipec.isa.specials import AXES
 from pipec.isa.targets import WARP
+from pipec.kir.global_memory.access_pairs import AccessPair, Answer, Use, worst
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute, not_compared
 from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.courses import Course, short_course
@@ -26,7 +27,6 @@ from pipec.kir.global_memory.launches import (
 from pipec.kir.global_memory.places import GridAxis, Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
-from pipec.kir.global_memory.twice import AccessPair, Answer, Use, worst
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree

@@ -19,8 +19,8 @@ from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
+from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.processes.turns import walks
-from pipec.verify.reader.processes.used import Used
 from pipec.verify.reader.processes.walk import TooManyStates, Walk
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,

@@ -9,10 +9,10 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.loops import PUBLISHED, Here, Path, Restart
+from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.processes.rounds import Trail
-from pipec.verify.reader.processes.stated import GUARD, NO_ACTS, Stated, published
+from pipec.verify.reader.processes.state_table import GUARD, NO_ACTS, StateTable, published
 from pipec.verify.reader.processes.states import Node, Transition
-from pipec.verify.reader.processes.used import Used
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import (
@@ -40,7 +40,7 @@ class TooManyStates(Exception):
     """The walk has many states; it is repeated with remembered predicates."""
 
 
-class Walk(Stated):
+class Walk(StateTable):
     """The automaton of `threads` of the CTA of `rank`.
 
     `remembering`: after an undecided branch its predicate is known, so that a later branch on it goes the same way. Otherwise both ways

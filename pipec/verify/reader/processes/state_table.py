@@ -6,11 +6,11 @@ from operator import attrgetter
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader.processes.divergence import Divergence
 from pipec.verify.reader.processes.loops import OF_SYMBOLS, PUBLISHED, Path
-from pipec.verify.reader.processes.parted import Divergence
+from pipec.verify.reader.processes.ring_liveness import RingLiveness, Used
 from pipec.verify.reader.processes.rounds import Trail
 from pipec.verify.reader.processes.states import Held, Node, Transition
-from pipec.verify.reader.processes.used import RingLiveness, Used
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import (
@@ -40,7 +40,7 @@ _IS_MARK = frozenset({tuple}).__contains__  # keys that are not registers
 _name = attrgetter("name")
 
 
-class Stated(Divergence):
+class StateTable(Divergence):
     """Finds the state of a place and an environment, and makes it if it is new.
 
     `used`: the rings that instructions were seen to use. On a ring without further uses the position of the class no longer matters;
