@@ -68,7 +68,7 @@ def _late_wait(found: re.Match[str]) -> str:
     return f"{found['use']}\n{found['wait']}"
 
 
-LATE_WAIT = r"(?m)^(?P<wait>.*tcgen05\.wait::ld.*;)\n(?P<use>(?:.*add.*;\n)*.*st\.shared\.v4.*;)"
+LATE_WAIT = r"(?m)^(?P<wait>.*tcgen05\.wait::ld.*;)\n(?P<use>(?:.*;\n)*?.*st\.shared\.v4.*;)"
 STORE_WAIT = r"(?m)^.*cp\.async\.bulk\.wait_group(\.read)?\s+0;"
 FENCE = r"(?m)^.*tcgen05\.fence::(before|after)_thread_sync;"
 LOAD = r"(?m)^.*tcgen05\.ld\.sync.*\[(?P<address>%r\d+)\];"
