@@ -116,6 +116,14 @@ def _wrap(number: int, kind: str) -> int:
     return number - (1 << width) if kind[0] == "s" and number >> (width - 1) else number
 
 
+def _field(number: int, start: int, length: int, kind: str) -> int:
+    """PTX ISA, bfe: beyond the number, and beyond a signed field, its last bit is repeated."""
+    width = int(kind[1:])
+    sign = kind[0] == "s" and length > 0 and number >> min(start + length - 1, width - 1) & 1
+    bits = (number >> (start + at) & 1 if at < length and start + at < width else int(sign) for at in range(width))
+    return _wrap(sum(bit << at for at, bit in enumerate(bits)), kind)
+
+
 def _applied(function: str, arguments: list[int]) -> int:
     if function == "product":
         return prod(arguments)
@@ -150,4 +158,6 @@ def _applied(function: str, arguments: list[int]) -> int:
             return _wrap(read[0] >> min(read[1] & 0xFFFFFFFF, 63), kind)
         case "shl":
             return _wrap(read[0] << min(read[1] & 0xFFFFFFFF, 63), kind)
+        case "bfe":
+            return _field(read[0], read[1] & 255, read[2] & 255, kind)
     raise AssertionError(f"{function} is not known")
