@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from pipec.cute.maps import decoded
+from pipec.host.distinct import DistinctFindings
+from pipec.host.tensors import Bytes, memory_of
 from pipec.isa.targets import Target
 from pipec.sim import Argument, ArrayArgument, Options, RawArgument, SimulationError, TensorMapArgument, launch
 from pipec.sim.machine.image import parameter_layout
 from pipec.sim.ptx.parse import parse
-from pipec.triton.tensors import Bytes, memory_of
-from pipec.triton.told_once import ToldOnce
 
 _POINTER = ctypes.c_void_p
 _TYPES: dict[str, Any] = {"!llvm.ptr": _POINTER, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
@@ -82,7 +82,7 @@ class SimulatedDevice:
 
     def __init__(self, target: Target, options: Options) -> None:
         self.target, self.options = target, options
-        self.findings = ToldOnce()
+        self.findings = DistinctFindings()
         self._memory: dict[int, tuple[Any, Bytes]] = {}
         self._undo = ExitStack()
         self._failure: Exception | None = None
@@ -134,7 +134,7 @@ class SimulatedDevice:
         self._set(HardwareInfo, "get_device_multiprocessor_count", lambda _: self.target.multiprocessors)
         self._set(HardwareInfo, "get_max_active_clusters", lambda _, size, *__: self.target.multiprocessors // size)
         with suppress(ImportError):  # without torch nothing asks it for a GPU
-            from pipec.triton.torch_cuda import as_cuda
+            from pipec.host.torch_cuda import as_cuda
 
             self._undo.enter_context(as_cuda(self.target, _Event))
 

@@ -12,10 +12,10 @@ SimulationError with the line of the Triton source; warnings are collected by `f
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from pipec.host.tensors import Tensor, memory_of, tensor
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 from pipec.sim.findings import Finding
 from pipec.sim.machine.machine import Options
-from pipec.triton.tensors import Tensor, memory_of, tensor
 
 if TYPE_CHECKING:
     from pipec.triton.driver import SimulatorDriver

@@ -15,12 +15,12 @@ from triton.backends.driver import DriverBase
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime import driver as active
 
+from pipec.host.distinct import DistinctFindings
+from pipec.host.tensors import Bytes
 from pipec.isa.targets import WARP, Target
 from pipec.sim import Options, Result
 from pipec.triton.beside import replacements
 from pipec.triton.launcher import Launcher
-from pipec.triton.tensors import Bytes
-from pipec.triton.told_once import ToldOnce
 
 _PTX_VERSION = 90  # supported by the assemblers of CUDA 13; otherwise Triton uses the newest version it knows
 
@@ -116,7 +116,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self.capability = target.capability
         self.utils = Utilities(target)
         self.launcher_cls = Launcher
-        self.findings = ToldOnce()
+        self.findings = DistinctFindings()
         self.reachable: list[tuple[object, Bytes]] = []  # tensors, and their memory
         self.slots = 0
         self._number = next(_NUMBERS)
@@ -139,7 +139,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         for owner, name, value in replacements():
             self._set(owner, name, value)
         with suppress(ImportError):  # without torch nothing asks it for a GPU
-            from pipec.triton.torch_cuda import as_cuda
+            from pipec.host.torch_cuda import as_cuda
 
             torch = ExitStack()
             torch.enter_context(as_cuda(self._target, Event))

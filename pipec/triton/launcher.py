@@ -14,8 +14,8 @@ import numpy as np
 from triton.runtime import _allocation
 from triton.runtime import driver as active
 
+from pipec.host.tensors import memory_of
 from pipec.sim import Argument, ArrayArgument, Im2colMap, ScalarArgument, SimulationError, TensorMap, TensorMapArgument, launch
-from pipec.triton.tensors import memory_of
 
 # Triton numbers element types like tensormap.replace (PTX ISA 9.7.9.26).
 _ELEMENT_TYPES = {

@@ -47,6 +47,7 @@ LAYERS = (
     "library",
     "operators",
     "torch",
+    "host",
     "triton",
     "cute",
     "commands",

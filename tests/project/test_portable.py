@@ -13,12 +13,12 @@ ABSENT = ("cuda", "cutlass", "torch", "triton", "fcntl", "grp", "nis", "posix", 
 # The first is the command itself; the others are about torch and Triton.
 NOT_ALONE = {
     "pipec.__main__",
+    "pipec.host.torch_cuda",
     "pipec.torch",
     "pipec.triton.beside",
     "pipec.triton.driver",
     "pipec.triton.launcher",
     "pipec.triton.pytest_plugin",
-    "pipec.triton.torch_cuda",
     "pipec.tune.gpu",
     "pipec.tune.torch_clock",
 }

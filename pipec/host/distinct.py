@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pipec.sim.findings import Finding
 
 
-class ToldOnce:
+class DistinctFindings:
     """Findings in order of appearance; those of one check between the same source lines are merged."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Tensor-like objects for Triton, in host memory."""
+"""Tensor-like objects for programs of other compilers, in host memory."""
 
 import ctypes
 from typing import Any, Self
