@@ -16,6 +16,7 @@ from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
+from pipec.verify.checker.check import OUTCOME_NOT_KNOWN
 from pipec.verify.checker.knowledge import PARITY_TAKEN_FOR_ANOTHER
 from pipec.verify.network import OPEN, Network
 
@@ -26,7 +27,7 @@ _GIVEN_UP = {
     TOO_LONG: "the search for a proof has taken too long",
     TOO_MANY: "there are too many ways in which the roles can stand to each other",
     UNEVEN: "a pipeline seems to be filled more often than it is given back, but no sizes were found at which it is",
-    "a step past a test whose outcome is not known": "at some step of the proof it is not known whether this condition holds",
+    OUTCOME_NOT_KNOWN: "at some step of the proof it is not known whether this condition holds",
 }
 _SAME_BOUNDS = "let the loops of both sides have the same bounds"
 _BOUND_WHAT_IS_READ = (

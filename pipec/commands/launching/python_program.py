@@ -30,24 +30,25 @@ class Frontend(Protocol):
 
 @record
 class Compiler:
-    """Whose kernels a program has. `missing` is what `install` raises without it, and `package` names it to pip."""
+    """Whose kernels a program has. `missing` is what `install` raises without it; pipec's `extra` installs the release whose launches are
+    understood."""
 
     frontend: Frontend
     missing: type[Exception]
     name: str
-    package: str
+    extra: str
 
 
 def triton() -> Compiler:
     import pipec.triton as frontend
 
-    return Compiler(frontend, frontend.NoTriton, "Triton", "triton==3.9.0")
+    return Compiler(frontend, frontend.NoTriton, "Triton", "oracle")
 
 
 def cute() -> Compiler:
     import pipec.cute as frontend
 
-    return Compiler(frontend, frontend.NoCute, "CuTe DSL", "nvidia-cutlass-dsl==4.8.1")
+    return Compiler(frontend, frontend.NoCute, "CuTe DSL", "cute")
 
 
 def run_program(options: argparse.Namespace, compiler: Compiler) -> int:
@@ -61,7 +62,7 @@ def run_program(options: argparse.Namespace, compiler: Compiler) -> int:
     try:
         frontend.install(options.arch, simulation)
     except compiler.missing as error:
-        raise Failure(messages.NoCompiler(compiler=compiler.name, package=compiler.package, problem=str(error))) from None
+        raise Failure(messages.NoCompiler(compiler=compiler.name, extra=compiler.extra, problem=str(error))) from None
     before = sys.argv, list(sys.path)
     sys.argv = [options.file, *options.program_arguments]
     sys.path.insert(0, str(Path(options.file).resolve().parent))

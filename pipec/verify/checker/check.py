@@ -19,6 +19,7 @@ from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, Network, Test, Use, Wait, edges_of
 from pipec.verify.terms import Both, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
+OUTCOME_NOT_KNOWN = "a step past a test whose outcome is not known"
 _MOST_STEPS = 5_000_000  # arithmetic steps: beyond this the certificate is refused
 _MOST_PARTS = 200  # parts of the sizes considered in the proof that the cases cover them
 
@@ -162,7 +163,7 @@ class _Case:
             case Test(condition=condition, yes=yes, no=no):
                 # No node is needed if the other outcome is impossible: then the process takes this branch for all sizes.
                 known = substituted(condition if outcome else negate(condition), way.values)
-                at.need(process, way.having.entails(known), "a step past a test whose outcome is not known")
+                at.need(process, way.having.entails(known), OUTCOME_NOT_KNOWN)
                 # Implied, but rounded to integers, which may imply more, like the facts of a node.
                 way.having = way.having.extended([known])
                 return yes if outcome else no

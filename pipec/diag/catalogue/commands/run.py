@@ -238,19 +238,20 @@ class NeverWritten(Message):
 
 class NoCompiler(Message):
     """`pipec triton` and `pipec cute` run programs whose kernels Triton or CuTe DSL compiles, so that has to be installed, in the release
-    whose launches pipec understands: pip install 'pipec[oracle]' has Triton's. Neither needs a GPU or a driver."""
+    whose launches pipec understands: `pip install 'pipec[oracle]'` installs Triton's, `pip install 'pipec[cute]'` CuTe DSL's. Neither needs
+    a GPU or a driver."""
 
     code = "E1026"
     title = "no {compiler} to compile the program's kernels with: {problem}"
-    help = "`pip install {package}`"
+    help = "`pip install 'pipec[{extra}]'`"
     compiler: str
-    package: str
+    extra: str
     problem: str
 
 
 class ProgramFailed(Message):
-    """The program that `pipec triton` runs raised an exception of its own: an assertion that failed, a module that is not installed, a
-    compile error of Triton. Kernels launched before that ran in the simulator."""
+    """The program that `pipec triton` or `pipec cute` runs raised an exception of its own: an assertion that failed, a module that is not
+    installed, a compile error of Triton or CuTe DSL. Kernels launched before that ran in the simulator."""
 
     code = "E1027"
     title = "the program ended: {error}"
