@@ -13,8 +13,8 @@ class DivisorNeverPositive(Message):
     """
 
     code = "E0273"
-    title = "a divisor that is {most} at most"
-    labels = (primary("at", "0 or negative in every launch"),)
+    title = "a divisor that is never positive"
+    labels = (primary("at", "at most {most} in every launch"),)
     note = "quotients and remainders then have the other sign: tiles are left out, and none of the barriers notices"
     help = "give the parameter that makes it negative a positive value"
     most: int
@@ -23,12 +23,12 @@ class DivisorNeverPositive(Message):
 
 class NoBlocksEver(Message):
     """`grid(...)` says how many blocks run along each axis: at least one. The launcher refuses a grid without blocks; where no sizes give
-    another one, the kernel can never run."""
+    it one, the kernel can never run."""
 
     code = "E0274"
     title = "the grid has no blocks along {axis} in any launch"
-    labels = (primary("at", "{most} at most"),)
-    note = "every launch is refused"
+    labels = (primary("at", "at most {most} blocks"),)
+    note = "the driver starts no grid without blocks: every launch is refused"
     axis: str
     most: int
     at: Span
