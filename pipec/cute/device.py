@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ Service = Callable[..., int]
 
 # Compiled functions call these, also after `uninstall`.
 _called: list[object] = []
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where CuTe DSL writes PTX: one for the process, as it reads this setting when it is imported."""
+    return tempfile.TemporaryDirectory(prefix="pipec-cute-")
 
 
 class _Config(ctypes.Structure):
@@ -86,13 +93,19 @@ class SimulatedDevice:
         self._memory: dict[int, tuple[Any, Bytes]] = {}
         self._undo = ExitStack()
         self._failure: Exception | None = None
-        self._folder = Path()
+        self._folder = Path(_folder().name)
 
     def install(self) -> None:
         """Raises ImportError."""
+        try:
+            self._install()
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def _install(self) -> None:
         # Results of this compilation must not be taken for those of a process with a GPU, nor the other way round.
-        self._folder = Path(self._undo.enter_context(tempfile.TemporaryDirectory(prefix="pipec-cute-")))
-        os.environ.update(
+        self._set_environment(
             CUTE_DSL_ARCH=self.target.name,
             CUTE_DSL_KEEP="ptx",
             CUTE_DSL_LINEINFO="1",
@@ -146,6 +159,13 @@ class SimulatedDevice:
         before = owner.__dict__[name]
         self._undo.callback(lambda: setattr(owner, name, before))
         setattr(owner, name, value)
+
+    def _set_environment(self, **values: str) -> None:
+        for name, value in values.items():
+            before = os.environ.get(name)
+            undo = partial(os.environ.pop, name, None) if before is None else partial(os.environ.__setitem__, name, before)
+            self._undo.callback(undo)
+            os.environ[name] = value
 
     def keep(self, tensor: Any) -> None:
         """The simulator may access the memory of this tensor, which is kept alive."""

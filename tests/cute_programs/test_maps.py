@@ -37,7 +37,7 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     file.write_text("", encoding="utf-8")
     assert main(["cute", str(file)]) == 1
     told = capsys.readouterr().err
-    assert "error[E1026]: no CuTe DSL to compile" in told and "pip install nvidia-cutlass-dsl" in told
+    assert "error[E1026]: no CuTe DSL to compile" in told and "pip install 'pipec[cute]'" in told
 
 
 def test_another_release(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pipec.cute
-from pipec.sim import SimulationError
+from pipec.sim import Options, SimulationError
 
 pytestmark = [
     pytest.mark.skipif(find_spec("cutlass") is None, reason="CuTe DSL is not installed"),
@@ -91,6 +91,33 @@ def test_tensor_maps(kernels: Any, swizzle: int) -> None:
 def test_a_wrong_number_of_bytes(kernels: Any, wrong: int) -> None:
     with pytest.raises(SimulationError):
         kernels.copied(given(aligned(64, 64)), given(aligned(64, 64)), 3, BYTES + wrong)
+
+
+def test_installing_again_changes_the_options(kernels: Any) -> None:
+    from cutlass import cute
+
+    x, y = np.ones(300, np.float32), np.zeros(300, np.float32)
+    try:
+        pipec.cute.install("sm_90a", Options(step_limit=10, trace=False))
+        with pytest.raises(SimulationError, match="step_limit"):
+            cute.compile(kernels.twice, given(x), given(y), 300)(given(x), given(y), 300)
+    finally:
+        pipec.cute.install("sm_90a")
+    cute.compile(kernels.twice, given(x), given(y), 300)(given(x), given(y), 300)
+    assert (y == 2).all()
+
+
+def test_the_environment_is_as_before() -> None:
+    """In a process of its own: this one keeps what the first installation set."""
+    program = """
+import os, pipec.cute
+before = dict(os.environ)
+pipec.cute.install("sm_90a")
+pipec.cute.uninstall()
+print(dict(os.environ) == before)
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "True"
 
 
 PROGRAM = """
