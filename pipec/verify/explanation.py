@@ -22,6 +22,7 @@ launch; whoever launches the PTX by other means must do so too.
 
 Always assumed of hardware
 - mbarriers count arrivals and bytes as PTX says; a try_wait in a loop succeeds once its phase has completed.
+  Of a parity the lowest bit counts (PTX defines only 0 and 1).
 - Everything that was issued completes: copies, MMAs and the commits behind them.
 - Warps are scheduled fairly, and all CTAs of a cluster are resident together.
 - elect.sync elects the first lane of a warp. No variable in shared memory has the address 0.
@@ -35,7 +36,7 @@ conditions, the bytes in a tensor map's box, and which parameters belong to one 
 a barrier, or a tensor other than the one that its address was made from.
 
 Not covered: data, that is, who may read and write which bytes when; a CTA that ends while another still signals it;
-faults; results.
+faults; results; the kernel with a watchdog, whose waits give up: the proof is of the one without.
 """
 
 
