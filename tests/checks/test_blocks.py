@@ -10,6 +10,7 @@ from pipec.driver import STAGES, Compilation, Options
 from pipec.kir.global_memory import accesses
 from pipec.kir.global_memory.access_pairs import AccessPair, Answer
 from pipec.kir.global_memory.overlaps import answers_of_blocks
+from pipec.kir.ir import Kernel
 from pipec.source import Source
 
 SIZES = [
@@ -20,8 +21,8 @@ SIZES = [
 KERNELS = 8  # of each template
 
 
-def answers(text: str) -> tuple[Answer, Answer] | None:
-    """Of two blocks, and of two iterations; None if the kernel is refused before."""
+def planned(text: str) -> Kernel | None:
+    """None if the kernel is refused before."""
     state = Compilation(Source("k.pipe", text), Options())
     for name, stage in STAGES.items():
         stage(state)
@@ -30,7 +31,14 @@ def answers(text: str) -> tuple[Answer, Answer] | None:
         if name == "plan":
             break
     assert state.plans is not None
-    kernel = state.plans[0].kernel
+    return state.plans[0].kernel
+
+
+def answers(text: str) -> tuple[Answer, Answer] | None:
+    """Of two blocks, and of two iterations; None if the kernel is refused before."""
+    kernel = planned(text)
+    if kernel is None:
+        return None
     rows = accesses.collect(kernel)
     ((role, access),) = [(row.role, access) for row in rows for access in row.accesses]
     return answers_of_blocks(kernel, rows)["y"], AccessPair(kernel).apart_in_block((role, access), (role, access))
@@ -58,3 +66,16 @@ def test_what_is_right_is_shown(template: Template) -> None:
     assert not collides(kernel, in_blocks=True) and not collides(kernel, in_blocks=False)
     given = answers(kernel.text)
     assert given is not None and "open" not in given, kernel.text
+
+
+def test_the_end_of_a_loop_bounds_nothing_behind_it() -> None:
+    """With C = 1, blocks (1, 0) and (0, 1) store row 8 behind the loop, which (1, 0) does not enter."""
+    store = "store(y[{}], load(x[0, 0], 8, 64))"
+    text = (
+        "kernel k(x: tensor[f32, 8, 64], y: tensor[f32, R, C], m: i32):\n    grid(m, 5)\n    role work(warps=4):\n"
+        "        for i in range(block.x, min(C, 2), 2):\n"
+        f"            {store.format('i * 8, 64 + block.y * 64')}\n"
+        f"        {store.format('(block.x + block.y * C) * 8, 0')}\n"
+    )
+    kernel = planned(text)
+    assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == "open"

@@ -105,7 +105,8 @@ class Terms:
             if count.wraps:
                 self.wraps.add(trip)
         found = start + trip * step
-        self.tops[found] = (stop - 1,) if step > 0 else (start,)
+        if trip.number is None:  # else it is `start`, which outside of the loop may be beyond `stop`
+            self.tops[found] = (stop - 1,) if step > 0 else (start,)
         return found
 
     def _carried(self, atom: Atom) -> Term | None:
