@@ -79,3 +79,27 @@ def test_the_end_of_a_loop_bounds_nothing_behind_it() -> None:
     )
     kernel = planned(text)
     assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == "open"
+
+
+@pytest.mark.parametrize(
+    ("grid", "turn", "place", "answer"),
+    [
+        ("2, 2", "s[block.y], block.x, 2", "0, 0", "open"),  # blocks of other rows have counters of their own
+        ("2, 2", "s[block.y], block.x, 2", "block.y * 8, 0", "shown"),
+        (
+            "2, 2",
+            "s[0], block.x, 2",
+            "(block.x + block.y) * 8, 0",
+            "open",
+        ),  # (0, 1) may still store row 8 when it is the turn of (1, 0)
+        ("2, 6", "s[block.x], block.y % 3, 3", "block.x * 8, block.y // 3 * 64", "open"),
+        ("2, 3", "s[block.x], block.y, 3", "block.x * 8, 0", "shown"),
+    ],
+)
+def test_turns_order_blocks_if_each_is_one_blocks(grid: str, turn: str, place: str, answer: Answer) -> None:
+    text = (
+        f"kernel k(x: tensor[f32, 8, 64], y: tensor[f32, R, C], s: tensor[i32, S]):\n    grid({grid})\n    role work(warps=4):\n"
+        f"        with semaphore({turn}):\n            store(y[{place}], load(x[0, 0], 8, 64))\n"
+    )
+    kernel = planned(text)
+    assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == answer

@@ -4,7 +4,7 @@ The first keeps its terms, and whatever may be another value for the second is a
 iterations, from 0, times the step; the index of a block consists of its cluster's and its own in the cluster.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Literal
 
@@ -194,12 +194,14 @@ class AccessPair:
         turn = both.one.turn
         if turn is None or turn is not both.other.turn:
             return None
-        # Blocks with different turns of one counter are ordered.
+        # Blocks with different turns of one counter are ordered, if each turn is one block's.
         values = both.one.role.values
-        if not both.same(facts, map(both.mine.of, map(values.of, turn.counter.coordinates))):
-            return None
+        counter = [both.mine.of(values.of(one)) for one in turn.counter.coordinates]
         now = both.mine.of(values.of(turn.turn))
-        facts = both.facts(wrapping, Fact(now - both.view(now), 0, 0))
+        if not both.same(facts, counter):
+            return None
+        alike = [Fact(one - both.view(one), 0, 0) for one in (*counter, now)]
+        facts = both.facts(wrapping, *alike, meet=False)
         return facts if both.same(facts, self._workers.of) else None
 
     def apart_in_block(self, one: Use, other: Use) -> Answer:
@@ -261,15 +263,17 @@ class _Both:
         """Whether terms are equal for both, wherever they meet."""
         return facts.impossible or all(facts.same(term, self.view(term)) for term in terms)
 
-    def facts(self, wrapping: bool, *more: Fact) -> Facts:
-        """That they meet."""
-        view = self.view
-        found = [*more]
+    def _meeting(self) -> Iterator[Fact]:
         corners = zip(self.one.access.place.corner, self.other.access.place.corner, strict=True)
         extents = zip(self.one.access.place.extent, self.other.access.place.extent, strict=True)
         for (here, there), (m, n) in zip(corners, extents, strict=True):
             if m is not None and n is not None:
-                found.append(Fact(self.mine.of(here) - view(self.theirs.of(there)), 1 - m, n - 1, True))
+                yield Fact(self.mine.of(here) - self.view(self.theirs.of(there)), 1 - m, n - 1, True)
+
+    def facts(self, wrapping: bool, *more: Fact, meet: bool = True) -> Facts:
+        """`meet`: they touch the same element."""
+        view = self.view
+        found = [*more, *(self._meeting() if meet else ())]
         tops: dict[Term, tuple[Term, ...]] = {}
         for use, terms, seen in ((self.one, self.mine, lambda term: term), (self.other, self.theirs, view)):
             found += (Fact(seen(terms.of(zero)), 0, 0) for zero in use.known.zeros)
