@@ -60,6 +60,11 @@ def test_commands_are_commands(document: Path) -> None:
         parser_of(_COMMANDS).parse_args(words)
 
 
+def test_the_readme_lists_all_commands() -> None:
+    listed = re.findall(r"^\| `pipec (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted([*listed, "version"]) == sorted(_COMMANDS)  # `pipec --version`
+
+
 def test_there_are_commands_to_try() -> None:
     """The test above would pass if it found none, or if the parser took anything."""
     found = [command for document in DOCUMENTS for command in commands(document.read_text(encoding="utf-8"))]
