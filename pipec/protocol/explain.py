@@ -9,6 +9,7 @@ from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
+from pipec.kir.plan.roles import operations
 from pipec.protocol.conditions import with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
@@ -17,6 +18,7 @@ from pipec.protocol.refute import Deadlock
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.turns import refute_turns
 from pipec.record import record
+from pipec.sema import tree
 from pipec.source import Span
 from pipec.verify.condition_text import conditions_words
 from pipec.verify.data import formula_of
@@ -144,6 +146,7 @@ class Report:
     def _uneven(self, row: BarrierRange) -> Message:
         pipeline = self.pipelines.get(row.pipeline)
         role = next((role.name for role in self.kernel.roles if pipeline in role.consumes), "")
+        taken = [each for one in self.kernel.roles for each in operations(one) if isinstance(each, tree.Acquire)]
         return messages.Uneven(
             pipeline=row.pipeline,
             filled=_times(self.deadlock.filled),
@@ -151,6 +154,8 @@ class Report:
             consumed=_times(self.deadlock.given),
             when=self.when(),
             at=self.kernel.span if pipeline is None else pipeline.span,
+            fills=tuple(one.span for one in taken if (one.handle.pipeline, one.handle.side) == (pipeline, "producer")),
+            uses=tuple(one.span for one in taken if (one.handle.pipeline, one.handle.side) == (pipeline, "consumer")),
         )
 
     def _deadlock(self, blocked: Sequence[Blocked]) -> Message:

@@ -106,8 +106,9 @@ def _signal_call(pipeline: tree.Pipeline, side: Side, sub_stage: int) -> str:
 
 def release_call(handle: tree.Handle) -> str:
     """The call that signals and steps."""
-    by_commit = handle.pipeline.kind == ROLE and handle.side == "producer"
-    return f"{handle.name}.{'commit' if by_commit else 'release'}()"
+    if handle.pipeline.kind == ROLE:
+        return f"{handle.pipeline.name}.{'commit' if handle.side == 'producer' else 'release'}()"
+    return f"{handle.name}.release()"
 
 
 def used_before_wait(touch: Touch, use: str, awaited: tuple[tree.Acquire, ...]) -> Message | None:

@@ -141,7 +141,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
         role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
     role.cursors[pipeline, handle.side].keep(stage, role.stages[handle])
     if pipeline.sub_stages(OTHER_SIDE[handle.side]) > 1:
-        role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
+        role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.parity")
         # The barriers of all sub-stages of a stage are in the same phase, so one parity serves all later waits for it.
         role.parities[handle].write(parity)
         watchdog.keep(role, handle, turn)

@@ -67,7 +67,7 @@ def take_back(role: RoleContext, pipeline: tree.Pipeline, side: Side, turns: int
 def keep(role: RoleContext, handle: tree.Handle, turn: Value) -> None:
     """Keeps the count of a stage whose other sub-stages may be waited for later."""
     if role.kernel.alarm is not None:
-        role.turns.setdefault(handle, role.builder.variable("i32", f"{role.prefix}.{handle.name}.turn")).write(turn)
+        role.turns.setdefault(handle, role.builder.variable("i32", f"{role.prefix}.{handle.label}.turn")).write(turn)
 
 
 def kept(role: RoleContext, handle: tree.Handle) -> Value:

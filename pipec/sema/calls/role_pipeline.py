@@ -81,7 +81,7 @@ def _wait(context: Context, operation: Operation, receiver: Meaning | None, node
     # Only the first wait after a step moves the role to its next stage; the others wait for further sub-stages of that stage.
     first = handle is None or handle not in context.open_stages
     if handle is None or first:
-        handle = tree.Handle(pipeline.name, pipeline, side, "linear", node.span)
+        handle = tree.Handle(f"{pipeline.name}.index()", pipeline, side, "linear", node.span)
         context.current[pipeline, side] = handle
         context.open_stages.add(handle)
     context.emit(tree.Acquire(handle, node.span, found, first))

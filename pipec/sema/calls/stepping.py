@@ -14,7 +14,7 @@ from pipec.sema.language.operation import ActionName, Operation
 from pipec.sema.meanings import Acquired, Barrier, Meaning, Peeked, Reported, Token, View, Void, describe
 from pipec.sema.types import BOOL, I32
 from pipec.sema.values.arguments import Action, bind_arguments, no_arguments
-from pipec.sema.values.names import picked_stage
+from pipec.sema.values.stage_numbers import picked_stage
 from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import BARRIER_SIDE, OTHER_SIDE, Form, Side

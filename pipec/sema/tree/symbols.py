@@ -131,7 +131,7 @@ class Handle:
     @property
     def label(self) -> str:
         """The name without characters that symbols cannot contain."""
-        return self.name.removesuffix("()")
+        return self.name.removesuffix(".index()").removesuffix("()")
 
 
 @record(eq=False)

@@ -33,6 +33,7 @@ from pipec.sema.meanings import (
 from pipec.sema.types import BOOL, I32
 from pipec.sema.values.expected import coordinate, known_dtype, known_int
 from pipec.sema.values.groups import known_place, pick, tile_group
+from pipec.sema.values.stage_numbers import number_written, picked_stage
 from pipec.sema.values.tile_order import tile_place
 from pipec.source import Span
 from pipec.syntax import ast
@@ -280,18 +281,12 @@ def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.Bu
     index = context.elaborate(node.items[0])
     handle = picked_stage(context, index)
     if len(node.items) != 1 or handle is None:
-        context.fail(messages.ForeignStage(buffer=buffer.name, found=describe(index), at=node.items[0].span))
+        context.fail(
+            messages.ForeignStage(
+                buffer=buffer.name, number=number_written(context, buffer.owner), found=describe(index), at=node.items[0].span
+            )
+        )
     return tree.BufferRef(buffer, handle, False, node.span, index.sub_stage if isinstance(index, tree.StageIndex) else None)
-
-
-def picked_stage(context: Context, index: Meaning) -> tree.Handle | None:
-    """The stage with this number: `s.index()`, `p.producer_stage()`, or a variable that holds one."""
-    if isinstance(index, tree.StageIndex):
-        return index.handle
-    if isinstance(index, tree.ReadVariable) and index.variable in context.stage_numbers:
-        context.picked.add(index.variable)
-        return context.stage_numbers[index.variable]
-    return None
 
 
 def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree.BufferRef:
@@ -301,7 +296,14 @@ def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree
         index = context.elaborate(items[0])
         handle = picked_stage(context, index)
         if handle is None or handle.pipeline is not group.tiles[0].owner:
-            context.fail(messages.ForeignStage(buffer=group.span.text(), found=describe(index), at=items[0].span))
+            context.fail(
+                messages.ForeignStage(
+                    buffer=group.span.text(),
+                    number=number_written(context, group.tiles[0].owner),
+                    found=describe(index) if handle is None else f"the number of a stage of `{handle.pipeline.name}`",
+                    at=items[0].span,
+                )
+            )
         group = TileGroup(group.tiles, handle, group.span)
         items = items[1:]
         if not items and len(group.tiles) == 1:

@@ -142,14 +142,16 @@ class UnknownKernel(Message):
 
 
 class ForeignStage(Message):
-    """A slot of a buffer that the kernel declares belongs to the stage whose index selects it, so the index must be `s.index()` of a
-    stage that is held here."""
+    """A slot of a buffer that the kernel declares belongs to the stage whose index selects it, so the index must be the number of a stage
+    that is held here: `s.index()` of one with a name, `p.producer_stage()` or `p.consumer_stage()` after a wait by hand, `p.index()` of a
+    RolePipeline."""
 
     code = "E0229"
     title = "a slot of `{buffer}` must be selected by the index of a held stage"
     labels = (primary("at", "this is {found}"),)
-    help = "write `{buffer}[s.index()]`"
+    help = "write `{buffer}[{number}]`"
     buffer: str
+    number: str
     found: str
     at: Span
 

@@ -151,7 +151,7 @@ class UsedAfterSignal(Message):
         secondary("obtained", "obtained here"),
     )
     note = "{consequence}"
-    help = "signal `{stage}` after this"
+    help = "signal the stage after this"
     stage: str
     pipeline: str
     use: str

@@ -46,7 +46,11 @@ class Uneven(Message):
 
     code = "E0602"
     title = "`{pipeline}` is filled {filled}, but consumed {consumed} by role `{role}`{when}"
-    labels = (primary("at", "declared here"),)
+    labels = (
+        primary("at", "declared here"),
+        secondary("fills", "a stage is obtained for filling here"),
+        secondary("uses", "a filled stage is obtained here"),
+    )
     note = "the block would exit with filled stages: copies may still write its shared memory"
     pipeline: str
     filled: str
@@ -54,6 +58,8 @@ class Uneven(Message):
     consumed: str
     when: str
     at: Span
+    fills: tuple[Span, ...]
+    uses: tuple[Span, ...]
 
 
 class NotDecided(Message):
