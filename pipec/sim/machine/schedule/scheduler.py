@@ -18,6 +18,7 @@ from ..machine import Machine
 from ..program import Program
 from ..threads.cta import Cluster, Warp
 from ..threads.divergence import EXIT, Diverge, Fragment, Outcome, Scatter, Wait
+from ..threads.ending import check_end
 from .deadlock import deadlock_error, spinning_error
 from .events import FAR
 
@@ -108,7 +109,7 @@ class Scheduler:
         # error of the kernel.
         self._drain()
         for cluster in self.clusters:
-            cluster.check_end()
+            check_end(cluster)
 
     def _start_delayed(self) -> bool:
         """Starts the CTAs that the schedule has delayed; returns whether there were any."""
@@ -132,7 +133,7 @@ class Scheduler:
     def _retire(self) -> None:
         for cluster in list(self.clusters):
             if not cluster.outstanding and all(cta.exited for cta in cluster.ctas):
-                cluster.check_end()
+                check_end(cluster)
                 self.clusters.remove(cluster)
 
     def _fill(self) -> None:

@@ -26,7 +26,7 @@ from ..registers import RegisterFile
 from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
 from .divergence import ALL_LANES, Fragment, Wait
-from .groups import Operation, uncommitted, unwaited
+from .groups import Operation
 from .leaving import complain_of_what_is_left, unseen_arrivals
 from .roles import role_of, who
 from .state import WarpState
@@ -377,45 +377,3 @@ class Cluster:
         accesses = not_past(self.machine.races, cta.shared.shadow, cta.name, clocks)
         left = [*unseen_arrivals(cta.mbarriers.values(), clocks), *accesses]
         complain_of_what_is_left(self.machine, self.image, cta.name, left)
-
-    def check_end(self) -> None:
-        """Checks at the end: no barrier with outstanding bytes, no allocated tensor memory."""
-        findings = self.machine.findings
-        for cta in self.ctas:
-            # The next CTAs need not rediscover the access granularity.
-            self.image.granule = min(self.image.granule, cta.shared.shadow.granule)
-            for offset, barrier in sorted(cta.mbarriers.items()):
-                if barrier.state.tx < 0 or (barrier.state.tx and not self.machine.practised("bytes announced for nobody")):
-                    name = self.image.names.barrier(offset)
-                    what = f"{name} (shared 0x{offset:x})" if name else f"mbarrier at shared 0x{offset:x}"
-                    error = SimulationError(
-                        "byte_mismatch",
-                        f"{cta.name}: {what} ends in phase {barrier.state.phase} with {barrier.state.tx} bytes outstanding",
-                        details={"address": offset, "tx": barrier.state.tx},
-                    )
-                    findings.add("bytes", offset, error)
-            leak = cta.tensor.leak(cta.name) if cta.tensor is not None else None
-            if leak is not None:
-                findings.add("leak", "", leak)
-        for warp in self.warps:
-            if warp.groups:
-                self._check_groups(warp)
-            if warp.thread.executed is not None:
-                self.image.spare_executions.append(warp.thread.executed)
-            warp.thread.retire()
-            if not warp.in_flight:
-                self.image.spare.append(warp.file)
-        self.machine.spare_rows += [cta.warp_rows for cta in self.ctas]
-
-    def _check_groups(self, warp: Warp) -> None:
-        """Stores that no wait could have covered. (cp.async may be tracked by mbarriers, without a group.)"""
-        for pc in uncommitted(warp.groups, "bulk"):
-            error = SimulationError("undefined", "no cp.async.bulk.commit_group follows this store, so that no wait is for it")
-            self.machine.findings.add("commit", pc, warp.located(error, pc))
-        if self.machine.rules == "practice" and self.image.waits_for_stores:
-            return  # DeepGEMM waits before it stages again, and exits after its last stores
-        for pc in unwaited(warp.groups, "bulk", warp.thread.known_of("bulk read")):
-            error = SimulationError(
-                "undefined", "no cp.async.bulk.wait_group finds that this store has read its source before its CTA ends"
-            )
-            self.machine.findings.add("exit", pc, warp.located(error, pc))

@@ -1,0 +1,53 @@
+"""What is checked once all CTAs of a cluster have exited."""
+
+from __future__ import annotations
+
+from ...errors import SimulationError
+from ..image import Image
+from ..machine import Machine
+from .cta import Cluster, Warp
+from .groups import uncommitted, unwaited
+
+
+def check_end(cluster: Cluster) -> None:
+    """Checks at the end: no barrier with outstanding bytes, no allocated tensor memory."""
+    machine, image, findings = cluster.machine, cluster.image, cluster.machine.findings
+    for cta in cluster.ctas:
+        # The next CTAs need not rediscover the access granularity.
+        image.granule = min(image.granule, cta.shared.shadow.granule)
+        for offset, barrier in sorted(cta.mbarriers.items()):
+            if barrier.state.tx < 0 or (barrier.state.tx and not machine.practised("bytes announced for nobody")):
+                name = image.names.barrier(offset)
+                what = f"{name} (shared 0x{offset:x})" if name else f"mbarrier at shared 0x{offset:x}"
+                error = SimulationError(
+                    "byte_mismatch",
+                    f"{cta.name}: {what} ends in phase {barrier.state.phase} with {barrier.state.tx} bytes outstanding",
+                    details={"address": offset, "tx": barrier.state.tx},
+                )
+                findings.add("bytes", offset, error)
+        leak = cta.tensor.leak(cta.name) if cta.tensor is not None else None
+        if leak is not None:
+            findings.add("leak", "", leak)
+    for warp in cluster.warps:
+        if warp.groups:
+            _check_groups(machine, image, warp)
+        if warp.thread.executed is not None:
+            image.spare_executions.append(warp.thread.executed)
+        warp.thread.retire()
+        if not warp.in_flight:
+            image.spare.append(warp.file)
+    machine.spare_rows += [cta.warp_rows for cta in cluster.ctas]
+
+
+def _check_groups(machine: Machine, image: Image, warp: Warp) -> None:
+    """Stores that no wait could have covered. (cp.async may be tracked by mbarriers, without a group.)"""
+    for pc in uncommitted(warp.groups, "bulk"):
+        error = SimulationError("undefined", "no cp.async.bulk.commit_group follows this store, so that no wait is for it")
+        machine.findings.add("commit", pc, warp.located(error, pc))
+    if machine.rules == "practice" and image.waits_for_stores:
+        return  # DeepGEMM waits before it stages again, and exits after its last stores
+    for pc in unwaited(warp.groups, "bulk", warp.thread.known_of("bulk read")):
+        error = SimulationError(
+            "undefined", "no cp.async.bulk.wait_group finds that this store has read its source before its CTA ends"
+        )
+        machine.findings.add("exit", pc, warp.located(error, pc))
