@@ -145,7 +145,9 @@ class SimulatedDevice:
         self._set(CudaDialectJitCompiledFunction, "num_devices", 1)
         self._set(HardwareInfo, "__init__", lambda *_: None)
         self._set(HardwareInfo, "get_device_multiprocessor_count", lambda _: self.target.multiprocessors)
-        self._set(HardwareInfo, "get_max_active_clusters", lambda _, size, *__: self.target.multiprocessors // size)
+        self._set(
+            HardwareInfo, "get_max_active_clusters", lambda _, cluster_size, *__: self.target.multiprocessors // cluster_size
+        )
         with suppress(ImportError):  # without torch nothing asks it for a GPU
             from pipec.host.torch_cuda import as_cuda
 
