@@ -81,6 +81,16 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
     return operation.effects.evaluates
 
 
+def nodes(operation: tree.Operation) -> tuple[tree.Expression, ...]:
+    """The expressions that an operation evaluates, and everything below them. Half of the checks and of the plan ask for these, so they
+    are listed once."""
+    found: tuple[tree.Expression, ...] | None = getattr(operation, "_nodes", None)
+    if found is None:
+        found = tuple([node for one in operands(operation) for node in subexpressions(one)])
+        object.__setattr__(operation, "_nodes", found)
+    return found
+
+
 def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     """The stage tiles that are direct operands, outside expressions."""
     return tuple(use.tile for use in operation.effects.uses)

@@ -14,7 +14,7 @@ from pipec.kir.clusters import Sharing, line, mask, sharing
 from pipec.kir.statements import statements
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.sameness import of_ctas
-from pipec.kir.walk import operands, subexpressions
+from pipec.kir.walk import nodes
 from pipec.sema import tree
 from pipec.sema.language.operation import SCHEDULER
 from pipec.source import Span
@@ -173,10 +173,9 @@ def _reached(role: tree.Role, filled: set[tree.Buffer], read: set[tree.Buffer]) 
         for use in statement.effects.uses:
             if use.kind in ("load", "copy", "write") and use.tile.buffer in filled:
                 yield use.tile.buffer, statement.span, True
-        for value in operands(statement):
-            for node in subexpressions(value):
-                if isinstance(node, tree.ReadBuffer) and node.source.buffer in read:
-                    yield node.source.buffer, node.span, False
+        for node in nodes(statement):
+            if isinstance(node, tree.ReadBuffer) and node.source.buffer in read:
+                yield node.source.buffer, node.span, False
 
 
 # ------------------------------------------------------------------------------------------------------------ multicast
@@ -271,22 +270,19 @@ class _Walk:
 
     def _ranks(self, statement: tree.Statement) -> None:
         size = self._kernel.cluster.size
-        for value in operands(statement) if isinstance(statement, tree.Operation) else ():
-            for node in subexpressions(value):
-                rank = node.source.cta if isinstance(node, tree.ReadBuffer) else None
-                seen = () if rank is None else self._ctas.seen(rank)
-                outside = next((term.number for term in seen if term.number is not None and not 0 <= term.number < size), None)
-                if rank is not None and outside is not None:
-                    self._sink.report(
-                        messages.RankOutside(rank=outside, size=size, at=rank.span, cluster=self._kernel.cluster.span)
-                    )
-                elif rank is not None and not all(0 <= term.least and term.largest < size for term in seen):
-                    text = rank.span.text()
-                    self._sink.report(
-                        messages.RankUnknown(
-                            rank=text, size=size, largest=size - 1, at=rank.span, cluster=self._kernel.cluster.span
-                        )
-                    )
+        for node in nodes(statement) if isinstance(statement, tree.Operation) else ():
+            rank = node.source.cta if isinstance(node, tree.ReadBuffer) else None
+            if rank is None:
+                continue
+            seen = self._ctas.seen(rank)
+            outside = next((term.number for term in seen if term.number is not None and not 0 <= term.number < size), None)
+            if outside is not None:
+                self._sink.report(messages.RankOutside(rank=outside, size=size, at=rank.span, cluster=self._kernel.cluster.span))
+            elif not all(0 <= term.least and term.largest < size for term in seen):
+                text = rank.span.text()
+                self._sink.report(
+                    messages.RankUnknown(rank=text, size=size, largest=size - 1, at=rank.span, cluster=self._kernel.cluster.span)
+                )
 
     def _copies(self, copy: tree.CopyAsync) -> None:
         pipeline = copy.destination.handle.pipeline

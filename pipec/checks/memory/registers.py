@@ -172,6 +172,7 @@ class _Pressure:
         for operation in operations(row.role):
             if isinstance(operation, tree.Assign):
                 self._assigned.setdefault(operation.variable, []).append(operation)
+        self._read_by: dict[tree.Expression, frozenset[tree.Variable]] = {}  # each round of the data flow asks again
         self._sizes = {variable: self._size(variable) for variable in self._assigned if isinstance(variable.type, TileType)}
 
     def check(self, sink: Sink) -> None:
@@ -232,9 +233,12 @@ class _Pressure:
             if isinstance(node, tree.ReadVariable) and node.variable.in_registers and len(self._assigned[node.variable]) > 1:
                 yield node.variable
 
-    def _reads(self, value: tree.Expression) -> set[tree.Variable]:
-        read = (node.variable for node in subexpressions(value, self._lets) if isinstance(node, tree.ReadVariable))
-        return {variable for variable in read if variable in self._sizes}
+    def _reads(self, value: tree.Expression) -> frozenset[tree.Variable]:
+        found = self._read_by.get(value)
+        if found is None:
+            read = (node.variable for node in subexpressions(value, self._lets) if isinstance(node, tree.ReadVariable))
+            found = self._read_by[value] = frozenset(variable for variable in read if variable in self._sizes)
+        return found
 
     def _peak(self) -> tuple[_Live, tree.Operation | None]:
         blocks = self._row.role.blocks

@@ -134,8 +134,7 @@ def _reads(
     value: tree.Expression, block: int, site: int, operation: tree.Operation | None, values: Values,
     lets: dict[tree.Variable, tree.Expression],
 ) -> Iterator[Access]:  # fmt: skip
-    turned = isinstance(operation, tree.Store) and operation.transposed
-    own = set() if turned else _elementwise(value, lets)
+    own: set[tree.Expression] | None = None  # most values read no tensor
     for node in subexpressions(value, lets):
         match node:
             case tree.ReadTensor(source=source, axis=axis, type=TileType(rows=rows, columns=columns)):
@@ -144,6 +143,9 @@ def _reads(
                 extent = (1,) * len(source.tensor.shape)
             case _:
                 continue
+        if own is None:
+            turned = isinstance(operation, tree.Store) and operation.transposed
+            own = set() if turned else _elementwise(value, lets)
         place = place_of(source, extent, values)
         yield Access(
             source.tensor.name, block, site, False, THREADS, place, source, node.span, operation, elementwise=node in own

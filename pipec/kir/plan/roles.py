@@ -9,7 +9,7 @@ from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.mma_waits import plan_mma_waits
 from pipec.kir.plan.striping import rows_together, striped_map, striped_vector
 from pipec.kir.plan.types import MOST_OF_A_THREAD, RegisterGroup, RolePlan, RowMap, round_up
-from pipec.kir.walk import evaluated_tile, operands, subexpressions
+from pipec.kir.walk import evaluated_tile, nodes, subexpressions
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -32,8 +32,7 @@ def expressions(role: Role) -> Iterator[tree.Expression]:
     """Every expression of the role with all subexpressions, including branch conditions."""
     for block in role.blocks:
         for operation in block.operations:
-            for operand in operands(operation):
-                yield from subexpressions(operand)
+            yield from nodes(operation)
         condition = getattr(block.terminator, "condition", None)
         if condition is not None:
             yield from subexpressions(condition)

@@ -40,17 +40,18 @@ class Layout:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.actions = [[state.action for state in process.states] for process in network.processes]
+        waits = [waits_of(process) for process in network.processes]
         # A process that waits again for an earlier use refers to the use before it on the same barrier.
-        waited = [network.rings[use.ring].stages - use.shift for process in network.processes for use in waits_of(process)]
+        waited = [network.rings[use.ring].stages - use.shift for uses in waits for use in uses]
         self.window = max([2, *waited, *(2 * ring.stages for ring in network.rings)]) + 2
         self.before = (1 << self.window) - 1  # as a set of uses: all before the kernel
         self.groups = groups_of(network)
         self.group_of = {ring: number for number, group in enumerate(self.groups) for ring in group.rings}
-        waits = [waits_of(process) for process in network.processes]
-        self.waiters = tuple(
-            tuple(number for number, uses in enumerate(waits) if any(use.ring == ring for use in uses))
-            for ring in range(len(network.rings))
-        )
+        waiters: list[list[int]] = [[] for _ in network.rings]
+        for number, uses in enumerate(waits):
+            for ring in {use.ring for use in uses}:
+                waiters[ring].append(number)
+        self.waiters = tuple(map(tuple, waiters))
         # By ring, the processes that are no longer waited for once they have ended, with their numbers of arrivals.
         self.leaving: dict[int, list[tuple[int, int]]] = {}
         for number, process in enumerate(network.processes):
@@ -63,8 +64,9 @@ class Layout:
             for uses, process in zip(waits, network.processes, strict=True)
         ]
         # The uses before the kernel for which a process does not wait, as a bit set: they count as waited for.
+        least = [_least(uses) for uses in waits]
         self.never = {
-            (ring, process): self.before >> max(0, -min(use.shift for use in waits[process] if use.ring == ring))
+            (ring, process): self.before >> max(0, -least[process][ring])
             for ring, row in enumerate(self.waiters)
             for process in row
         }
@@ -268,8 +270,16 @@ def uses_of(process: Process) -> set[Use]:
 
 def _passing(waits: set[Use], cursor: int) -> tuple[tuple[int, int], ...]:
     """The rings for which a process waits along this cursor only, with the smallest shift."""
-    rings = {use.ring for use in waits} - {use.ring for use in waits if use.cursor != cursor}
-    return tuple(sorted((ring, min(use.shift for use in waits if use.ring == ring)) for ring in rings))
+    elsewhere = {use.ring for use in waits if use.cursor != cursor}
+    return tuple(sorted((ring, shift) for ring, shift in _least(waits).items() if ring not in elsewhere))
+
+
+def _least(waits: set[Use]) -> dict[int, int]:
+    """By ring: the smallest shift with which it is waited for."""
+    found: dict[int, int] = {}
+    for use in waits:
+        found[use.ring] = min(use.shift, found.get(use.ring, use.shift))
+    return found
 
 
 def waits_of(process: Process) -> set[Use]:

@@ -102,7 +102,7 @@ class Entries:
                     for rank in ranks_at(layout.network, number, spot, process):
                         self.waiter[(number, spot), (process, rank)] = self._entry(number)
         self.stages, self.spots = [ring.stages for ring in layout.network.rings], [*map(spots, layout.network.rings)]
-        self.arriving = [_arriving(layout.network, ring) for ring in range(len(layout.network.rings))]
+        self.arriving = _arriving(layout.network)
         self.width = len(self.groups)
         self._masks: dict[tuple[tuple[int, ...], int], list[tuple[Facts, int]]] = {}
         self.start: Facts = (1 << layout.window * self.width) - 1  # known to all when the kernel starts
@@ -145,14 +145,14 @@ def ranks_at(network: Network, ring: int, spot: int, process: int) -> tuple[int,
     return tuple(rank for rank in network.processes[process].ranks if spot_of(network.rings[ring], rank) == spot)
 
 
-def _arriving(network: Network, ring: int) -> tuple[Member, ...]:
-    """The processes that ever arrive on the ring."""
-    return tuple(
-        (number, rank)
-        for number, process in enumerate(network.processes)
-        if any(isinstance(state.action, Arrive) and state.action.use.ring == ring for state in process.states)
-        for rank in process.ranks
-    )
+def _arriving(network: Network) -> list[list[Member]]:
+    """By ring: the processes that ever arrive there."""
+    found: list[list[Member]] = [[] for _ in network.rings]
+    for number, process in enumerate(network.processes):
+        members = [(number, rank) for rank in process.ranks]
+        for ring in {state.action.use.ring for state in process.states if isinstance(state.action, Arrive)}:
+            found[ring] += members
+    return found
 
 
 def _meets(network: Network, ring: int) -> bool:

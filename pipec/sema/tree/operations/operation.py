@@ -13,7 +13,7 @@ class Operation:
     the lowering's table.
     """
 
-    __slots__ = ("_effects",)
+    __slots__ = ("_effects", "_nodes")  # caches: see `effects`, and `pipec.kir.walk.nodes`
 
     def __init_subclass__(cls) -> None:
         OPERATIONS[cls.__name__] = cls  # `record` creates a class twice: the finished one comes last
