@@ -23,6 +23,8 @@ CheckName = Literal[
     "layout",
     "linear",
     "steps",
+    "unread",
+    "lost",
     "peer",
     "scope",
     "lanes",
@@ -85,6 +87,15 @@ CHECKS: dict[CheckName, Check] = {
         "MMAs that go through K in one operand otherwise than in the other, negate some of one tile, or go past the end of a box",
         documents="warn",
         practice="warn",
+    ),
+    "unread": Check(
+        "layout",
+        "a part of a tile that nobody reads, where an MMA or a tensor copy reads the rest of it",
+        documents="warn",
+        practice="warn",
+    ),
+    "lost": Check(
+        "layout", "sums of an MMA that another one overwrites before anybody has read them", documents="warn", practice="warn"
     ),
     "lanes": Check("race", "lanes of one warp that touch one place and do not meet at a bar.warp.sync between", practice="warn"),
     "grid": Check("race", "global memory that is touched before griddepcontrol.wait", documents="off", practice="off"),

@@ -16,10 +16,11 @@ from .race_programs.clusters import MULTICAST
 from .race_programs.copies import LOADED, STORE
 from .race_programs.matrix_units import DESCRIPTORS, FREED, IDESC, MULTIPLIED
 from .race_programs.program import (
+    ANY,
     CLUSTER_SYNC,
     EXPECT,
-    HANGS,
     INIT,
+    KINDS,
     NO_PROXY,
     NO_VALUES,
     RELAXED,
@@ -42,7 +43,8 @@ def test_every_fault_is_found_in_one_run(name: str, fault: str) -> None:
     with pytest.raises(SimulationError) as caught:
         PROGRAMS[name].run(fault)
     words = PROGRAMS[name].faults[fault][2]
-    reports = [finding for finding in caught.value.findings if finding.kind == ("deadlock" if words is HANGS else "race")]
+    kind = KINDS.get(words, "race")
+    reports = [finding for finding in caught.value.findings or [caught.value] if kind in (None, finding.kind)]
     assert any(words in report.message for report in reports), str(caught.value)
     # Both sides have a line, of an instruction of the program.
     lines = PROGRAMS[name].text(fault).count("\n")
@@ -63,12 +65,13 @@ def test_the_verdict_does_not_depend_on_turns(name: str, monkeypatch: pytest.Mon
 
 
 def _verdict(name: str, fault: str | None) -> tuple[str, bool] | None:
-    """The kind of the first error, and whether it is what the fault is to get."""
+    """The kind of the first error, and whether it is what the fault is to get. (Where waits succeed or not by chance, any will do.)"""
     try:
         assert PROGRAMS[name].run(fault).findings == []
     except SimulationError as error:
         assert fault is not None
-        return error.kind, PROGRAMS[name].faults[fault][2] in str(error)
+        words = PROGRAMS[name].faults[fault][2]
+        return "" if words is ANY else error.kind, words in str(error)
     return None
 
 

@@ -144,7 +144,7 @@ class TracedCta:
         name = machine_code(access.rows)
         code.intrinsics.add(f"declare i64 @{name}({', '.join(['i64'] * 8)})")
         state, mask, there, here = (code.emit(f"ptrtoint ptr {one} to i64") for one in ("%state", chosen, where, buffer))
-        keeps = writes and _MATRIX_ROWS * count == LANES
+        keeps = _MATRIX_ROWS * count == LANES
         given = (state, code.constant(PC, 32), code.constant(PLACE, 32), there, mask, here, int(keeps), int(writes))
         called = code.emit(f"call i64 @{name}({', '.join(f'i64 {one}' for one in given)})")
         code.go_on_if(code.emit(f"icmp eq i64 {called}, 0"))

@@ -204,6 +204,11 @@ class Image:
         return any(item.opcode.startswith("cp.async.bulk.wait_group") for item in self.function.instructions)
 
     @functools.cached_property
+    def copies_tensors(self) -> bool:
+        """Whether the kernel contains a tensor copy."""
+        return any(item.opcode.startswith("cp.async.bulk.tensor") for item in self.function.instructions)
+
+    @functools.cached_property
     def accesses(self) -> dict[int, int]:
         """The loads and stores, numbered, by program counter: loads, then stores, then matrix loads and stores."""
         items = list(enumerate(self.function.instructions))

@@ -53,8 +53,12 @@ class Tile:
 
     def place(self, granules: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(16-byte column within the row, row) of granules of the tile."""
-        linear = SWIZZLES[self.swizzle].apply(granules * GRANULE) - self.start
+        linear = self.linear(granules)
         return linear % self.pitch // GRANULE, linear // self.pitch
+
+    def linear(self, granules: np.ndarray) -> np.ndarray:
+        """The offsets that granules of the tile would have without a swizzle."""
+        return SWIZZLES[self.swizzle].apply(granules * GRANULE) - self.start
 
 
 @record(remember=True, caches=True)

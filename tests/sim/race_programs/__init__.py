@@ -1,10 +1,11 @@
 """Small programs that keep an order, and what is left of each when one thing that keeps it is taken away.
 
 They are of the kinds that producer/consumer kernels are made of: hand-overs by barriers of all sorts, copies in flight, rings of
-stages, matrix units, tensor memory, other CTAs, other proxies, scopes. A body runs in all threads of its launch.
+stages, matrix units, tensor memory, other CTAs, other proxies, scopes, roles that wait for each
+other, the life of barriers. A body runs in all threads of its launch.
 """
 
-from . import barriers, clusters, copies, global_memory, matrix_units
+from . import barriers, clusters, copies, global_memory, matrix_units, partitions
 from .program import Program
 
 PROGRAMS: dict[str, Program] = {
@@ -13,4 +14,5 @@ PROGRAMS: dict[str, Program] = {
     **matrix_units.PROGRAMS,
     **global_memory.PROGRAMS,
     **clusters.PROGRAMS,
+    **partitions.PROGRAMS,
 }

@@ -51,6 +51,7 @@ PROGRAMS["wgmma of two shapes"] = Program(
     + FILLED
     + "fence.proxy.async;\nbar.sync 0;\nwgmma.fence.sync.aligned;\n"
     + WGMMA
+    + DONE
     + AGAIN_FENCED
     + TF32
     + DONE,

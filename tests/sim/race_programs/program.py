@@ -75,6 +75,9 @@ bar.sync 0;
 EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{0}], {1};\n"
 UNORDERED = "nothing orders them"
 HANGS = "no warp can make progress"
+NO_BARRIER = "no mbarrier is initialised"
+ANY = ""
+KINDS = {HANGS: "deadlock", NO_BARRIER: "uninitialised", ANY: None}  # of the reports; of others a race
 NO_VALUES = "publishes nothing that threads wrote"
 RELAXED = "the cluster barrier between them is relaxed, and orders nothing"
 NO_PROXY = "no fence.proxy.async"

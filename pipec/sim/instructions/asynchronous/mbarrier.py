@@ -82,12 +82,13 @@ def init(d: Decoder) -> Execute:
                 # A barrier that has not been used yet has not been invalidated.
                 if cta.mbarriers[offset].state.phase == 0:
                     raise SimulationError("undefined", message)
+                cta.check_over(warp, cta.mbarriers[offset])
                 cta.shared.reclaim(np.array([offset]), message)
             if warp.watched is not None:
                 # The words of a barrier were ordinary memory until now: their earlier writes must be ordered before this one.
                 cta.machine.races.store(warp.watched, cta.shared.shadow, np.array([offset // 8]), 8)
             thread = warp.thread
-            # Kept with the barrier: a thread that uses it without being ordered after its init is reported (`too_early`).
+            # Kept with the barrier: a thread that uses it without being ordered after its init is reported (`on_object`).
             made = Access("mbarrier.init", thread, warp.fragment.pc, thread.time, True)
             thread.touched = True
             cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset, cta.machine.actors.new(), made)
@@ -113,6 +114,7 @@ def invalidate(d: Decoder) -> Execute:
                 raise SimulationError(
                     "byte_mismatch", f"mbarrier.inval on 0x{barrier.offset:x} with {barrier.state.tx} bytes outstanding"
                 )
+            warp.cta.check_over(warp, barrier)
             del warp.cta.mbarriers[barrier.offset]
             warp.cta.shared.mark_barrier(barrier.offset, live=False)
 

@@ -221,7 +221,7 @@ def start_store(
     cta.trace("store_issued", bytes=places.size, warp=warp.index)
     held: list[Bytes] = []
     ((_, issued),) = target.access.ends or ()
-    source = replace(target.access, writes=False, scope=None)
+    source = replace(target.access, writes=False, scope=None, tile=tile)
     source.ends = tuple((thread.agent(kind), issued) for kind in _STORING)
     cta.shared.begin(thread, source, places.granules)
     cta.shared.copied_out(source, places.granules, tile)

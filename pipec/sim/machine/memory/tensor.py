@@ -15,6 +15,7 @@ import numpy as np
 from pipec.blocked_waits import Names
 from pipec.record import field, mutable, replace
 
+from ...compiled.pieces import distinct
 from ...errors import SimulationError
 from ...ptx.types import Addresses
 from ...units.products import Product
@@ -22,7 +23,7 @@ from ...units.tcgen05.footprint import PLACE_LANES, PLACES, Footprint
 from ...units.tcgen05.memory import COLUMNS, TensorMemory
 from ..races.clocks import Agent
 from ..races.detector import Races
-from ..races.ledger import Access
+from ..races.ledger import NOBODY, Access
 from ..races.missing import DEALLOCATION
 from ..races.shadow import Shadow
 from ..races.sums import Sums
@@ -52,8 +53,20 @@ class TensorOrder:
         if footprint.reads.size:
             self._begin(thread, reading, footprint.reads)
         if footprint.writes.size:
+            if footprint.product is not None and not footprint.product.accumulates:
+                self._overwritten(reading, footprint.writes, footprint.product)
             self._begin(thread, _writing(reading), footprint.writes)
             self.recent.append(footprint.writes)
+
+    def _overwritten(self, access: Access, places: Addresses, product: Product) -> None:
+        """An mma starts new sums at these places; the old ones should have been read."""
+        writers, readers = self.shadow.cells
+        found = distinct(writers[places])
+        if self.races is None or len(found) != 1 or NOBODY in found or readers[places].any():
+            return
+        (before,) = self.races.sets.members(*found) or (None,)
+        if before is not None and before.what.startswith("tcgen05.mma"):
+            self.sums.lost(before, access, product)
 
     def added(self, access: Access, product: Product) -> None:
         """An mma or cp of the CTA or its pair is issued."""

@@ -252,10 +252,11 @@ class Races:
         for cells in shadow.of(shadow.granule):
             cells[index] = NOBODY
 
-    def too_early(self, thread: Thread, made: Access, shadow: Shadow, address: int, missing: Missing) -> None:
-        """`thread` uses the object at `address` without being ordered after its initialisation."""
+    def on_object(self, thread: Thread, old: Access, writes: bool, shadow: Shadow, address: int, missing: Missing) -> None:
+        """`thread` uses the object at `address` without being ordered after `old`, its initialisation, or ends its life (`writes`)
+        without being ordered after `old`, a use."""
         self.raced += 1
-        self.complain(Race(made, self._own(thread, False, None), missing, shadow, address))
+        self.complain(Race(old, self._own(thread, writes, None), missing, shadow, address))
 
     # ---- marks
 

@@ -85,7 +85,7 @@ class Executions:
         return [self.lanes[number, one % native.REMEMBERED] for one in range(max(0, times - native.REMEMBERED), times)]
 
     def lay_out(self, pc: int, addresses: Addresses) -> bool:
-        """Keeps the row addresses of a matrix store's last execution; returns whether it is one."""
+        """Keeps the row addresses of a matrix load's or store's last execution; returns whether it is one."""
         number = self.numbers.get(pc, -1)
         if number < self.ordinary:
             return False
@@ -93,7 +93,7 @@ class Executions:
         return True
 
     def laid_out(self, pc: int) -> Addresses | None:
-        """By lane, the addresses of a store's last execution."""
+        """By lane, the addresses of a load's or store's last execution."""
         number = self.numbers.get(pc)
         if number is None or not self.times[number]:
             return None

@@ -12,7 +12,7 @@ from pipec.record import record
 
 from ...compiled.pieces import distinct
 from ...findings import CheckName
-from ...units.layouts import NO_TILE, Reading, Tile, disagreement, first_step
+from ...units.layouts import NO_TILE, SOURCE, Reading, Tile, disagreement, first_step
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
 from ...units.products import Accumulator, Columns
 from ...units.swizzle import SwizzleName
@@ -28,11 +28,12 @@ class Misreading:
 
     writer: Access
     reader: Access
-    reading: Reading | Tile | Columns | Accumulator
+    reading: Reading | Tile | Columns | Accumulator | str
     written: str
     why: str
     check: CheckName = "layout"
     other: Access | None = None
+    does: str = "reads"
 
 
 @record
@@ -88,7 +89,7 @@ class Layouts:
     def _of_one_tile(self, shadow: Shadow, reading: Reading) -> OperandStart | None:
         """An operand inside what one copy wrote, in that copy's layout: the common case, recognised before any comparison."""
         writers, _ = shadow.marks(GRANULE).standing(reading.granules)
-        if len(writers) != 1:
+        if len(writers) != 1 or (reading.operand == SOURCE and reading.descriptor.layout == "none"):
             return None
         (writer, *others) = self.sets.members(*writers) or (None,)
         if writer is None or others or writer.tile is None:
@@ -102,6 +103,9 @@ class Layouts:
     def _of_several(self, access: Access, shadow: Shadow, reading: Reading) -> OperandStart | None:
         """Reports an operand that is read in another layout; returns the tile in which it begins, if there is one."""
         found = shadow.writes[reading.granules * (GRANULE // shadow.granule)]
+        if reading.operand == SOURCE and reading.descriptor.layout == "none":
+            self._unswizzled(access, found, reading)
+            return None
         tiles, marks = self._tiles(found)
         if not tiles or self.misread is None:
             self._based(access, found, reading)
@@ -123,6 +127,16 @@ class Layouts:
             self._in_one_box(access, begun, marks)
             return begun
         return None
+
+    def _unswizzled(self, access: Access, found: Cells, reading: Reading) -> None:
+        """Rows without a swizzle may be arranged in any way, except as one of the swizzles does."""
+        tiles, _ = self._tiles(found)
+        swizzled = next(((tile, writer) for tile, writer in tiles if tile.swizzle != "none"), None)
+        if swizzled is not None and self.misread is not None:
+            tile, writer = swizzled
+            self.misread(Misreading(writer, access, reading, f"wrote {tile}", "it reads the rows as if they had no swizzle"))
+        elif not tiles:
+            self._by_threads(access, found, reading, "none")
 
     def _in_one_box(self, access: Access, begun: OperandStart, marks: np.ndarray) -> None:
         """Rows that begin inside a box end in it; otherwise whatever box follows in memory would fit as well.
@@ -156,7 +170,15 @@ class Layouts:
         """A tensor copy reads what threads have written as this tile."""
         if self.misread is None or tile is None or not shadow.writes.size:
             return
-        self._by_threads(access, shadow.writes[granules * (GRANULE // shadow.granule)], tile, tile.swizzle)
+        found = shadow.writes[granules * (GRANULE // shadow.granule)]
+        tiles, marks = self._tiles(found)
+        for number, (loaded, writer) in enumerate(tiles):
+            inside = granules[marks == number]
+            if np.unique(tile.linear(inside) - loaded.linear(inside)).size > 1:
+                self.misread(Misreading(writer, access, tile, f"wrote {loaded}", "it reads the bytes of a row in another order"))
+                return
+        if not tiles:
+            self._by_threads(access, found, tile, tile.swizzle)
 
     def _based(self, access: Access, found: Cells, reading: Reading) -> None:
         """A base offset says in which of its eight rows of 128 bytes a pattern begins, which its address says, too."""
@@ -202,7 +224,7 @@ class Layouts:
         # Threads that copy previously swizzled data in order store the same way as threads that should swizzle and do not.
         check: CheckName = "linear" if name == "none" else "layout"
         why = f"{why}, which differ in one place only then"
-        self.misread(Misreading(writer, access, reading, f"stored as {_called(name)} asks", why, check))
+        self.misread(Misreading(writer, access, reading, f"stored as {called(name)} asks", why, check))
 
     def _tiles(self, found: Cells) -> tuple[list[tuple[Tile, Access]], np.ndarray]:
         """The tiles recorded for some places, and the index of the tile at each."""
@@ -216,5 +238,5 @@ class Layouts:
         return tiles, marks
 
 
-def _called(swizzle: SwizzleName) -> str:
+def called(swizzle: SwizzleName) -> str:
     return "no swizzle" if swizzle == "none" else f"swizzle {swizzle}"

@@ -31,8 +31,8 @@ class Access:
 
     `what` names an operation; a synchronous access is named after its instruction. `ends`: any of these (actor, time) shows its
     completion; None: it is synchronous, empty: it is in progress. `pipe`: it went through the tensor pipe, which keeps the order of
-    issue. `scope`: of a strong access (atomic, volatile, relaxed, acquire, release). `tile`: what a tensor copy writes; `copied`: source
-    and destination of any copy.
+    issue. `scope`: of a strong access (atomic, volatile, relaxed, acquire, release). `tile`: what a tensor copy writes or takes;
+    `copied`: source and destination of any copy.
     """
 
     what: str

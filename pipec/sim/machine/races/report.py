@@ -109,7 +109,7 @@ class Reporter:
         if found.other is not None:
             third = self._side(found.other)
             why = why.format(f"{third['who_did']} ({third['at']})")
-        message = f"{new['who_did']} reads {found.reading}, and {old['who_did']} ({old['at']}) {found.written}: {why}"
+        message = f"{new['who_did']} {found.does} {found.reading}, and {old['who_did']} ({old['at']}) {found.written}: {why}"
         details = {key: new[key] for key in ("who", "warp", "role")}
         details["other"] = {key: old[key] for key in ("what", "who", "warp", "role", "cta", "ptx_line", "source")}
         findings.add(found.check, key, SimulationError("layout", message, new["ptx_line"], new["source"], details))

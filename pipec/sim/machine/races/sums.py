@@ -28,11 +28,28 @@ class Sums:
             self.last.clear()
         before = self.last.get(place)
         self.last[place] = product, access
+        if (
+            before is not None
+            and not product.accumulates
+            and isinstance(place, tuple)
+            and not before[1].over(access.thread.knowledge.order)
+        ):
+            # Registers that nobody has waited for.
+            self.lost(before[1], access, product)
         found = _judged(before[0], product) if before else None
         if before is None or found is None:
             return
         written = f"took {found.before} for the same sum"
         self.misread(Misreading(before[1], access, found.now, written, found.why, found.check))
+
+    def lost(self, before: Access, access: Access, product: Product) -> None:
+        """`access` overwrites the sums of `before`, which nobody has read."""
+        # (Lanes that issue one MMA together are another matter.)
+        again = (before.thread, before.pc, before.time) == (access.thread, access.pc, access.time)
+        if self.misread is not None and not again:
+            self.misread(
+                Misreading(before, access, product.d, "wrote it", "nobody has read those sums", "lost", does="overwrites")
+            )
 
     def forget(self) -> None:
         """The accumulators' places have been overwritten."""

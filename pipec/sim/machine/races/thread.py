@@ -128,7 +128,7 @@ class Thread:
 
     @functools.cached_property
     def pieces(self) -> dict[int, Addresses]:
-        """By instruction, for stores that are not ordinary ones."""
+        """By instruction, for loads and stores that are not ordinary ones."""
         return {}
 
     def connect(self, number: int, executed: Executions, peers: list[Thread]) -> None:
@@ -179,12 +179,12 @@ class Thread:
         return self.executed.of(pc) if self.executed is not None else []
 
     def lay_out(self, addresses: Addresses) -> None:
-        """Records the addresses, one per lane, at which a store that is not an ordinary one writes a piece of a tile."""
+        """Records the addresses, one per lane, of pieces of a tile, for a load or store that is not an ordinary one."""
         if addresses.size == LANES and not (self.executed is not None and self.executed.lay_out(self.pc(), addresses)):
             self.pieces[self.pc()] = addresses
 
     def laid_out(self, pc: int) -> Addresses | None:
-        """The offsets in shared memory of a store's last execution, by lane; None where not all lanes' are known."""
+        """The offsets in shared memory of a load's or store's last execution, by lane; None where not all lanes' are known."""
         addresses = self.pieces.get(pc)
         if addresses is None and self.executed is not None:
             addresses = self.executed.laid_out(pc)

@@ -163,6 +163,7 @@ class AddressSpaces:
         to positions in a matrix."""
         offsets = self.own_pieces(addresses[: _MATRIX * count], 16, "ldmatrix")
         if by is not None:
+            by.lay_out(offsets)
             self.machine.races.load(by, self.shared.shadow, offsets // 16, 16)
         rows = self.shared.load_words(offsets, np.dtype(np.uint16), _MATRIX, None)
         if rows is None:  # the element-wise path reports the problem

@@ -98,6 +98,7 @@ class TrackedBarrier:
     made: Access
     announced: bool = False
     waiting: list[Fragment] = field(default_factory=list)
+    uses: dict[Thread, tuple[int, int]] = field(default_factory=dict)  # the time and place of each warp's last operation on it
     remote: dict[int, Access] = field(default_factory=dict)  # the last arrivals of warps of other CTAs, by warp number
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING
@@ -112,6 +113,11 @@ class TrackedBarrier:
     def in_use(self) -> bool:
         """Whether a fragment waits on it, or bytes are outstanding."""
         return bool(self.waiting or self.state.tx)
+
+    def used_by(self, thread: Thread, pc: int) -> None:
+        # Whoever ends its life has to come after that.
+        thread.touched = True
+        self.uses[thread] = thread.time, pc
 
     def publish(self) -> None:
         """A phase is complete."""

@@ -20,6 +20,7 @@ from ..memory.spaces import RANK_SHIFT, SHARED_BASE, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.afterwards import not_past
 from ..races.clocks import UNKNOWING
+from ..races.ledger import Access
 from ..races.missing import Missing
 from ..races.thread import Thread
 from ..registers import RegisterFile
@@ -280,6 +281,8 @@ class Cta(AddressSpaces):
     def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> bool:
         """Whether `warp` is ordered after the initialisation of a barrier that it uses; reports it otherwise."""
         knowledge, number = warp.thread.knowledge, warp.thread.number
+        if warp.watched is not None:
+            barrier.used_by(warp.thread, warp.fragment.pc)
         if warp.watched is None or (barrier.announced and barrier.made.over(knowledge.order, number)):
             return True
         if barrier.made.over(knowledge.values, number):
@@ -288,8 +291,15 @@ class Cta(AddressSpaces):
             # `neighbours` knows warps of the acting warp's own CTA only, so this never covers the barrier of another CTA.
             return True
         missing: Missing = "init" if barrier.made.over(knowledge.order, number) else "wait"
-        self.machine.races.too_early(warp.thread, barrier.made, self.shared.shadow, barrier.offset, missing)
+        self.machine.races.on_object(warp.thread, barrier.made, False, self.shared.shadow, barrier.offset, missing)
         return False
+
+    def check_over(self, warp: Warp, barrier: TrackedBarrier) -> None:
+        """Reports operations on a barrier that are not ordered before `warp` ends its life."""
+        for user, (time, pc) in barrier.uses.items() if warp.watched is not None else ():
+            use = Access("", user, pc, time, False)
+            if not use.over(warp.thread.knowledge.order, warp.thread.number):
+                self.machine.races.on_object(warp.thread, use, True, self.shared.shadow, barrier.offset, "wait")
 
     def announce_barriers(self, warp: Warp) -> None:
         """A warp's barrier initialisations become visible through signals that release nothing else."""

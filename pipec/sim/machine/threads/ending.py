@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...errors import SimulationError
 from ..image import Image
 from ..machine import Machine
+from ..races.leftovers import judge
 from .cta import Cluster, Warp
 from .groups import uncommitted, unwaited
 
@@ -13,6 +14,8 @@ def check_end(cluster: Cluster) -> None:
     """Checks at the end: no barrier with outstanding bytes, no allocated tensor memory."""
     machine, image, findings = cluster.machine, cluster.image, cluster.machine.findings
     for cta in cluster.ctas:
+        if image.copies_tensors and machine.watching:
+            judge(machine.races.layouts, cta.shared.shadow)
         # The next CTAs need not rediscover the access granularity.
         image.granule = min(image.granule, cta.shared.shadow.granule)
         for offset, barrier in sorted(cta.mbarriers.items()):

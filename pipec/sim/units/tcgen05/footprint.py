@@ -113,8 +113,7 @@ def copy_footprint(shape: str, multicast: str | None, address: int, matrix: int)
     cells = CellMap.of(lanes, np.arange(row.row_bytes // 4, dtype=np.int64))
     source = Reading(SOURCE, layout, row.rows, row.row_bytes, 1, False, "bytes")
     product = Product(Accumulator(shape, ""), Columns(address, row.row_bytes // 4), source)
-    # Without a swizzle, threads may have arranged the rows in any way.
-    operands = (source,) if layout.layout != "none" and row.row_bytes == _STEP else ()
+    operands = (source,) if row.row_bytes == _STEP else ()
     return Footprint(np.unique(offsets >> 4), _NOWHERE, places(cells, *split_address(address)), operands, product)
 
 

@@ -1,0 +1,145 @@
+"""What the marks of a CTA's shared memory say of its tiles once it has ended: parts that nobody read, and loads by threads in another
+swizzle than that of the copy.
+
+A wrong start, box or loop bound reads too little of one tile, and the wrong numbers that it gives have no other symptom.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from pipec.record import record
+
+from ...compiled.pieces import distinct
+from ...units.patterns import lane_steps, warp_steps, written_otherwise
+from .layouts import Layouts, Misreading, called
+from .ledger import NOBODY, Access
+from .shadow import Shadow
+from .thread import Thread
+
+_PRODUCTS = ("wgmma", "tcgen05.mma")
+
+
+@record
+class _Pair:
+    """Places that `writers` wrote last and `readers` have read since, from `first` on."""
+
+    writers: tuple[Access, ...]
+    readers: tuple[Access, ...]
+    first: int
+
+    @property
+    def tile(self) -> Access | None:
+        return next((one for one in self.writers if one.tile is not None), None)
+
+
+def judge(layouts: Layouts, shadow: Shadow) -> None:
+    """Reports what is wrong with the tiles that a CTA leaves behind."""
+    if layouts.misread is None or not shadow.writes.size:
+        return
+    pairs = list(_pairs(layouts, shadow))
+    for found in (*_partly_read(pairs), *_partly_stored(layouts, shadow, pairs), *_loaded_otherwise(pairs)):
+        layouts.misread(found)
+
+
+def _pairs(layouts: Layouts, shadow: Shadow) -> Iterator[_Pair]:
+    writers, readers = shadow.cells
+    # Runs of equal marks first, which are few.
+    ends = np.flatnonzero((writers[1:] != writers[:-1]) | (readers[1:] != readers[:-1])) + 1
+    starts = np.concatenate([[0], ends])
+    marks = writers[starts].astype(np.int64) << 32 | readers[starts]
+    found, first = np.unique(marks, return_index=True)
+    for mark, place in zip(found.tolist(), starts[first].tolist(), strict=True):
+        if mark >> 32 != NOBODY:
+            members = layouts.sets.members
+            yield _Pair(members(mark >> 32), members(mark & 0xFFFFFFFF), place * shadow.granule)
+
+
+def _partly_read(pairs: Iterable[_Pair]) -> Iterator[Misreading]:
+    """Boxes of which MMAs or tensor copies read a part and nobody the rest."""
+    by_box: dict[Access, list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.tile is not None:
+            by_box[pair.tile].append(pair)
+    for box, parts in by_box.items():
+        reader = next(
+            (one for part in parts for one in part.readers if one.tile is not None or one.what.startswith(_PRODUCTS)), None
+        )
+        left = next((part for part in parts if not part.readers), None)
+        if reader is not None and left is not None:
+            why = f"nobody reads what it wrote at 0x{left.first:x}"
+            yield Misreading(box, reader, reader.tile or "a part of a box", f"wrote {box.tile}", why, "unread")
+
+
+def _partly_stored(layouts: Layouts, shadow: Shadow, pairs: Iterable[_Pair]) -> Iterator[Misreading]:
+    """What the last executions of one store by threads wrote, of which a tensor copy takes a part and nobody the rest."""
+    unread, copied = dict[int, Access](), dict[int, Access]()
+    # By what a warp stored between two signals to others.
+    unread_together, copied_together = dict[object, tuple[Access, int]](), dict[object, Access]()
+    for pair in pairs:
+        copy = next((one for one in pair.readers if one.tile is not None and not one.writes), None)
+        for one in pair.writers:
+            if one.plain and copy is not None:
+                copied[one.pc] = copied_together[one.thread, one.time] = copy
+            elif one.plain and not pair.readers:
+                unread[one.pc] = one
+                unread_together[one.thread, one.time] = one, pair.first
+    for together in unread_together.keys() & copied_together.keys():
+        (writer, place), copy = unread_together[together], copied_together[together]
+        unread.pop(writer.pc, None)
+        yield Misreading(
+            writer, copy, copy.tile or "a box", "stored more", f"nobody reads what it stored at 0x{place:x}", "unread"
+        )
+    for pc in unread.keys() & copied.keys():
+        left, taken = _by_last_execution(layouts, shadow, pc, unread[pc].thread.peers)
+        if left and taken:
+            why = f"nobody reads what it stored at 0x{left[0]:x}"
+            yield Misreading(unread[pc], copied[pc], copied[pc].tile or "a box", "stored more", why, "unread")
+
+
+def _by_last_execution(layouts: Layouts, shadow: Shadow, pc: int, warps: Iterable[Thread]) -> tuple[list[int], bool]:
+    """Where the last executions of a store by these warps wrote what nobody has read, and whether any of it was."""
+    writers, readers = shadow.cells
+    left, taken = list[int](), False
+    for warp in warps:
+        lanes = warp.laid_out(pc)
+        if lanes is None:
+            continue
+        places = lanes[lanes < shadow.size] // shadow.granule
+        own = [one for one in distinct(writers[places]) if any(_is(access, warp, pc) for access in layouts.sets.members(one))]
+        places = places[np.isin(writers[places], own)]
+        left += (places[readers[places] == NOBODY] * shadow.granule).tolist()
+        taken |= bool((readers[places] != NOBODY).any())
+    return left, taken
+
+
+def _is(access: Access, warp: Thread, pc: int) -> bool:
+    return access.thread is warp and access.pc == pc and access.plain
+
+
+def _loaded_otherwise(pairs: Iterable[_Pair]) -> Iterator[Misreading]:
+    """Threads that load from a box as another swizzle asks."""
+    loads: dict[tuple[int, int], dict[int, tuple[Access, Access]]] = defaultdict(dict)
+    for pair in pairs:
+        box = pair.tile
+        if box is not None:
+            for one in pair.readers:
+                if one.plain:
+                    loads[box.pc, one.pc][one.thread.index] = box, one
+    for by_warp in loads.values():
+        laid_out = [(warp, one.thread.laid_out(one.pc)) for warp, (_, one) in sorted(by_warp.items())]
+        known = [(warp, lanes) for warp, lanes in laid_out if lanes is not None]
+        box, reader = next(iter(by_warp.values()))
+        if known and box.tile is not None:
+            steps = lane_steps(np.stack([lanes for _, lanes in known])) + warp_steps(
+                [(warp, int(lanes[0])) for warp, lanes in known]
+            )
+            verdict = written_otherwise(box.tile.swizzle, steps)
+            # Without a swizzle it may be a view of plain bytes.
+            if verdict is not None and verdict[0] != "none":
+                name, step = verdict
+                why = f"{step.who} of the load are at 0x{step.first:x} and 0x{step.second:x}, which only {called(name)} makes neighbours"
+                yield Misreading(box, reader, "a box", f"wrote {box.tile}", why)
