@@ -150,7 +150,7 @@ def _meet_cluster(kernel: KernelContext) -> None:
 def _leave_cluster(kernel: KernelContext) -> None:
     """Synchronises all threads of the cluster, after their signals to other CTAs have arrived: a relaxed arrival could overtake such a
     signal, which would then fault in a CTA that has exited."""
-    kernel.builder.call("barrier.cluster.arrive")
+    kernel.builder.call("barrier.cluster.arrive.relaxed" if kernel.plan.all_arrived else "barrier.cluster.arrive")
     kernel.builder.call("barrier.cluster.wait")
 
 

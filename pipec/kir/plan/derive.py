@@ -8,7 +8,7 @@ from pipec.isa.targets import Target
 from pipec.kir.clusters import kernel_sharing
 from pipec.kir.global_memory.accesses import written_tensors
 from pipec.kir.ir import Kernel
-from pipec.kir.plan.exit import plan_drains
+from pipec.kir.plan.exit import plan_exit
 from pipec.kir.plan.global_memory import plan_global
 from pipec.kir.plan.grids import plan_grids
 from pipec.kir.plan.in_step import plan_in_step
@@ -47,14 +47,15 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     shared_by = kernel_sharing(kernel)
     expected = expected_bytes(kernel, layouts, shared_by)
     signals = plan_signals(kernel, roles, expected, unwritten, shared_by)
-    drains = plan_drains(kernel, signals, shared_by)
+    noting = (pipeline for pipeline, condition in unwritten.values() if condition is None)
+    leaving = plan_exit(kernel, signals, shared_by, noting)
     meetings = plan_meetings(roles, signals)
     orders, written = plan_global(kernel), written_tensors(kernel)
     proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel)
     found = (
         replace(
             row,
-            drains=drains.get(row.role.name, ()),
+            drains=leaving.drains.get(row.role.name, ()),
             proxied=proxied[row.role.name],
             tensor_stages=in_tensor if row.uses_tensor else frozenset(),
             meets=meetings.get(row.role.name, frozenset()),
@@ -82,6 +83,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         register_groups=groups,
         launch_registers=launch_registers,
         sharing=shared_by,
+        all_arrived=leaving.all_arrived,
         tensor_only=plan_tensor_only(kernel, orders),
         cta_group=max((pipeline.cta_group for pipeline in kernel.pipelines), default=1),
         signals=signals,

@@ -4,28 +4,76 @@ The commit of an MMA arrives on its barrier asynchronously; an arrival on a barr
 (PTX ISA 9.7.16.12). A commit completes after everything committed earlier by the same role, so it suffices that someone waits for a
 role's last commit. Usually that is the epilogue, which waits for the accumulator. If the last commit releases an input stage, nobody
 waits for it: the producer of that pipeline then waits until all its stages have been released. It also does so if MMAs of other CTAs
-release its stages. All other signals to another CTA are given by threads, before they synchronise with the cluster at the end.
+release its stages.
+
+All other signals to another CTA are given by threads, before they synchronise with the cluster at the end. That is a fence of all
+memory in each thread, lest a signal still be on its way when its destination exits. A CTA pair does without: the leader, which multiplies
+for both, waits until all accumulators have been released before it ends, and then no signal is on its way.
 """
 
-from pipec.kir.clusters import Sharing
+from collections.abc import Iterable
+
+from pipec.kir.clusters import LEADER, Sharing
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import SideSignals
+from pipec.record import record
 from pipec.sema import tree
-from pipec.vocabulary import Side
+from pipec.vocabulary import SIDES, Completion, Side
+
+_WAITED_FOR: frozenset[Completion] = frozenset(("tma", "commit"))
 
 
-def plan_drains(
-    kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
-) -> dict[str, tuple[tree.Pipeline, ...]]:
-    """Role name -> the pipelines that it drains at its end."""
+@record
+class Exit:
+    """`drains`: role name -> the pipelines that it drains at its end; `all_arrived`: no signal to another CTA is on its way when all
+    roles have ended."""
+
+    drains: dict[str, tuple[tree.Pipeline, ...]]
+    all_arrived: bool
+
+
+def plan_exit(
+    kernel: Kernel,
+    signals: dict[tuple[tree.Pipeline, Side], SideSignals],
+    sharing: dict[tree.Pipeline, Sharing],
+    noting: Iterable[tree.Pipeline],
+) -> Exit:
+    """`noting`: pipelines that also hand over whether an MMA ran, by an arrival of a thread."""
     found: dict[str, tuple[tree.Pipeline, ...]] = {}
     last_given = [last for role in kernel.roles if (last := _given_back_last(role, signals)) is not None]
-    for pipeline in dict.fromkeys([*last_given, *_committed_by_others(kernel, signals, sharing)]):
+    released = _released_to_leaders(kernel, signals, sharing, frozenset(noting))
+    for pipeline in dict.fromkeys([*last_given, *_committed_by_others(kernel, signals, sharing), *(released or ())]):
         for producer in kernel.roles:
             if pipeline in producer.produces and not _drained(producer, pipeline):
                 found[producer.name] = (*found.get(producer.name, ()), pipeline)
+    return Exit(found, all_arrived=released is not None)
+
+
+def _released_to_leaders(
+    kernel: Kernel,
+    signals: dict[tuple[tree.Pipeline, Side], SideSignals],
+    sharing: dict[tree.Pipeline, Sharing],
+    noting: frozenset[tree.Pipeline],
+) -> list[tree.Pipeline] | None:
+    """The pipelines whose stages threads of a pair release to its leader; None if threads give other signals to other CTAs."""
+    found = []
+    for pipeline in kernel.pipelines:
+        producer, consumer = sharing[pipeline].producer, sharing[pipeline].consumer
+        filled, released = (_completions(signals, pipeline, side) - _WAITED_FOR for side in SIDES)
+        if not producer.local and (filled or pipeline in noting):
+            return None
+        if not consumer.local and released:
+            if consumer.to != LEADER or consumer.lines:
+                return None
+            found.append(pipeline)
     return found
+
+
+def _completions(
+    signals: dict[tuple[tree.Pipeline, Side], SideSignals], pipeline: tree.Pipeline, side: Side
+) -> frozenset[Completion]:
+    return frozenset(kind for how in signals[pipeline, side].how.values() for kind in how)
 
 
 def _committed_by_others(

@@ -281,6 +281,7 @@ class Plan:
     register_groups: tuple[RegisterGroup, ...]  # empty if no role has a budget, or all the same
     launch_registers: int | None  # per thread, if budgets require a fixed number
     sharing: dict[Pipeline, Sharing]  # how the CTAs of the cluster share it
+    all_arrived: bool  # when all roles have ended, no signal to another CTA is on its way
     tensor_only: frozenset[Pipeline]  # hand over only tensor memory
     cta_group: int  # CTAs that one MMA works on
     signals: dict[tuple[Pipeline, Side], SideSignals]  # side: "producer" completes full, "consumer" completes empty

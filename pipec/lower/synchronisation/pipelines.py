@@ -290,10 +290,16 @@ def release(role: RoleContext, operation: tree.Release) -> None:
 def drain(role: RoleContext, operation: tree.Drain) -> None:
     """Waits for every stage, in the phase for which the next fills would wait. A stage that was never filled counts as released."""
     pipeline = operation.pipeline
+    cursor = role.cursors[pipeline, "producer"]
     with counted_loop(role.kernel, pipeline.stages, f"{role.prefix}.drain"):
-        _wait_at_cursor(role, pipeline, "producer")
+        stage, phase = cursor.read()
+        turn = watchdog.count(role, pipeline, "producer")
+        for sub_stage in range(pipeline.sub_stages("consumer")):
+            wait(role, pipeline, barrier(role, pipeline, "consumer", stage, sub_stage), phase, turn)
+        role.reconverge()
+        cursor.step()
     # One full turn of the ring: the cursor is back at its stage, but nothing was filled, so its phase is the previous one.
-    role.cursors[pipeline, "producer"].turn_back()
+    cursor.turn_back()
     watchdog.take_back(role, pipeline, "producer", pipeline.stages)
 
 
