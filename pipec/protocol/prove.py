@@ -14,7 +14,7 @@ from pipec.protocol.products import needed
 from pipec.protocol.program import Program
 from pipec.protocol.schedule import Pairs
 from pipec.protocol.search.attempts import attempts
-from pipec.protocol.search.cases import Splitter
+from pipec.protocol.search.cases import Parts, Splitter
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, Undecided
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.network import Network
@@ -37,17 +37,17 @@ def prove(
     spent = Spent(effort)
     # Names determine the order of terms, and thus which proof is found first.
     network, names = canonical(network)
-    programs: dict[tuple[bool, bool], Program] = {}
+    parts: dict[tuple[bool, bool], Parts] = {}
     reason = Undecided("no schedule was found")
     first: Certificate | None = None
     for attempt in attempts(network):
         spent.share(attempt.share)
         kind = attempt.products, attempt.quotients
-        program = programs.get(kind) or programs.setdefault(
-            kind, Program(network, products=attempt.products, quotients=attempt.quotients)
-        )
+        if kind not in parts:
+            parts[kind] = Parts(Program(network, products=attempt.products, quotients=attempt.quotients))
+        program = parts[kind].program
         try:
-            cases = tuple(Splitter(program, attempt, effort, pairs, spent, refuted).cases())
+            cases = tuple(Splitter(parts[kind], attempt, effort, pairs, spent, refuted).cases())
             found = Certificate(network.name, cases, needed(network.facts, program.assumed))
             # Another schedule may need no condition on block indices, which no launch can check.
             if any_conditions or all(map(askable_formula, found.assumes)):

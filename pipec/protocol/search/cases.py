@@ -13,21 +13,63 @@ from pipec.protocol.search.undecided import Undecided
 from pipec.protocol.simplify import simplified
 from pipec.verify.checker.certificate import Case
 from pipec.verify.logic import System
-from pipec.verify.network import Action, Test, edges_of
+from pipec.verify.network import Action, Network, Test, edges_of
 from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, negate, symbols_in
 
 _ROOM = 3  # factor on the number of situations
 
 
+class Parts:
+    """Parts of the sizes of a program. Attempts split the sizes alike, and what is found of a part is the same in all of them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        # By the number of assumptions, which the attempts add to, and the conditions of the part.
+        self._empty: dict[tuple[int, tuple[Formula, ...]], bool] = {}
+        self._special: dict[tuple[int, tuple[Formula, ...]], tuple[Program, tuple[Formula, ...]]] = {}
+        self._systems: dict[tuple[int, tuple[Formula, ...]], System] = {}
+        self._open: dict[tuple[int, tuple[Formula, ...], Formula], bool] = {}
+
+    def empty(self, when: tuple[Formula, ...]) -> bool:
+        """Whether there are no such sizes."""
+        key = len(self.program.assumed), when
+        if key not in self._empty:
+            self._empty[key] = System([*self.program.facts, *when]).impossible()
+        return self._empty[key]
+
+    def specialised(self, when: tuple[Formula, ...]) -> tuple[Program, tuple[Formula, ...]]:
+        """The program for these sizes, and the values decided there: none if it is the same program."""
+        key = len(self.program.assumed), when
+        if key not in self._special:
+            # Terms without choices are shorter, and rows can express their relations.
+            network, decided = simplified(self.program.network, System([*self.program.facts, *when]))
+            self._special[key] = (self._like(network), decided) if decided else (self.program, ())
+        return self._special[key]
+
+    def _like(self, network: Network) -> Program:
+        made = Program(network, products=self.program.products, quotients=self.program.quotients)
+        made.assumed = self.program.assumed
+        return made
+
+    def divides(self, cut: Formula, when: tuple[Formula, ...]) -> bool:
+        """Whether it is open for these sizes if a condition holds."""
+        key = len(self.program.assumed), when
+        if (*key, cut) not in self._open:
+            system = self._systems.get(key) or self._systems.setdefault(key, System([*self.program.facts, *when]))
+            self._open[*key, cut] = not system.entails(cut) and not system.entails(negate(cut))
+        return self._open[*key, cut]
+
+
 class Splitter:
-    """Proofs by cases of the sizes."""
+    """Proofs by cases of the sizes. `parts`: of the program."""
 
     def __init__(
-        self, program: Program, attempt: Attempt, effort: Effort, pairs: Pairs, spent: Spent, refuted: Callable[[], bool]
+        self, parts: Parts, attempt: Attempt, effort: Effort, pairs: Pairs, spent: Spent, refuted: Callable[[], bool]
     ) -> None:
         self.tells_begun, self.situations = attempt.tells_begun, effort.situations * (_ROOM if attempt.roomy else 1)
-        self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
-        self.schedule = attempt.schedule if program.network is attempt.schedule.network else attempt.schedule.of(program.network)
+        self.parts, self.program, self.effort, self.pairs, self.spent = parts, parts.program, effort, pairs, spent
+        network = self.program.network
+        self.schedule = attempt.schedule if network is attempt.schedule.network else attempt.schedule.of(network)
         self.left, self.refuted = effort.cases, refuted
         self.cuts: tuple[list[Compare], list[Compare], list[Compare]] | None = None
 
@@ -36,7 +78,7 @@ class Splitter:
 
     def _under(self, when: tuple[Formula, ...], before: Undecided | None = None) -> Iterator[Case]:
         """`before`: why the search failed without the last condition."""
-        if when and System([*self.program.facts, *when]).impossible():
+        if when and self.parts.empty(when):
             return
         self.left -= 1
         try:
@@ -66,24 +108,17 @@ class Splitter:
         choices, tests, few = self.cuts
         # Of many sizes only some affect the question; splitting on others would double the work for nothing.
         asked = symbols_in(why.asked) if why.asked is not None else frozenset[Symbol]()
-        base = System([*self.program.facts, *when])
-        there = base.extended(why.told) if why.told else base
-        for cuts, given in ((choices, base), (tests, base), (few if small else [], there)):
+        for cuts, given in ((choices, when), (tests, when), (few if small else [], (*when, *why.told))):
             for cut in sorted(cuts, key=lambda cut: asked.isdisjoint(symbols_in(cut))):
                 # A condition already decided there would give an empty case and repeat the search.
-                if not given.entails(cut) and not given.entails(negate(cut)):
+                if self.parts.divides(cut, given):
                     return cut
         return None
 
     def _within(self, when: tuple[Formula, ...]) -> tuple[Schedule[Any], Program, tuple[Formula, ...]]:
         """Specialises to these sizes if that makes a difference; also returns the values decided there."""
-        # Terms without choices are shorter, and rows can express their relations.
-        network, decided = simplified(self.program.network, System([*self.program.facts, *when])) if when else (None, ())
-        if network is None or not decided:
-            return self.schedule, self.program, ()
-        program = Program(network, products=self.program.products, quotients=self.program.quotients)
-        program.assumed = self.program.assumed
-        return self.schedule.of(network), program, decided
+        program, decided = self.parts.specialised(when) if when else (self.program, ())
+        return self.schedule if program is self.program else self.schedule.of(program.network), program, decided
 
     def _tests(self) -> list[Compare]:
         """The program's tests of sizes only."""
