@@ -92,7 +92,6 @@ class Definitions(Renaming):
                 for other in self._atoms[: self._defined - 1]:
                     if isinstance(other, Floor):
                         self._divided_again(one, other)
-                        self._in_order(one, other)
             case Choose(_, Linear(yes, ()), Linear(no, ())):
                 # Often sufficient; otherwise the two cases would have to be split.
                 self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
@@ -173,13 +172,6 @@ class Definitions(Renaming):
         left = add(add(atom(fine), whole), atom(coarse), -times)
         self.assume(Compare("ge", left))
         self.assume(Compare("ge", add(Linear(times - 1), left, -1)))
-
-    def _in_order(self, one: Floor, other: Floor) -> None:
-        """Quotients are monotone."""
-        if one.divisor == other.divisor:
-            for larger, smaller in ((one, other), (other, one)):
-                if self._at_hand(add(larger.form, smaller.form, -1)):
-                    self.assume(Compare("ge", add(atom(larger), atom(smaller), -1)))
 
     def _reaches(self, form: Linear, least: int) -> bool:
         """Whether the form is at least this large, according to known inequalities, or to the bounds of its terms."""
