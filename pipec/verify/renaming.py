@@ -6,6 +6,7 @@ from math import prod
 
 from pipec.verify.inequalities import Inequalities, combined, parts_of
 from pipec.verify.terms import (
+    MOST_WRITTEN,
     Apply,
     Atom,
     Both,
@@ -27,9 +28,6 @@ from pipec.verify.terms import (
 _LOOKED_AT = 3  # to see whether an atom has parts to replace
 _RENAMED = 10  # what it costs to replace parts of a value, in combinations of inequalities
 _WRITTEN = 16  # symbols and numbers of a term that take as long to write as a combination of inequalities
-# Symbols and numbers that a value may come to be made of. Without an end, of `x = min(x + y, z)` and the like each turn would put a value
-# into itself at every place where it stands, and terms would grow with the power of the turns.
-_MOST_WRITTEN = 4_096
 
 
 class Renaming(Inequalities):
@@ -57,7 +55,7 @@ class Renaming(Inequalities):
                 grows = _sums_products if isinstance(one, Product) else _multiplies
                 if _is_product(one) and any(grows(form) for part, form in known.items() if not _machines(part, form)):
                     continue  # products in products would grow with each turn
-                if _most_written(one, known) <= _MOST_WRITTEN:
+                if _most_written(one, known) <= MOST_WRITTEN:
                     made = self._remade(one, known)
                     combined[0] += size_of(made) // _WRITTEN
                     self.assume(Compare("eq", add(atom(one), made, -1)))

@@ -9,7 +9,7 @@ network.Edge.requires) or uses an uninterpreted function.
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import combinations
-from math import inf
+from math import inf, prod
 from typing import Any, Literal, Self, TypeGuard
 
 from pipec.record import record
@@ -63,6 +63,9 @@ class Product:
 
 
 Atom = Symbol | Floor | Choose | Apply | Product
+# Symbols and numbers of which a value may be made after others are put into it. Without an end, of `x = x * x`, `x = min(x + y, z)`
+# and the like each turn would put a value into itself at every place where it stands: terms would grow with the power of the turns.
+MOST_WRITTEN = 4_096
 MOST_FACTORS = 3  # of a product: replacing a factor by a sum creates as many products as the sum has terms
 
 
@@ -398,6 +401,35 @@ def _size_in(formula: Formula) -> int:
             return size_of(form)
         case Both(parts) | Either(parts):
             return 1 + sum(map(_size_in, parts))
+
+
+def size_with(form: Linear, sizes: Mapping[Symbol, int]) -> int:
+    """About how large it is with symbols replaced by forms of these sizes."""
+    if sizes.keys().isdisjoint(symbols_of(form)):
+        return size_of(form)
+    return 1 + sum(_size_with(one, sizes) for one, _ in form.terms)
+
+
+def _size_with(one: Atom, sizes: Mapping[Symbol, int]) -> int:
+    match one:
+        case Symbol():
+            return sizes.get(one, 1)
+        case Floor(form, _):
+            return 1 + size_with(form, sizes)
+        case Choose(condition, yes, no):
+            return size_in(condition, sizes) + size_with(yes, sizes) + size_with(no, sizes)
+        case Apply(_, arguments):
+            return 1 + sum(size_with(argument, sizes) for argument in arguments)
+        case Product(factors):
+            return prod(_size_with(factor, sizes) for factor in factors)  # it is multiplied out
+
+
+def size_in(formula: Formula, sizes: Mapping[Symbol, int]) -> int:
+    match formula:
+        case Compare(_, form):
+            return size_with(form, sizes)
+        case Both(parts) | Either(parts):
+            return 1 + sum(size_in(part, sizes) for part in parts)
 
 
 def symbols_in(formula: Formula) -> frozenset[Symbol]:

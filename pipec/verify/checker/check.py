@@ -7,6 +7,7 @@ ended. In addition, parities identify the intended phases (see knowledge.py), no
 sizes, and the schedule terminates (see progress.py).
 """
 
+from collections.abc import Mapping
 from typing import Self
 
 from pipec.record import field, mutable
@@ -17,8 +18,23 @@ from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
 from pipec.verify.inequalities import allowed, combined
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, Network, Test, Use, Wait, edges_of
-from pipec.verify.terms import Both, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
+from pipec.verify.terms import (
+    MOST_WRITTEN,
+    Both,
+    Formula,
+    Linear,
+    Symbol,
+    atom,
+    negate,
+    size_in,
+    size_of,
+    size_with,
+    substitute,
+    substituted,
+    symbols_in,
+)
 
+TOO_LARGE = "a value grows too large on the way from one node to the next"
 OUTCOME_NOT_KNOWN = "a step past a test whose outcome is not known"
 _MOST_STEPS = 5_000_000  # arithmetic steps: beyond this the certificate is refused
 _MOST_PARTS = 200  # parts of the sizes considered in the proof that the cases cover them
@@ -90,6 +106,18 @@ class _Way:
     having: System
     events: list[Event] = field(default_factory=list)
     values: dict[Symbol, Linear] = field(default_factory=dict)
+    sizes: dict[Symbol, int] = field(default_factory=dict)  # of the values
+
+    def now(self, formula: Formula) -> Formula:
+        """In terms of the values at the node."""
+        need(size_in(formula, self.sizes) <= MOST_WRITTEN, TOO_LARGE)
+        return substituted(formula, self.values)
+
+    def assign(self, changes: Mapping[Symbol, Linear]) -> None:
+        """At the same time; the changes are in terms of the values before."""
+        need(all(size_with(value, self.sizes) <= MOST_WRITTEN for value in changes.values()), TOO_LARGE)
+        self.values |= {symbol: substitute(value, self.values) for symbol, value in changes.items()}
+        self.sizes |= {symbol: size_of(self.values[symbol]) for symbol in changes}
 
 
 class _Case:
@@ -143,7 +171,7 @@ class _Case:
             need(process < len(self.network.processes), "a step of a process that does not exist")
             self._go(way, process, self._step(process, way, outcome=step >= 0))
         need(0 <= moves.node < len(self.case.nodes), "a node that does not exist")
-        facts = [substituted(fact, way.values) for fact in self.case.nodes[moves.node].facts]
+        facts = [way.now(fact) for fact in self.case.nodes[moves.node].facts]
         followed = [way.having.entails(fact) for fact in facts]
         if not all(followed):
             # Together with those that do follow: a product is known once its factors are.
@@ -162,7 +190,7 @@ class _Case:
         match action:
             case Test(condition=condition, yes=yes, no=no):
                 # No node is needed if the other outcome is impossible: then the process takes this branch for all sizes.
-                known = substituted(condition if outcome else negate(condition), way.values)
+                known = way.now(condition if outcome else negate(condition))
                 at.need(process, way.having.entails(known), OUTCOME_NOT_KNOWN)
                 # Implied, but rounded to integers, which may imply more, like the facts of a node.
                 way.having = way.having.extended([known])
@@ -192,12 +220,10 @@ class _Case:
             way.events.append(Event(way.at.line(process), process, Arrive(Use(ring, 0, 0), edge), use, True, waited, ends=True))
         for required in edge.requires:
             # The network counts with unbounded integers; the registers agree as long as they can hold the result.
-            need(way.having.entails(substituted(required, way.values)), "arithmetic may wrap at 32 bits")
-        way.values |= {symbol: self._value(value, way.values) for symbol, value in edge.values}
+            need(way.having.entails(way.now(required)), "arithmetic may wrap at 32 bits")
+        way.assign({symbol: self._unknown() if value is None else value for symbol, value in edge.values})
 
-    def _value(self, value: Linear | None, values: dict[Symbol, Linear]) -> Linear:
-        if value is not None:
-            return substitute(value, values)
+    def _unknown(self) -> Linear:
         # A new symbol each time: two unknown values are not known to be equal.
         self.unknowns += 1
         return atom(Unknown(str(self.unknowns)))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pipec.verify.logic import System
 from pipec.verify.network import Edge, Process, Test, edges_of
 from pipec.verify.terms import (
+    MOST_WRITTEN,
     TRUE,
     Apply,
     Atom,
@@ -23,6 +24,8 @@ from pipec.verify.terms import (
     add,
     negate,
     scale,
+    size_of,
+    size_with,
     substitute,
     symbols_of,
 )
@@ -135,8 +138,10 @@ def _steps(form: Linear, inside: list[Arrow]) -> list[Linear] | None:
 
 def _step(form: Linear, values: dict[Symbol, Linear | None]) -> Linear | None:
     known = {symbol: value for symbol, value in values.items() if value is not None}
-    # A register is assigned an unknown value, so the form may become anything.
-    return add(substitute(form, known), form, -1) if len(known) == len(values) else None
+    # Where a register is assigned an unknown value, the form may become anything.
+    if len(known) < len(values) or size_with(form, {symbol: size_of(value) for symbol, value in known.items()}) > MOST_WRITTEN:
+        return None
+    return add(substitute(form, known), form, -1)
 
 
 def order_from(root: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
