@@ -60,7 +60,7 @@ def plan_all(shapes: Sequence[Shape]) -> None:
 
 
 def _planned(shape: Shape) -> Plan:
-    offer, sizes = _library(shape.kind), {"M": shape.m, "N": shape.n, "K": shape.k}
+    offer, sizes = library_of(shape.kind), {"M": shape.m, "N": shape.n, "K": shape.k}
     worth = [candidate for candidate, reason in considered(offer, sizes, MULTIPROCESSORS) if reason is None]
     found = tiles(shape)
 
@@ -70,8 +70,8 @@ def _planned(shape: Shape) -> Plan:
             found.append(tile)
         return found[found.index(tile)]
 
-    alone, best = known(automatic(shape)), known(_tile(offer, offer.choose(sizes), shape.kind))
-    searched = tuple(known(_tile(offer, candidate, shape.kind)) for candidate in worth)
+    alone, best = known(automatic(shape)), known(tile_of(offer, offer.choose(sizes), shape.kind))
+    searched = tuple(known(tile_of(offer, candidate, shape.kind)) for candidate in worth)
     return Plan(alone, best, searched, tuple(found))
 
 
@@ -89,13 +89,13 @@ def automatic(shape: Shape) -> Tile:
 
 
 @cache
-def _library(kind: Kind) -> Several:
+def library_of(kind: Kind) -> Several:
     tuned = library.gemm(dtype="e4m3" if kind == "fp8" else "bf16").tuned
     assert tuned is not None and isinstance(tuned.choices, Several)
     return tuned.choices
 
 
-def _tile(offer: Several, candidate: Candidate, kind: Kind) -> Tile:
+def tile_of(offer: Several, candidate: Candidate, kind: Kind) -> Tile:
     kernel, own = offer.split(candidate)
     entry = library.GEMM["sm_90a"][offer.names.index(kernel)]
     return Tile(entry.file, {**entry.constants, **own.constants, **(FP8 if kind == "fp8" else {})})  # type: ignore[dict-item]

@@ -70,7 +70,7 @@ class OfCublasLt:
         one = self._ones.data_ptr()
         kind, scales = (DataType.E4M3, (one, one)) if shape.kind == "fp8" else (DataType.BF16, None)
         asked = Product(self._library, shape.m, shape.n, shape.k, kind, scales)
-        return {f"cublaslt {candidate.name}": self._launch(asked, candidate) for candidate in asked.candidates()}
+        return {f"cublaslt {candidate.name}": self.launch(asked, candidate) for candidate in asked.candidates()}
 
     def _launch(self, asked: Product, candidate: Candidate) -> Launch:
         workspace = self._workspace.data_ptr()
@@ -98,14 +98,14 @@ class OfPipec:
             self.launchers[name] = one.failed or launchers(one)
 
     def __call__(self, shape: Shape) -> dict[str, Launch]:
-        return {f"pipec {tile.name}": self._launch(key(tile), shape) for tile in plan(shape).contending}
+        return {f"pipec {tile.name}": self.launch(key(tile), shape) for tile in plan(shape).contending}
 
     def serial(self, shape: Shape, name: str) -> Launch:
         """A tile, each launch of which begins when the one in front has ended."""
         tile = next(tile for tile in plan(shape).contending if f"pipec {tile.name}" == name)
-        return self._launch(key(tile), shape, LaunchOptions(programmatic=False))
+        return self.launch(key(tile), shape, LaunchOptions(programmatic=False))
 
-    def _launch(self, name: str, shape: Shape, options: LaunchOptions | None = None) -> Launch:
+    def launch(self, name: str, shape: Shape, options: LaunchOptions | None = None) -> Launch:
         kernels = self.launchers[name]
         if isinstance(kernels, str):
             return _refusal(kernels)

@@ -78,9 +78,9 @@ def main() -> int:
 
     started = time.perf_counter()
     record: dict[str, Any] = surroundings() | {"gpu": torch.cuda.get_device_name(0), "left_out": [], "figures": {}}
-    gemms(record, argparse.Namespace(**vars(options), l2_times=3), started, SHAPES, tiles())
+    gemms(record, argparse.Namespace(**vars(options), l2_times=3), started, SHAPES, lambda shape: tiles())
     near, record["figures"] = record["figures"], {}
-    gemms(record, argparse.Namespace(**vars(options), l2_times=12), started, FARTHER, tiles())
+    gemms(record, argparse.Namespace(**vars(options), l2_times=12), started, FARTHER, lambda shape: tiles())
     record |= {"farther": record["figures"], "figures": near, "seconds": round(time.perf_counter() - started, 1)}
     write(options.output, record)
     return 0

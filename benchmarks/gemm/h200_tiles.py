@@ -12,7 +12,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,11 @@ def tiles() -> list[Tile]:
 
 
 def gemms(
-    record: dict[str, Any], options: argparse.Namespace, started: float, shapes: Sequence[Shape], chosen: Sequence[Tile]
+    record: dict[str, Any],
+    options: argparse.Namespace,
+    started: float,
+    shapes: Sequence[Shape],
+    tiles_of: Callable[[Shape], Sequence[Tile]],
 ) -> None:
     """Adds a row to the record's figures for each shape. `options`: `rounds`, `budget`, `l2_times` and `output`."""
     import torch
@@ -97,9 +101,10 @@ def gemms(
     from pipec.tune.rounds import compare
     from pipec.tune.torch_clock import GpuClock
 
-    built = build_all(chosen, torch.cuda.get_device_properties(0).multi_processor_count)
+    every = list({key(tile): tile for shape in shapes for tile in tiles_of(shape)}.values())
+    built = build_all(every, torch.cuda.get_device_properties(0).multi_processor_count)
     print(f"{len(built)} tiles built after {time.perf_counter() - started:.0f} s", flush=True)
-    launchers = OfPipec(built).launchers
+    contenders = OfPipec(built)
     for shape in shapes:
         if time.perf_counter() - started > options.budget:
             record["left_out"].append(str(shape))
@@ -108,15 +113,9 @@ def gemms(
         judge = Judge(shape, sets)
         clock = GpuClock(len(sets), max(shape.flops / 400e12, shape.bytes / 2.5e12))
         ready, failed = [], {}
-        for tile in chosen:
-            built_ones = launchers[key(tile)]
-
-            def launch(a: Any, b: Any, d: Any, launcher: Any = built_ones[0]) -> None:
-                launcher((a, b, d), device="cuda", stream=torch.cuda.current_stream())
-
+        for tile in tiles_of(shape):
+            launch = contenders.launch(key(tile), shape)
             try:
-                if isinstance(built_ones, str):
-                    raise TypeError(built_ones)
                 judge.difference(launch)
             except torch.AcceleratorError:
                 raise
@@ -229,7 +228,7 @@ def main() -> int:
     record: dict[str, Any] = surroundings() | {"gpu": torch.cuda.get_device_name(0), "left_out": [], "figures": {}}
     others(record, options)
     write(options.output, record)
-    gemms(record, options, started, SHAPES, tiles())
+    gemms(record, options, started, SHAPES, lambda shape: tiles())
     record["seconds"] = round(time.perf_counter() - started, 1)
     write(options.output, record)
     return 0
