@@ -10,11 +10,11 @@ from pipec._version import VERSION
 from pipec.bundle.c_code import c_files, identifier
 from pipec.bundle.manifest import NAME, Choice, Form, Kernel, Manifest, Origin, Variant, dimensions_of, to_text
 from pipec.diag.catalogue.commands import bundles as messages
-from pipec.diag.catalogue.language.tuning import UnknownSize
 from pipec.diag.message import Failure, Sink
 from pipec.driver import Compilation, Options, compile_source
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.isa.targets import TARGETS
+from pipec.predict.sizes import unknown
 from pipec.ptx.assemble import assemble
 from pipec.record import record
 from pipec.source import Source
@@ -116,10 +116,9 @@ def _compiled(source: Source, options: Options, until: str) -> Compilation:
 def _check_shapes(request: Request, interface: KernelInterface, all_: Sequence[KernelInterface]) -> None:
     """Each requested size must belong to some kernel, and there must not be so many that choosing takes minutes."""
     known = dimensions_of(interface)
-    listed = ", ".join(f"`{one}`" for one in known) or "none"
     for name in request.shapes:
         if not any(name in dimensions_of(one) for one in all_):
-            raise Failure(UnknownSize(what=f"there is no dimension `{name}`", kernel=interface.name, known=listed))
+            raise unknown(f"there is no dimension `{name}`", [interface.name], known)
     count = 1
     for name in known:
         count *= len(request.shapes.get(name, (0,)))

@@ -104,11 +104,13 @@ def _given(network: Network, shapes: Mapping[str, str]) -> tuple[dict[str, int],
         if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS):
             raise Unclear(0, f"`{name}={value[:20]}` is no size")
         parameter = parameter_of(name, names, network.name)
-        if name == _BLOCKS and int(value):
+        if name == _BLOCKS and (int(value) or parameter is None):
+            if not int(value):
+                raise Unclear(0, "a launch has at least one block")
             blocks = int(value), 1, 1
         elif parameter is not None:
             given[parameter] = int(value)
-        elif name != _BLOCKS:
+        else:
             known = ", ".join(f"`{short_name(one, network.name)}`" for one in names) or "none"
             raise Unclear(0, f"nothing in it depends on `{name}`, but on {known}, and on `{_BLOCKS}`")
     absent = [short_name(name, network.name) for name in names if name not in given and not name.startswith("%")]
@@ -157,7 +159,7 @@ def _ptx_as_text(one: PtxPrediction) -> str:
     sizes = " ".join(f"{short_name(name, one.kernel)}={size}" for name, size in one.given.items())
     busy = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in sorted(one.busy.items(), key=lambda item: -item[1]))
     lines = [
-        f"{one.kernel} (PTX) on a {one.device.name} at {one.clock / 1e9:.4g} GHz, {one.blocks} blocks {sizes}".rstrip(),
+        f"{one.kernel} (PTX) on {one.device.with_article} at {one.clock / 1e9:.4g} GHz, {one.blocks} blocks {sizes}".rstrip(),
         f"  time         {one.seconds * 1e6:,.1f} us"
         + (f", {one.flops * one.blocks / one.seconds / 1e12:,.0f} TFLOP/s" if one.flops else ""),
         f"  bound by     {one.bound_by}, there by {one.waits_for}",
@@ -234,7 +236,7 @@ def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
         f", {one.flops / one.seconds / 1e12:,.0f} TFLOP/s, {one.tensor_share:.0%} of the tensor cores' peak" if one.flops else ""
     )
     lines = [
-        f"{one.kernel} on a {one.device.name} at {one.clock / 1e9:.4g} GHz, {sizes}",
+        f"{one.kernel} on {one.device.with_article} at {one.clock / 1e9:.4g} GHz, {sizes}",
         f"  time         {one.seconds * 1e6:,.1f} us{rate}",
         f"  bound by     {_bound(one)}",
         f"  within       {one.within[0] * 1e6:,.1f} to {one.within[1] * 1e6:,.1f} us",

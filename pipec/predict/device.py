@@ -128,6 +128,11 @@ class Device:
     unknown: tuple[str, ...]
 
     @property
+    def with_article(self) -> str:
+        """Its name in a sentence: the letter H begins with a vowel when it is read."""
+        return f"{'an' if self.name.startswith('H') else 'a'} {self.name}"
+
+    @property
     def clock(self) -> float:
         """Hz; kernels that use much power run below it."""
         return self.machine.clock

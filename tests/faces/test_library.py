@@ -29,7 +29,7 @@ def test_predict_reports_the_choice_and_its_time(capsys: Capture) -> None:
     assert kernel["seconds"] == library.gemm("sm_90a").predict(M=64, N=4096, K=4096).seconds
     assert main(["predict", "library:gemm", "--device", "h200", "--shape", *SIZES]) == 0
     first, second, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"library:gemm chooses kernel={told['chosen']['kernel']}") and " on a H200 at " in second
+    assert first.startswith(f"library:gemm chooses kernel={told['chosen']['kernel']}") and " on an H200 at " in second
 
 
 def test_predict_reports_all_kernels_that_run_in_turn(capsys: Capture) -> None:

@@ -239,6 +239,20 @@ def test_what_cannot_be_asked(arguments: list[str], code: str, capsys: Capture) 
     assert f"error[{code}]" in capsys.readouterr().err
 
 
+def test_what_sizes_there_are_is_said(capsys: Capture) -> None:
+    """In the words of the kernel: its own dimensions in the example, and what a size may be. Numbers that no time depends on are taken as
+    `pipec run` takes them."""
+    file, sizes = str(EXAMPLES / "attention_sm90.pipe"), ["H=2", "S=256", "T=256"]
+    assert main(["predict", file, "--shape", "H=0"]) == 1
+    said = capsys.readouterr().err
+    assert "sizes are integers from 1 to 2147483647" in said and "`--shape H=4096 S=4096 T=4096`" in said
+    assert main(["predict", file, "--shape", *sizes, "scale=0.125"]) == 0
+    assert "on an H200 at" in capsys.readouterr().out
+    for value in ("nan", "much", "\u0661"):
+        assert main(["predict", file, "--shape", *sizes, f"scale={value}"]) == 1
+        assert f"`scale={value}` is no number" in capsys.readouterr().err
+
+
 def test_sizes_that_no_launch_may_have(capsys: Capture) -> None:
     """softmax.pipe assumes that a row fits its threads: a longer one has no time, since a launch of it is refused."""
     assert main(["predict", str(EXAMPLES / "softmax.pipe"), "--kernel", "softmax", "--shape", "M=64", "N=8192"]) == 1

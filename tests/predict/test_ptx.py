@@ -214,6 +214,7 @@ def test_blocks_of_unlike_length(tmp_path: Path, capsys: Capture) -> None:
 
 REFUSED = {
     "gemm": (["--shape", "X=1"], "nothing in it depends on `X`, but on `K`"),
+    "gemm_2cta": (["--shape", "K=512", "blocks=0"], "a launch has at least one block"),
     "gemm_direct": ([], "depends on `K`: give `--shape K=...`"),
     "gemm_peek": (["--kernel", "gemm_peek", "--shape", "K=x"], "`K=x` is no size"),
     "gemm_grouped": (

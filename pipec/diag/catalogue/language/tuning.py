@@ -82,10 +82,13 @@ class UnknownSize(Message):
     code = "E0289"
     title = "{what} for `{kernel}`"
     subject = "a size is missing"
-    help = "its dimensions are {known}: `--shape M=4096 N=4096`"
+    note = "{rule}"
+    help = "its dimensions are {known}: `--shape {example}`"
     what: str
     kernel: str
     known: str
+    example: str
+    rule: str | None = None  # what a size must be
 
 
 class TooManyCandidates(Message):
