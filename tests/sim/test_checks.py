@@ -202,3 +202,28 @@ def test_phases_that_others_took_are_passed_over(told):
         return
     with pytest.raises(SimulationError, match="came late"):
         launch(text, **given)
+
+
+# Two warps: the first one completes two phases on its own, the second one waits for the first of them, or for what it takes for it.
+PHASES = """.reg .b32 %bar; .reg .pred %one; .reg .b32 %x; mov.u32 %x, dyn; add.u32 %bar, %x, 128; setp.eq.u32 %p0, %r1, 0;
+@%p0 mbarrier.init.shared::cta.b64 [%bar], 1; @%p0 mbarrier.init.shared::cta.b64 [%bar+8], 1; bar.sync 0;
+setp.ge.u32 %p1, %r1, 32; @%p1 bra SECOND;
+@!%p0 bra END; mbarrier.arrive.shared::cta.b64 _, [%bar]; bra END;
+SECOND: {0}
+END:"""
+
+
+def test_a_parity_that_means_the_wrong_phase_is_found_however_late_it_is_tested() -> None:
+    """Behind the phase the other parity is false, and a loop or a longer wait hides that it would have been true before."""
+    late = "nanosleep.u32 1000; mbarrier.test_wait.parity.shared::cta.b64 %p2, [%bar], {0};"
+    assert not messages(late.format(0))
+    (told,) = messages(late.format(1))
+    assert "for parity 1, which means phase 1 now" in told and "nothing has shown this warp that phase 0 is complete" in told
+
+
+def messages(second: str) -> list[str]:
+    array = np.zeros(16, np.uint32)
+    text = f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{PHASES.format(second)}\nret;\n}}\n"
+    options = Options(checks={"phase": "warn"})
+    found = launch(text, block=64, dynamic_smem=1024, arguments=[ArrayArgument(array)], options=options).findings
+    return [one.message for one in found if one.check == "phase"]

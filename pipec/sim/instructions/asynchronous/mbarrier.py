@@ -181,7 +181,10 @@ def _arriving(
             amount = default if value is None else given
             # Identical lanes arrive in one step, unless that exceeds the pending count of the phase.
             together = alike and ready and amount * count <= barrier.state.pending
-            flipped = operation(barrier.state, amount * count if together else amount)
+            arriving = amount * count if together else amount
+            flipped = operation(barrier.state, arriving)
+            if flipped and told is not None and arriving == barrier.state.expected:
+                warp.completed[barrier.actor] = barrier.state.phase  # nobody else arrives in this phase
             cta.after_barrier_operation(barrier, flipped)
             if together:
                 break
@@ -321,9 +324,33 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
             f"came late: phase {state.phase} is current, the parity means another phase",
             details={"address": barrier.offset},
         )
+    awaited = state.phase - 1 if done else state.phase
+    if warp.watched is not None and awaited > 0 and not _knows(warp, barrier, awaited):
+        _complain_of_parity(warp, barrier, awaited, wanted & 1)
     if done:
         warp.seen[barrier.offset] = state.phase - 1
-    return done, barrier, state.phase - 1 if done else state.phase
+    return done, barrier, awaited
+
+
+def _knows(warp: Warp, barrier: TrackedBarrier, phases: int) -> bool:
+    """Whether something has shown the warp that so many phases are complete."""
+    if warp.completed.get(barrier.actor, 0) >= phases:
+        return True
+    return warp.thread.actors.reached(warp.thread.knowledge.order, barrier.actor, phases)
+
+
+def _complain_of_parity(warp: Warp, barrier: TrackedBarrier, awaited: int, parity: int) -> None:
+    """A test by parity means the phase after those that the thread knows to be complete, or one of these. Of any later one, it is true
+    while the phase before that is current, and false afterwards: what it says is a matter of timing."""
+    findings, key = warp.cta.machine.findings, (warp.fragment.pc, barrier.offset)
+    if findings.again("phase", key):
+        return
+    earlier = f"for phase {awaited - 2}" if awaited > 1 else "as it is for a new mbarrier"
+    message = (
+        f"test of the mbarrier at shared 0x{barrier.offset:x} for parity {parity}, which means phase {awaited} now: nothing has shown this "
+        f"warp that phase {awaited - 1} is complete, and before that the same test is true, {earlier}"
+    )
+    findings.add("phase", key, warp.here(SimulationError("undefined", message, details={"address": barrier.offset})))
 
 
 def _may_fail(warp: Warp, barrier: TrackedBarrier) -> bool:
