@@ -6,6 +6,7 @@ from functools import cache
 from pipec.isa.targets import Target
 from pipec.kir.plan.types import Plan
 from pipec.ptx import llvm
+from pipec.ptx.negations import as_complements
 from pipec.ptx.normalise import normalise
 from pipec.source import Source
 
@@ -39,7 +40,7 @@ def _set_options() -> None:
 
 def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) -> str:
     """PTX text, normalised."""
-    return normalise(assembly(llvm_ir, target), [plan.interface for plan in plans], source)
+    return normalise(as_complements(assembly(llvm_ir, target)), [plan.interface for plan in plans], source)
 
 
 def assembly(llvm_ir: str, target: Target) -> str:
