@@ -125,7 +125,7 @@ def _simulate(
     """What went wrong; empty where all is as expected."""
     given = arguments(kernel, sizes)
     try:
-        tensors = _expected(kernel, _run(kernel, bodies, sizes), given)
+        tensors = expected(kernel, bodies, sizes)
     except TooLong:
         return ""
     assert state.plans is not None and state.ptx is not None
@@ -142,9 +142,10 @@ def _simulate(
     return ""
 
 
-def _expected(kernel: Kernel, run: Run, given: Mapping[str, object]) -> dict[str, np.ndarray]:
+def expected(kernel: Kernel, bodies: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
     """What the tensors hold afterwards. Raises TooLong where more tiles are handed over than they have."""
-    tensors = {name: value.copy() for name, value in given.items() if isinstance(value, np.ndarray)}
+    run = _run(kernel, bodies, sizes)
+    tensors = {name: value for name, value in arguments(kernel, sizes).items() if isinstance(value, np.ndarray)}
     for place, value, added in run.stored:
         shape = _SHAPES.get(place.tensor[0]) or kernel.tile_of(place.tensor)
         target = tensors[place.tensor][place.row : place.row + shape[0]]
