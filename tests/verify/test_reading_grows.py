@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -14,6 +15,7 @@ from pipec.verify.checker.check import check
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes import walk
 from pipec.verify.reader.processes.ring_liveness import Used
+from pipec.verify.reader.processes.states import Node
 from pipec.verify.reader.read import Reading, read
 
 _HEAD = "kernel k(n: i32, x: tensor[f32, M, N]):\n    grid(1)\n"
@@ -88,6 +90,30 @@ def calls(work: Callable[[], object]) -> int:
 def test_twice_as_much_costs_twice_as_much(family: Callable[[int], str], size: int) -> None:
     for small, large in zip(costs(family(size)), costs(family(2 * size)), strict=True):
         assert large <= 2 * _MORE * small
+
+
+def test_loops_are_not_found_again_when_arrivals_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role that hands over stages and waits for none is walked twice: it shows only at its end that its arrivals are to be counted."""
+    runs: list[tuple[bool, int]] = []
+    run, back = walk.Walk.run, walk.Walk._back_to
+
+    def counted(self: walk.Walk) -> list[Node]:
+        runs.append((self.machine.waited is not None, 0))
+        return run(self)
+
+    def again(self: walk.Walk, block: int) -> None:
+        runs[-1] = runs[-1][0], runs[-1][1] + 1
+        back(self, block)
+
+    monkeypatch.setattr(walk.Walk, "run", counted)
+    monkeypatch.setattr(walk.Walk, "_back_to", again)
+    path = Path(__file__).parents[2] / "examples" / "attention.pipe"
+    ptx = compile_source(Source(path.name, path.read_text(encoding="utf-8")), until="emit").ptx
+    assert ptx is not None
+    read(ptx)
+    separately = [found for apart, found in runs if apart]
+    assert len(separately) == 2 and not any(separately)
+    assert any(found for apart, found in runs if not apart)
 
 
 @pytest.mark.parametrize("wrong", [False, True])

@@ -38,6 +38,7 @@ from pipec.verify.reader.values.arithmetic import LIMITS, Arithmetic
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import Barriers, Later, Surroundings, ThreadsDiffer
 from pipec.verify.reader.values.tables import Hints
+from pipec.verify.reader.values.values import Table
 from pipec.verify.terms import RANGES
 
 MOST_THREADS = 1024
@@ -227,8 +228,9 @@ class Reading:
     def _walked(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str) -> ThreadClass:
         self._same_kind_of_warps(threads)
         waited: frozenset[int] | None = None
+        before: Hints = {}
         while True:
-            hints = self.hints.get((name, threads, waited), {})
+            hints = self.hints.get((name, threads, waited), before)
             machine, walk, failure = self._attempt(flow, threads, rank, name, waited, hints)
             if failure is not None and hints:
                 machine, walk, failure = self._attempt(flow, threads, rank, name, waited, {})
@@ -240,6 +242,7 @@ class Reading:
             if found == waited or failure is not None and machine.relied <= machine.waits:
                 raise failure or Unreadable(self.kernel.line, "what the threads wait for is not understood")
             waited = frozenset(found)
+            before = _with_waited(walk.hints(), waited)
 
     def _attempt(
         self, flow: Flow, threads: tuple[int, ...], rank: int, name: str, waited: frozenset[int] | None, hints: Hints
@@ -331,6 +334,15 @@ class Reading:
         }
         self.around.barriers = Barriers(places, tuple(ring.stages for ring in rings), tuple(other))
         return rings
+
+
+def _with_waited(hints: Hints, waited: frozenset[int]) -> Hints:
+    """Without the registers that cycle with a ring whose arrivals are counted separately: they have another period now. Loops that count,
+    or turn with a ring that is waited for, do so as before."""
+    return {
+        block: {name: one for name, one in found.items() if not isinstance(one, Table) or one.cursor in waited}
+        for block, found in hints.items()
+    }
 
 
 def _ranges(kernel: Kernel, interface: Interface) -> dict[str, tuple[int, int]]:
