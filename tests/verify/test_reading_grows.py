@@ -60,6 +60,11 @@ def loops(many: int) -> str:
     )
 
 
+def ctas(many: int) -> str:
+    """Of a cluster, all of which do the same."""
+    return _roles({"p": 2}, {"a": [("produce", "p")], "b": [("consume", "p")]}).replace("grid(1)", f"grid({many})\n    cluster({many})")
+
+
 def costs(text: str) -> tuple[int, int]:
     """Calls while the text is read, and while its proof is checked."""
     state = compile_source(Source("k.pipe", text), until="emit")
@@ -86,7 +91,7 @@ def calls(work: Callable[[], object]) -> int:
     return made
 
 
-@pytest.mark.parametrize(("family", "size"), [(statements, 12), (stages, 8), (readers, 5), (loops, 10)])
+@pytest.mark.parametrize(("family", "size"), [(statements, 12), (stages, 8), (readers, 5), (loops, 10), (ctas, 4)])
 def test_twice_as_much_costs_twice_as_much(family: Callable[[int], str], size: int) -> None:
     for small, large in zip(costs(family(size)), costs(family(2 * size)), strict=True):
         assert large <= 2 * _MORE * small
