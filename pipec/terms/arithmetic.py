@@ -4,7 +4,21 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from math import gcd
 
-from pipec.terms.term import MOST_PARTS, ONE, ZERO, Atom, Operator, Term, as_term, atom_of, make, number, operands, weighted_sum
+from pipec.terms.term import (
+    MOST_PARTS,
+    ONE,
+    ZERO,
+    Atom,
+    Operator,
+    Term,
+    as_term,
+    atom_of,
+    combination,
+    make,
+    number,
+    operands,
+    weighted_sum,
+)
 
 
 def product(left: Term, right: Term) -> Term:
@@ -15,17 +29,12 @@ def product(left: Term, right: Term) -> Term:
     # Once expanded, equal products are one object; but the sum grows with the product of the lengths.
     if (len(left.parts) + 1) * (len(right.parts) + 1) > MOST_PARTS:
         return _product((left, right))
-    found = right * left.constant
-    for atom, factor in left.parts:
-        found += _times(atom, right) * factor
-    return found
+    return combination(0, [(right, left.constant), *((_times(atom, right), factor) for atom, factor in left.parts)])
 
 
 def _times(atom: Atom, right: Term) -> Term:
-    found = weighted_sum(0, ((atom, right.constant),))
-    for other, factor in right.parts:
-        found += _product((*_factors(atom), *_factors(other))) * factor
-    return found
+    parts = [(_product((*_factors(atom), *_factors(other))), factor) for other, factor in right.parts]
+    return combination(0, [(as_term(atom), right.constant), *parts])
 
 
 def _factors(atom: Atom) -> tuple[Term, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from pipec.terms.arithmetic import quotient, remainder
-from pipec.terms.term import ZERO, Atom, Operator, Term, make, number, operands, weighted_sum
+from pipec.terms.term import ZERO, Atom, Operator, Term, as_term, combination, make, number, operands
 from pipec.vocabulary import BinaryOperator
 
 
@@ -28,12 +28,12 @@ def type_range(bits: int, signed: bool) -> tuple[int, int]:
 def congruent(term: Term, bits: int) -> Term:
     """A canonical term congruent to this one modulo 2 ** bits: sums and products with constants are wrapped only once, at the end."""
     modulus, half = 1 << bits, 1 << bits - 1
-    found = number((term.constant + half) % modulus - half)
+    parts = []
     for atom, factor in term.parts:
         # A term wrapped to at least as many bits is congruent to its operand modulo this power of two as well.
-        inner = operands(atom)[0] if atom.operator is Operator.WRAPPED and _bits(atom) >= bits else None
-        factor = (factor + half) % modulus - half
-        found += weighted_sum(0, ((atom, factor),)) if inner is None else inner * factor
+        inner = operands(atom)[0] if atom.operator is Operator.WRAPPED and _bits(atom) >= bits else as_term(atom)
+        parts.append((inner, (factor + half) % modulus - half))
+    found = combination((term.constant + half) % modulus - half, parts)
     return found if found is term else congruent(found, bits)
 
 

@@ -89,22 +89,18 @@ class Term(_Interned):
         return None if self.parts else self.constant
 
     def __add__(self, other: "Term | int") -> "Term":
-        other = other if isinstance(other, Term) else number(other)
-        if not other.parts:
-            return weighted_sum(self.constant + other.constant, self.parts)
-        found = dict(self.parts)
-        for atom, factor in other.parts:
-            found[atom] = found.get(atom, 0) + factor
-        return weighted_sum(self.constant + other.constant, found.items())
+        if not isinstance(other, Term):
+            return weighted_sum(self.constant + other, self.parts) if other else self
+        return combination(0, ((self, 1), (other, 1)))
 
     def __mul__(self, factor: int) -> "Term":
-        return weighted_sum(factor * self.constant, ((atom, factor * own) for atom, own in self.parts))
+        return self if factor == 1 else weighted_sum(factor * self.constant, ((atom, factor * own) for atom, own in self.parts))
 
     def __neg__(self) -> "Term":
         return self * -1
 
     def __sub__(self, other: "Term | int") -> "Term":
-        return self + -other
+        return combination(0, ((self, 1), (other, -1))) if isinstance(other, Term) else self + -other
 
 
 _COUNT = count()
@@ -127,6 +123,16 @@ def weighted_sum(constant: int, parts: Iterable[tuple[Atom, int]]) -> Term:
         term.serial = next(_COUNT)
         _TERMS[key] = term
     return term
+
+
+def combination(constant: int, terms: Iterable[tuple[Term, int]]) -> Term:
+    """The constant plus multiples of terms. Added one by one, each partial sum would be interned."""
+    found: dict[Atom, int] = {}
+    for term, factor in terms:
+        constant += factor * term.constant
+        for atom, own in term.parts:
+            found[atom] = found.get(atom, 0) + factor * own
+    return weighted_sum(constant, found.items())
 
 
 def make(operator: Operator, operands: tuple[Hashable, ...], least: int, largest: int) -> Term:

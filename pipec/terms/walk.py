@@ -6,7 +6,7 @@ from typing import Any
 
 from pipec.terms.arithmetic import at_least, equal, extreme, product, quotient, remainder, select
 from pipec.terms.registers import bitwise, wrapped
-from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, as_term, leaf, make, number, operands, uninterpreted
+from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, as_term, combination, leaf, make, operands, uninterpreted
 
 
 def atoms(term: Term) -> Iterator[Atom]:
@@ -83,12 +83,10 @@ class Substitution:
     def __call__(self, term: Term) -> Term:
         if not term.parts:
             return term
-        found = number(term.constant)
-        for atom, factor in term.parts:
+        for atom, _ in term.parts:
             if atom not in self._made:
                 self._made[atom] = self._atom(atom)
-            found += self._made[atom] * factor
-        return found
+        return combination(term.constant, [(self._made[atom], factor) for atom, factor in term.parts])
 
     def _atom(self, atom: Atom) -> Term:
         if atom.operator in LEAVES:

@@ -62,7 +62,9 @@ def loops(many: int) -> str:
 
 def ctas(many: int) -> str:
     """Of a cluster, all of which do the same."""
-    return _roles({"p": 2}, {"a": [("produce", "p")], "b": [("consume", "p")]}).replace("grid(1)", f"grid({many})\n    cluster({many})")
+    return _roles({"p": 2}, {"a": [("produce", "p")], "b": [("consume", "p")]}).replace(
+        "grid(1)", f"grid({many})\n    cluster({many})"
+    )
 
 
 def costs(text: str) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from math import gcd
 from pipec.record import record
 from pipec.terms.arithmetic import product, quotient, remainder
 from pipec.terms.registers import type_range
-from pipec.terms.term import Atom, Operator, Term, as_term, atom_of, leaf, number, operands, weighted_sum
+from pipec.terms.term import Atom, Operator, Term, as_term, atom_of, combination, leaf, number, operands, weighted_sum
 from pipec.terms.walk import atoms, rebuilt
 
 _MOST_ROUNDS = 10
@@ -75,10 +75,7 @@ class Facts:
         """The term, with equal terms replaced."""
         if not term.parts or not (self._equal or self._unwraps):
             return term
-        found = number(term.constant)
-        for atom, factor in term.parts:
-            found += self._replaced(atom) * factor
-        return found
+        return combination(term.constant, [(self._replaced(atom), factor) for atom, factor in term.parts])
 
     def _replaced(self, atom: Atom) -> Term:
         if atom in self._replacing or len(self._replacing) > _MOST_NESTED:
@@ -311,7 +308,5 @@ def _may_be_unwrapped(atom: Atom) -> bool:
 
 
 def unwrapped(term: Term) -> Term:
-    found = number(term.constant)
-    for atom, factor in term.parts:
-        found += (operands(atom)[0] if _may_be_unwrapped(atom) else as_term(atom)) * factor
-    return found
+    parts = [(operands(atom)[0] if _may_be_unwrapped(atom) else as_term(atom), factor) for atom, factor in term.parts]
+    return combination(term.constant, parts)
