@@ -152,6 +152,16 @@ def test_tensor_memory_that_nobody_has_read() -> None:
     assert "lost" not in checks(lambda: Program(added + behind, {}, threads=128, target="sm_100a").run())
 
 
+def test_sums_of_which_a_part_is_read() -> None:
+    """N = 16: all columns, and all but the first one."""
+    right = MULTIPLIED + wait("%bar2", "0", "W2") + AFTER + LOAD + WAITED + FREED
+    assert "unread" not in checks(lambda: Program(right, {}, threads=128, target="sm_100a").run())
+    shifted = right.replace("[%r25]", "[%r25+1]")
+    told = found(lambda: Program(shifted, {}, threads=128, target="sm_100a").run(options=Options(**OTHER)))
+    (one,) = (finding for finding in told if finding.check == "unread")
+    assert "nobody reads tensor memory lanes" in one.message and "column 0" in one.message
+
+
 def test_what_hopper_leaves_out() -> None:
     """One wgmma of four is not executed."""
     third = list(re.finditer(r"wgmma\.mma_async[^;]*;", HOPPER))[2]

@@ -235,6 +235,24 @@ def test_an_address_of_tensor_memory_is_no_operand() -> None:
         GARBAGE.run("written by threads", Options(checks={"uninitialised": "off"}))
 
 
+_MULTICAST = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%bar{0}], %h;\n"
+COMMITTED_TWICE = replace(
+    GARBAGE,
+    body=GARBAGE.body.replace(_MULTICAST.format(2), _MULTICAST.format(2) + _MULTICAST.format("")).replace(
+        "ON: ", "ON: " + wait("%bar", "0", "W1")
+    ),
+    faults={"the second commit is not awaited": (wait("%bar", "0", "W1"), "", "")},
+)
+
+
+def test_a_commit_that_has_not_arrived_when_a_cta_of_the_pair_exits() -> None:
+    """That the products before it are complete says nothing of its arrival."""
+    options = Options(checks={"uninitialised": "off"})
+    assert COMMITTED_TWICE.run(options=options).findings == []
+    with pytest.raises(SimulationError, match="nothing orders it before the exit"):
+        COMMITTED_TWICE.run("the second commit is not awaited", options)
+
+
 # Threads of both CTAs of a pair store their halves of the operands, and the leader multiplies once all have told it.
 HANDED = Program(
     INIT.format(2, 1)

@@ -1,6 +1,6 @@
 """Warps with roles of their own: who waits for whom, views of one buffer, groups in flight, and the life of barriers."""
 
-from .matrix_units import AFTER, DESCRIPTORS, IDESC
+from .matrix_units import AFTER, DESCRIPTORS, IDESC, SUMS
 from .program import ANY, EXPECT, HANGS, NO_BARRIER, UNORDERED, Program, bulk_load, wait
 
 PROGRAMS: dict[str, Program] = {}
@@ -188,7 +188,7 @@ PROGRAMS["three groups, the oldest is read"] = Program(
 ALLOCATED = "add.u32 %r20, %tile, 16384;\n@%w0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r20], 64;\n"
 _MMA = f"mov.u32 %r23, {IDESC}; tcgen05.mma.cta_group::1.kind::f16 [{{0}}], %rd5, %rd6, %r23, %p6;\n"
 _COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [{0}];\n"
-_LOAD = "shl.b32 %r24, %warp, 21; add.u32 %r25, {0}, %r24;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r22}}, [%r25];\n"
+_LOAD = "shl.b32 %r24, %warp, 21; add.u32 %r25, {0}, %r24;\ntcgen05.ld.sync.aligned.32x32b.x16.b32 {{" + SUMS + "}}, [%r25];\n"
 _LOADED = "@%first " + EXPECT.format(at(0), 5120) + "@%first " + bulk_load("%tile", "%array", 5120, at(0))
 _SECOND = "@%first " + EXPECT.format(at(3), 5120) + "@%first " + bulk_load("%tile+8192", "%array", 5120, at(3))
 _ISSUED = (

@@ -301,15 +301,16 @@ def _told(warp: Warp) -> Knowledge:
     tcgen05.fence::before_thread_sync."""
     thread = warp.thread
     pipe, count = thread.agent("pipe"), thread.count("pipe")
-    told = learned(thread.publish(), pipe, count)
+    # Its arrival is an operation of its own: another commit after the same MMAs may arrive before.
+    ((commits, number),) = thread.issue("commit")
+    told = learned(learned(thread.publish(), pipe, count), commits, number)
     return told._replace(tensor=join(told.tensor, told.order))
 
 
 def _arrival(warp: Warp, told: Knowledge) -> Access:
-    pipe = warp.thread.agent("pipe")
-    return Access(
-        "tcgen05.commit", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=((pipe, told.order.get(pipe, 0)),)
-    )
+    commits = warp.thread.agent("commit")
+    ends = ((commits, told.order[commits]),)
+    return Access("tcgen05.commit", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=ends)
 
 
 def _too_late(cta: Cta, arrival: Access) -> None:

@@ -54,19 +54,27 @@ class TensorOrder:
             self._begin(thread, reading, footprint.reads)
         if footprint.writes.size:
             if footprint.product is not None and not footprint.product.accumulates:
-                self._overwritten(reading, footprint.writes, footprint.product)
+                self._end_of_sums(footprint.writes, reading, footprint.product)
             self._begin(thread, _writing(reading), footprint.writes)
             self.recent.append(footprint.writes)
 
-    def _overwritten(self, access: Access, places: Addresses, product: Product) -> None:
-        """An mma starts new sums at these places; the old ones should have been read."""
+    def _end_of_sums(self, places: Addresses, access: Access | None = None, product: Product | None = None) -> None:
+        """Sums at these places are given back, or an mma starts new ones there: all of the old ones, or none, should have been read."""
         writers, readers = self.shadow.cells
-        found = distinct(writers[places])
-        if self.races is None or len(found) != 1 or NOBODY in found or readers[places].any():
+        if self.races is None or not self.shadow.writes.size:
             return
-        (before,) = self.races.sets.members(*found) or (None,)
-        if before is not None and before.what.startswith("tcgen05.mma"):
-            self.sums.lost(before, access, product)
+        found = distinct(writers[places])
+        for number in found - {NOBODY}:
+            (before, *_) = self.races.sets.members(number)
+            if not before.what.startswith("tcgen05.mma"):
+                continue
+            own = places[writers[places] == number]
+            unread = readers[own] == NOBODY
+            if not unread.all() and unread.any():
+                reader = self.races.sets.members(int(readers[own[~unread]][0]))[-1]
+                self.sums.partly_read(before, reader, self.shadow.place(int(own[unread][0])))
+            elif unread.all() and access is not None and product is not None and len(found) == 1:
+                self.sums.lost(before, access, product)
 
     def added(self, access: Access, product: Product) -> None:
         """An mma or cp of the CTA or its pair is issued."""
@@ -99,6 +107,7 @@ class TensorOrder:
         """Columns are deallocated: all accesses to them must be complete."""
         self.sums.forget()
         places = _columns(base, columns)
+        self._end_of_sums(places)
         thread.touched = True
         self._begin(thread, Access(DEALLOCATION, thread, pc, thread.time, True, "tensor"), places)
         self.filled_by[places] = -1

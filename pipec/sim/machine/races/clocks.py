@@ -24,7 +24,7 @@ REACHES: Final[dict[str, tuple[Reach, ...]]] = {
 }
 
 # Kinds of operations that a warp starts and waits for in issue order. Bulk copies have two completions: sources read, and done.
-Agent = Literal["bulk read", "bulk", "cp.async", "wgmma", "pipe", "ld", "used ld", "st"]
+Agent = Literal["bulk read", "bulk", "cp.async", "wgmma", "pipe", "commit", "ld", "used ld", "st"]
 
 
 def join(first: Clock, second: Clock) -> Clock:

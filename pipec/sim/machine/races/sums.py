@@ -51,6 +51,11 @@ class Sums:
                 Misreading(before, access, product.d, "wrote it", "nobody has read those sums", "lost", does="overwrites")
             )
 
+    def partly_read(self, before: Access, reader: Access, left: str) -> None:
+        """`reader` has read a part of the sums of `before`, and nobody the rest."""
+        if self.misread is not None:
+            self.misread(Misreading(before, reader, "a part of its sums", "made them", f"nobody reads {left}", "unread"))
+
     def forget(self) -> None:
         """The accumulators' places have been overwritten."""
         self.last.clear()
