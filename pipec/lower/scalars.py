@@ -4,7 +4,7 @@ from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.arithmetic import binary, constant, convert, negate
+from pipec.lower.emit.arithmetic import binary, ceil_divide, constant, convert, floor_divide, negate
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.global_memory import global_row, load_element
@@ -41,6 +41,12 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             return _element(role, source)
         case tree.Unary(operator, operand, type_):
             return unary(role, operator, dtype_of(type_), scalar(role, operand))
+        case tree.Binary(("//" | "%") as operator, left, right) if _natural(role, left, right):
+            dividend, divisor = scalar(role, left), scalar(role, right)
+            rest = operator == "%"
+            return floor_divide(builder, dtype_of(left.type), dividend, divisor, remainder=rest, natural=True)
+        case tree.Call("ceildiv", (left, right)) if _natural(role, left, right):
+            return ceil_divide(builder, dtype_of(left.type), scalar(role, left), scalar(role, right), natural=True)
         case tree.Binary(operator, left, right):
             return binary(builder, operator, dtype_of(left.type), scalar(role, left), scalar(role, right))
         case tree.Convert(operand, type_):
@@ -59,6 +65,15 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             raise AssertionError("a register tile where a scalar is expected")
         case _:
             assert_never(expression)
+
+
+def _natural(role: RoleContext, left: tree.Expression, right: tree.Expression) -> bool:
+    """Whether neither number is ever negative: their division is then half as long. (That by a constant is short in any case.)"""
+    return not isinstance(right, tree.Constant) and all(
+        not dtype_of(one.type).is_float
+        and (isinstance(one, tree.ReadVariable) and one.variable.natural or role.plan.role.values.of(one).least >= 0)
+        for one in (left, right)
+    )
 
 
 def _element(role: RoleContext, source: tree.TensorSlice) -> Value:

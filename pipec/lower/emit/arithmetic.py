@@ -84,10 +84,10 @@ def _shift(builder: Builder, operator: BinaryOperator, dtype: DType, left: Value
     return builder.select(inside, shifted, integer(0, left.type))
 
 
-def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, remainder: bool) -> Value:
-    """Quotient and remainder as in Python. A zero divisor, undefined in LLVM, counts as one."""
+def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, remainder: bool, natural: bool = False) -> Value:
+    """Quotient and remainder as in Python. A zero divisor, undefined in LLVM, counts as one. `natural`: neither is negative."""
     known, right = _divisor(builder, right)
-    if dtype.family == "unsigned":
+    if dtype.family == "unsigned" or natural:
         return builder.binary("urem" if remainder else "udiv", left, right)
     if known > 0 and known & (known - 1) == 0:
         return builder.bits("and", left, known - 1) if remainder else builder.bits("ashr", left, known.bit_length() - 1)
@@ -99,9 +99,12 @@ def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, r
     return builder.binary("add", builder.binary("sdiv", left, right), builder.cast("sext", below, left.type))
 
 
-def ceil_divide(builder: Builder, dtype: DType, left: Value, right: Value) -> Value:
+def ceil_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, natural: bool = False) -> Value:
     """-(-left // right), without an intermediate overflow."""
     known, right = _divisor(builder, right)
+    if natural and dtype.family == "signed":
+        # The sum may reach the sign bit, but no further.
+        return builder.binary("udiv", builder.binary("add", left, builder.add(right, -1)), right)
     zero = integer(0, left.type)
     if dtype.family == "unsigned" or (known > 0 and known & (known - 1) == 0):
         rest = floor_divide(builder, dtype, left, right, remainder=True)

@@ -95,19 +95,28 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
     """A step known only at launch: counts the iterations and computes the target from the count."""
     name, at = statement.target.name, statement.target.span
     first = tree.Variable(f"{name}.start", I32, at)
-    count, target = tree.Variable(f"{name}.count", I32, at), tree.Variable(name, I32, at)
+    # Between the start and the stop.
+    natural = _is_natural(iterable.start) and _is_natural(step)
+    count, target = tree.Variable(f"{name}.count", I32, at), tree.Variable(name, I32, at, natural=natural)
     # Evaluated once, as in Python: the body may change the operands of the start.
     context.emit(tree.Assign(first, iterable.start, at))
     start = tree.ReadVariable(first, at)
-    length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
+    length: tree.Expression = tree.Binary("-", iterable.stop, start, I32, iterable.span)
+    zero = tree.Constant(0, I32, iterable.span)
+    if natural:
+        # None, if the stop is in front of the start: the division of numbers that are not negative is much shorter.
+        length = tree.Call("max", (length, zero), I32, iterable.span)
     trips = tree.Call("ceildiv", (length, step), I32, iterable.span)
     walked = tree.Binary("*", tree.ReadVariable(count, at), step, I32, at)
     with context.block(statement.span) as inner:
         inner.emit(tree.Assign(target, tree.Binary("+", start, walked, I32, at), at))
         inner.bind_again(name, tree.ReadVariable(target, at), at)
         inner.run_body(statement.body)
-    zero = tree.Constant(0, I32, iterable.span)
     context.emit(tree.For(count, zero, trips, 1, tuple(inner.statements), statement.span))
+
+
+def _is_natural(expression: tree.Expression) -> bool:
+    return isinstance(expression, tree.Special) or (isinstance(expression, tree.Constant) and expression.value >= 0)
 
 
 def _unrolled(context: Context, statement: ast.For, values: range) -> None:

@@ -19,6 +19,7 @@ class Variable:
     type: ValueType
     span: Span
     in_registers: bool = False
+    natural: bool = False  # never negative, though the ranges of what is assigned need not show it
 
     @property
     def is_lazy(self) -> bool:

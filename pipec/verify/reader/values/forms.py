@@ -26,6 +26,8 @@ from pipec.verify.terms import (
     choose,
     decided,
     floor,
+    quotient,
+    remainder,
     scale,
 )
 
@@ -257,7 +259,7 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     upper, lower = forms
     if lower.terms or lower.constant <= 0:
-        return _opaque(how, op, forms)
+        return quotient(upper, lower) if _natural(how, op, upper, lower) else _opaque(how, op, forms)
     read = how.read(upper, op)
     if how.bounds(read)[0] >= 0:
         return floor(read, lower.constant)
@@ -266,7 +268,17 @@ def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return _rounded(read, lower.constant)
 
 
+def _natural(how: Reading, op: Operation, upper: Linear, lower: Linear) -> bool:
+    """Whether an unsigned division is that of these numbers, whatever they are."""
+    most = (1 << op.width) - 1
+    return not op.signed and all(
+        how.bounds(one)[0] >= least and how.bounds(one)[1] <= most for one, least in ((upper, 0), (lower, 1))
+    )
+
+
 def _rem(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    if _natural(how, op, *forms):
+        return remainder(*forms)
     quotient = _div(how, Operation("div", "", op.width, op.signed, op.to), forms)
     if not isinstance(quotient, Linear) or forms[1].terms or forms[1].constant <= 0:
         return _opaque(how, op, forms)
