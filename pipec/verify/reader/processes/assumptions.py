@@ -134,7 +134,8 @@ def check_given_up(flow: Flow) -> None:
     met, meetings = _meetings_before(flow), [at for at in notable if _meets(flow, at)]
     touched = flow.graph.coming_to(meetings, _TOUCHING)
     for at in given_up:
-        if met[at] in (0, _MANY) or any(met[one] == met[at] - 1 for one in touched):
+        # (A meeting in a loop may be any, also the last one before.)
+        if met[at] in (0, _MANY) or any(met[one] in (met[at] - 1, _MANY) for one in touched):
             raise Unreadable(flow.code[at].line, "a barrier is given up while somebody may still touch it")
 
 
