@@ -29,6 +29,7 @@ _BY_KIND: dict[Kind, AssumptionKind] = {
     Kind.MORE_REGISTERS: "registers",
 }
 _MOST_COLUMNS = 512
+_OF_INTEGERS = re.compile(r"[bsu]\d+")  # types
 _MOST_BLOCKS = 300  # of a loop that is analysed
 
 
@@ -260,12 +261,15 @@ def _ends(flow: Flow, block: Stretch, body: frozenset[int], definitions: Definit
     inside = [one in body for one in block.next]
     if len(inside) != 2 or all(inside) or branch.predicate is None:
         return False
-    stays_when = inside[0] != branch.negated
-    test = _only(definitions, branch.predicate)
+    stays_when, result = inside[0] != branch.negated, branch.predicate
+    test = _only(definitions, result)
     while test is not None and test.opcode == "not.pred":
-        stays_when = not stays_when
-        test = _only(definitions, test.operands[1])
+        stays_when, result = not stays_when, test.operands[1]
+        test = _only(definitions, result)
     if test is None or test.head != "setp" or len(test.parts) != 3 or len(test.operands) != 3:
+        return False
+    # (Of two results, `%p|%q`, the second is the opposite. Bits that are counted may also be compared as a float, which may be no number.)
+    if test.operands[0] != result or not _OF_INTEGERS.fullmatch(test.parts[2]):
         return False
     how, (_, left, right) = test.parts[1], test.operands
     for moving, bound, turned in ((left, right, False), (right, left, True)):
@@ -294,7 +298,7 @@ def _moves_by(definitions: Definitions, name: str) -> int | None:
             name = one.operands[1]
             continue
         step = integer(one.operands[2]) if one.head in ("add", "sub") and len(one.operands) == 3 else None
-        if step is None or len(one.parts) != 2 or not one.parts[1][1:].isdigit():
+        if step is None or len(one.parts) != 2 or not _OF_INTEGERS.fullmatch(one.parts[1]):
             return None
         step = wrapped(step, int(one.parts[1][1:]))
         by += step if one.head == "add" else -step
@@ -316,7 +320,7 @@ _OPPOSITE = {
     "ne": "eq",
 }
 _TURNED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls", "eq": "eq", "ne": "ne"}
-_FARTHEST = 1 << 30
+_FARTHEST = (1 << 30) - 1  # of a bound, and of a step: together they are in the range of any type
 
 
 def _passes(how: str, kind: str, by: int, bound: int | None, stays_when: bool, turned: bool) -> bool:
