@@ -2,12 +2,13 @@
 
     python benchmarks/proof/own_mutants.py [COUNT [SEED]]
 
-Which cases and tests come through which changes is found first, without a change. A mutant is tried on cases, then on tests, the short
-ones first, as many as take a minute of processor time each.
+Which cases come through which changes is found first, without a change; which tests, of what the cases leave. A mutant is tried on cases,
+then on tests, the short ones first, as many as take a minute of processor time each. What survives is explained in `mutation.explained`.
 """
 
 import sys
 import time
+from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -15,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 sys.path[:0] = [str(TESTS), str(ROOT)]
 
+from mutation.explained import WHY, explained_by
 from mutation.operators import Change, sample
-from mutation.own import SURVIVED, TESTS_OF, cases, in_child, judged, judged_by_tests, known, known_tests
+from mutation.own import SURVIVED, TESTS_OF, Known, cases, in_child, judged, judged_by_tests, known, known_tests
 
 from benchmarks import common
 
@@ -29,23 +31,14 @@ def main() -> None:
     chosen = sample(count, seed)
     told = in_child(lambda: known(cases(), chosen), 3600)
     assert not isinstance(told, str), told
-    folders = sorted({change.file.split("/")[1] for change in chosen})
-    tests = known_tests([file for folder in folders for file in TESTS_OF[folder]], chosen)
-    print(f"{len(told)} cases, {len(tests)} tests, {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-
-    def judge(change: Change) -> tuple[Change, str]:
-        said = judged(change, told)
-        if said == SURVIVED:
-            said = judged_by_tests(change, tests)
-        coming = sum(change in one.through for one in (*told, *tests))
-        if said == SURVIVED and not coming:
-            said = f"{SURVIVED}: nothing comes there"
-        print(f"{change}: {said} ({coming} come there)", file=sys.stderr, flush=True)
-        return change, said
-
-    with ThreadPool(WORKERS) as pool:
-        verdicts = pool.map(judge, chosen, chunksize=1)
-    survivors = [str(change) for change, said in verdicts if said.startswith(SURVIVED)]
+    verdicts = _all_judged(chosen, told, judged)
+    # Only those that are left are looked for in tests: to find out which of thousands come there costs more than to run a few.
+    left = [change for change in chosen if verdicts[change] == SURVIVED]
+    folders = sorted({change.file.split("/")[1] for change in left})
+    tests = known_tests([file for folder in folders for file in TESTS_OF[folder]], left)
+    verdicts |= _all_judged(left, tests, judged_by_tests)
+    survivors = [change for change in left if verdicts[change] == SURVIVED]
+    reached = {change for one in (*told, *tests) for change in one.through}
     common.write(
         "own_mutants",
         {
@@ -53,10 +46,25 @@ def main() -> None:
             "seed": seed,
             "seconds": round(time.perf_counter() - started, 1),
             "noticed": count - len(survivors),
-            "survivors": survivors,
-            "verdicts": {str(change): said for change, said in verdicts},
+            "survivors": [
+                {"mutant": str(change), "reached": change in reached, "why": WHY.get(explained_by(change), "")}
+                for change in survivors
+            ],
+            "verdicts": {str(change): said for change, said in verdicts.items()},
         },
     )
+
+
+def _all_judged(
+    chosen: Sequence[Change], known: Sequence[Known], judge: Callable[[Change, Sequence[Known]], str]
+) -> dict[Change, str]:
+    def one(change: Change) -> str:
+        said = judge(change, known)
+        print(f"{change}: {said} ({sum(change in one.through for one in known)} come there)", file=sys.stderr, flush=True)
+        return said
+
+    with ThreadPool(WORKERS) as pool:
+        return dict(zip(chosen, pool.map(one, chosen, chunksize=1), strict=True))
 
 
 if __name__ == "__main__":

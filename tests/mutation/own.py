@@ -33,7 +33,9 @@ from mutation.operators import ROOT, Change
 Answer = TypeVar("Answer")
 SECONDS = 60  # of processor time, for all cases of a mutant
 # Without those that go through changes of PTX and of certificates, or through runs in the simulator, which take minutes.
-_SLOW = frozenset({"mutated", "reader_mutations", "against_simulator", "arithmetic_simulated", "forged", "threads_apart", "limits"})
+_SLOW = frozenset(
+    {"mutated", "reader_mutations", "against_simulator", "arithmetic_simulated", "forged", "threads_apart", "limits"}
+)
 TESTS_OF: Mapping[str, tuple[str, ...]] = {
     "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", "tests/sema/test_types.py",
                "tests/sema/test_scopes.py", "tests/sema/test_kernel_heads.py"),
