@@ -149,6 +149,11 @@ class Filled:
 
     def uses(self, sizes: Values) -> Iterator[tuple[Element, Element]]:
         """Each element of `y` that a block stores: the block and the iteration, the element."""
+        for who, ranges in self.tiles(sizes):
+            yield from ((who, element) for element in itertools.product(*ranges))
+
+    def tiles(self, sizes: Values) -> Iterator[tuple[Element, tuple[range, ...]]]:
+        """What a block stores in an iteration: rows and columns that lie in `y`."""
         known: dict[str, object] = dict(sizes)
         grid = [_value(one, known) for one in self.grid]
         if any(extent <= 0 for extent in grid) or grid[0] % self.template.cluster[0]:
@@ -157,10 +162,11 @@ class Filled:
             here = dict(known)
             for axis, at, extent, width in zip("xy", (*block, 0), (*grid, 1), self.template.cluster, strict=False):
                 here |= {f"block_{axis}": at, f"grid_{axis}": extent, f"cta_{axis}": at % width, f"cluster_{axis}": at // width}
+                here[f"clusters_{axis}"] = extent // width
             for turn, names in enumerate(self._turns(here)):
                 first = [_value(one, names) for one in self.corner]
-                ranges = [range(max(0, a), min(a + n, sizes[size])) for a, n, size in zip(first, (8, 64), "RC", strict=True)]
-                yield from (((*block, turn), element) for element in itertools.product(*ranges))
+                ranges = (range(max(0, a), min(a + n, sizes[size])) for a, n, size in zip(first, (8, 64), "RC", strict=True))
+                yield (*block, turn), tuple(ranges)
 
     def _turns(self, names: dict[str, object]) -> Iterator[dict[str, object]]:
         if self.loops and self.loops[0].startswith("while"):
@@ -193,6 +199,7 @@ class Filled:
 _FUNCTIONS = {
     "range": range,
     "min": min,
+    "max": max,
     "ceildiv": lambda a, b: -(-a // (b or 1)),
     "FloorDiv": lambda a, b: a // (b or 1),  # a divisor 0 counts as 1
     "Mod": lambda a, b: a % (b or 1),
