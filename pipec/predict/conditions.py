@@ -46,6 +46,10 @@ def conditions(work: Workload, device: Device, busy: float, at_once: float) -> C
 
 def _served(load: Load, work: Workload, device: Device) -> float:
     """The fraction of a tile's bytes that the L2 serves for each CTA that loads it. Concurrent requests of several multiprocessors are
-    served once: all of them are in lockstep in their first tile, later on only neighbours are."""
+    served once: all of them are in lockstep in their first tile, later on only neighbours are, if at all: where no epilogue interrupts
+    the loads, nothing but a cluster keeps blocks together."""
     tiles = work.tiles if work.stays else work.blocks / (device.machine.multiprocessors * work.held)
-    return load.requested + (load.distinct - load.requested) / max(1.0, tiles)
+    later = load.requested
+    if work.in_turn and work.cluster == 1:
+        later += device.astray * (1 - later)
+    return later + (load.distinct - later) / max(1.0, tiles)

@@ -107,6 +107,7 @@ class Device:
     loaded: float  # and when all multiprocessors load
     loaded_rate: float  # bytes per cycle that each of them then gets from the L2
     served_rate: float  # bytes per cycle that the L2 serves, for each of them: merged requests count once
+    astray: float  # the part of what neighbours request together that is not merged, of blocks that load without interruption
     multicast_rate: float  # bytes per cycle that a CTA gets by multicasts, its own included
     meet: float  # until the CTAs of a cluster know that all have started
     order: float  # until a persistent block has worked out its first tile
@@ -217,7 +218,8 @@ DEVICES: Mapping[str, Device] = {
         memory=528.0,  # tma_throughput.csv: all multiprocessors load one box of 512 bytes at a time in 900 cycles
         loaded=281.0,  # the H200's, fitted without a model of its clock, like the next five
         loaded_rate=69.5,
-        served_rate=inf,  # unknown, like the next two
+        served_rate=inf,  # unknown, like the next three
+        astray=0.0,
         multicast_rate=inf,
         meet=0.0,
         order=0.0,  # not known, like the next but one
@@ -279,6 +281,7 @@ DEVICES: Mapping[str, Device] = {
         loaded=16.5,
         loaded_rate=70.5,
         served_rate=38.8,  # 5,120 for all, as in NVIDIA's whitepaper for the A100's L2; the fit here is the same
+        astray=0.8,  # ping-pong without clusters, at the fitted shapes of h200_choice.json and h200_overlap.json
         multicast_rate=75.0,  # fitted with the others fixed
         # The next two, `outside_most` and `launch` are read off h200_starts.json, whose tiles differ in one of them at a time: at
         # 896 x 1152 x 64 persistent ones take 0.31 us more than others, pairs of CTAs 0.35 to 0.47.

@@ -150,10 +150,10 @@ class Workload:
         """The number of tiles of the reference block. Roles that alternate on the stages of a ring have tiles of their own; roles that
         all multiply each stage store parts of the same ones."""
         stored = [role.stored for role in self.roles if role.epilogues]
-        return sum(stored) if stored and self._in_turn else max(stored, default=1.0)
+        return sum(stored) if stored and self.in_turn else max(stored, default=1.0)
 
     @property
-    def _in_turn(self) -> bool:
+    def in_turn(self) -> bool:
         """Whether each stage is for one of several roles that multiply and store: together they multiply no more often than a ring is
         filled."""
         multiplied = [max(one.times for one in role.products) for role in self.roles if role.products and role.epilogues]

@@ -118,7 +118,7 @@ def _and_then(first: Callable[[], Estimate], seconds: float) -> Estimate:
 
 
 def _seconds_behind(later: Later, sizes: Mapping[str, int], multiprocessors: int | None) -> float:
-    """The time that a kernel adds to those before it. One whose blocks already wait takes only the time for its bytes: its launch and
-    its first accesses are hidden, as the records of gemm_sm90_split_k_sums show (benchmarks/gemm/gemm_choice.py)."""
+    """The time that a kernel adds to those before it. One whose blocks already wait takes the time for its bytes, and until the first of
+    them are there: its launch is hidden, but it reads what the kernel in front has written, and only when that has ended."""
     prediction = later.choices.ranked(sizes, multiprocessors)[0].prediction
-    return prediction.terms.get("memory", 0.0) if later.overlaps else prediction.seconds
+    return prediction.terms.get("memory", 0.0) + later.choices.first_read if later.overlaps else prediction.seconds
