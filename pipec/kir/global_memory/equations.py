@@ -57,6 +57,7 @@ class Facts:
         self._open = list(facts)
         self._equal: dict[Atom, Term] = {}
         self._known: dict[Atom, Term] = {}
+        self._signs: dict[tuple[Term, int], bool] = {}  # of terms, and how deep was looked
         self._replacing: set[Atom] = set()
         self._divisions: dict[tuple[Term, Term], None] = {}
         self._steps = 0
@@ -119,7 +120,7 @@ class Facts:
                 self._divisions.setdefault((dividend, divisor))
                 if atom.operator is Operator.REMAINDER and atom.least < 0 and self._never_negative(divisor - 1):
                     self._equal[atom] = leaf(Operator.OBSERVED, atom, least=0, largest=max(0, divisor.largest - 1))
-                    self._known = {}
+                    self._forget()
         term = self(term)
         if fact.round and not (largest - _ROUND < self._least(term) and self._most(term) < least + _ROUND):
             if not _is_plain(term):
@@ -163,6 +164,10 @@ class Facts:
                 return Fact(whole, 0, 0), Fact(rest, least, largest)
         return None
 
+    def _forget(self) -> None:
+        """What was found before the last equation."""
+        self._known, self._signs = {}, {}
+
     def _equate(self, term: Term) -> None:
         """The term is 0."""
         if len(term.parts) > 2:
@@ -172,7 +177,7 @@ class Facts:
             value = (term - as_term(atom) * factor) * -factor
             if abs(factor) == 1 and atom not in set(atoms(value)):
                 self._equal[atom] = value
-                self._known = {}
+                self._forget()
                 break
         else:
             self._open.append(Fact(term, 0, 0))
@@ -207,14 +212,16 @@ class Facts:
     # -------------------------------------------------------------------------------------------------------------- bounds
 
     def _never_negative(self, term: Term, depth: int = _DEEPEST) -> bool:
-        return term.least >= 0 or (
-            depth > 0
-            and any(
+        if term.least >= 0 or not depth:
+            return term.least >= 0
+        found = self._signs.get((term, depth))
+        if found is None:
+            found = self._signs[term, depth] = any(
                 all(self._never_negative(one, depth - 1) for one in smaller)
                 for atom, factor in term.parts
                 for smaller in self._smaller(term - as_term(atom) * factor, atom, factor, depth)
             )
-        )
+        return found
 
     def _smaller(self, rest: Term, atom: Atom, factor: int, depth: int) -> Iterator[tuple[Term, ...]]:
         """Terms of which one is at most `rest + atom * factor`."""
