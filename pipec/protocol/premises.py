@@ -132,7 +132,11 @@ def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
         rows[last[1]] = last[0]
     while rows:
         combined[0] += len(rows)
-        variable = _cheapest(rows)
+        variable, free = _cheapest(rows)
+        if free:
+            # A row with a variable that is bounded on one side only contradicts nothing.
+            rows = {terms: constant for terms, constant in rows.items() if free.isdisjoint([each for each, _ in terms])}
+            continue
         made: dict[Terms, int] = {}
         lower, upper = [], []
         for terms, constant in rows.items():
@@ -160,18 +164,20 @@ def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
     return False
 
 
-def _cheapest(rows: Iterable[Terms]) -> int:
-    """The variable whose elimination adds the fewest inequalities."""
+def _cheapest(rows: Iterable[Terms]) -> tuple[int, set[int]]:
+    """The variable whose elimination adds the fewest inequalities, unless there are variables that are bounded on one side only."""
     lower: dict[int, int] = {}
     upper: dict[int, int] = {}
     for terms in rows:
         for variable, coefficient in terms:
             side = lower if coefficient > 0 else upper
             side[variable] = side.get(variable, 0) + 1
+    if free := lower.keys() ^ upper.keys():
+        return -1, free
     best, found = 1 << 30, -1
-    for variable in lower.keys() | upper.keys():
-        low, high = lower.get(variable, 0), upper.get(variable, 0)
+    for variable, low in lower.items():
+        high = upper[variable]
         cost = low * high - low - high
         if cost < best or cost == best and variable < found:
             best, found = cost, variable
-    return found
+    return found, free

@@ -152,9 +152,13 @@ def contradict(rows: Rows) -> bool:
     """Whether inequalities (coefficients -> the smallest constant) contradict each other: eliminates one variable after the other."""
     while rows:
         combined[0] += len(rows)
-        variable = _cheapest(rows)
-        if variable is None or combined[0] > allowed[0]:
+        if combined[0] > allowed[0]:
             return False
+        variable, free = _cheapest(rows)
+        if variable is None:
+            # A row with a variable that is bounded on one side only contradicts nothing.
+            rows = {key: constant for key, constant in rows.items() if free.isdisjoint([each for each, _ in key])}
+            continue
         made: Rows = {}
         lower: list[tuple[int, int, dict[int, int]]] = []
         upper: list[tuple[int, int, dict[int, int]]] = []
@@ -196,18 +200,18 @@ def tight(constant: int, coefficients: dict[int, int]) -> tuple[int, tuple[tuple
     return constant // divisor, tuple(sorted((v, c // divisor) for v, c in coefficients.items()))
 
 
-def _cheapest(rows: Iterable[tuple[tuple[int, int], ...]]) -> int | None:
-    """The variable whose elimination adds the fewest inequalities."""
+def _cheapest(rows: Iterable[Key]) -> tuple[int | None, set[int]]:
+    """The variable whose elimination adds the fewest inequalities; none as long as there are variables that are bounded on one side only,
+    which come second."""
     lower: dict[int, int] = {}
     upper: dict[int, int] = {}
     for key in rows:
         for variable, coefficient in key:
             side = lower if coefficient > 0 else upper
             side[variable] = side.get(variable, 0) + 1
-    variables = lower.keys() | upper.keys()
-    if not variables:
-        return None
-    return min(variables, key=lambda v: (lower.get(v, 0) * upper.get(v, 0) - lower.get(v, 0) - upper.get(v, 0), v))
+    if free := lower.keys() ^ upper.keys():
+        return None, free
+    return min(lower, key=lambda v: (lower[v] * upper[v] - lower[v] - upper[v], v)), free
 
 
 @lru_cache(4096)
