@@ -70,7 +70,7 @@ class OfCublasLt:
         one = self._ones.data_ptr()
         kind, scales = (DataType.E4M3, (one, one)) if shape.kind == "fp8" else (DataType.BF16, None)
         asked = Product(self._library, shape.m, shape.n, shape.k, kind, scales)
-        return {f"cublaslt {candidate.name}": self.launch(asked, candidate) for candidate in asked.candidates()}
+        return {f"cublaslt {candidate.name}": self._launch(asked, candidate) for candidate in asked.candidates()}
 
     def _launch(self, asked: Product, candidate: Candidate) -> Launch:
         workspace = self._workspace.data_ptr()

@@ -47,9 +47,9 @@ KERNELS: dict[int, list[tuple[str, dict[str, int]]]] = {
     128: [
         (KERNEL, {}),
         (KERNEL, {"BN": 128}),
-        (PERSISTENT, {}),
         (PERSISTENT, {"BN": 128}),
         (PERSISTENT, {"BN": 160}),
+        (PERSISTENT, {"BN": 176}),
         (ROLES, {}),
     ],
 }
