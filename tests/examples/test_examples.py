@@ -11,16 +11,13 @@ from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 
 CASES = cases()
-# Bytes that a thread spills where heads of 128 and a mask leave no register: the addresses of barriers and descriptors that the loops keep.
-# On an H200 it is faster with them than before (benchmarks/results/h200_attention.json).
-SPILLED = {"attention_sm90_persistent-D128-CAUSALtrue-BLOCKS1": 16}
 COMPARED = [case for case in CASES if case.path.stem not in COMPARED_ELSEWHERE]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.constants], ids=lambda case: case.name)
 def test_assembles_without_spills(case: Case) -> None:
     """Without constants it is the golden that ptxas takes (tests/golden)."""
-    assert_assembles(compiled(case).ptx or "", compiled(case).arch, "ptxas", SPILLED.get(case.name, 0))
+    assert_assembles(compiled(case).ptx or "", compiled(case).arch, "ptxas")
 
 
 @pytest.mark.sample(0.2)
