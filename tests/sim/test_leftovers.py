@@ -94,11 +94,16 @@ STAGED = (
 TAKEN = PLACES + EACH.replace("{0}", "ld.shared.v4.b32 {%r20, %r21, %r22, %r23}, [%r14];")
 
 
-def copied(body: str, load: tuple[str, int, int] = ("128B", 64, 32), store: tuple[str, int, int] = ("128B", 64, 32)) -> object:
-    """`load` and `store`: the swizzles and boxes of the maps."""
+def copied(
+    body: str,
+    load: tuple[str, int, int] = ("128B", 64, 32),
+    store: tuple[str, int, int] = ("128B", 64, 32),
+    dims: tuple[int, int] = (64, 32),
+) -> object:
+    """`load` and `store`: the swizzles and boxes of the maps; `dims` of the tensors."""
     arrays = [np.ones((32, 64), ml_dtypes.bfloat16), np.zeros((32, 64), ml_dtypes.bfloat16)]
     maps = [
-        TensorMapArgument(TensorMap("bf16", (64, 32), (128,), (width, rows), swizzle=swizzle), array)
+        TensorMapArgument(TensorMap("bf16", dims, (128,), (width, rows), swizzle=swizzle), array)
         for (swizzle, width, rows), array in zip((load, store), arrays, strict=True)
     ]
     return launch(COPIED + body + "\nret;\n}\n", "k", block=64, dynamic_smem=65536, arguments=maps, options=Options(**OTHER))
@@ -125,6 +130,17 @@ def test_loads_of_plain_bytes_are_no_mistake() -> None:
     """Whoever ignores the swizzle may have another view of the tile."""
     body = LOADED + "mad.lo.u32 %r10, %t, 64, %tile; ld.shared.v4.b32 {%r20, %r21, %r22, %r23}, [%r10];\n"
     assert found(lambda: copied(body)) == []
+
+
+@pytest.mark.parametrize(
+    ("dims", "store"), [((32, 32), ("128B", 32, 32)), ((64, 20), ("128B", 64, 24)), ((28, 12), ("128B", 32, 16))]
+)
+def test_fill_for_elements_outside_the_tensor_is_not_missed(dims: tuple[int, int], store: tuple[str, int, int]) -> None:
+    """A box that is larger than its tensor, of which the copies read what the tensor has."""
+    assert found(lambda: copied(LOADED + STORED, store=store, dims=dims)) == []
+    less = ("128B", store[1], store[2] - 8)
+    for missing in (lambda: copied(LOADED + STORED, store=store), lambda: copied(LOADED + STORED, store=less, dims=dims)):
+        assert "unread" in checks(missing)
 
 
 # ---- sums
@@ -168,3 +184,43 @@ def test_what_hopper_leaves_out() -> None:
     text = HOPPER[: third.start()] + HOPPER[third.end() :]
     assert "unread" in checks(lambda: hopper("128B", "bf16", text))
     assert "unread" not in checks(lambda: hopper("128B", "bf16", HOPPER))
+
+
+# ---- operand A in registers
+
+_SUMS = ", ".join(f"%f{number}" for number in range(32))
+_BOX = "@%first cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r30], [%rd3, {{%k, %r29}}], [%bar];\n"
+_TILES = ARRIVES.replace("4096", "16384") + "".join(
+    f"mov.u32 %r29, {64 * box}; add.u32 %r30, %tile, {8192 * box};\n" + _BOX.format() for box in (0, 1)
+)
+# The last 16 rows of the first box, 64 elements each, and after them the first 16 columns of the second one.
+_STEP = "add.u32 %r31, %tile, {at}; and.b32 %r31, %r31, 0x3FFFF; shr.u32 %r31, %r31, 4; mov.b64 %rd5, {{%r31, %r32}};\n"
+_BY_REGISTERS = (
+    f"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{{{{_SUMS}}}}}, {{{{%r20, %r21, %r22, %r23}}}}, %rd5, "
+    "1, 1, 1, {transposed};\n"
+)
+
+
+def added_to(first: int, second: int, transposed: int) -> list[Finding]:
+    """A product of registers with the 16 rows from `first` on, and one with what begins at `second`."""
+    body = (
+        _TILES + wait("%bar", "0", "W") + "mov.u32 %r32, 0x40000040; mov.b32 %r20, 0; mov.b32 %r21, 0; mov.b32 %r22, 0; mov.b32 %r23, 0;\n"
+        + "".join(f"mov.b32 %f{number}, 0f00000000; " for number in range(32)) + "\nwgmma.fence.sync.aligned;\n"
+        + _STEP.format(at=first) + _BY_REGISTERS.format(transposed=1)
+        + _STEP.format(at=second) + _BY_REGISTERS.format(transposed=transposed) + DONE
+    )  # fmt: skip
+    array = np.ones((128, 64), ml_dtypes.bfloat16)
+    one = TensorMapArgument(TensorMap("bf16", (64, 128), (128,), (64, 64), swizzle="128B"), array)
+    text = COPIED + body + "\nret;\n}\n"
+    checks = {"unread": "off", "layout": "warn"}
+    return found(lambda: launch(text, "k", block=128, dynamic_smem=65536, arguments=[one, one], options=Options(checks=checks)))
+
+
+def test_another_tile_behind_that_of_b() -> None:
+    """Its rows may be read along K where those of the first are read along N: two products in one sum, one behind the other."""
+    assert added_to(6144, 8192, 0) == added_to(6144, 8192, 1) == []
+
+
+def test_the_same_tile_of_b_read_along_the_other_dimension() -> None:
+    assert added_to(4096, 6144, 1) == []
+    assert any("which dimension is contiguous" in one.message for one in added_to(4096, 6144, 0))

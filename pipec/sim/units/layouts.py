@@ -38,7 +38,10 @@ _FORMATS: dict[str, frozenset[str]] = {
 
 @record(remember=True)
 class Tile:
-    """What a tensor copy wrote from `start` on: `box` in elements, dimension 0 first; rows of `inner` bytes, `pitch` apart."""
+    """What a tensor copy wrote from `start` on: `box` in elements, dimension 0 first; rows of `inner` bytes, `pitch` apart.
+
+    `inside`: the first element of each dimension that lies in the tensor, and the one after the last; () where all do.
+    """
 
     swizzle: SwizzleName
     dtype: str
@@ -46,6 +49,7 @@ class Tile:
     inner: int
     pitch: int
     start: int
+    inside: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
         swizzle = "without a swizzle" if self.swizzle == "none" else f"with swizzle {self.swizzle}"
@@ -55,6 +59,16 @@ class Tile:
         """(16-byte column within the row, row) of granules of the tile."""
         linear = self.linear(granules)
         return linear % self.pitch // GRANULE, linear // self.pitch
+
+    def holds(self, granules: np.ndarray) -> np.ndarray:
+        """Whether granules of the tile hold elements of the tensor, rather than only the fill for those outside."""
+        column, row = self.place(granules)
+        first, end = (edge * self.inner / self.box[0] / GRANULE for edge in (self.inside or ((0, self.box[0]),))[0])
+        found = (column < end) & (column + 1 > first)
+        for size, (low, high) in zip(self.box[1:], self.inside[1:], strict=False):
+            found &= (row % size >= low) & (row % size < high)
+            row = row // size
+        return found
 
     def linear(self, granules: np.ndarray) -> np.ndarray:
         """The offsets that granules of the tile would have without a swizzle."""

@@ -50,7 +50,7 @@ class Scale:
 
 @record
 class Product:
-    """`a` None: in registers. `negative`: whether A and B are negated."""
+    """`a` None: in registers. `negative`: whether A and B are negated. `kind`: of a tcgen05.mma."""
 
     d: Accumulator
     a: Reading | Columns | None
@@ -58,6 +58,7 @@ class Product:
     negative: tuple[bool, bool] = (False, False)
     accumulates: bool = True
     scales: tuple[Scale, Scale] | None = None
+    kind: str = ""
 
 
 @record
@@ -70,14 +71,14 @@ class Unlike:
     why: str
 
 
-def unlike(before: Product, now: Product) -> Unlike | None:
-    """What is wrong with `now`, which accumulates onto `before`."""
+def unlike(before: Product, now: Product, one_tile: bool | None = None) -> Unlike | None:
+    """What is wrong with `now`, which accumulates onto `before`. `one_tile`: whether one copy wrote both operands B, None if unknown."""
     if not now.accumulates:
         return None
     if before.d.format != now.d.format:
         return Unlike("layout", now.d, before.d, "one accumulator has elements of one type")
-    if (before.a is None) != (now.a is None):
-        return None  # of another pair of tiles: that B's follow each other in memory says nothing
+    if before.kind != now.kind or _of_other_tiles(before, now, one_tile):
+        return None
     pairs = [(first, second) for first, second in ((before.a, now.a), (before.b, now.b)) if first and second]
     following = [_follows(first, second) for first, second in pairs]
     if all(following):
@@ -93,6 +94,17 @@ def unlike(before: Product, now: Product) -> Unlike | None:
                 "steps", second, first, "for one sum, tiles that are laid out alike are read with another dimension contiguous"
             )
     return None
+
+
+def _of_other_tiles(before: Product, now: Product, one_tile: bool | None) -> bool:
+    """Whether B alone is in memory, and its place does not show that the products are of one pair of tiles: one tile of B may lie behind
+    another."""
+    if before.a is not None and now.a is not None:
+        return False
+    if before.a is not None or now.a is not None or one_tile is False:
+        return True
+    goes_on = not before.b.mn_major and before.b.descriptor.layout != "none" and _goes_on(before.b)
+    return one_tile is None and not goes_on
 
 
 def _transposed(first: Reading | Columns, second: Reading | Columns) -> bool:

@@ -45,7 +45,7 @@ def test_steps_that_are_alike(name: str) -> None:
             if "descriptor" in fields and before is not first:
                 start = replace(fields["descriptor"], start=0x8000)
                 before = replace(first, b=replace(B[0], descriptor=start))
-            found = unlike(before, now)
+            found = unlike(before, now, True)
             assert found is not None and found.check == "layout" and found.why.endswith(what)
     found = unlike(first, replace(second, negative=(False, True)))
     assert found is not None and (found.check, found.why[-9:]) == ("steps", "negates B")
@@ -56,7 +56,13 @@ def test_steps_that_are_alike(name: str) -> None:
 def test_a_tile_that_lies_behind_another_is_not_its_next_step() -> None:
     """A sum of products of several pairs of tiles: where A is in registers in one only, B's place tells nothing."""
     v, w = reading("B", 0x8000, mn_major=True), reading("B", 0x8000 + 2 * 1024)
-    assert unlike(Product(SUM, None, v), Product(SUM, None, w)) is not None
+    assert unlike(Product(SUM, None, v), Product(SUM, None, w), True) is not None
+    assert unlike(Product(SUM, None, v), Product(SUM, None, w), False) is None
+    # Of memory that threads wrote, the end of a tile is unknown, unless the rows of its swizzle go on.
+    assert unlike(Product(SUM, None, v), Product(SUM, None, w)) is None
+    k = reading("B", 0x8000), reading("B", 0x8020, mn_major=True)
+    assert unlike(Product(SUM, None, k[0]), Product(SUM, None, k[1])) is not None
+    assert unlike(Product(SUM, None, k[0]), Product(SUM, None, k[1]), False) is None
     for before, now in ((None, STEPS["along K"][0]), (STEPS["along K"][0], None)):
         assert unlike(Product(SUM, before, v), Product(SUM, now, w)) is None
 
@@ -105,6 +111,16 @@ def test_other_tiles_may_be_anything_but_of_another_type() -> None:
     assert found is not None and found.check == "steps" and "another dimension contiguous" in found.why
     found = unlike(Product(SUM, other.a, other.b), Product(Accumulator("here", "f16"), reading("A", 0), reading("B", 0x8000)))
     assert found is not None and found.check == "layout" and (str(found.now), str(found.before)) == ("here as f16", "here as f32")
+
+
+def test_products_of_two_kinds() -> None:
+    """A sum of a block-scaled product and one of 16-bit numbers, as of a quantised matrix and its correction of low rank."""
+    first, second = (
+        Product(SUM, reading("A", 0x1000), B[0]),
+        Product(SUM, reading("A", 0x4000), reading("B", 0xC000, format="bf16")),
+    )
+    assert unlike(replace(first, kind="mxf4nvf4"), replace(second, kind="f16")) is None
+    assert unlike(replace(first, kind="f16"), replace(second, kind="f16")) is not None
 
 
 def test_scales_go_on_alike() -> None:

@@ -131,7 +131,7 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
                 warp=warp.index,
                 destination=target.cta.rank,
             )
-            tile, copied = tma.tile_of(entry, target.offset, rows), (entry, mode, *point, *shifted)
+            tile, copied = tma.tile_of(entry, target.offset, rows, point), (entry, mode, *point, *shifted)
             deliver(warp, target, places, fetch, what, source, tile=tile, copied=copied)
 
     return each_lane(one_lane)

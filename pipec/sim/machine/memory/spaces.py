@@ -372,7 +372,9 @@ class SharedMemory:
     def added(self, access: Access, product: Product, place: object) -> None:
         """Records the issue of an MMA that adds this to the accumulator in some registers."""
         if self.races is not None:
-            self.races.sums.added(access, product, (access.thread.cta, place))
+            # Where A is in registers, only B's tile shows which products belong together.
+            tile = self.races.layouts.writer(self.shadow, product.b) if product.a is None else None
+            self.races.sums.added(access, product, (access.thread.cta, place), tile)
 
     def copied_out(self, access: Access, granules: Addresses, tile: Tile | None) -> None:
         """Records the issue of a tensor copy that reads these granules as a tile."""

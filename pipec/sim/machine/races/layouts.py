@@ -86,6 +86,13 @@ class Layouts:
         if len(begun) == 2:
             self._in_step(access, begun["A"], begun["B"])
 
+    def writer(self, shadow: Shadow, reading: Reading) -> Access | None:
+        """The tensor copy that wrote the beginning of an operand."""
+        if self.misread is None or not shadow.writes.size or reading.end - GRANULE >= shadow.size:
+            return None
+        (number, *_), _ = shadow.marks(GRANULE).standing(reading.granules[:1, :1])
+        return next((one for one in self.sets.members(number) if one.tile is not None), None)
+
     def _of_one_tile(self, shadow: Shadow, reading: Reading) -> OperandStart | None:
         """An operand inside what one copy wrote, in that copy's layout: the common case, recognised before any comparison."""
         writers, _ = shadow.marks(GRANULE).standing(reading.granules)

@@ -15,6 +15,7 @@ from pipec.record import record
 
 from ...compiled.pieces import distinct
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
+from ...units.tcgen05.operands import GRANULE
 from .layouts import Layouts, Misreading, called
 from .ledger import NOBODY, Access
 from .shadow import Shadow
@@ -30,6 +31,7 @@ class _Pair:
     writers: tuple[Access, ...]
     readers: tuple[Access, ...]
     first: int
+    marks: tuple[int, int]
 
     @property
     def tile(self) -> Access | None:
@@ -41,7 +43,7 @@ def judge(layouts: Layouts, shadow: Shadow) -> None:
     if layouts.misread is None or not shadow.writes.size:
         return
     pairs = list(_pairs(layouts, shadow))
-    for found in (*_partly_read(pairs), *_partly_stored(layouts, shadow, pairs), *_loaded_otherwise(pairs)):
+    for found in (*_partly_read(shadow, pairs), *_partly_stored(layouts, shadow, pairs), *_loaded_otherwise(pairs)):
         layouts.misread(found)
 
 
@@ -55,10 +57,11 @@ def _pairs(layouts: Layouts, shadow: Shadow) -> Iterator[_Pair]:
     for mark, place in zip(found.tolist(), starts[first].tolist(), strict=True):
         if mark >> 32 != NOBODY:
             members = layouts.sets.members
-            yield _Pair(members(mark >> 32), members(mark & 0xFFFFFFFF), place * shadow.granule)
+            numbers = mark >> 32, mark & 0xFFFFFFFF
+            yield _Pair(members(numbers[0]), members(numbers[1]), place * shadow.granule, numbers)
 
 
-def _partly_read(pairs: Iterable[_Pair]) -> Iterator[Misreading]:
+def _partly_read(shadow: Shadow, pairs: Iterable[_Pair]) -> Iterator[Misreading]:
     """Boxes of which MMAs or tensor copies read a part and nobody the rest."""
     by_box: dict[Access, list[_Pair]] = defaultdict(list)
     for pair in pairs:
@@ -68,10 +71,20 @@ def _partly_read(pairs: Iterable[_Pair]) -> Iterator[Misreading]:
         reader = next(
             (one for part in parts for one in part.readers if one.tile is not None or one.what.startswith(_PRODUCTS)), None
         )
-        left = next((part for part in parts if not part.readers), None)
+        unread = [part for part in parts if not part.readers]
+        left = next((place for part in unread for place in _of_the_tensor(shadow, box, part)), None) if reader else None
         if reader is not None and left is not None:
-            why = f"nobody reads what it wrote at 0x{left.first:x}"
+            why = f"nobody reads what it wrote at 0x{left:x}"
             yield Misreading(box, reader, reader.tile or "a part of a box", f"wrote {box.tile}", why, "unread")
+
+
+def _of_the_tensor(shadow: Shadow, box: Access, part: _Pair) -> list[int]:
+    """Where a part of a box begins, not counting the fill for elements outside the tensor."""
+    if box.tile is None or not box.tile.inside:
+        return [part.first]
+    writers, readers = shadow.cells
+    places = np.flatnonzero((writers == part.marks[0]) & (readers == part.marks[1])) * shadow.granule
+    return [int(place) for place in places[box.tile.holds(places // GRANULE)][:1]]
 
 
 def _partly_stored(layouts: Layouts, shadow: Shadow, pairs: Iterable[_Pair]) -> Iterator[Misreading]:

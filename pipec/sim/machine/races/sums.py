@@ -18,16 +18,16 @@ class Sums:
 
     def __init__(self, misread: Callable[[Misreading], None] | None) -> None:
         self.misread = misread
-        self.last: dict[object, tuple[Product, Access]] = {}
+        self.last: dict[object, tuple[Product, Access, Access | None]] = {}
 
-    def added(self, access: Access, product: Product, place: object) -> None:
-        """`access` adds `product` there."""
+    def added(self, access: Access, product: Product, place: object, tile: Access | None = None) -> None:
+        """`access` adds `product` there; `tile` wrote its operand B."""
         if self.misread is None:
             return
         if len(self.last) > _MOST:
             self.last.clear()
         before = self.last.get(place)
-        self.last[place] = product, access
+        self.last[place] = product, access, tile
         if (
             before is not None
             and not product.accumulates
@@ -36,7 +36,8 @@ class Sums:
         ):
             # Registers that nobody has waited for.
             self.lost(before[1], access, product)
-        found = _judged(before[0], product) if before else None
+        one_tile = None if before is None or before[2] is None or tile is None else before[2] is tile
+        found = _judged(before[0], product, one_tile) if before else None
         if before is None or found is None:
             return
         written = f"took {found.before} for the same sum"

@@ -189,13 +189,24 @@ def smem_places(tensor_map: AnyMap, dst_address: int, rows: int | None = None) -
     return _placed(tensor_map.swizzle_mode, dst_address, *shape)
 
 
-def tile_of(tensor_map: AnyMap, address: int, rows: int | None = None) -> Tile | None:
-    """The tile that a load writes at `address`; None where its rows are not multiples of 16 bytes."""
+def tile_of(tensor_map: AnyMap, address: int, rows: int | None = None, coords: Sequence[int] = ()) -> Tile | None:
+    """The tile that a load of a box at `coords` writes at `address`; None where its rows are not multiples of 16 bytes."""
     pitch = _row_pitch(tensor_map)
     if tensor_map.interleave != "none" or pitch % 16:
         return None
     box = tensor_map.box_shape if rows is None else (tensor_map.box_shape[0], rows)
-    return Tile(tensor_map.swizzle, tensor_map.dtype, tuple(box), tensor_map.inner_bytes, pitch, address)
+    inside = _inside(tensor_map, coords) if coords and rows is None and isinstance(tensor_map, TensorMap) else ()
+    return Tile(tensor_map.swizzle, tensor_map.dtype, tuple(box), tensor_map.inner_bytes, pitch, address, inside)
+
+
+def _inside(tensor_map: TensorMap, coords: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The elements of a box at `coords` that lie in the tensor; () for all."""
+    found = []
+    for at, step, extent, size in zip(coords, tensor_map.steps, tensor_map.box_shape, tensor_map.dims, strict=True):
+        first, end = max(0, -(at // step)), min(extent, -((at - size) // step))
+        found.append((first, end))
+    whole = all(span == (0, extent) for span, extent in zip(found, tensor_map.box_shape, strict=True))
+    return () if whole else tuple(found)
 
 
 def _row_pitch(tensor_map: AnyMap) -> int:

@@ -97,7 +97,7 @@ def mma_footprint(
     if scale_addresses is not None:
         bytes_ = descriptor.scale_a_id, descriptor.scale_b_id
         scales = Scale(scale_addresses[0], bytes_[0]), Scale(scale_addresses[1], bytes_[1])
-    product = Product(sum_, left, first, (descriptor.negate_a, descriptor.negate_b), accumulate, scales)
+    product = Product(sum_, left, first, (descriptor.negate_a, descriptor.negate_b), accumulate, scales, kind)
     return Footprint(_union(granules), _union(reads), written, tuple(operands), product)
 
 
