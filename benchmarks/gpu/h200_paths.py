@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT)]
 from benchmarks.common import RESULTS, surroundings
 
 MULTIPROCESSORS = 132
-CHUNK, STAGES = 8192, 16
+CHUNK, STAGES = 16384, 8
 SOURCE = r"""
 extern "C" __global__ void stream(const char* data, const int* of, const int* skew, long long bytes, int count, int stages, int chunk,
                                   int active, int* ready, long long* taken) {
@@ -40,24 +40,23 @@ extern "C" __global__ void stream(const char* data, const int* of, const int* sk
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async;" ::: "memory");
     const char* from = data + own * bytes;
-    long long chunks = bytes / chunk, at = skew[sm] % chunks;
+    long long at = skew[sm] * (long long)chunk % bytes;
     atomicAdd(ready, 1);
     while (atomicAdd(ready, 0) < active) { }
     long long begin = clock64();
+    int slot = 0, parity = 1;  // what is waited for first has never been used
     for (int i = 0; i < count + stages; ++i) {
-        int slot = i % stages;
-        if (i >= stages) {
-            unsigned parity = (i / stages - 1) & 1, done = 0;
-            while (!done)
-                asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                             : "=r"(done) : "r"(barrier + 8 * slot), "r"(parity) : "memory");
-        }
+        unsigned done = i < stages;
+        while (!done)
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                         : "=r"(done) : "r"(barrier + 8 * slot), "r"(parity) : "memory");
         if (i < count) {
             asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier + 8 * slot), "r"(chunk) : "memory");
             asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                         :: "r"(base + slot * chunk), "l"(from + at * chunk), "r"(chunk), "r"(barrier + 8 * slot) : "memory");
-            at = at + 1 == chunks ? 0 : at + 1;
+                         :: "r"(base + slot * chunk), "l"(from + at), "r"(chunk), "r"(barrier + 8 * slot) : "memory");
+            at = at + chunk == bytes ? 0 : at + chunk;
         }
+        if (++slot == stages) { slot = 0; parity ^= 1; }
     }
     taken[sm] = clock64() - begin;
 }
@@ -127,13 +126,13 @@ def measure(paths: Paths) -> dict[str, Any]:
         for name, of in (("few TPCs", few), ("many TPCs", many)):
             record["spread"][f"{count}, {name}"] = {
                 "L2": paths.rates(of),
-                "memory": paths.rates(of, size=8 * 2**20, count=1024),
-                "memory, 24 chunks": paths.rates(of, size=8 * 2**20, count=1024, stages=24),
+                "memory": paths.rates(of, size=8 * 2**20, count=512),
+                "memory, 12 chunks": paths.rates(of, size=8 * 2**20, count=512, stages=12),
             }
     record["rings"] = {
-        f"{count}, {stages} chunks": paths.rates(alone(_widely(count)), size=8 * 2**20, count=1024, stages=stages)
+        f"{count}, {stages} chunks": paths.rates(alone(_widely(count)), size=8 * 2**20, count=512, stages=stages)
         for count in (66, 80, 100, 132)
-        for stages in (4, 8, 12, 16, 20, 24)
+        for stages in (2, 4, 6, 8, 10, 12)
     }
     record["merged"] = {}
     for size in (1, 2, 4, 6, 12, 18, 33, 66, 132):
@@ -141,7 +140,7 @@ def measure(paths: Paths) -> dict[str, Any]:
         apart = MULTIPROCESSORS // size
         far = together([[*everywhere][first::apart] for first in range(apart)])
         for name, of in (("near", near), ("far", far)):
-            for late in (0, 1, 4, 8):
+            for late in (0, 1, 3):
                 skew = [late * one for one in everywhere]
                 record["merged"][f"{size} {name}, {late} chunks apart"] = paths.rates(of, skew=skew, count=2048)
     return record

@@ -21,7 +21,7 @@ from pipec.isa.dtypes import DTYPES
 from pipec.record import replace
 from pipec.tune.choice import Candidate
 from pipec.tune.devices import gpu_for
-from pipec.tune.several import Later, Member, Several
+from pipec.tune.several import Member, Several
 from pipec.tune.tuned import Tuned
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class _Alternative:
         self._steps, self._first, self._may_scratch = steps, first, scratch
         self.name = steps[0].name[:_LONGEST]
         self.choices, *others = (step.choices() for step in steps if step.choices is not None)
-        self.others = tuple(Later(one, _overlaps(step)) for one, step in zip(others, steps[1:], strict=True))
+        self.others = tuple(others)
         if all(isinstance(step, CompiledKernel) for step in steps):
             assert self.scratch is not None
 
@@ -112,10 +112,6 @@ class _Alternative:
         # The candidate has been chosen already.
         steps = tuple(replace(step, tuned=None) for step in (kernel.of(own), *(other.of(None) for other in others)))
         return steps[0] if len(steps) == 1 and not self.scratch else InTurn(steps, self.scratch, replace(self._first, tuned=None))
-
-
-def _overlaps(step: Step) -> bool:
-    return step.overlaps if isinstance(step, Planned) else step.interface.programmatic_launch
 
 
 class InTurn:

@@ -23,11 +23,6 @@ class Planned:
     def arch(self) -> str:
         return self.compilation.arch
 
-    @property
-    def overlaps(self) -> bool:
-        """Whether its blocks may start before the kernel in front of it has ended."""
-        return next(one.programmatic is not None for one in self.compilation.trees or () if one.name == self.name)
-
     @cached_property
     def interface(self) -> KernelInterface:
         """Without the conditions of the proof, which has not been made yet. Raises CompileError: takes all checks before the proof."""

@@ -171,8 +171,7 @@ def _issued(role: RoleWork, device: Device, work: Workload) -> float:
 def walk(load: Load, device: Device, around: Conditions) -> float:
     """Cycles of one tile in the copy engine: rows inside the tensor need requests, which a multicast divides; rows outside are filled in
     every CTA."""
-    requests = 1.0 + (device.split - 1.0) * load.crooked
-    inside, rows = load.inside * requests / load.shared, load.rows * load.boxes
+    inside, rows = load.inside * around.requests[load.tensor] / load.shared, load.rows * load.boxes
     there = max(rows * inside * device.row * around.slower, load.bytes * inside / around.bytes_per_cycle)
     filled = min(load.shared, device.outside_most) / load.shared
     return there + rows * (1 - load.inside) * max(device.row, device.outside * around.busy) * filled

@@ -14,8 +14,8 @@ class Conditions(NamedTuple):
     """The extra latency of data beyond the L2 in cycles, the slow-down of a box row, bytes per cycle for the multiprocessor, the
     fraction `busy` of all multiprocessors that load, and the fraction of all blocks that run `at_once`.
 
-    By tensor: the average fraction of a tile's rows `inside` it, the fraction of its rows that start within a cache line, and the cycles
-    per byte of each tile from the L2 (`served`).
+    By tensor: the average fraction of a tile's rows `inside` it, the `requests` for a row of a box, and the cycles per byte of each tile
+    from the L2 (`served`).
     """
 
     farther: float
@@ -24,24 +24,24 @@ class Conditions(NamedTuple):
     busy: float
     at_once: float
     inside: Mapping[str, float]
-    crooked: Mapping[str, float]
+    requests: Mapping[str, float]
     served: Mapping[str, float]
 
 
 def conditions(work: Workload, device: Device, busy: float, at_once: float) -> Conditions:
     """For a block when a fraction `busy` of the multiprocessors work."""
     inside = {load.tensor: load.inside for load in work.loads}
-    crooked = {load.tensor: load.crooked for load in work.loads}
+    requests = {load.tensor: 1 + (device.split - 1) * load.crooked + device.sector * load.cut for load in work.loads}
     served = {load.tensor: _served(load, work, device) * busy / device.served_rate for load in work.loads}
     if busy >= device.alone:
         farther = device.memory + device.loaded * busy
         rate = device.loaded_rate / busy if busy else inf
-        return Conditions(farther, 1.0, rate, busy, at_once, inside, crooked, served)
+        return Conditions(farther, 1.0, rate, busy, at_once, inside, requests, served)
     # A single one finds its data in the L2, unless there is too much.
     footprint = sum(work.tensors.values())
     is_far = footprint > device.near_bytes
     farther = device.far if is_far else device.far * _EDGE if footprint == device.near_bytes else 0.0
-    return Conditions(farther, device.far_row if is_far else 1.0, inf, busy, at_once, inside, crooked, served)
+    return Conditions(farther, device.far_row if is_far else 1.0, inf, busy, at_once, inside, requests, served)
 
 
 def _served(load: Load, work: Workload, device: Device) -> float:

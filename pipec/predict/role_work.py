@@ -11,7 +11,7 @@ from pipec.predict.sharing import Places, Sharing
 from pipec.predict.tile_loops import operations_in
 from pipec.predict.walk import Times, Walk
 from pipec.predict.work import Slots, instructions, slots, tiles_read
-from pipec.predict.workload import ROW_BYTES, Epilogue, Load, Product, RoleWork
+from pipec.predict.workload import ROW_BYTES, SECTOR_BYTES, Epilogue, Load, Product, RoleWork
 from pipec.record import replace
 from pipec.sema import tree
 
@@ -114,13 +114,13 @@ class Counter:
         inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
         distinct, requested = self._sharing.at_once(starts)
         stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
-        crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
+        crooked, cut = (1 - gcd(stride, size) / size for size in (ROW_BYTES, SECTOR_BYTES))
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
         fill = self._fills.setdefault(operation.destination.handle, len(self._fills))
         if tile.dtype.is_scale:  # whole chunks, contiguous in memory
             lines = tile_bytes(tile.rows, tile.columns, tile.dtype.bits) // ROW_BYTES
-            return Load(source.tensor.name, owner, fill, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, requested, 0.0)
+            return Load(source.tensor.name, owner, fill, lines, ROW_BYTES, 0.0, 0.0, shared, 1.0, distinct, requested, 0.0, 0.0)
         fleeting = isinstance(operation, tree.TmaLoad) and operation.cache == "evict_first"
         return Load(
             source.tensor.name,
@@ -135,6 +135,7 @@ class Counter:
             distinct,
             requested,
             crooked,
+            cut,
             fleeting,
         )
 
@@ -151,7 +152,19 @@ class Counter:
         inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
         inside *= min(1.0, columns / (ceil(columns / tile.columns) * tile.columns)) if columns else 1.0
         return Load(
-            tensor.name, "", 0, tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 1.0, 0.0
+            tensor.name,
+            "",
+            0,
+            tile.rows,
+            tile_bytes(1, tile.columns, tensor.dtype.bits),
+            0.0,
+            0.0,
+            1,
+            inside,
+            distinct,
+            1.0,
+            0.0,
+            0.0,
         )
 
 

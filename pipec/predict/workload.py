@@ -9,6 +9,7 @@ from pipec.predict.work import Instructions, Slots
 from pipec.record import record
 
 ROW_BYTES = 128  # of a box per TMA row: the widest swizzle
+SECTOR_BYTES = 32  # of a cache line of 128: what the L2 moves
 
 
 @record
@@ -35,6 +36,7 @@ class Load:
     distinct: float
     requested: float
     crooked: float  # the fraction of rows that start within a cache line, so that a request for one touches two
+    cut: float  # and of those that start within a sector of one, so that they touch one sector more
     fleeting: bool = False  # marked for eviction first in the L2
     in_all: float | None = None
 

@@ -177,11 +177,6 @@ class Choices(Offer):
     def pinned(self) -> Mapping[str, object]:
         return self._compilation.options.constants
 
-    @property
-    def first_read(self) -> float:
-        """Seconds from the first read of a launch to its data."""
-        return (self._device.load + self._device.memory) / self._device.clock
-
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         trees = self._compilation.trees or ()

@@ -18,20 +18,12 @@ KERNEL = "kernel"
 
 
 @record
-class Later:
-    """A kernel that runs after another one; `overlaps`: its blocks are already waiting on the GPU when that ends (programmatic launch)."""
-
-    choices: Choices
-    overlaps: bool
-
-
-@record
 class Member:
     """An alternative: a kernel, or several that run in sequence, of which the first is tuned. `name` identifies it."""
 
     name: str
     choices: Choices
-    others: tuple[Later, ...] = ()
+    others: tuple[Choices, ...] = ()
 
     def named(self, candidate: Candidate) -> Candidate:
         """A candidate of its kernel as a candidate of the combination."""
@@ -48,9 +40,7 @@ class Several(Offer):
     @cached_property
     def source(self) -> Source:
         """Named after the first one, beside which the table is stored; measurements apply to exactly these kernels with these settings."""
-        parts = (
-            one for member in self._members.values() for one in (member.choices, *(later.choices for later in member.others))
-        )
+        parts = (one for member in self._members.values() for one in (member.choices, *member.others))
         text = "\n".join(f"{part.source.text}\n# {sorted(part.pinned.items(), key=str)}" for part in parts)
         return Source(self._first.choices.source.name, text)
 
@@ -75,7 +65,7 @@ class Several(Offer):
         """A candidate's kernel, and those that run after it, up to the resource checks."""
         name, own = self.split(candidate)
         member = self._members[name]
-        return member.choices.planned(own), *(later.choices.planned(later.choices.file) for later in member.others)
+        return member.choices.planned(own), *(later.planned(later.file) for later in member.others)
 
     @property
     def alone(self) -> "Several":
@@ -106,7 +96,8 @@ class Several(Offer):
         """Ties are resolved by the order in which the kernels were given."""
         found: list[Possible] = []
         for member in self._members.values():
-            behind = sum(_seconds_behind(later, sizes, multiprocessors) for later in member.others)
+            # Those that come later read what the one in front has written, when it has ended: an early start hides no more than usual.
+            behind = sum(later.ranked(sizes, multiprocessors)[0].prediction.seconds for later in member.others)
             for one in member.choices.possible(sizes, multiprocessors):
                 found.append(Possible(member.named(one.candidate), one.least + behind, partial(_and_then, one.estimate, behind)))
         return found
@@ -115,10 +106,3 @@ class Several(Offer):
 def _and_then(first: Callable[[], Estimate], seconds: float) -> Estimate:
     found = first()
     return Estimate(found.seconds + seconds, found.terms, found.bound)
-
-
-def _seconds_behind(later: Later, sizes: Mapping[str, int], multiprocessors: int | None) -> float:
-    """The time that a kernel adds to those before it. One whose blocks already wait takes the time for its bytes, and until the first of
-    them are there: its launch is hidden, but it reads what the kernel in front has written, and only when that has ended."""
-    prediction = later.choices.ranked(sizes, multiprocessors)[0].prediction
-    return prediction.terms.get("memory", 0.0) + later.choices.first_read if later.overlaps else prediction.seconds

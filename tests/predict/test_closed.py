@@ -223,7 +223,7 @@ def test_the_clock_falls_where_products_and_memory_take_more_power_than_there_is
 
 
 def test_rows_that_do_not_start_on_a_request_cost_more() -> None:
-    slow = replace(H200, split=4.0, memory=0.0, loaded=0.0)
+    slow = replace(H200, split=4.0, sector=0.0, memory=0.0, loaded=0.0)
     whole, crooked = (gemm("gemm_sm90_persistent", 64, 4096, k, BM=64, BN=64, WARPS=4, STAGES=8) for k in (8192, 8200))
     assert estimate(crooked, slow).seconds > 1.5 * estimate(whole, slow).seconds
 

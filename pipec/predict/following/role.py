@@ -281,7 +281,7 @@ class Role:
         whether the engine or the L2 is the limit."""
         conditions = self.around.conditions
         inside = conditions.inside.get(tensor, 1.0)
-        requests = 1.0 + (self.device.split - 1.0) * conditions.crooked.get(tensor, 0.0)
+        requests = conditions.requests.get(tensor, 1.0)
         there = copy.rows * inside * requests * self.device.row * conditions.slower
         moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
         if parts > 1:
