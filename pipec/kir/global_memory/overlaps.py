@@ -213,8 +213,9 @@ def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
 
 def _of_all_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch) -> Iterator[_Use]:
     """The turns of one role also order other roles, as far as hand-overs transfer them."""
+    courses = _courses(kernel, rows)
     for block, known in islice(launch.blocks.items(), _MOST_TOGETHER):
-        clocks = _together(kernel, rows, known)
+        clocks = _together(courses, known)
         if _shares(kernel) or clocks is None:
             return
         for number, use in clocks.touches:
@@ -333,8 +334,13 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | N
     }
     if not suspects or _shares(kernel):
         return None
+    courses = _courses(kernel, rows)
     return next(
-        (found for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN) for found in _unordered(kernel, rows, launch, suspects)),
+        (
+            found
+            for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN)
+            for found in _unordered(kernel, courses, launch, suspects)
+        ),
         None,
     )
 
@@ -349,9 +355,9 @@ def _shares(kernel: Kernel) -> bool:
     )
 
 
-def _unordered(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, suspects: set[str]) -> Iterator[Overlap]:
+def _unordered(kernel: Kernel, courses: list[Course], launch: Launch, suspects: set[str]) -> Iterator[Overlap]:
     for block, known in launch.blocks.items():
-        if (clocks := _together(kernel, rows, known)) is not None:
+        if (clocks := _together(courses, known)) is not None:
             yield from _of_two_roles(kernel, clocks, block, launch, suspects)
 
 
@@ -368,10 +374,15 @@ def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launc
                     )
 
 
-def _together(kernel: Kernel, rows: tuple[RoleAccesses, ...], known: Mapping[str, int]) -> Clocks | None:
-    """All roles of a block; None if it is not known to the end which role waits for which."""
+def _courses(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> list[Course]:
+    """Of all roles, for runs with hand-overs."""
     touching = {row.role.name: row for row in rows}
-    runs = [Run(Course(touching.get(role.name, RoleAccesses(role, ()))), known) for role in kernel.roles]
+    return [Course(touching.get(role.name, RoleAccesses(role, ()))) for role in kernel.roles]
+
+
+def _together(courses: list[Course], known: Mapping[str, int]) -> Clocks | None:
+    """All roles of a block; None if it is not known to the end which role waits for which."""
+    runs = [Run(course, known) for course in courses]
     clocks = Clocks([list(run.events()) for run in runs])
     return clocks if clocks.ended and all(run.ended for run in runs) else None
 
