@@ -134,7 +134,7 @@ class Graph:
             return []
         if kinds not in self._ahead:
             there = [at for at, kind in self.notable.items() if kind in kinds]
-            self._ahead[kinds] = there, leading_to(self._before, {self.place[at] for at in there})
+            self._ahead[kinds] = there, leading_to(self.before, {self.place[at] for at in there})
         there, leads = self._ahead[kinds]
         found = []
         for at in places:
@@ -144,12 +144,13 @@ class Graph:
         return found
 
     @cached_property
-    def _before(self) -> Before:
+    def before(self) -> Before:
+        """By block, those from which it is reached directly."""
         return coming_from(self.blocks, self.reached)
 
     @cached_property
     def loops(self) -> dict[int, frozenset[int]]:
-        return natural_loops(self.blocks, self._before)
+        return natural_loops(self.blocks, self.before)
 
 
 def _blocks(kernel: Kernel) -> list[Stretch]:

@@ -254,6 +254,7 @@ class Registers(Places):
         at: Value = Table(value.cursor, tuple(row and row[1] for row in found)) if isinstance(value, Table) else stage
         stages = self.around.barriers.stages[ring]
         back = self._apart(one, at, self._position(ring, env), stages) - stages
+        self.around.answers_read[one.number] = ring
         use = Linear(back, ((self.cursor_symbol(ring), 1),))
         function = f"answer {ring}" if same else f"answer {ring} of {self.rank}"
         return {one.first[0]: self.same(atom(Apply(function, (use,))))}

@@ -121,6 +121,8 @@ class Surroundings:
     # The destinations of the scheduler's responses: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the
     # same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
+    answers_read: dict[int, int] = field(default_factory=dict)  # by instruction that reads one, the ring
+    waits_on: dict[int, set[int]] = field(default_factory=dict)  # by ring, the instructions that wait for it
     rounds: dict[int, int] = field(default_factory=dict)  # arrivals of each class per phase, by ring, if more than one
     counted: set[int] = field(default_factory=set)  # named barriers used with a thread count
     loads: set[int] = field(default_factory=set)  # lines where a value loaded by several threads decides something
