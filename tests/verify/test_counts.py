@@ -124,6 +124,18 @@ def test_numbers_that_a_barrier_can_count(act: str, readable: bool) -> None:
             read(text)
 
 
+@pytest.mark.parametrize(
+    ("barrier", "readable"), [("15, 32", True), ("16, 32", False), ("1, 0", False), ("1, 16", False), ("-1, 32", False)]
+)
+def test_named_barriers_are_sixteen_and_for_whole_warps(barrier: str, readable: bool) -> None:
+    text = kernel(f"bar.sync {barrier};")
+    if readable:
+        assert proved(read(text))
+    else:
+        with pytest.raises(Unreadable, match="there is no barrier"):
+            read(text)
+
+
 @pytest.mark.parametrize("copies", [15, 16])
 def test_bytes_under_way_that_a_barrier_can_count(copies: int) -> None:
     """2^20 - 1 at most, of all copies of a phase together."""
