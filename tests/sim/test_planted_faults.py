@@ -65,7 +65,7 @@ FAULTS = {
     "accumulator handed over before it is written": Fault(
         "gemm",
         move(HAND_OVER, Line("fence::after", "output.produce()")),
-        everywhere("race") | {"order": "deadlock"},
+        everywhere("race") | {"order": "undefined"},
         "epilogue",
         "output",
     ),
