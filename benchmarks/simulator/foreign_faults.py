@@ -1,19 +1,22 @@
 """Plants faults into PTX that nvcc and Triton made of programs of ours, and simulates each once, as one would run an unknown kernel.
 
-    python benchmarks/simulator/foreign_faults.py [--each N] [--minutes M] [NAME ...]
+    python benchmarks/simulator/foreign_faults.py [--each N] [--minutes M] [--workers W] [--again] [NAME ...]
 
 The faults are those of tests/mutation/ptx.py, in instructions that run at all, and others in the tensor maps of the launch; of each kind
 of change at most N (default 2) in a kernel. A fault is told where the run ends in an error, or has warnings that the right kernel has
-not. Writes benchmarks/results/foreign_faults.json and the table of docs/sanitizer.md. The exit status is 1 where a fault breaks the
-simulator.
+not. With --again only the faults that the record has as not told are judged. Writes benchmarks/results/foreign_faults.json and the table
+of docs/sanitizer.md. The exit status is 1 where a fault breaks the simulator, or where one of the synchronisation changes the results
+and is not told.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import importlib
 import json
+import multiprocessing
 import random
 import sys
 import time
@@ -119,17 +122,28 @@ def _first_launch(module: ModuleType, name: str, test: Callable[..., object]) ->
     raise AssertionError(f"{name} launches nothing")
 
 
-def subjects(names: list[str]) -> Iterator[Subject]:
-    for compiler, launches in (("nvcc", compiled_by_nvcc()), ("Triton", oracle())):
-        for launched in launches:
+def launches(names: list[str]) -> Iterator[tuple[str, Launch]]:
+    for compiler, found in (("nvcc", compiled_by_nvcc()), ("Triton", oracle())):
+        for launched in found:
             name = f"{compiler}: {launched.name}"
-            if names and not any(one in name for one in names):
-                continue
-            try:
-                yield Subject(name, launched)
-            except SimulationError:
-                continue  # it is meant to fail
+            if not names or any(one in name for one in names):
+                yield name, launched
 
+
+# Faults of these kinds may make another right kernel, with other results.
+OF_DATA = {
+    "access": "what is not stored again is what an earlier store left, as in any update of a part",
+    "accumulation": "a sum may begin anew",
+    "bound": "a loop or a mask may have any bounds",
+    "columns": "registers may be stored in any columns that were written before",
+    "coordinates": "any box of a tensor may be copied",
+    "count": "a loop may take any steps",
+    "matrix descriptor": "a copy to tensor memory may take any rows",
+    "overlap": "what is no longer used may be overwritten",
+    "place of a tile": "threads may put words, and read them, anywhere in memory that is written",
+    "rank": "any CTA's memory may be read",
+    "tensor map": "a part of a tile may be stored, if another copy takes the whole of it",
+}
 
 # None where a map has nothing of the kind.
 MAP_CHANGES: dict[str, Callable[[TensorMap], TensorMap | None]] = {
@@ -178,11 +192,61 @@ def chosen(subject: Subject, each: int) -> Iterator[Mutant]:
             yield mutant
 
 
+def outcome_of(row: dict[str, Any]) -> str:
+    return str(row["outcome"]).partition(":")[0]
+
+
+Key = tuple[str, str, int, str]  # the kind, the change, the line, the instruction
+
+
+def key_of(row: dict[str, Any]) -> Key:
+    return row["kind"], row["change"], row["line"], row["instruction"]
+
+
+def judged(task: tuple[str, Launch, int, float, list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], int]:
+    """The faults of a kernel, and how many were left when the time was over. The last of `task`: what the record has of it, if only
+    that is to be judged again."""
+    name, launched, each, ends, record = task
+    told = {key_of(row): row for row in record if outcome_of(row) in ("error", "warning")}
+    wanted = {key_of(row) for row in record}
+    rows: list[dict[str, Any]] = []
+    left = 0
+    try:
+        subject = Subject(name, launched)
+    except SimulationError:
+        return [], 0  # it is meant to fail
+    for row, outcome in faults(subject, each, wanted):
+        if key_of(row) in told:
+            rows.append(told[key_of(row)])
+        elif time.monotonic() > ends:
+            left += 1
+        else:
+            rows.append(row | {"outcome": outcome()})
+    for row in rows:
+        if outcome_of(row) == "other" and row["kind"] in OF_DATA:
+            row["why"] = OF_DATA[row["kind"]]
+    return rows, left
+
+
+def faults(subject: Subject, each: int, wanted: set[Key]) -> Iterator[tuple[dict[str, Any], Callable[[], str]]]:
+    """Each with what judges it; `wanted`, where there are any, instead of a choice."""
+    ptx = subject.launched.ptx
+    lines = ptx.split("\n")
+    for mutant in mutants(ptx) if wanted else chosen(subject, each):
+        row: dict[str, Any] = {"kernel": subject.name, "kind": mutant.kind, "change": mutant.change, "line": mutant.line}
+        row["instruction"] = lines[mutant.line - 1].strip()[:120]
+        if not wanted or key_of(row) in wanted:
+            yield row, functools.partial(subject.outcome, mutant.text)
+    for change, number, made in of_maps(subject, each):
+        row = {"kernel": subject.name, "kind": "tensor map", "change": change, "line": 0, "instruction": f"argument {number}"}
+        yield row, functools.partial(subject.outcome, ptx, {number: made})
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     kernels: dict[str, set[str]] = defaultdict(set)
     for row in rows:
-        kinds[row["kind"]][row["outcome"].partition(":")[0]] += 1
+        kinds[row["kind"]][outcome_of(row)] += 1
         kernels[row["kind"]].add(row["kernel"])
     text = HEAD + "|---|---|---|---|---|---|---|\n"
     for kind, counts in sorted(kinds.items()):
@@ -194,29 +258,29 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     reader.add_argument("--each", type=int, default=2)
-    reader.add_argument("--minutes", type=float, default=60.0, help="of processor time; what is left then is counted")
+    reader.add_argument("--minutes", type=float, default=60.0, help="what is left then is counted")
+    reader.add_argument("--workers", type=int, default=2)
+    reader.add_argument("--again", action="store_true", help="judge only the faults that the record has as not told")
     reader.add_argument("names", nargs="*", help="only kernels whose name contains one of these")
     options = reader.parse_args()
-    started, rows, left = time.process_time(), [], 0
-    for subject in subjects(options.names):
-        for mutant in chosen(subject, options.each):
-            if time.process_time() - started > 60 * options.minutes:
-                left += 1
-                continue
-            instruction = subject.launched.ptx.split("\n")[mutant.line - 1].strip()[:120]
-            row = {"kernel": subject.name, "kind": mutant.kind, "change": mutant.change, "line": mutant.line}
-            rows.append(row | {"instruction": instruction, "outcome": subject.outcome(mutant.text)})
-        for change, number, made in of_maps(subject, options.each):
-            row = {"kernel": subject.name, "kind": "tensor map", "change": change, "line": 0, "instruction": f"argument {number}"}
-            rows.append(row | {"outcome": subject.outcome(subject.launched.ptx, {number: made})})
-        print(f"{subject.name}: {len(rows)} faults so far, {time.process_time() - started:.0f} s", file=sys.stderr, flush=True)
-    record = {"each": options.each, "not tried": left, "faults": rows}
+    started, rows, left = time.monotonic(), [], 0
+    known: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in json.loads(RESULTS.read_text(encoding="utf-8"))["faults"] if options.again else ():
+        known[row["kernel"]].append(row)
+    ends = started + 60 * options.minutes
+    tasks = [(name, launched, options.each, ends, known[name]) for name, launched in launches(options.names)]
+    with multiprocessing.get_context("fork").Pool(options.workers) as pool:
+        for (name, *_), (found, missed) in zip(tasks, pool.imap(judged, tasks), strict=True):
+            rows += found
+            left += missed
+            print(f"{name}: {len(rows)} faults so far, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    record = {"each": options.each, "again": options.again, "not tried": left, "faults": rows}
     RESULTS.write_text(json.dumps(surroundings() | record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     start = page.index(HEAD)
     PAGE.write_text(page[:start] + table(rows).rstrip("\n") + page[page.index("\n\n", start) :], encoding="utf-8")
     print(table(rows))
-    return int(any(row["outcome"].startswith("broken") for row in rows))
+    return int(any(outcome_of(row) == "broken" or (outcome_of(row) == "other" and "why" not in row) for row in rows))
 
 
 if __name__ == "__main__":

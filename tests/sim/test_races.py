@@ -339,3 +339,27 @@ def test_a_tile_handed_over_by_a_relaxed_relay_is_a_warning_in_practice() -> Non
 def test_what_threads_write_or_nobody_awaits_stays_an_error(fault: str) -> None:
     with pytest.raises(SimulationError, match=RELAYED.faults[fault][2]):
         RELAYED.run(fault, Options(rules="practice"))
+
+
+STORED_AND_LEFT = Program(
+    "st.shared.u32 [%own], %t; fence.proxy.async.shared::cta; bar.sync 0;\n@!%first bra END;\n"
+    + "cp.async.bulk.wait_group.read 0;\n"
+    + STORE
+    + "cp.async.bulk.wait_group.read 0; // the last\nEND:",
+    {
+        "pending behind a wait": ("wait_group.read 0; // the last", "wait_group.read 1;", "exit"),
+        "left without one": ("cp.async.bulk.wait_group.read 0; // the last\n", "", ""),
+        "without any": (
+            "cp.async.bulk.wait_group.read 0;\n" + STORE + "cp.async.bulk.wait_group.read 0; // the last\n",
+            STORE,
+            "exit",
+        ),
+    },
+)
+
+
+@pytest.mark.parametrize("fault", [None, *STORED_AND_LEFT.faults])
+def test_a_wait_behind_the_last_store_that_leaves_it_pending_is_a_warning(fault: str | None) -> None:
+    """A kernel that waits before it stages again may exit after its last store, in practice."""
+    told = {str(one.check) for one in STORED_AND_LEFT.run(fault).findings}
+    assert told == ({STORED_AND_LEFT.faults[fault][2]} if fault and STORED_AND_LEFT.faults[fault][2] else set())

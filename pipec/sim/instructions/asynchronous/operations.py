@@ -143,6 +143,8 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
         groups = groups_of_lanes(warp, kind)
         most = max(group.pending(reading_only) for group in groups)
         if most <= allowed:
+            for group in groups:
+                group.waited = len(group.marks)
             over = min((group.over(allowed) for group in groups if group.marks), default=0)
             warp.thread.found_over(_AGENTS[kind][: 1 if reading_only else None], over)
             return None

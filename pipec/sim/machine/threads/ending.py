@@ -47,9 +47,9 @@ def _check_groups(machine: Machine, image: Image, warp: Warp) -> None:
     for pc in uncommitted(warp.groups, "bulk"):
         error = SimulationError("undefined", "no cp.async.bulk.commit_group follows this store, so that no wait is for it")
         machine.findings.add("commit", pc, warp.located(error, pc))
-    if machine.rules == "practice" and image.waits_for_stores:
-        return  # DeepGEMM waits before it stages again, and exits after its last stores
-    for pc in unwaited(warp.groups, "bulk", warp.thread.known_of("bulk read")):
+    # DeepGEMM waits before it stages again, and exits after its last stores.
+    may_exit = machine.rules == "practice" and image.waits_for_stores
+    for pc in unwaited(warp.groups, "bulk", warp.thread.known_of("bulk read"), may_exit):
         error = SimulationError(
             "undefined", "no cp.async.bulk.wait_group finds that this store has read its source before its CTA ends"
         )

@@ -28,9 +28,10 @@ class Groups:
     committed: list[list[Operation]] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
     last: int = -1  # the instruction of the last committed operation
+    waited: int = 0  # how many commits preceded the last wait
 
     def copy(self) -> Groups:
-        return Groups(list(self.open), [list(group) for group in self.committed], list(self.marks), self.last)
+        return Groups(list(self.open), [list(group) for group in self.committed], list(self.marks), self.last, self.waited)
 
     def commit(self, issued: int) -> None:
         self.committed.append(self.open)
@@ -59,9 +60,11 @@ def uncommitted(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind)
     return sorted({operation.pc for (of, _), one in groups.items() if of == kind for operation in one.open})
 
 
-def unwaited(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind, over: int) -> list[int]:
-    """The last committed instructions of groups with more operations than the first `over`, which waits have covered."""
-    return sorted({one.last for (of, _), one in groups.items() if of == kind and one.last >= 0 and one.marks[-1] > over})
+def unwaited(groups: Mapping[tuple[GroupKind, int], Groups], kind: GroupKind, over: int, behind_the_last: bool) -> list[int]:
+    """The last committed instructions of groups with more operations than the first `over`, which waits have covered;
+    `behind_the_last`: only where a wait has followed the last commit."""
+    left = (one for (of, _), one in groups.items() if of == kind and one.last >= 0 and one.marks[-1] > over)
+    return sorted({one.last for one in left if one.waited == len(one.marks) or not behind_the_last})
 
 
 def _finished(group: list[Operation], reading_only: bool) -> bool:
