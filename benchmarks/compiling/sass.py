@@ -14,7 +14,8 @@ What small kernels pay once stands under `whole`: how many instructions there ar
 all loops that work (`setup`: barriers, descriptors, tensor memory), and from the first barrier behind all of them (`teardown`).
 
 Beside them stands the tile of gemm.pipe by other compilers, which need no GPU either: Triton, and CuTe DSL by an interpreter that has
-nvidia-cutlass-dsl (`--cute`, this one if it is left out). With `--only`, other examples and compilers remain as they were recorded.
+nvidia-cutlass-dsl (`--cute`, this one if it is left out), and the kernels of two libraries in CuTe DSL if that interpreter has them
+(cute_libraries.py). With `--only`, other examples and compilers remain as they were recorded.
 """
 
 import argparse
@@ -47,17 +48,17 @@ WORK = {
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?P<predicate>@!?U?P\w+\s+)?(?P<name>[A-Z][\w.]*)(?P<rest>[^;]*);")
 _LABEL = re.compile(r"^(\.L_x_\d+):")
 _FUNCTION = re.compile(r"^\.text\.([\w$.]+):")
-_TARGET = re.compile(r"`\((\.L_x_\d+)\)")
+_TARGET = re.compile(r"\.L_x_\d+")
 _ENDS = ("EXIT", "RET")
 _BARRIERS = ("BAR.SYNC", "UCGABAR_WAIT", "CCGABAR_WAIT")  # of a CTA, and of a cluster
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """`target`: the label that it may jump to; `falls`: whether the next instruction may follow it."""
+    """`targets`: the labels that it may jump to; `falls`: whether the next instruction may follow it."""
 
     name: str
-    target: str | None
+    targets: tuple[str, ...]
     falls: bool
 
 
@@ -104,9 +105,9 @@ def functions(text: str) -> Iterator[tuple[str, list[Instruction], dict[str, int
 def _instruction(found: re.Match[str]) -> Instruction:
     name, rest = found["name"], found["rest"]
     jumps = name.split(".")[0] in ("BRA", "JMP")
-    target = _TARGET.search(rest)
-    always = not found["predicate"] and (name in _ENDS or (jumps and rest.split("`")[0].strip() == ""))
-    return Instruction(name, target[1] if jumps and target else None, not always)
+    targets = tuple(_TARGET.findall(rest)) if jumps or name == "BRX" else ()  # BRX: a table of them, in a comment
+    always = not found["predicate"] and (name in (*_ENDS, "BRX") or (jumps and rest.split("`")[0].strip() == ""))
+    return Instruction(name, targets, not always)
 
 
 def loops(text: str) -> list[Loop]:
@@ -208,8 +209,7 @@ def _names(instructions: Sequence[Instruction], body: set[int] | frozenset[int])
 
 def _following(at: int, one: Instruction, labels: dict[str, int], count: int) -> tuple[int, ...]:
     ways = {at + 1} if one.falls and at + 1 < count else set[int]()
-    if one.target is not None and labels.get(one.target, count) < count:
-        ways.add(labels[one.target])
+    ways |= {labels[target] for target in one.targets if labels.get(target, count) < count}
     return tuple(sorted(ways))
 
 
@@ -302,9 +302,28 @@ _CUTE = (
 )
 
 
+_LIBRARIES = (
+    "import sys, importlib.metadata, cute_libraries; sys.argv = ['', *{arguments!r}.split()]; cute_libraries.main(); "
+    "print(importlib.metadata.version({package!r}), file=sys.stderr)"
+)
+_OF_LIBRARIES = {
+    "flash-attn-4": ("attention 64 full", "attention 128 full", "attention 128 causal", "attention 128 lengths"),
+    "quack-kernels": (
+        *("gemm bf16 1 256", "gemm mxfp8 1 192", "gemm nvfp4 1 192"),
+        *("gemm bf16 2 256", "gemm mxfp8 2 192", "gemm nvfp4 2 192"),
+    ),
+}
+
+
 def rivals(tool: str, cute: str = sys.executable) -> dict[str, Any]:
-    """The same GEMM from other compilers, each in a process of its own; or why there is none."""
+    """The same GEMM from other compilers, each in a process of its own, and kernels of libraries in CuTe DSL; or why there is none."""
+    libraries = {
+        f"{package}: {arguments}": _rival(tool, cute, _LIBRARIES.format(arguments=arguments, package=package), {})
+        for package, kernels in _OF_LIBRARIES.items()
+        for arguments in kernels
+    }
     return {
+        **libraries,
         "triton": _rival(tool, sys.executable, _TRITON, {}),
         "cute": _rival(tool, cute, _CUTE, {}),
         "cute, two K blocks a turn": _rival(tool, cute, _CUTE, {"GEMM_BK": "128"}),

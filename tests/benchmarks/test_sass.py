@@ -131,6 +131,13 @@ def test_instructions_before_and_after_the_loops() -> None:
     assert wholes(alone) == {"roles": {"instructions": 15}} and wholes("") == {}
 
 
+def test_roles_behind_a_table_of_branches() -> None:
+    """Such as of CuTe DSL: nothing else leads to them."""
+    table = ROLES.replace("@P1 BRA `(.L_x_3) ;", 'BRX R2 -0x40  (*"BRANCH_TARGETS .L_x_2,.L_x_3"*);')
+    assert table != ROLES and [loop.row() for loop in loops(table)] == [loop.row() for loop in loops(ROLES)]
+    assert "store" in loops(table)[1].work
+
+
 def test_text_without_loops() -> None:
     assert loops("") == [] and loops("no disassembly\n") == []
     assert loops(K_LOOP.replace("BRA.U UP1", "BRA.U UP1, UP2").replace("(.L_x_1) ;\n.L_x_9", "(.L_x_9) ;\n.L_x_9")) == []
