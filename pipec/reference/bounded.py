@@ -23,6 +23,7 @@ ARITHMETIC = 2.0**-21
 FUNCTION = 2.0**-18
 ERROR_FUNCTION = 2.0**-20
 TANH_APPROX = 2.0**-11  # of the value; PTX ISA 9.7.3.22
+MOST_NUMBERS = 2**24  # of `arange`: a line is untrusted
 _CHUNK = 32  # terms of a product that are added at once when computing the magnitude of its partial sums
 
 
@@ -74,19 +75,31 @@ class Arithmetic:
     def __init__(self, precision: Precision) -> None:
         self.precision = precision
         self._unit = ARITHMETIC + precision.working
+        # Whole numbers up to here have whole sums and products, whatever the order: places, distances, indices.
+        self._whole = min(2.0**24, 1 / precision.working if precision.working else math.inf)
 
     # ------------------------------------------------------------------------------------------------------- operators
 
     def add(self, a: Bounded, b: Bounded) -> Bounded:
         # Of both operands: under cancellation their earlier errors remain.
-        return bounded(a.value + b.value, a.error + b.error + self._unit * (np.abs(a.value) + np.abs(b.value)))
+        value = a.value + b.value
+        return bounded(value, a.error + b.error + self._rounding(a, b, value, np.abs(a.value) + np.abs(b.value)))
 
     def subtract(self, a: Bounded, b: Bounded) -> Bounded:
         return self.add(a, self.negative(b))
 
     def multiply(self, a: Bounded, b: Bounded) -> Bounded:
         value, left, right = a.value * b.value, np.abs(a.value), np.abs(b.value)
-        return bounded(value, _product(left, b.error) + _product(right, a.error) + a.error * b.error + self._unit * np.abs(value))
+        passed_on = _product(left, b.error) + _product(right, a.error) + a.error * b.error
+        return bounded(value, passed_on + self._rounding(a, b, value, np.abs(value)))
+
+    def _rounding(self, a: Bounded, b: Bounded, value: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """The error of one operation whose rounding is relative to `size`: none where whole numbers give a whole number."""
+        error = self._unit * size
+        if not (a.exact and b.exact):
+            return error
+        whole = (a.value % 1 == 0) & (b.value % 1 == 0) & (size <= self._whole)
+        return np.where(whole, 0.0, error)
 
     def divide(self, a: Bounded, b: Bounded) -> Bounded:
         value, margin = a.value / b.value, np.abs(b.value) - b.error
@@ -260,13 +273,19 @@ class Arithmetic:
         """The starts of consecutive runs of these sizes, and the end of the last one."""
         return bounded(np.cumsum([0.0, *(float(size.value) for size in sizes)]))
 
+    def arange(self, count: Bounded) -> Bounded:
+        """0 to count - 1: numbers of rows, columns or keys, to compare them or to index with."""
+        if count.value.ndim or not count.exact or not 0 <= count.value <= MOST_NUMBERS or count.value % 1:
+            raise ValueError(f"arange: {count.value} is no whole number from 0 to {MOST_NUMBERS}")
+        return bounded(np.arange(int(count.value)))
+
 
 def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
     """The functions available in a `numpy:` line, by name. Monotone element functions need only their row."""
     rows = {row.name: arithmetic.element_function(row) for row in FUNCTIONS.values() if row.monotone}
     logarithms = {name: _logarithm(arithmetic, getattr(np, name)) for name in ("log", "log2")}
     numbers = ("abs", "sum", "max", "min", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
-    own = (*numbers, "erf", "gelu", "softmax", "causal", "block_scale", "scaled", "grouped", "offsets")
+    own = (*numbers, "erf", "gelu", "softmax", "causal", "block_scale", "scaled", "grouped", "offsets", "arange")
     named = {name: getattr(arithmetic, name) for name in own}
     shares = {"sqrt": (np.sqrt, ARITHMETIC), "tanh_approx": (np.tanh, TANH_APPROX)}
     own_shares = {name: arithmetic.monotone(*row) for name, row in shares.items()}

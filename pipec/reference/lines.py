@@ -106,8 +106,8 @@ def expected_values(
     """Output name -> float64 values and allowed errors. Raises ReferenceProblem.
 
     `arguments` have their values before the launch. `dtypes` gives the element types of arguments that do not have them; `constants` are
-    the kernel's compile-time parameters, whose numbers and conditions a line may use. A line that reads an argument of `unread` is
-    rejected: their contents before the launch are undefined.
+    the kernel's compile-time parameters and sizes, whose numbers and conditions a line may use. A line that reads an argument of `unread`
+    is rejected: their contents before the launch are undefined.
     """
     known = {name: constant(value) for name, value in (constants or {}).items() if isinstance(value, bool | int | float)}
     kinds = dtypes or {}
@@ -202,7 +202,7 @@ class _Evaluator:
             case ast.Attribute(value, "mT"):  # of the last two axes, as NumPy 2 spells it
                 return self._view(value, lambda array: np.swapaxes(array, -1, -2))
             case ast.Subscript(value, index):
-                place = _index(index)
+                place = self._index(index)
                 return self._view(value, lambda array: array[place])
             case ast.Call(ast.Name(id=name), arguments, keywords) if name in self._functions:
                 options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg}
@@ -233,18 +233,21 @@ class _Evaluator:
         whole = self._evaluate(node)
         if not whole.value.ndim:
             raise ReferenceProblem(f"`{ast.unparse(node)}` is one number: it has no .T and no index")
-        return Bounded(view(whole.value), view(whole.error))
+        return Bounded(np.asarray(view(whole.value)), np.asarray(view(whole.error)))
 
+    def _index(self, node: ast.expr) -> tuple[slice | np.ndarray | None, ...]:
+        """`[:, None]` and the like; or whole numbers, which select as in NumPy: `table[tokens]`, `logits[arange(M), labels]`."""
+        return tuple(self._place(part) for part in (node.elts if isinstance(node, ast.Tuple) else [node]))
 
-def _index(node: ast.expr) -> Any:
-    """`[:, None]` and the like."""
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    found: list[slice | None] = []
-    for part in parts:
-        if isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
-            found.append(slice(None))
-        elif isinstance(part, ast.Constant) and part.value is None:
-            found.append(None)
-        else:
-            raise ReferenceProblem("an index may only hold `:` and `None`")
-    return tuple(found)
+    def _place(self, node: ast.expr) -> slice | np.ndarray | None:
+        match node:
+            case ast.Slice(lower=None, upper=None, step=None):
+                return slice(None)
+            case ast.Slice():
+                raise ReferenceProblem("an index may hold `:`, `None` and whole numbers, but no part of an axis")
+            case ast.Constant(value=None):
+                return None
+        numbers = self._evaluate(node)
+        if not numbers.exact or (numbers.value % 1 != 0).any() or (numbers.value < 0).any():
+            raise ReferenceProblem(f"`{ast.unparse(node)}` is no index: its numbers must be whole, exact and not negative")
+        return numbers.value.astype(np.int64)

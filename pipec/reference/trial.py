@@ -43,9 +43,8 @@ def trial_of(plan: Plan, values: Mapping[str, float], seed: int = 0) -> Trial:
     lines = reference_lines(kernel.document)
     expected: dict[str, Bounded] = {}
     if lines:
-        expected = expected_values(
-            lines, arguments, dtypes_of(interface), kernel.constants, precision=precision_of(kernel), unread=unread
-        )
+        known = {**kernel.constants, **values}
+        expected = expected_values(lines, arguments, dtypes_of(interface), known, precision=precision_of(kernel), unread=unread)
     for name, wanted in expected.items():
         _refuse_unbounded(name, wanted)
     poison = {name: poisoned(arguments[name], expected.get(name)) for name in sorted(unread)}

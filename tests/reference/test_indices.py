@@ -1,0 +1,65 @@
+"""Lines that number rows and columns and index with what they compute: gathers, cross-entropy, masks and slopes of attention."""
+
+import numpy as np
+import pytest
+
+from pipec.reference import Bounded, expected_values
+from pipec.reference.lines import ReferenceProblem
+
+S, T, WINDOW = 5, 7, 3
+GENERATOR = np.random.default_rng(3)
+SCORES = GENERATOR.standard_normal((2, S, T))
+SLOPES = np.array([0.5, 0.25])
+TABLE = GENERATOR.standard_normal((6, 4))
+TOKENS = np.array([5, 0, 5, 2], np.int32)
+LABELS = np.array([1, 3, 0, 0, 2, 1], np.int32)
+QUERIES, KEYS = np.indices((S, T))
+
+
+def cross_entropy() -> np.ndarray:
+    return np.log(np.exp(TABLE).sum(1)) - np.array([row[label] for row, label in zip(TABLE, LABELS, strict=True)])
+
+
+LINES = {
+    "y = table[tokens]": np.stack([TABLE[token] for token in TOKENS]),
+    "y = table[:, 2]": TABLE[:, 2],
+    "y = table[tokens, arange(4)]": np.array([TABLE[token, i] for i, token in enumerate(TOKENS)]),
+    "y = log(sum(exp(table), axis=1)) - table[arange(6), labels]": cross_entropy(),
+    "y = where(arange(T) <= arange(S)[:, None], scores, -7)": np.where(KEYS <= QUERIES, SCORES, -7),
+    "y = where((arange(T) <= arange(S)[:, None]) * (arange(S)[:, None] - arange(T) < WINDOW), scores, -7)": np.where(
+        (KEYS <= QUERIES) & (QUERIES - KEYS < WINDOW), SCORES, -7
+    ),
+    "y = scores - slopes[:, None, None] * (arange(S)[:, None] - arange(T))": SCORES - SLOPES[:, None, None] * (QUERIES - KEYS),
+}
+
+
+def evaluate(line: str, like: np.ndarray) -> Bounded:
+    given = {"scores": SCORES, "slopes": SLOPES, "table": TABLE, "tokens": TOKENS, "labels": LABELS, "y": np.zeros(like.shape)}
+    return expected_values([line], given, constants={"S": S, "T": T, "WINDOW": WINDOW})["y"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_equals_numpy(line: str) -> None:
+    stated = evaluate(line, LINES[line])
+    assert np.abs(stated.value - LINES[line]).max() < 1e-12
+    assert (stated.error <= 1e-4 * (1 + np.abs(LINES[line]))).all(), "at a mask's edge nothing but its own side is right"
+
+
+@pytest.mark.parametrize(
+    ("index", "says"),
+    [
+        ("table[tokens - 1]", "not negative"),
+        ("table[tokens + 1]", "out of bounds"),
+        ("table[tokens / 2]", "whole"),
+        ("table[exp(scores)]", "exact"),
+        ("table[1:2]", "no part of an axis"),
+        ("table[arange(1.5)]", "no whole number"),
+        ("table[arange(1e12)]", "no whole number"),
+        ("table[arange(0 - 1)]", "no whole number"),
+        ("table[arange(tokens)]", "no whole number"),
+        ("table[other]", "no argument `other`"),
+    ],
+)
+def test_what_is_no_index(index: str, says: str) -> None:
+    with pytest.raises(ReferenceProblem, match=says):
+        evaluate(f"y = {index}", TABLE)
