@@ -55,3 +55,31 @@ def test_a_use_that_is_gone_past_counts_as_waited_for() -> None:
     at.enter(1, ON)
     assert at.all_waited(0, window) and at.all_waited(0, window + 1) and not at.all_waited(0, window + 2)
     assert at.gone_past(0, ON) == []  # who arrives and never waits goes past nothing
+
+
+def test_a_phase_waits_for_those_that_have_neither_come_nor_ended() -> None:
+    """One has arrived and another has ended; the third comes only once the first has passed, so neither goes on."""
+    meeting, signal = Ring("named", (0,), 3), Ring("mbarrier", (0,), 1)
+    end = End(((0, 1),))
+    first = (
+        State(0, Arrive(Use(0, 0, 0), Edge(1), 1)),
+        State(1, Wait(Use(0, 0, 0), Edge(2, (), ((0, 1),)))),
+        State(2, Arrive(Use(1, 1, 0), Edge(3), 1)),
+        State(3, end),
+    )
+    second = (State(0, Arrive(Use(2, 0, 0), Edge(1), 1)), State(1, end))
+    third = (State(0, Wait(Use(1, 0, 0), Edge(1, (), ((0, 1),)))), State(1, end))
+    rings = (meeting, signal, Ring("mbarrier", (8,), 1))
+    processes = [Process(str(at), 1, (at,), (0,), 2, states) for at, states in enumerate((first, second, third))]
+    found = Configuration(Layout(Network("k", rings, tuple(processes))))
+
+    def completed(process: int) -> list[tuple[int, int]]:
+        action = found.action(process)
+        assert isinstance(action, (Arrive, Wait))
+        if isinstance(action, Arrive):
+            found.arrive(process, action)
+        return found.enter(process, action.edge)
+
+    window = found.layout.window
+    assert not completed(0) and not completed(1) and not found.complete(0, window)
+    assert completed(2) == [(0, window)] and found.complete(0, window)
