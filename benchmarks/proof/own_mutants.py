@@ -17,7 +17,7 @@ TESTS = ROOT / "tests"
 sys.path[:0] = [str(TESTS), str(ROOT)]
 
 from mutation.explained import WHY, explained_by
-from mutation.operators import Change, sample
+from mutation.operators import Change, changes, sample
 from mutation.own import SURVIVED, TESTS_OF, Known, cases, in_child, judged, judged_by_tests, known, known_tests
 
 from benchmarks import common
@@ -50,6 +50,9 @@ def main() -> None:
                 {"mutant": str(change), "reached": change in reached, "why": WHY.get(explained_by(change), "")}
                 for change in survivors
             ],
+            "explained, but gone": sorted(
+                f"{file}: {line}" for file, line, _ in {*WHY} - {explained_by(one) for one in changes()}
+            ),
             "verdicts": {str(change): said for change, said in verdicts.items()},
         },
     )

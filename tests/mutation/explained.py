@@ -1,6 +1,7 @@
 """Why mutants of the checks survive, by file, line of code and change: what is equivalent, or only costs time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from mutation.operators import ROOT, Change
 
@@ -8,9 +9,88 @@ from mutation.operators import ROOT, Change
 Place = tuple[str, str, str]
 
 
+@cache
+def _lines(file: str) -> Sequence[str]:
+    return (ROOT / file).read_text(encoding="utf-8").split("\n")
+
+
 def explained_by(change: Change) -> Place:
-    line = (ROOT / change.file).read_text(encoding="utf-8").splitlines()[change.line - 1].strip()
+    line = _lines(change.file)[change.line - 1].strip()
     return change.file.removeprefix("pipec/"), line, f"{change.old.strip()} -> {change.new.strip()}"
 
 
-WHY: Mapping[Place, str] = {}
+WHY: Mapping[Place, str] = {
+    (
+        "verify/definitions.py",
+        "for other in self._atoms[: self._defined - 1]:",
+        "1 -> 2",
+    ): "one quotient fewer is compared: less is shown",
+    (
+        "verify/definitions.py",
+        "if one.divisor == other.divisor and beside[one] & beside[other]:",
+        "and -> or",
+    ): "more quotients are compared, which takes time; what is added is shown each time",
+    (
+        "verify/definitions.py",
+        'self._implied.append(Either((Compare("ge", scale(value, -1)), Compare("ge", left))))',
+        "1 -> 2",
+    ): "the same inequality: its coefficients are divided by their common factor",
+    ("verify/logic.py", "found = False", "False -> True"): "a round more, in which nothing is new",
+    (
+        "verify/logic.py",
+        "if self._at_hand(form) or self._nearby(form) or self.closed()._nearby(form):",
+        "or -> and",
+    ): "less is shown at once; a refutation of the opposite follows",
+    ("verify/terms.py", "return _size_in(condition) + size_of(yes) + size_of(no)", "+ -> -"): "sizes only limit the effort",
+    ("verify/checker/check.py", "if left[0] < 0:", "< -> <="): "one part fewer of 200 is tried: more is refused",
+    (
+        "verify/checker/knowledge.py",
+        "sets[each_handed] = sets.get(each_handed, 0) | sets[each]",
+        "0 -> 1",
+    ): "bit 0 says that a use before the kernel is complete, which all know",
+    (
+        "verify/checker/configuration.py",
+        "return tuple(process for process in waiting if before >= 0 and self.waited[ring, process] >> before & 1)",
+        "& -> |",
+    ): "also of those that have not waited it must be known that they have: more is refused",
+    (
+        "verify/checker/progress.py",
+        "return [arrow for arrow, shrunk in zip(inside, shrinks, strict=True) if not shrunk]",
+        "True -> False",
+    ): "there is one for each",
+    (
+        "verify/reader/values/arithmetic.py",
+        "if least < low:",
+        "< -> <=",
+    ): "nothing is below the least: what is added is a choice of 0",
+    (
+        "verify/reader/values/places.py",
+        "rows = [column if column is not None else (value,) * length for column, value in zip(columns, (left, right), strict=True)]",
+        "True -> False",
+    ): "there are two of each",
+    (
+        "verify/reader/values/machine.py",
+        "for step, moves in zip(steps, moving, strict=True):",
+        "True -> False",
+    ): "there is one for each",
+    (
+        "verify/reader/flow/slice.py",
+        "return one.predicate is None and len(one.operands) == 1",
+        "and -> or",
+    ): "the prologue ends earlier; a barrier that is made ready behind it is not known, and the kernel not read",
+    (
+        "kir/global_memory/launches.py",
+        "SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))",
+        "3 -> 4",
+    ): "which sizes are tried",
+    (
+        "kir/global_memory/launches.py",
+        "near = sorted({abs(number) + off for number in stated for off in (-1, 0, 1)} - {0, -1})",
+        "1 -> 2",
+    ): "which sizes are tried",
+    (
+        "protocol/search/places.py",
+        "made = self.found[key] = Place(self.situations[key[0]], key[1], key[2])",
+        "1 -> 2",
+    ): "a search for a certificate, which the checker judges",
+}

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from mutation.explained import WHY, explained_by
 from mutation.operators import changes, sample
 from mutation.own import SURVIVED, Case, judged, judged_by_tests, known, known_tests
 
@@ -49,3 +50,10 @@ def test_the_same_text_is_not_noticed() -> None:
 def test_tests_that_cannot_be_collected_are_no_empty_answer() -> None:
     with pytest.raises(AssertionError, match="no tests ran"):
         known_tests(["tests/verify/no_such_test.py"], [])
+
+
+def test_a_mutant_is_explained_by_its_line_wherever_that_stands() -> None:
+    change = sample(1, 5)[0]
+    file, line, what = explained_by(change)
+    assert change.file == f"pipec/{file}" and line in change.text().replace(change.new, change.old) and change.old.strip() in what
+    assert all(file.endswith(".py") and why for (file, _, _), why in WHY.items())
