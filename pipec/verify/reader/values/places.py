@@ -111,7 +111,8 @@ class Places(Operands):
     def gone_past(self, one: Instruction, env: Env) -> RingAction:
         """A use for which the class does not wait: only advances the position."""
         act = self._wait(one, env)
-        self.around.waits_on[act.cursor].discard(one.number)
+        if act.position is not None:
+            self.around.waits_on[act.position].discard(one.number)
         return replace(act, waits=False)
 
     def _apart(self, one: Instruction, at: Value, position: Value, modulus: int) -> int:
