@@ -56,8 +56,8 @@ def test_missing_group_wait_at_exit(timing):
         with pytest.raises(SimulationError) as caught:
             run(text, Options(timing, rules="documents"))
         assert caught.value.kind == "undefined" and "has exited" in caught.value.message
-    # Who waits somewhere is taken to know that the last stores need it not.
-    assert run(text, Options(timing, rules="practice")).findings == []
+    # A wait behind the last commit is meant for it.
+    assert [one.check for one in run(text, Options(timing, rules="practice")).findings] == ["exit"]
 
 
 def test_zeros_behind_the_fence_are_a_practice() -> None:

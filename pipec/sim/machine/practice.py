@@ -64,7 +64,7 @@ PRACTICES: dict[PracticeName, Practice] = {
         "shared memory that a bulk store reads must stay valid until `cp.async.bulk.wait_group` shows that it was read",
         "a CTA may exit before that; the store still reads its data",
         "measured: H200, 20,000 CTAs of 64 KiB each that exit right after their bulk store, committed or not: every byte arrives; "
-        "DeepGEMM exits this way (a kernel without any wait gets a warning)",
+        "DeepGEMM exits this way (a kernel without any wait, or whose wait after its last commit leaves that pending, gets a warning)",
     ),
     "overwriting without a proxy fence": Practice(
         "a `fence.proxy.async` is required between an ordinary store and a later asynchronous write to the same place",
