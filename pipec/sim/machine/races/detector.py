@@ -19,6 +19,7 @@ from ...ptx.types import Addresses
 from ..practice import PracticeName
 from .accepted import Gap, accepted
 from .clocks import Knowledge
+from .lanes import by_other_lanes
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import ALLOCATION, Missing, all_over, missing_between, together
@@ -393,21 +394,6 @@ class Races:
         self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, cells: Cells, numbers: set[int]
     ) -> None:
         """Reports where another lane of the warp has accessed these places and the lanes have not converged since."""
-        latest = thread.executions(access.pc)
-        if not latest or isinstance(index, slice):
-            return
-        # Lanes are distinguished by their addresses in the last executions; the ledger distinguishes only warps.
-        now = latest[-1]
-        for number in numbers:
-            for old in self.sets.members(number):
-                if old.thread is not thread or old.ends is not None or old.scope is not None or not (old.writes or access.writes):
-                    continue
-                lanes = thread.executions(old.pc)
-                itself = old.pc == access.pc
-                if len(lanes) <= itself:
-                    continue
-                before = lanes[-2 if itself else -1]
-                # A lane that returns to its own place meets no new lane there.
-                others = now[(now != before) & (now >= 0)]
-                if others.size and (others[:, None] == before).any():
-                    self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
+        if not isinstance(index, slice):
+            for number, old in by_other_lanes(self.sets, thread, access, numbers):
+                self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
