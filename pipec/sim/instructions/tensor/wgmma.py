@@ -227,7 +227,8 @@ def multiply(d: Decoder) -> Execute:
         read, granules = shared_operands(what, a, b)
         cta.shared.begin(warp.thread, access, granules)
         cta.shared.operands(access, read)
-        cta.shared.added(access, product_of(what, read, accumulate), (warp.index // _WARPS, operands.d))
+        group = len(groups_of_lanes(warp, "wgmma")[0].marks)
+        cta.shared.added(access, product_of(what, read, accumulate), (warp.index // _WARPS, operands.d), group)
         members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
 
         def run() -> None:

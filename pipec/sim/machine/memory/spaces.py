@@ -369,12 +369,12 @@ class SharedMemory:
         if self.races is not None:
             self.races.layouts.operands(access, self.shadow, readings)
 
-    def added(self, access: Access, product: Product, place: object) -> None:
-        """Records the issue of an MMA that adds this to the accumulator in some registers."""
+    def added(self, access: Access, product: Product, place: object, group: int) -> None:
+        """Records the issue of an MMA that adds this to the accumulator in some registers; `group`: as `Sums.added` has it."""
         if self.races is not None:
             # Where A is in registers, only B's tile shows which products belong together.
             tile = self.races.layouts.writer(self.shadow, product.b) if product.a is None else None
-            self.races.sums.added(access, product, (access.thread.cta, place), tile)
+            self.races.sums.added(access, product, (access.thread.cta, place), tile, group)
 
     def copied_out(self, access: Access, granules: Addresses, tile: Tile | None) -> None:
         """Records the issue of a tensor copy that reads these granules as a tile."""

@@ -18,23 +18,22 @@ class Sums:
 
     def __init__(self, misread: Callable[[Misreading], None] | None) -> None:
         self.misread = misread
-        self.last: dict[object, tuple[Product, Access, Access | None]] = {}
+        self.last: dict[object, tuple[Product, Access, Access | None, int | None]] = {}
 
-    def added(self, access: Access, product: Product, place: object, tile: Access | None = None) -> None:
-        """`access` adds `product` there; `tile` wrote its operand B."""
+    def added(
+        self, access: Access, product: Product, place: object, tile: Access | None = None, group: int | None = None
+    ) -> None:
+        """`access` adds `product` there; `tile` wrote its operand B. `group`: how many groups of MMAs the thread has committed, where
+        the accumulator is in registers."""
         if self.misread is None:
             return
         if len(self.last) > _MOST:
             self.last.clear()
         before = self.last.get(place)
-        self.last[place] = product, access, tile
-        if (
-            before is not None
-            and not product.accumulates
-            and isinstance(place, tuple)
-            and not before[1].over(access.thread.knowledge.order)
-        ):
-            # Registers that nobody has waited for.
+        self.last[place] = product, access, tile, group
+        # Registers that nobody can have waited for. A kernel may give up what an earlier group has computed, as attention does with keys
+        # that a mask hides.
+        if before is not None and group is not None and group == before[3] and not product.accumulates:
             self.lost(before[1], access, product)
         one_tile = None if before is None or before[2] is None or tile is None else before[2] is tile
         found = _judged(before[0], product, one_tile) if before else None
