@@ -63,7 +63,7 @@ def impossible(premises: Premises, condition: Condition) -> bool:
             return premises.entails(negative(row)) or _contradicted(premises, condition)
         case Comparison("eq", row):
             return (
-                _known_to_differ(premises, row)
+                known_to_differ(premises, row)
                 or premises.entails(plus(row, (-1, ())))
                 or premises.entails(negative(row))
                 or _contradicted(premises, condition)
@@ -82,7 +82,8 @@ def impossible(premises: Premises, condition: Condition) -> bool:
             return all(impossible(premises, part) for part in parts)
 
 
-def _known_to_differ(premises: Premises, row: Row) -> bool:
+def known_to_differ(premises: Premises, row: Row) -> bool:
+    """Whether a clause says that the row is not 0."""
     if not premises.clauses:
         return False
     asked = _normal(premises, row)

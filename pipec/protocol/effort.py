@@ -25,7 +25,7 @@ class Effort:
     `visits`: of situations, over all attempts. `combinations`: of inequalities; None: as the budget allows. `runs`: at some sizes.
     """
 
-    situations: int = 400
+    situations: int = 1_000
     visits: int = 1_200
     runs: int = 800
     combinations: int | None = None

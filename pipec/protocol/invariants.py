@@ -5,7 +5,7 @@ weakened until every way into the situation implies them: failing equations are 
 bounds are relaxed before they are dropped.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from math import gcd
 
 from pipec.protocol.comparisons import Condition, holds, substituted
@@ -32,6 +32,7 @@ class Facts:
     bounds: dict[Terms, int] = field(default_factory=dict)
     options: dict[Terms, list[int]] = field(default_factory=dict)  # weaker constants that are worth trying
     clauses: list[Condition] = field(default_factory=list)  # what is not a row: disequalities and disjunctions
+    inherited: list[Row] = field(default_factory=list)  # bounds of which no test is made
     followed: bool = False  # the initial facts do not come from a run
 
     def meet(self, numbers: Numbers) -> bool:
@@ -109,6 +110,13 @@ class Facts:
                 found = slack
             if found is not None:
                 self._bound(row, found)
+
+    def inherit(self, rows: Iterable[Row]) -> None:
+        """Adds candidates that hold on the first way into the node."""
+        for row in rows:
+            if all(evaluated(row, numbers) >= 0 for numbers in self.points):
+                self._bound(row, 0)
+                self.inherited.append(row)
 
     def weaken(self, having: Premises, values: Mapping[int, Row]) -> bool:
         """Weakens the facts to those that hold on this way as well; returns whether any changed."""
@@ -219,3 +227,17 @@ def _dependencies(forms: Mapping[int, Row]) -> list[Row]:
         else:
             found.append(primitive(plus(over, (-form[0], ()))))
     return found
+
+
+def expressed(rows: Iterable[Row], having: Premises, values: Mapping[int, Row], made: Iterable[int], sizes: int) -> Iterator[Row]:
+    """What the rows, which are about the time before the way, are in terms of one of the variables `made` after it, and of sizes. These
+    have numbers below `sizes`. Different variables are the same at this time, and not later."""
+    forms = [(variable, having.reduced(replaced(one(variable), values))) for variable in made]
+    for row in rows:
+        form = having.reduced(row)
+        pivot = form[1][-1][0] if form[1] else 0
+        for variable, other in forms if pivot >= sizes else ():
+            times, rest = divmod(_coefficient(form, pivot), _coefficient(other, pivot) or 1)
+            apart = plus(form, other, -times)
+            if times and not rest and all(each < sizes for each, _ in apart[1]):
+                yield plus(apart, one(variable), times)

@@ -8,6 +8,7 @@ from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
 from pipec.protocol.products import candidates, exact, quotients_in
 from pipec.protocol.quotients import ahead, quotients_of
+from pipec.protocol.remainders import Remainders
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced, scaled
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
@@ -44,6 +45,7 @@ class Program:
         if products:
             counted = (*quotients_in(extra, self.registers), *ahead(network, self.registers))
         self.variables = Variables(network, self.registers, extra, counted)
+        self.remainders = Remainders(network, self.variables)
         self.sizes = Sizes(network, self.variables)
         self.live = [
             [frozenset(self.variables.number[symbol] for symbol in states) for states in live_in(process, self.registers)]
@@ -57,6 +59,7 @@ class Program:
         self._directions: dict[tuple[int, int], list[Row]] = {}
         self._clauses: dict[tuple[int, int], list[Condition]] = {}
         self._asking: dict[int, list[Condition]] = {}
+        self._all_tested: tuple[Row, ...] | None = None
         self._testing: dict[int, list[Row]] = {}
         self._stepping: dict[int, list[tuple[int, Row]]] = {}
         self._suggesting: dict[int, list[tuple[frozenset[int], list[Row]]]] = {}
@@ -253,6 +256,13 @@ class Program:
                 found.update(dict.fromkeys([replaced(row, {variable: before}) for row in found]))
             made = self._testing[process] = [*found, *self._awaited(list(found), steps)]
         return made
+
+    def tested(self) -> tuple[Row, ...]:
+        """Of all processes."""
+        if self._all_tested is None:
+            rows = [row for process in range(len(self.network.processes)) for row in self._tested(process)]
+            self._all_tested = tuple(row for row in dict.fromkeys(rows) if self._registers_in(row))
+        return self._all_tested
 
     def _awaited(self, tested: list[Row], steps: list[tuple[int, Row]]) -> Iterator[Row]:
         """Tested values derived from counters, in terms of the counters before their increment: the outcome that comes next."""

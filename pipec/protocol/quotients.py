@@ -10,24 +10,14 @@ the number of blocks, against a counter of iterations is the same case, with tha
 
 from collections.abc import Iterator
 
+from pipec.protocol.remainders import shares
 from pipec.protocol.sample import forms_of
 from pipec.verify.network import Network, Process, Test, edges_of
 from pipec.verify.terms import Atom, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
 
-_FEWEST, _MOST = 3, 8  # roles that share iterations: with two, one has the iterations that the other lacks
-
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    return tuple(dict.fromkeys((*_shares(network, registers), *strides(network, registers), *ahead(network, registers))))
-
-
-def _shares(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
-    """The quotients of a counter whose remainder is tested, for each offset."""
-    for one in _tested(network):
-        counter = Linear(0, one.form.terms)
-        if len(counter.terms) == 1 and symbols_of(counter) <= registers and _FEWEST <= one.divisor <= _MOST:
-            shares = (floor(Linear(turn, counter.terms), one.divisor) for turn in range(one.divisor))
-            yield from (share for share in shares if len(share.terms) == 1)
+    return tuple(dict.fromkeys((*shares(network, registers), *strides(network, registers), *ahead(network, registers))))
 
 
 def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:

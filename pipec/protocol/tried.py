@@ -7,7 +7,7 @@ from pipec.protocol.program import registers_of
 from pipec.protocol.ranges import TILES
 from pipec.protocol.sample import Numbers, forms_of, holds, known_function
 from pipec.verify.network import Network, Test, edges_of
-from pipec.verify.terms import Apply, Choose, Floor, Linear, Product, Symbol, symbols_in
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Product, Symbol, symbols_in
 
 _LEAST_TRIED = 5  # minimum number of steps to try a size with; with larger rings, enough to fill one, plus two
 LARGE = (1 << 30, (1 << 31) - 1)
@@ -17,6 +17,8 @@ _VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
 _MOST_EXACT = 120
 _MOST_BETWEEN = 30
 _MOST_COMPARED = 40
+_MOST_STRIDED = 24
+_LONGEST_STRIDE = 128
 
 # Offsets from multiples of a step: rounding down and up agree on multiples, and differ halfway; off-by-one errors show next to them.
 _BETWEEN: tuple[Callable[[int], int], ...] = (
@@ -63,6 +65,23 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
         for between in _BETWEEN[1:]:
             yield from islice(filter(admitted, _by_steps(network, steps, between)), _MOST_BETWEEN)
     yield from islice(filter(admitted, _compared(network, registers, steps)), _MOST_COMPARED)
+    yield from islice(filter(admitted, _strided(network, registers, steps)), _MOST_STRIDED)
+
+
+def _strided(network: Network, registers: frozenset[Symbol], steps: Numbers) -> Iterator[Numbers]:
+    """One size at, next to and between multiples of the numbers by which counters advance or are divided; the others are one step. Roles
+    that have every tenth and every eleventh turn differ first in the twelfth."""
+    strides: dict[int, None] = {}
+    for form in _forms(network):
+        for one, times in form.terms:
+            if isinstance(one, Symbol) and one in registers and times == 1 and len(form.terms) == 1:
+                strides[abs(form.constant)] = None
+            elif isinstance(one, Floor) and not registers.isdisjoint(symbols_in(Compare("ge", one.form))):
+                strides[one.divisor] = None
+    for symbol, step in steps.items():
+        for stride in [each for each in strides if _LEAST_TRIED < each <= _LONGEST_STRIDE and each > step]:
+            for number in (*range(stride - 1, stride + 3), *range(2 * stride - 1, 2 * stride + 2), stride + stride // 2):
+                yield steps | {symbol: number}
 
 
 def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -> Iterator[Numbers]:

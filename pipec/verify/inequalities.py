@@ -201,17 +201,21 @@ def tight(constant: int, coefficients: dict[int, int]) -> tuple[int, tuple[tuple
 
 
 def _cheapest(rows: Iterable[Key]) -> tuple[int | None, set[int]]:
-    """The variable whose elimination adds the fewest inequalities; none as long as there are variables that are bounded on one side only,
-    which come second."""
+    """The variable whose elimination adds the fewest inequalities, among those that lose no integers, as all coefficients on one side
+    are 1 (`8 * q <= i` and `i <= 8 * f + 7` are `q <= f`, but only without i); none as long as there are variables that are bounded on
+    one side only, which come second."""
     lower: dict[int, int] = {}
     upper: dict[int, int] = {}
+    divided: dict[int, int] = {}  # variables with other coefficients: bit 0 or 1 for each side
     for key in rows:
         for variable, coefficient in key:
             side = lower if coefficient > 0 else upper
             side[variable] = side.get(variable, 0) + 1
+            if coefficient not in (1, -1):
+                divided[variable] = divided.get(variable, 0) | (1 if coefficient > 0 else 2)
     if free := lower.keys() ^ upper.keys():
         return None, free
-    return min(lower, key=lambda v: (lower[v] * upper[v] - lower[v] - upper[v], v)), free
+    return min(lower, key=lambda v: (divided.get(v) == 3, lower[v] * upper[v] - lower[v] - upper[v], v)), free
 
 
 @lru_cache(4096)

@@ -166,6 +166,23 @@ def test_quotients_of_signed_numbers_are_floors(divisor: int, shift: int) -> Non
     assert all(isinstance(one, (Floor, Symbol)) for form in (quotient, remainder) for one, _ in form.terms)
 
 
+@pytest.mark.parametrize("kind", ["s32", "u32"])
+@pytest.mark.parametrize("shift", [1, 2, 3, 5])
+def test_high_parts_of_products_of_counters(kind: str, shift: int) -> None:
+    """Of a register without known bounds: the quotient is what the machine computes wherever what is required for it holds."""
+    draw = random.Random(f"{kind} {shift}")
+    inverses = [-(-(1 << (32 + shift)) // divisor) for divisor in (3, 5, 7, 9, 10, 11, 25, 100, 641)]
+    for factor in (*(one for one in inverses if one < 1 << 31), 2, 3, 1 << 30, (1 << 31) - 1, draw.randrange(2, 1 << 31)):
+        arithmetic = Arithmetic({})
+        high, required = arithmetic.apply(_known(f"mul.hi.{kind}"), [atom(Symbol("0:%r1")), factor])
+        made, further = arithmetic.apply(_known(f"shr.{kind}"), [high, shift])
+        conditions = (*required, *further)
+        for number in (*INTERESTING, *(draw.randrange(-(2**31), 2**32) for _ in range(200)), *(n * 641 - 1 for n in range(50))):
+            if isinstance(made, Linear) and all(holds(one, {"0:%r1": number}) for one in conditions):
+                read = wrapped(number, 32) if kind == "s32" else number % (1 << 32)
+                assert (value(made, {"0:%r1": number}) - (read * factor >> (32 + shift))) % (1 << 32) == 0, (factor, number)
+
+
 @pytest.mark.parametrize(("first", "divisor"), [(64, 8), (64, 64), (3, 8), (1, 8)])
 def test_a_division_rounded_up_is_one_quotient_also_of_a_quotient(first: int, divisor: int) -> None:
     x = Symbol("x")

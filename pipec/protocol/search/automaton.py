@@ -1,13 +1,17 @@
 """The automaton for one case of the sizes: the invariants of each situation, weakened until every way into it implies them."""
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from pipec.protocol.comparisons import Condition, substituted
 from pipec.protocol.deduction import assume
 from pipec.protocol.effort import Spent
+from pipec.protocol.invariants import expressed
 from pipec.protocol.premises import Premises
-from pipec.protocol.program import Program
+from pipec.protocol.program import Program, Values
+from pipec.protocol.remainders import resolve
+from pipec.protocol.rows import Row, negative, replaced
 from pipec.protocol.schedule import Pairs, Schedule, Stuck, uneven
 from pipec.protocol.search.known import Known
 from pipec.protocol.search.places import Place, PlaceKey, Places, Stretch, Told
@@ -43,7 +47,7 @@ class Search:
         self._sample(frozenset())
         having = self.known.base.copy()
         begin = self._through(start, having, None)
-        self._enter(begin, having)
+        self._enter(begin, having, None)
         self._queue(begin.target)
         while self.work:
             # A visit may take long if many rows are connected; so the budget is checked before each.
@@ -82,13 +86,14 @@ class Search:
             having = premises.copy()
             assume(having, condition)
             self.known.settle(having)
+            resolve(having, self.program.remainders)
             if self.program.products:
                 self.known.alias(having)
             way = self.places.leaving(key, outcome)
             # Only after assuming the outcome: counters are incremented under a test that bounds them.
             self.known.need(having, way.required, key[1], (place, condition))
             way = place.next[outcome] = self._through(way, having, (place, condition))
-            if self._enter(way, having):
+            if self._enter(way, having, place):
                 self._queue(way.target)
 
     def _through(self, way: Stretch, having: Premises, source: tuple[Place, Condition] | None) -> Stretch:
@@ -108,10 +113,11 @@ class Search:
             passed.add(key)
             # It follows already, but the assumption is rounded to integers, which may imply more.
             assume(having, substituted(self.places.condition(place.situation, outcome), way.values))
+            resolve(having, self.program.remainders)
             way = self.places.passing(way, outcome)
             self.known.need(having, way.required, key[1], source)
 
-    def _enter(self, way: Stretch, having: Premises) -> bool:
+    def _enter(self, way: Stretch, having: Premises, source: Place | None) -> bool:
         """Enters a node; returns whether the node has to be visited (again)."""
         place = self.places.found[way.target]
         target = place.situation
@@ -119,15 +125,30 @@ class Search:
         if target.test is None and (ring := uneven(target.at, self.pairs)) is not None:
             raise Undecided(UNEVEN, uneven=ring)
         directions, clauses = self.places.directions(target), self.places.clauses(target)
-        place.entered = True
+        first, place.entered = not place.entered, True
         if place.facts is None:
             facts = self.places.open(place)
             if not place.points:
                 facts.follow(having, way.values, directions, clauses)
+                facts.inherit(self._left_over(place, source, having, way.values))
                 return True
             facts.propose(directions, clauses)
         assert place.facts is not None
+        if first:
+            place.facts.inherit(self._left_over(place, source, having, way.values))
         return place.facts.weaken(having, way.values) or not place.next
+
+    def _left_over(self, place: Place, source: Place | None, having: Premises, values: Values) -> Iterator[Row]:
+        """What tests of registers that are no longer used say of the others: that a role has had all of its turns, for example."""
+        if place.situation.test is None:
+            return
+        live, sizes = self.places.dimensions(place.situation), len(self.program.variables.sizes)
+        rows = [row for row in self.program.tested() if any(variable not in live for variable, _ in row[1])]
+        rows += source.facts.inherited if source is not None and source.facts is not None else []
+        for row in expressed(rows, having, values, [each for each in live if each >= sizes], sizes):
+            for each in (row, negative(row)):
+                if having.entails(replaced(each, values)):
+                    yield each
 
     def _certificate(self, begin: Stretch) -> tuple[Moves, tuple[Node, ...]]:
         """The reachable nodes, numbered."""

@@ -10,6 +10,7 @@ from pipec.protocol.meanings import Meaning
 from pipec.protocol.premises import Premises
 from pipec.protocol.products import whole
 from pipec.protocol.program import Program, Values
+from pipec.protocol.remainders import resolve
 from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
@@ -120,6 +121,7 @@ class Known:
             made.at_least(row)
         for case in self.variables.cases():
             assume(made, case)
+        resolve(made, self.program.remainders)
         # Of what is made of known registers, which had no name before, more follows.
         if self.variables.count > known:
             self.settle(made)

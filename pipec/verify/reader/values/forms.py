@@ -244,16 +244,29 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         return _opaque(how, op, forms)
     if by.constant == op.width - 1 and not op.signed and (sign := _sign(how, forms[0])) is not None:
         return sign
+    if (part := _high_part(forms[0], op)) is not None:
+        divided, factor = part
+        # The high part of a product of a number of the type, with a factor in the width, is of the type.
+        if how.read(divided, op) == divided:
+            return _part(how, divided, factor, op.width + by.constant, RANGES[f"{'su'[not op.signed]}{op.width}"])
     read = how.read(forms[0], op)
-    match read:
-        case Linear(_, ((Floor(), 1),)):
-            inner, divisor = _divided(read)
-            if divisor == 1 << op.width and (factor := _common(inner)) > 1:
-                # The quotient is in the range as which it was interpreted, which bounds the dividend.
-                low, high = RANGES[f"{'su'[not op.signed]}{op.width}"]
-                within = (-(-low * divisor // factor), ((high + 1) * divisor - 1) // factor)
-                return _part(how, _parted(inner, factor), factor, op.width + by.constant, within)
+    if (part := _high_part(read, op)) is not None:
+        divided, factor = part
+        # The quotient is in the range as which it was interpreted, which bounds the dividend.
+        low, high = RANGES[f"{'su'[not op.signed]}{op.width}"]
+        within = (-(-(low << op.width) // factor), (((high + 1) << op.width) - 1) // factor)
+        return _part(how, divided, factor, op.width + by.constant, within)
     return _shifted(read, by.constant)
+
+
+def _high_part(form: Linear, op: Operation) -> tuple[Linear, int] | None:
+    """What is multiplied and the factor, if the form is the high part of a product."""
+    match form:
+        case Linear(_, ((Floor(), 1),)):
+            inner, divisor = _divided(form)
+            if divisor == 1 << op.width and 1 < (factor := _common(inner)) < divisor:
+                return _parted(inner, factor), factor
+    return None
 
 
 def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
