@@ -1,7 +1,7 @@
 """What operations make of abstract values. Results are remembered."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from hashlib import sha256
 from itertools import repeat
 from math import inf, isinf
@@ -38,7 +38,8 @@ from pipec.verify.terms import (
 
 # Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
 # that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
-LIMITS = (72, 24)
+# With the last limit, what was folded counts as one part of larger forms: bounds that are read from memory stay apart.
+LIMITS = (72, 24, 23)
 _SOURCE = (1 << 31) - 1  # the largest `i32`
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
@@ -129,7 +130,7 @@ class Arithmetic:
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
         limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
-        size = _size(value, limit)
+        size = _size(value, limit, self.folds if self.limit == LIMITS[-1] else ())
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
         if size <= limit:
@@ -142,7 +143,10 @@ class Arithmetic:
         digest = sha256(text.encode()).hexdigest()[:16]
         self.folds[digest] = tuple(ordered), value
         if isinstance(value, Linear):
-            return atom(Apply(f"{digest}.s{width}", arguments))
+            # A difference of two such numbers does not wrap if neither is negative, as with those that are read and bounded by a size.
+            least, most = self.bounds(value)
+            kind = "u31" if width == 32 and 0 <= least and most <= _SOURCE else f"s{width}"
+            return atom(Apply(f"{digest}.{kind}", arguments))
         return Compare("ne", atom(Apply(digest, arguments)))
 
     def _apply(self, op: Operation, values: list[Value]) -> Value:
@@ -373,7 +377,7 @@ def _chosen(one: Atom) -> bool:
     return isinstance(one, Choose) and _exact(one.yes) and _exact(one.no)
 
 
-def _size(value: Linear | Formula, most: int) -> int:
+def _size(value: Linear | Formula, most: int, folds: Container[str]) -> int:
     """How many parts a form has, counted as often as they appear; large forms are only counted so far."""
     size, work = 0, [value]
     while work and size <= most:
@@ -390,6 +394,7 @@ def _size(value: Linear | Formula, most: int) -> int:
                     work.append(term.form)
                 elif isinstance(term, Choose):
                     work += [term.condition, term.yes, term.no]
-                elif isinstance(term, Apply):
+                # (What was folded is one part.)
+                elif isinstance(term, Apply) and term.function.partition(".")[0] not in folds:
                     work += term.arguments
     return size
