@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.kir.walk import subexpressions
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.arithmetic import binary, ceil_divide, constant, convert, floor_divide, negate
 from pipec.lower.emit.functions import call_function
@@ -68,12 +69,19 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
 
 
 def _natural(role: RoleContext, left: tree.Expression, right: tree.Expression) -> bool:
-    """Whether neither number is ever negative: their division is then half as long. (That by a constant is short in any case.)"""
-    return not isinstance(right, tree.Constant) and all(
-        not dtype_of(one.type).is_float
-        and (isinstance(one, tree.ReadVariable) and one.variable.natural or role.plan.role.values.of(one).least >= 0)
-        for one in (left, right)
-    )
+    """Whether neither number is ever negative: their division is then half as long. (That by a constant is short in any case.) The checker,
+    which reads the emitted text, knows that of sizes and of what is computed of them, but of no counter of a loop."""
+    return not isinstance(right, tree.Constant) and all(_is_natural(role, one) for one in (left, right))
+
+
+def _is_natural(role: RoleContext, one: tree.Expression) -> bool:
+    if dtype_of(one.type).is_float:
+        return False
+    if isinstance(one, tree.ReadVariable) and one.variable.natural:
+        return True
+    counters = {loop.variable for loop in role.plan.role.loops}
+    counts = any(isinstance(part, tree.ReadVariable) and part.variable in counters for part in subexpressions(one))
+    return role.plan.role.values.of(one).least >= 0 and not counts
 
 
 def _element(role: RoleContext, source: tree.TensorSlice) -> Value:

@@ -101,17 +101,14 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
     # Evaluated once, as in Python: the body may change the operands of the start.
     context.emit(tree.Assign(first, iterable.start, at))
     start = tree.ReadVariable(first, at)
-    length: tree.Expression = tree.Binary("-", iterable.stop, start, I32, iterable.span)
-    zero = tree.Constant(0, I32, iterable.span)
-    if natural:
-        # None, if the stop is in front of the start: the division of numbers that are not negative is much shorter.
-        length = tree.Call("max", (length, zero), I32, iterable.span)
+    length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
     trips = tree.Call("ceildiv", (length, step), I32, iterable.span)
     walked = tree.Binary("*", tree.ReadVariable(count, at), step, I32, at)
     with context.block(statement.span) as inner:
         inner.emit(tree.Assign(target, tree.Binary("+", start, walked, I32, at), at))
         inner.bind_again(name, tree.ReadVariable(target, at), at)
         inner.run_body(statement.body)
+    zero = tree.Constant(0, I32, iterable.span)
     context.emit(tree.For(count, zero, trips, 1, tuple(inner.statements), statement.span))
 
 
