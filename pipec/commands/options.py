@@ -20,7 +20,7 @@ TIMINGS = ("order", "late", "random", "explore")
 # As pipec.sim has them:
 CHECKS = (
     "race", "proxy", "init", "fence", "uninitialised", "bytes", "leak",
-    "commit", "exit", "split", "layout", "linear", "steps", "lanes", "grid", "stale", "peer", "scope",
+    "commit", "exit", "split", "phase", "layout", "linear", "steps", "unread", "lost", "lanes", "grid", "stale", "peer", "scope",
 )  # fmt: skip
 SEVERITIES = ("error", "warn", "off")
 MOST_DIGITS = 18  # of an integer; all of them fit 64 bits

@@ -1,6 +1,7 @@
 """Runs a program: by the simulator, or by the GPU of this machine."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 from silicon.program import TARGET, Buffer, Map, Program, outputs
@@ -20,6 +21,8 @@ _DTYPES = {
 def simulate(program: Program, options: Options | None = None) -> np.ndarray:
     """The bytes of all outputs."""
     arguments = program.fresh()
+    # The programs test a barrier by both parities, to show what a chip answers in each phase.
+    options = replace(options or Options(), checks={"phase": "off"})
     launch(
         program.ptx,
         "k",
