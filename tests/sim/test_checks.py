@@ -207,7 +207,7 @@ def test_phases_that_others_took_are_passed_over(told):
 # Two warps: the first one completes two phases on its own, the second one waits for the first of them, or for what it takes for it.
 PHASES = """.reg .b32 %bar; .reg .pred %one; .reg .b32 %x; mov.u32 %x, dyn; add.u32 %bar, %x, 128; setp.eq.u32 %p0, %r1, 0;
 @%p0 mbarrier.init.shared::cta.b64 [%bar], 1; @%p0 mbarrier.init.shared::cta.b64 [%bar+8], 1; bar.sync 0;
-setp.ge.u32 %p1, %r1, 32; @%p1 bra SECOND;
+{1} setp.ge.u32 %p1, %r1, 32; @%p1 bra SECOND;
 @!%p0 bra END; mbarrier.arrive.shared::cta.b64 _, [%bar]; bra END;
 SECOND: {0}
 END:"""
@@ -221,9 +221,22 @@ def test_a_parity_that_means_the_wrong_phase_is_found_however_late_it_is_tested(
     assert "for parity 1, which means phase 1 now" in told and "nothing has shown this warp that phase 0 is complete" in told
 
 
-def messages(second: str) -> list[str]:
+def test_whoever_comes_after_all_arrivals_of_a_phase_knows_that_it_is_complete() -> None:
+    """They need not have waited for it: partitions that start behind the arrival, as in a kernel of Gluon, or behind bar.sync."""
+    test = "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%bar], 1;"
+    arrival = "@%p0 mbarrier.arrive.shared::cta.b64 _, [%bar];"
+    assert not messages(test, arrival + " bar.sync 0;")
+    assert messages(test, arrival)
+    bytes_ = (
+        "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 16;"
+        "@%p0 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%bar], 16;"
+    )
+    assert messages(test, bytes_ + " bar.sync 0;")  # nobody has waited for what brings them
+
+
+def messages(second: str, first: str = "") -> list[str]:
     array = np.zeros(16, np.uint32)
-    text = f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{PHASES.format(second)}\nret;\n}}\n"
+    text = f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{PHASES.format(second, first)}\nret;\n}}\n"
     options = Options(checks={"phase": "warn"})
     found = launch(text, block=64, dynamic_smem=1024, arguments=[ArrayArgument(array)], options=options).findings
     return [one.message for one in found if one.check == "phase"]

@@ -182,9 +182,11 @@ def _arriving(
             # Identical lanes arrive in one step, unless that exceeds the pending count of the phase.
             together = alike and ready and amount * count <= barrier.state.pending
             arriving = amount * count if together else amount
-            flipped = operation(barrier.state, arriving)
-            if flipped and told is not None and arriving == barrier.state.expected:
-                warp.completed[barrier.actor] = barrier.state.phase  # nobody else arrives in this phase
+            state = barrier.state
+            before = state.phase, state.pending, state.expected, state.tx
+            flipped = operation(state, arriving)
+            if told is not None:
+                barrier.counts.arrived(warp.thread, before, state)
             cta.after_barrier_operation(barrier, flipped)
             if together:
                 break
@@ -334,9 +336,9 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
 
 def _knows(warp: Warp, barrier: TrackedBarrier, phases: int) -> bool:
     """Whether something has shown the warp that so many phases are complete."""
-    if warp.completed.get(barrier.actor, 0) >= phases:
-        return True
-    return warp.thread.actors.reached(warp.thread.knowledge.order, barrier.actor, phases)
+    return warp.thread.actors.reached(warp.thread.knowledge.order, barrier.actor, phases) or barrier.counts.shown(
+        warp.thread, phases
+    )
 
 
 def _complain_of_parity(warp: Warp, barrier: TrackedBarrier, awaited: int, parity: int) -> None:

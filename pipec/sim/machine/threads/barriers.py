@@ -87,6 +87,39 @@ class NamedBarriers(dict[int, NamedBarrier]):
 
 
 @mutable(eq=False)
+class Counts:
+    """Which warps have arrived in the `phase`: by number, when. `alone`: nobody and nothing else has, as far as `pending`. `by_warps`: the
+    arrivals of phases that they alone completed, by how many phases were complete then."""
+
+    phase: int = -1
+    pending: int = 0
+    alone: bool = True
+    arrivals: dict[int, int] = field(default_factory=dict)
+    by_warps: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    def arrived(self, thread: Thread, before: tuple[int, int, int, int], now: Mbarrier) -> None:
+        """A warp has just arrived, which changed the barrier's state: phase, missing arrivals, expected ones, bytes."""
+        phase, pending, expected, tx = before
+        if phase != self.phase:
+            self.phase, self.pending, self.alone = phase, expected, True
+            self.arrivals = {}
+        self.alone &= pending == self.pending and not tx
+        self.pending = now.pending
+        self.arrivals[thread.number] = thread.time - 1
+        if now.phase > phase:
+            self.by_warps.pop(now.phase - 2, None)
+            if self.alone:
+                self.by_warps[now.phase] = tuple(self.arrivals.items())
+
+    def shown(self, thread: Thread, phases: int) -> bool:
+        """Whether a warp comes after all arrivals by which so many phases were complete."""
+        return phases in self.by_warps and all(
+            number == thread.number or thread.actors.reached(thread.knowledge.order, number, time)
+            for number, time in self.by_warps[phases]
+        )
+
+
+@mutable(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have released, `tells` what observers of a completed phase
     acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same); `made` is its initialisation,
@@ -103,6 +136,7 @@ class TrackedBarrier:
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING
     near: tuple[Knowledge, Knowledge] | None = None
+    counts: Counts = field(default_factory=Counts)
 
     @property
     def end(self) -> tuple[tuple[int, int], ...]:

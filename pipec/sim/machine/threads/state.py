@@ -44,11 +44,6 @@ class WarpState(Divergence):
         return {}
 
     @functools.cached_property
-    def completed(self) -> dict[int, int]:
-        """By actor of an mbarrier, the number of phases up to the last one that this warp alone has arrived in."""
-        return {}
-
-    @functools.cached_property
     def loading(self) -> dict[int, tuple[int, int]]:
         """Registers that tcgen05.ld loads and no wait has covered, by slot: the PTX line, and the index of the load."""
         return {}
