@@ -15,7 +15,7 @@ from pipec.kir.plan.in_step import plan_in_step
 from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
-from pipec.kir.plan.proxies import plan_proxies, plan_tensor_only, plan_tensor_stages
+from pipec.kir.plan.proxies import plan_proxies, plan_scales_in_turn, plan_tensor_only, plan_tensor_stages
 from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan.twins import plan_twins
@@ -51,7 +51,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     leaving = plan_exit(kernel, signals, shared_by, noting)
     meetings = plan_meetings(roles, signals)
     orders, written = plan_global(kernel), written_tensors(kernel)
-    proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel)
+    proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel) | plan_scales_in_turn(kernel)
     found = (
         replace(
             row,
