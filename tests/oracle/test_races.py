@@ -141,7 +141,8 @@ def test_rings_and_handshakes(name: str, fault: str) -> None:
         return
     with pytest.raises(SimulationError) as caught:
         RINGS[name].run(fault)
-    assert caught.value.kind in ("race", "deadlock", "arrive_underflow")
+    # "undefined": a parity that means a phase of which the warp knows nothing.
+    assert caught.value.kind in ("race", "deadlock", "arrive_underflow", "undefined")
     assert "ring_kernels.py:" in str(caught.value)
 
 

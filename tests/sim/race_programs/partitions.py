@@ -229,7 +229,6 @@ PROGRAMS["a barrier is given up, and its memory used"] = Program(
     barriers(1) + role(0, _USED) + role(1, wait(at(0), "0", "B")) + _GIVEN_UP + "\nbar.sync 0;\n" + _WRITTEN,
     {
         "while bytes are under way": (wait(at(0), "0", "A"), "", ANY),
-        "while a warp waits": (_GIVEN_UP, _GIVEN_UP.replace("bar.sync 0;", "@%w1 bra M;"), ANY),
         "and used afterwards": (_WRITTEN, _ARRIVED, NO_BARRIER),
         "and waited for afterwards": (_WRITTEN, wait("%bar", "0", "C"), NO_BARRIER),
         "before the others have seen its phase": (_GIVEN_UP, _GIVEN_UP.replace("bar.sync 0;\n", ""), ANY),
