@@ -63,9 +63,9 @@ _MOST = 2**31 - 1
 
 def unknown(what: str, kernels: Sequence[str], dimensions: Sequence[str], rule: str | None = None) -> Failure:
     """With the dimensions as they are to be given."""
-    known = ", ".join(f"`{name}`" for name in dimensions) or "none"
-    example = " ".join(f"{name}=4096" for name in dimensions)
-    return Failure(UnknownSize(what=what, kernel="`, `".join(kernels), known=known, example=example, rule=rule))
+    known, example = ", ".join(f"`{name}`" for name in dimensions), " ".join(f"{name}=4096" for name in dimensions)
+    advice = f"its dimensions are {known}: `--shape {example}`" if dimensions else "it has no dimensions: leave out `--shape`"
+    return Failure(UnknownSize(what=what, kernel="`, `".join(kernels), advice=advice, rule=rule))
 
 
 def _of_fractions(interface: KernelInterface, name: str) -> bool:

@@ -239,6 +239,15 @@ def test_what_cannot_be_asked(arguments: list[str], code: str, capsys: Capture) 
     assert f"error[{code}]" in capsys.readouterr().err
 
 
+def test_a_kernel_without_dimensions_takes_no_shape(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "k.pipe"
+    file.write_text(
+        "kernel k(x: tensor[f32, 64, 32]):\n    grid(1)\n    role all(warps=1):\n        store(x[0, 0], load(x[0, 0], 64, 32) * 2.0)\n"
+    )
+    assert main(["predict", str(file), "--shape", "Q=1"]) == 1
+    assert "help: it has no dimensions: leave out `--shape`" in capsys.readouterr().err
+
+
 def test_what_sizes_there_are_is_said(capsys: Capture) -> None:
     """In the words of the kernel: its own dimensions in the example, and what a size may be. Numbers that no time depends on are taken as
     `pipec run` takes them."""

@@ -83,11 +83,10 @@ class UnknownSize(Message):
     title = "{what} for `{kernel}`"
     subject = "a size is missing"
     note = "{rule}"
-    help = "its dimensions are {known}: `--shape {example}`"
+    help = "{advice}"
     what: str
     kernel: str
-    known: str
-    example: str
+    advice: str
     rule: str | None = None  # what a size must be
 
 
