@@ -79,9 +79,10 @@ def _is_natural(role: RoleContext, one: tree.Expression) -> bool:
         return False
     if isinstance(one, tree.ReadVariable) and one.variable.natural:
         return True
+    if role.plan.role.values.of(one).least < 0:
+        return False
     counters = {loop.variable for loop in role.plan.role.loops}
-    counts = any(isinstance(part, tree.ReadVariable) and part.variable in counters for part in subexpressions(one))
-    return role.plan.role.values.of(one).least >= 0 and not counts
+    return not any(isinstance(part, tree.ReadVariable) and part.variable in counters for part in subexpressions(one))
 
 
 def _element(role: RoleContext, source: tree.TensorSlice) -> Value:
