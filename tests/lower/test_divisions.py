@@ -53,3 +53,29 @@ def test_a_strided_walk_has_as_many_turns_as_in_python(stop: int) -> None:
     for block in range(3):
         walked = range(block, stop, 3)
         assert found[32 * block].tolist() == [len(walked), walked[-1] // 3 * 100 + walked[-1] % stop if walked else -1]
+
+
+STRIDED = """
+kernel k(found: tensor[i32, 96, 2], stop: i32, blocks: i32):
+    grid(blocks)
+    role work(warps=1):
+        turns = 0
+        last = -1
+        for t in range(block.x, stop, grid.x):
+            turns = turns + 1
+            last = t // grid.x * 100 + t % grid.x
+        store.direct(found[32 * block.x, 0], fill(turns, i32, 32, 1))
+        store.direct(found[32 * block.x, 1], fill(last, i32, 32, 1))
+"""
+
+
+@pytest.mark.parametrize("stop", [-(2**30), -1, 0, 1, 2, 3, 4, 10])
+def test_a_walk_by_a_step_known_at_launch_stays_natural(stop: int) -> None:
+    """The places are divided without a sign; the number of turns, which may be negative, with one."""
+    ptx = compiled(STRIDED).ptx
+    assert ("div.u32" in ptx or "rem.u32" in ptx) and ptx.count("div.s32") == 1 and "rem.s32" not in ptx
+    found = np.full((96, 2), 9, np.int32)
+    run(STRIDED, "k", found, stop, 3)
+    for block in range(3):
+        walked = range(block, stop, 3)
+        assert found[32 * block].tolist() == [len(walked), walked[-1] // 3 * 100 + walked[-1] % 3 if walked else -1]
