@@ -63,10 +63,11 @@ class Edge:
 
 @record
 class Wait:
-    """Blocks until the use is complete."""
+    """Blocks until the use is complete. `reads`: it is known to be, and the scheduler's answer that completed it is read here."""
 
     use: Use
     edge: Edge
+    reads: bool = False
 
 
 @record
@@ -76,6 +77,7 @@ class Arrive:
 
     `expects`, `delivers`: bytes added to and taken from the transaction count. `targets`: (rank of the thread, rank of the barrier) for
     every barrier reached, if not that of the thread's own CTA. `part`: executed by only some of the threads; the others may be behind.
+    `asks`: what is delivered is an answer of the scheduler, which overwrites the one that completed the phase before.
     """
 
     use: Use
@@ -85,6 +87,7 @@ class Arrive:
     delivers: int = 0
     targets: tuple[tuple[int, int], ...] = ()
     part: bool = False
+    asks: bool = False
 
 
 @record

@@ -13,7 +13,7 @@ from typing import Self
 from pipec.record import field, mutable
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
-from pipec.verify.checker.knowledge import Event, NodeTransition, check_parities
+from pipec.verify.checker.knowledge import OVERWRITTEN, Event, NodeTransition, check_parities
 from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
 from pipec.verify.inequalities import allowed, combined
 from pipec.verify.logic import System
@@ -202,12 +202,15 @@ class _Case:
                 # A wait only tests a parity: two phases later it would mistake the next phase for its own and wait for ever (hardware.md
                 # 1.1).
                 at.need(process, not overtaken, "the phase after can complete before this wait sees its own")
+                # (In another execution, as much as in this one.)
+                at.need(process, not action.reads or at.unasked(use.ring, number + stages), OVERWRITTEN)
                 at.wait(process, use)
                 way.events.append(Event(at.line(process), process, action, number, last=at.all_waited(use.ring, number)))
             case Arrive(use=use):
                 number, completes = at.use(process, use), at.arrive(process, action) is not None
                 waited = at.waiting_before(use.ring, number) if completes else ()
-                way.events.append(Event(at.line(process), process, action, number, completes, waited))
+                read = at.read_before(use.ring, number) if action.asks else ()
+                way.events.append(Event(at.line(process), process, action, number, completes, waited, read))
             case _:
                 raise Refused(f"line {at.line(process)}: a step of a process that has ended")
         return action.edge

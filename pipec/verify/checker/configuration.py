@@ -52,6 +52,11 @@ class Layout:
             for ring in {use.ring for use in uses}:
                 waiters[ring].append(number)
         self.waiters = tuple(map(tuple, waiters))
+        # By ring, the processes that read answers of the scheduler there.
+        self.readers = [
+            {number for number, rings in enumerate(map(_read_by, self.actions)) if ring in rings}
+            for ring in range(len(network.rings))
+        ]
         # By ring, the processes that are no longer waited for once they have ended, with their numbers of arrivals.
         self.leaving: dict[int, list[tuple[int, int]]] = {}
         for number, process in enumerate(network.processes):
@@ -197,6 +202,14 @@ class Configuration:
         waiting = [process for process in self.layout.waiters[ring] if process not in left]
         return tuple(process for process in waiting if before >= 0 and self.waited[ring, process] >> before & 1)
 
+    def read_before(self, ring: int, use: int) -> tuple[int, ...]:
+        """The processes that may have read the answer of the scheduler that completed the previous phase on the same barrier."""
+        return tuple([one for one in self.waiting_before(ring, use) if one in self.layout.readers[ring]])
+
+    def unasked(self, ring: int, use: int) -> bool:
+        """Whether no bytes have come for a phase."""
+        return not self.complete(ring, use) and not self.partial.get((ring, use), _NOTHING)[2]
+
     def all_waited(self, ring: int, use: int) -> bool:
         """Whether all processes that wait on the ring have waited for the use."""
         return all(self.waited[ring, process] >> use & 1 for process in self.layout.waiters[ring])
@@ -266,6 +279,10 @@ def reached(network: Network, process: int, action: Arrive) -> tuple[tuple[int, 
 
 def uses_of(process: Process) -> set[Use]:
     return {state.action.use for state in process.states if isinstance(state.action, (Wait, Arrive))}
+
+
+def _read_by(actions: list[Action]) -> set[int]:
+    return {action.use.ring for action in actions if isinstance(action, Wait) and action.reads}
 
 
 def _passing(waits: set[Use], cursor: int) -> tuple[tuple[int, int], ...]:

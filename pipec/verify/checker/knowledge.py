@@ -26,13 +26,15 @@ EACH, TOGETHER, GIVEN = range(3)
 # Rounds in which the knowledge at a node may shrink: some, and more if rings have many stages, which are traversed use by use.
 _MOST_ROUNDS = 50
 _SETTLED = -1  # no node
+OVERWRITTEN = "an answer of the scheduler may be overwritten by the next one before it is read"
 PARITY_TAKEN_FOR_ANOTHER = "the wait can come while the phase before is open, and take its parity for the other"
 
 
 @record
 class Event:
     """A step of the schedule. `completes`: whether it completes the use; then `waited` are the processes that have waited for the
-    previous use of the same barrier. `last`: for a wait, whether all processes that wait on the ring have now waited for the use."""
+    previous use of the same barrier. `read`: if it asks the scheduler, those that may have read the previous answer. `last`: for a wait,
+    whether all processes that wait on the ring have now waited for the use."""
 
     line: int
     process: int
@@ -40,6 +42,7 @@ class Event:
     use: int
     completes: bool = False
     waited: tuple[int, ...] = ()
+    read: tuple[int, ...] = ()
     last: bool = False
     ends: bool = False  # not an arrival: the process has ended, and is no longer waited for
     passes: bool = False  # not a wait: the process has passed the use, and will not wait for it
@@ -238,12 +241,16 @@ class PreparedTransition:
             return
         if isinstance(event.action, Wait):
             for rank in network.processes[event.process].ranks:
-                yield from self._wait((event.process, rank), (ring, spot_of(network.rings[ring], rank)), event.use)
+                barrier = ring, spot_of(network.rings[ring], rank)
+                if event.action.reads:
+                    yield self._knows_complete((event.process, rank), barrier, event.use)
+                yield from self._wait((event.process, rank), barrier, event.use)
             if event.last:
                 yield self._drop(ring, event.use)
             return
         # (A process that has ended transfers nothing.)
         for rank, spot in reached(network, event.process, event.action) if not event.ends else ():
+            yield from self._asks((event.process, rank), (ring, spot), event)
             yield from self._arrive((event.process, rank), (ring, spot), event.use, part=event.action.part)
         if event.completes:
             yield self._drop(ring, event.use - self.entries.stages[ring])
@@ -263,6 +270,21 @@ class PreparedTransition:
             sets[together_handed] = sets.get(together_handed, 0) | sets[speaks_for]
 
         yield arrive
+
+    def _asks(self, member: Member, barrier: Barrier, event: Event) -> Iterator[Step]:
+        """Whoever asks the scheduler again must know that all have read the answer that is overwritten. What the other arrivals of the
+        phase know does not help: the answer may come before them."""
+        each, before = (EACH, *member), event.use - self.entries.stages[barrier[0]]
+        readers = [(reader, rank) for reader in event.read for rank in ranks_at(self.network, *barrier, reader)]
+        seen = sum([self.entries.fact(self.entries.waiter[barrier, reader], before) for reader in readers])
+        if readers:
+            yield lambda sets: need(sets[each] & seen == seen, OVERWRITTEN)
+
+    def _knows_complete(self, member: Member, barrier: Barrier, use: int) -> Step:
+        complete = self.entries.fact(self.entries.ring[barrier], use)
+        return lambda sets: need(
+            sets[EACH, *member] & complete != 0, "an answer of the scheduler is read that may not be there yet"
+        )
 
     def _knows_before(self, member: Member, barrier: Barrier, use: int, why: str) -> Iterator[Step]:
         before, entry = use - self.entries.stages[barrier[0]], self.entries.ring.get(barrier)

@@ -17,7 +17,6 @@ from pipec.record import replace
 from pipec.verify.network import Assumption, Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
-from pipec.verify.reader.processes.answers import check_answers
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
 from pipec.verify.reader.processes.ring_liveness import Used
@@ -147,7 +146,6 @@ class Reading:
             self.ctas = self._walks(flow, inits, base)
         check_tensor_memory(flow, self.around, [[one.walk.held for one in cta.classes] for cta in self.ctas])
         check_given_up(flow)
-        check_answers(graph, self.around)
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
 
     @property

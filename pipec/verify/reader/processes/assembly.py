@@ -176,12 +176,12 @@ class Assembly:
             use = Use(self._ring(act, meeting), cursors[act.cursor], act.shift)
             edge = _edge(node.edges[0], cursors)
             if act.waits:
-                action = Wait(use, edge)
+                action = Wait(use, edge, act.reads)
             else:
                 count, expects, delivers = (number * share[0] // share[1] for number in (act.count, act.expects, act.delivers))
                 times = sum(each for _, each in act.targets) if self.size == 1 and act.targets else 1
                 targets = act.targets if self.size > 1 else ()
-                action = Arrive(use, edge, count * times, expects * times, delivers * times, targets, act.part)
+                action = Arrive(use, edge, count * times, expects * times, delivers * times, targets, act.part, act.asks)
         return State(node.line, action, node.symbols)
 
     # Several CTAs.
@@ -198,7 +198,7 @@ class Assembly:
         for number, state in enumerate(same[0].states):
             action = state.action
             if isinstance(action, Wait):
-                action = Wait(Use(place[action.use.ring, colour], action.use.cursor, action.use.shift), action.edge)
+                action = replace(action, use=Use(place[action.use.ring, colour], action.use.cursor, action.use.shift))
             elif isinstance(action, Arrive):
                 targets = [one.states[number].action.targets for one in same]  # type: ignore[union-attr]
                 parts = self._parts(action, ranks, targets, colours, place)
@@ -229,7 +229,7 @@ class Assembly:
         if ring.kind != "mbarrier":
             times = len(ranks) if ring.kind == "cluster" else 1
             use = Use(place[action.use.ring, colours[ranks[0]]], action.use.cursor, action.use.shift)
-            return [Arrive(use, action.edge, action.count * times, action.expects, action.delivers, (), action.part)]
+            return [replace(action, use=use, count=action.count * times, targets=())]
         reached: Counter[int] = Counter()
         pairs: list[tuple[int, int]] = []
         for rank, mine in zip(ranks, targets, strict=True):
@@ -242,14 +242,13 @@ class Assembly:
             # CTAs of one colour receive alike, by definition of the colours.
             times = next(reached[target] for target in reached if colours[target] == colour)
             made.append(
-                Arrive(
-                    Use(place[action.use.ring, colour], action.use.cursor, action.use.shift),
-                    action.edge,
-                    action.count * times,
-                    action.expects * times,
-                    action.delivers * times,
-                    tuple(pair for pair in pairs if colours[pair[1]] == colour) if remote else (),
-                    action.part,
+                replace(
+                    action,
+                    use=Use(place[action.use.ring, colour], action.use.cursor, action.use.shift),
+                    count=action.count * times,
+                    expects=action.expects * times,
+                    delivers=action.delivers * times,
+                    targets=tuple(pair for pair in pairs if colours[pair[1]] == colour) if remote else (),
                 )
             )
         return made
@@ -307,7 +306,7 @@ def _ending(process: Process, end: End) -> Process:
 
 
 def _what(action: Arrive) -> tuple[object, ...]:
-    return action.use, action.count, action.expects, action.delivers, action.part
+    return action.use, action.count, action.expects, action.delivers, action.part, action.asks
 
 
 def _colours(drafts: list[list[_Draft]], counts: list[tuple[int, ...]]) -> list[int]:
@@ -346,8 +345,7 @@ def _untargeted(state: State) -> State:
     action = state.action
     if not isinstance(action, Arrive) or not action.targets:
         return state
-    anywhere = Arrive(action.use, action.edge, action.count, action.expects, action.delivers, (), action.part)
-    return State(state.line, anywhere, state.live)
+    return replace(state, action=replace(action, targets=()))
 
 
 def _edge(way: Transition, cursors: dict[object, int]) -> Edge:

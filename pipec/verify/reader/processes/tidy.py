@@ -129,11 +129,8 @@ def _with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[U
     match action:
         case Test():
             return Test(action.condition, moved(action.yes), moved(action.no))
-        case Wait():
-            return Wait(used(action.use), moved(action.edge))
-        case Arrive():
-            use, edge = used(action.use), moved(action.edge)
-            return Arrive(use, edge, action.count, action.expects, action.delivers, action.targets, action.part)
+        case Wait() | Arrive():
+            return replace(action, use=used(action.use), edge=moved(action.edge))
     return action
 
 

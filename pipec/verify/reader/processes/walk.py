@@ -248,7 +248,7 @@ class Walk(StateTable):
 
     def _go(self, block: Block, index: int, env: Env, trail: Trail, path: Path) -> Transition:
         """Continues to the next state."""
-        steps, runs = block.steps, block.runs
+        steps, runs, asks = block.steps, block.runs, self.machine.around.asks
         while True:
             self.machine.around.spend(len(steps) - index + 1)
             while index < len(steps):
@@ -259,6 +259,8 @@ class Walk(StateTable):
                     continue
                 step = steps[index]
                 if step.kind is Kind.COMPUTE or step.kind is Kind.OBSERVE and not step.until:
+                    if asks and step.defines and (act := self.machine.reading(step.instruction, env)) is not None:
+                        return self._place(block, index, 0, env, trail, path, [act])
                     self._compute(step, env, path)
                 elif step.kind is Kind.MEET and self.machine.passes(step.instruction):
                     self._meet(env)

@@ -218,7 +218,7 @@ class Events(Registers):
         if "multicast::cluster::all" in one.parts:
             use = replace(use, targets=tuple((rank, 1) for rank in range(self.around.ranks)))
         taking = self._taking(one, env)
-        return [replace(use, delivers=16 * len(taking), part=self._part(taking, env))]
+        return [replace(use, delivers=16 * len(taking), part=self._part(taking, env), asks=True)]
 
     def _note_answer(self, one: Instruction, spot: BarrierAddress, env: Env) -> None:
         name, offset = address(one.operands[0], one.line)

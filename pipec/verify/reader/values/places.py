@@ -99,7 +99,6 @@ class Places(Operands):
         spot, rounds = self._awaited(one, env)
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         self.waits.add(ring)
-        self.around.waits_on.setdefault(ring, set()).add(one.number)
         self._rings.setdefault(one.number, set()).add(ring)
         ahead = self._apart(one, rounds, self._position(ring, env), 2 * stages)
         lag = self.lags.setdefault(ring, 0 if ahead < stages else stages)
@@ -110,10 +109,7 @@ class Places(Operands):
 
     def gone_past(self, one: Instruction, env: Env) -> RingAction:
         """A use for which the class does not wait: only advances the position."""
-        act = self._wait(one, env)
-        if act.position is not None:
-            self.around.waits_on[act.position].discard(one.number)
-        return replace(act, waits=False)
+        return replace(self._wait(one, env), waits=False)
 
     def _apart(self, one: Instruction, at: Value, position: Value, modulus: int) -> int:
         """The distance between two positions on a ring; must be the same for all values of the cursor."""

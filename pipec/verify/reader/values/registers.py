@@ -9,7 +9,7 @@ from pipec.verify.reader.text.operations import Operation, number_of, operation
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.merged import not_negative, rounded_down
 from pipec.verify.reader.values.places import Places
-from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, RESIDUE, VOTED, Env, Later, Plan, Require
+from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, RESIDUE, VOTED, Env, Later, Plan, Require, RingAction
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Remote, Table, Value
 from pipec.verify.terms import RANGES, Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose, substitute, symbols_of
 
@@ -235,29 +235,46 @@ class Registers(Places):
     def from_shared(self, one: Instruction, env: Env) -> dict[str, Value]:
         """Values read from shared memory are unknown, except a response of the scheduler: it depends on the use that delivered it."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
-        name, offset = address(one.operands[1], one.line)
+        name, _ = address(one.operands[1], one.line)
         value = self._common(self.value(name, env)) if name else 0
         if len(one.first) != 1 or not isinstance(value, (int, Table, Linear)):
             return result
         if self._loads_word(one):
             result[one.first[0]] = self._drawn(one)
-        if not isinstance(value, (int, Table)) or not self.around.asks:
-            return result
+        answer = self._answer_at(one, env)
+        if answer is not None:
+            ring, back, same = answer
+            use = Linear(back, ((self.cursor_symbol(ring), 1),))
+            function = f"answer {ring}" if same else f"answer {ring} of {self.rank}"
+            result[one.first[0]] = self.same(atom(Apply(function, (use,))))
+        return result
+
+    def reading(self, one: Instruction, env: Env) -> RingAction | None:
+        """The use whose answer of the scheduler is read; from then on its place may be overwritten."""
+        if one.head != "ld" or "shared" not in one.opcode:
+            return None
+        answer = self._answer_at(one, env)
+        return None if answer is None else RingAction(True, answer[0], answer[0], answer[1], reads=True)
+
+    def _answer_at(self, one: Instruction, env: Env) -> tuple[int, int, bool] | None:
+        """The answer that is read, if it is one: its ring, how far its use is behind the position, and whether all CTAs get the same."""
+        if not self.around.asks or "b128" not in one.parts or len(one.first) != 1:
+            return None
+        name, offset = address(one.operands[1], one.line)
+        value = self._common(self.value(name, env)) if name else 0
+        if not isinstance(value, (int, Table)):
+            return None
         entries = value.entries if isinstance(value, Table) else (value,)
         found = [None if entry is None else self.around.answers.get(entry + offset & OFFSET) for entry in entries]
         known = [row for row in found if row is not None]
         if not self.around.answers:
             raise Later
         if len(known) != sum(entry is not None for entry in entries) or len({(ring, same) for ring, _, same in known}) != 1:
-            return result
+            return None
         ring, stage, same = known[0]
         at: Value = Table(value.cursor, tuple(row and row[1] for row in found)) if isinstance(value, Table) else stage
         stages = self.around.barriers.stages[ring]
-        back = self._apart(one, at, self._position(ring, env), stages) - stages
-        self.around.answers_read[one.number] = ring
-        use = Linear(back, ((self.cursor_symbol(ring), 1),))
-        function = f"answer {ring}" if same else f"answer {ring} of {self.rank}"
-        return {one.first[0]: self.same(atom(Apply(function, (use,))))}
+        return ring, self._apart(one, at, self._position(ring, env), stages) - stages, same
 
     def queried(self, one: Instruction, env: Env) -> dict[str, Value]:
         """The contents of a scheduler response."""

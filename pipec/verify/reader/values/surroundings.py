@@ -57,7 +57,7 @@ class ThreadsDiffer(Exception):
 class RingAction:
     """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
     registers may be functions of it; `advance`: by how much the cursor advances. `targets`: ranks of the CTAs whose barriers are
-    reached, and how often. `part`: see network.Arrive."""
+    reached, and how often. `part`, `asks`, `reads`: see network.Arrive and Wait."""
 
     waits: bool
     ring: object
@@ -70,6 +70,8 @@ class RingAction:
     delivers: int = 0
     targets: tuple[tuple[int, int], ...] = ()
     part: bool = False
+    asks: bool = False
+    reads: bool = False
 
 
 @record
@@ -121,8 +123,6 @@ class Surroundings:
     # The destinations of the scheduler's responses: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the
     # same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
-    answers_read: dict[int, int] = field(default_factory=dict)  # by instruction that reads one, the ring
-    waits_on: dict[int, set[int]] = field(default_factory=dict)  # by ring, the instructions that wait for it
     rounds: dict[int, int] = field(default_factory=dict)  # arrivals of each class per phase, by ring, if more than one
     counted: set[int] = field(default_factory=set)  # named barriers used with a thread count
     loads: set[int] = field(default_factory=set)  # lines where a value loaded by several threads decides something
