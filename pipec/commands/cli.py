@@ -197,10 +197,18 @@ def _verify(options: argparse.Namespace) -> int:
     return verify(options)
 
 
+def _spare_timeline(options: argparse.Namespace) -> None:
+    spare(options.file, options.timeline)
+    if options.timeline:
+        from pipec.commands.launching.timeline_page import check_timeline
+
+        check_timeline(options.timeline)
+
+
 def _run(options: argparse.Namespace) -> int:
     from pipec.commands.launching.run import run_kernels
 
-    spare(options.file, options.timeline)
+    _spare_timeline(options)
     return run_kernels(_compiled(options), options)
 
 
@@ -216,7 +224,7 @@ def _sim(options: argparse.Namespace) -> int:
         return run_foreign(options)
     from pipec.commands.launching.run import run_ptx
 
-    spare(options.file, options.timeline)
+    _spare_timeline(options)
     return run_ptx(options)
 
 
@@ -236,7 +244,7 @@ def _tune(options: argparse.Namespace) -> int:
 def _predict(options: argparse.Namespace) -> int:
     from pipec.commands.predictor import predict, predict_ptx_file
 
-    spare(options.file, options.timeline)
+    _spare_timeline(options)
     if options.file.endswith(".ptx"):
         return predict_ptx_file(options)
     if options.file.startswith(LIBRARY):

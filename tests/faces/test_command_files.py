@@ -57,6 +57,25 @@ def test_the_source_is_never_written_over(way: str, scale: Path, tmp_path: Path,
         assert scale.read_text(encoding="utf-8") == SCALE
 
 
+@pytest.mark.parametrize("name", ["t.png", "t.txt", "t", "t.html.svg", "x.json/t"])
+@pytest.mark.parametrize("command", ["run", "predict", "sim"])
+def test_a_timeline_is_a_page_or_json(command: str, name: str, scale: Path, ptx: Path, capsys: Capture) -> None:
+    """Its ending says which; another one would get JSON that nothing opens. It is refused before anything runs."""
+    file = [str(ptx), "--grid", "1", "--block", "32", "--arg", "a=f32[8]:zeros"] if command == "sim" else [str(scale)]
+    assert main([command, *file, "--timeline", name]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error[E1028]") and f"`{name}`" in captured.err and not captured.out
+    assert not Path(name).exists()
+
+
+def test_a_timeline_may_go_to_a_device(scale: Path, tmp_path: Path, capsys: Capture) -> None:
+    for name in (os.devnull, str(tmp_path / "T.HTML"), str(tmp_path / "t.Json")):
+        assert main(["run", str(scale), "--device", "sim", "--timeline", name]) == 0
+    assert (tmp_path / "T.HTML").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "t.Json").read_text().startswith("{")
+    capsys.readouterr()
+
+
 def test_neither_is_ptx(ptx: Path, capsys: Capture) -> None:
     before = ptx.read_text(encoding="utf-8")
     launch = ["--grid", "1", "--block", "32", "--arg", "a=f32[8]:zeros"]

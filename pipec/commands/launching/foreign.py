@@ -13,7 +13,7 @@ from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.launching.call import Call, call_of
 from pipec.commands.launching.launch_file import read_call
 from pipec.commands.launching.run import Progress
-from pipec.commands.launching.timeline_page import write_timeline
+from pipec.commands.launching.timeline_page import check_timeline, write_timeline
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
@@ -35,6 +35,7 @@ def run_foreign(options: argparse.Namespace) -> int:
                 messages.BadArgument(option="--save", text=f"{name}={file}", problem=f"names no array; there is {known}")
             )
     spare(options.file, options.timeline, *(file for _, file in call.save))
+    check_timeline(options.timeline)
     before = {name: array.copy() for name, array in call.arrays.items()}
     result, seconds = _launched(source, call, options)
     grid = ", ".join(str(size) for size in call.grid or (1,))

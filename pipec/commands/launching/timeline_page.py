@@ -3,8 +3,11 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from pathlib import Path
 
 from pipec.api.files import write_output
+from pipec.diag.catalogue.commands.run import UnknownTimeline
+from pipec.diag.message import Failure
 from pipec.predict.following.uses import Stretch
 
 _PAGE = """<!doctype html>
@@ -119,9 +122,28 @@ draw();
 """
 
 
+_PAGES, _TRACES = ".html", ".json"
+
+
+def check_timeline(output: str | None) -> None:
+    """Before anything is computed for it. Raises Failure for a name whose ending says neither a page nor JSON."""
+    if output is None or output == "-" or output.lower().endswith((_PAGES, _TRACES)) or _is_stream(output):
+        return
+    ending = Path(output).suffix
+    problem = f"`{ending}` is neither a page nor JSON" if ending else "it has no ending that says what to write"
+    stem = output.removesuffix(ending)
+    raise Failure(UnknownTimeline(name=output, problem=problem, page=stem + _PAGES, trace=stem + _TRACES))
+
+
+def _is_stream(output: str) -> bool:
+    """A device or a pipe, whose name says nothing about what is written there."""
+    path = Path(output)
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_timeline(output: str, trace_events: str) -> None:
     """As a page if the name ends in `.html`, else as JSON."""
-    write_output(output, page(trace_events) if output.lower().endswith(".html") else trace_events)
+    write_output(output, page(trace_events) if output.lower().endswith(_PAGES) else trace_events)
 
 
 def page(trace_events: str, title: str = "pipec timeline") -> str:

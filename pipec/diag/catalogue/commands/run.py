@@ -13,6 +13,19 @@ class CannotWrite(Message):
     reason: str
 
 
+class UnknownTimeline(Message):
+    """A timeline is a page that a browser shows, with zoom and everything in one file, or the JSON that Perfetto (https://ui.perfetto.dev)
+    and Chrome (chrome://tracing) open. The ending of the name says which; for a picture, open the page and take one of what it shows."""
+
+    code = "E1028"
+    title = "`{name}` is no name of a timeline: {problem}"
+    help = "write a page to `{page}`, or JSON to `{trace}`"
+    name: str
+    problem: str
+    page: str
+    trace: str
+
+
 class UnknownCode(Message):
     """`pipec explain` takes the code of a diagnostic, as printed in `error[E0303]`."""
 
