@@ -45,6 +45,7 @@ _GROUPS = {
     "gemm_h200": "H200, older record",
     "gemm_h200_tiles": "H200, third record",
     "attention_h200": "H200, attention",
+    "blockwise_h200": "H200, products with scales by blocks",
     "others_h200_tiles": "H200, third record",
 }
 

@@ -39,6 +39,7 @@ DATA = ROOT / "benchmarks" / "data"
 SWEEP_CLOCK = 1.3e9  # at which the table of main loops was taken
 SHARED_BYTES = 227 * 1024 - 1024  # for the stages where the table says "as many as fit"
 MOST_STAGES = 30
+BLOCK = 128  # elements of K that share scales in gemm_sm90_blockwise_fp8
 NEAR = 1.3  # tiles within this factor of the best at their shape count
 
 MAIN_LOOP = """
@@ -189,6 +190,21 @@ def attention() -> dict[str, Any]:
     errors: dict[str, list[float]] = defaultdict(list)
     for kind, error in attention_errors(lambda length: True):
         errors[kind].append(error)
+    return {name: spread(found) for name, found in errors.items()}
+
+
+def blockwise() -> dict[str, Any]:
+    """The tiles of benchmarks/results/h200_blockwise.json within 1.3 of the best at their shape; nothing was fitted to them."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    for title, row in _figures("h200_blockwise").items():
+        m, n, k = map(int, title.removesuffix(":fp8").split("x"))
+        sizes = {"M": m, "N": n, "K": k, "KB": -(-k // BLOCK), "NB": -(-n // BLOCK)}
+        times = row["screened"]["pipec"]
+        for name, microseconds in times.items():
+            if microseconds < NEAR * min(times.values()):
+                constants = name.removeprefix("pipec ")
+                error = _error("gemm_sm90_blockwise_fp8", constants, sizes, {"microseconds": microseconds})
+                errors[_band(microseconds / 1e6)].append(error)
     return {name: spread(found) for name, found in errors.items()}
 
 
@@ -357,6 +373,7 @@ GROUPS: dict[str, Callable[[int], Any]] = {
     "ladders_b200": lambda every: ladders(),
     "attention_h200": lambda every: attention(),
     "others_h200_tiles": lambda every: other_kernels(),
+    "blockwise_h200": lambda every: blockwise(),
     "copies_h200": lambda every: copies(),
     "tiles_chosen_h200": lambda every: chosen(),
     "one_multiprocessor_b200": one_multiprocessor,

@@ -49,6 +49,10 @@ def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
         roles = sorted({step.reason.where for step in loop.path if step.reason.kind == "work"})
         said = f"bound by what the threads of {listed(roles)} do one after the other: {worked:,.0f} cycles a stage"
         return Finding("work", said, None, 0.0)
+    multiplied = sum(step.cycles for step in loop.path if step.reason.kind == "multiply" or step.reason == ("latency", loop.role))
+    if worked and worked + multiplied >= _MOSTLY * period:
+        said = f"bound by what warpgroups do one after the other: products, {multiplied:,.0f} cycles a stage"
+        return Finding("work", f"{said}, and the work of their threads on them, {worked:,.0f}", None, 0.0)
     trip = period * stages  # the time that a stage needs from one load to the next, if it is the critical cycle
     enough = max(stages + 1, ceil(trip / most)) if most else stages + 1
     gain = period / most - 1 if most else 0.0

@@ -9,12 +9,14 @@ import pytest
 from predict.predictions import example, predicted
 
 from benchmarks.prediction.fit_main_loop import errors, fitted, seconds
-from benchmarks.prediction.predict import MAIN_LOOP, attention_errors, ladders, main_loops, predicted_main_loop
+from benchmarks.prediction.predict import MAIN_LOOP, attention_errors, blockwise, ladders, main_loops, predicted_main_loop
 from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate
 from pipec.predict.device import DEVICES
 from pipec.predict.explanation import finding
 from pipec.predict.following import followed
+from pipec.predict.following.events import START, Event, Reason
+from pipec.predict.following.tensor_cores import Product, TensorCores
 from pipec.predict.launch import prediction
 from pipec.source import Source
 
@@ -192,6 +194,39 @@ def test_warpgroups_multiply_while_others_compute() -> None:
     assert max(products, work) < loop.period < 0.9 * (products + work)
 
 
+def _ends(*asked: tuple[str, float, float]) -> list[float]:
+    """Of products: whose they are, since when they are asked for, the cycles of each alone."""
+    cores = TensorCores()
+    products = [
+        (owner, Product(Event(since, None, START, 0.0), cycles, Reason("multiply", owner))) for owner, since, cycles in asked
+    ]
+    for owner, product in products:
+        cores.multiply(owner, product)
+    expected = [cores.ends(product) for _, product in products]
+    cores.until(1e6)
+    found = [product.end.time for _, product in products if product.end is not None]
+    assert found == pytest.approx(expected)  # who asks what is to come changes nothing
+    return found
+
+
+def test_warpgroups_take_turns_at_the_tensor_cores() -> None:
+    """By the hand: each is as slow as the others make it, and one's own products follow each other."""
+    assert _ends(("a", 0, 100)) == [100]
+    assert _ends(("a", 0, 100), ("b", 0, 100)) == [200, 200]
+    assert _ends(("a", 0, 100), ("b", 40, 100)) == [160, 200]
+    assert _ends(("a", 0, 100), ("a", 0, 50), ("b", 300, 10)) == [100, 150, 310]
+    assert _ends(("a", 0, 90), ("b", 0, 30), ("c", 0, 60)) == [180, 90, 150]
+
+
+def test_roles_that_begin_together_hide_nothing_of_each_other() -> None:
+    """Two roles that wait for their products and then add them up in registers: the period is nearly the sum of both."""
+    sizes = {"M": 4096, "N": 4096, "K": 7168, "KB": 56, "NB": 32}
+    loop = example("gemm_sm90_blockwise_fp8", {"BN": 128}, **sizes).loops[0]
+    products, work = loop.engines["products"], loop.engines["work above"]
+    assert products + work < loop.period < 1.5 * (products + work)
+    assert finding(loop).bound == "work" and "one after the other" in finding(loop).sentence
+
+
 def test_operations_are_counted_whatever_their_type() -> None:
     sizes = {"M": 1024, "N": 1024, "K": 1024, "M_CHUNKS": 8, "N_CHUNKS": 8}
     narrow = example("gemm_mxfp4", {"BN": 128}, K_CHUNKS=8, **sizes)
@@ -259,6 +294,13 @@ def test_attention_takes_as_long_as_it_was_measured_to(length: int) -> None:
     kinds = {kind for kind, _ in found}
     bias = {kind: sum(error for one, error in found if one == kind) / sum(one == kind for one, _ in found) for kind in kinds}
     assert all(abs(one) < 0.15 for one in bias.values()), bias
+
+
+def test_blockwise_products_take_as_long_as_they_were_measured_to() -> None:
+    """All tiles on record within 1.3 of the best at their shape, to which nothing was fitted."""
+    found = blockwise()
+    assert sum(row["rows"] for row in found.values()) > 90
+    assert all(row["median"] < 0.13 and row["largest"] < 0.2 for row in found.values()), found
 
 
 def test_long_work_leaves_the_schedulers_to_others_in_between() -> None:

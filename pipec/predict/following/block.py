@@ -8,6 +8,7 @@ from pipec.kir.plan.types import Plan
 from pipec.predict.conditions import Conditions
 from pipec.predict.device import Device
 from pipec.predict.following.events import START, Event, latest
+from pipec.predict.following.tensor_cores import TensorCores
 from pipec.predict.following.uses import Stretch, Use
 from pipec.predict.following.values import Values
 from pipec.predict.tile_loops import warpgroups
@@ -29,6 +30,7 @@ class Engines:
         self.device, self.conditions, self._stages = device, conditions, stages
         self.start = Event(0.0, None, START, 0.0)
         self.copies = self.served = self.products = self.stores = self.start
+        self.tensor_cores = TensorCores()  # for products in registers
         self.working: dict[str, Event] = defaultdict(lambda: self.start)  # until when threads of a role issue instructions
         self.stretches: list[Stretch] = []
         self.busy: dict[str, float] = defaultdict(float)

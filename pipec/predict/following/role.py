@@ -9,6 +9,7 @@ from pipec.kir.plan.types import MmaWait, RolePlan
 from pipec.kir.walk import subexpressions
 from pipec.predict.following.block import Block
 from pipec.predict.following.events import Event, Reason, later_of
+from pipec.predict.following.tensor_cores import Product
 from pipec.predict.following.uses import Stretch, Unpredictable, Use
 from pipec.predict.following.values import Known, Value
 from pipec.predict.tile_loops import goes_over_tiles, multiplies, operations_in
@@ -39,7 +40,7 @@ class Role:
         self.signalled: set[tuple[tree.Handle, int]] = set()
         self.pending: dict[tree.Handle, list[Event]] = defaultdict(list)  # copies and products that a stage waits for
         self.landed: dict[tree.Handle, tuple[int, int]] = {}  # rows and bytes copied into a stage so far
-        self.products: list[Event] = []  # of wgmma, in flight
+        self.products: list[Product] = []  # of wgmma, in flight
         self.held_back: list[tuple[tree.Handle, int]] = []  # stages with deferred release
         self.turns: tuple[float | None, float] = (
             None,
@@ -47,11 +48,11 @@ class Role:
         )  # the number of blocks that take turns, and since when this one has its own
         self.steps = self._run(body)
 
-    def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
+    def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | float | None]":
         yield from self._go(self._ready(body))
         self._give_back()
 
-    def _go(self, body: "tuple[_Step, ...]") -> "Iterator[Use | None]":
+    def _go(self, body: "tuple[_Step, ...]") -> "Iterator[Use | float | None]":
         for do, in_turn, waits in body:
             if waits is not None:
                 yield from waits()
@@ -81,7 +82,7 @@ class Role:
             case _:
                 yield from self._operation(statement)
 
-    def _for(self, loop: tree.For, first: Value, last: Value, body: "tuple[_Step, ...]") -> "Iterator[Use | None]":
+    def _for(self, loop: tree.For, first: Value, last: Value, body: "tuple[_Step, ...]") -> "Iterator[Use | float | None]":
         start, stop = first(self.known), last(self.known)
         if start is None or stop is None:
             raise Unpredictable(self._unknown(loop.start, loop.stop), loop.span)
@@ -92,7 +93,7 @@ class Role:
             self.known[loop.variable] = number
             yield from self._go(body)
 
-    def _while(self, loop: tree.While, condition: Value, body: "tuple[_Step, ...]") -> "Iterator[Use | None]":
+    def _while(self, loop: tree.While, condition: Value, body: "tuple[_Step, ...]") -> "Iterator[Use | float | None]":
         while goes_on := condition(self.known):
             yield from self._go(body)
         if goes_on is None:
@@ -100,7 +101,7 @@ class Role:
 
     def _if(
         self, branch: tree.If, condition: Value, taken: "tuple[_Step, ...]", other: "tuple[_Step, ...]"
-    ) -> "Iterator[Use | None]":
+    ) -> "Iterator[Use | float | None]":
         holds = condition(self.known)
         if holds is None:
             self.block.assumed[branch.span] = None
@@ -121,7 +122,7 @@ class Role:
         mma_waits = self.plan.mma_waits
         wait = mma_waits.waits.get(operation) if mma_waits is not None else None
         if wait is not None:
-            yield _does(self._await_products, wait)
+            yield _waits(self._await_products, wait)
         if self.block.number == 0 and (isinstance(operation, tree.TmaLoad | tree.CopyAsync) or tiles_read(operation)):
             yield _does(self._count, operation)
         match operation:
@@ -179,7 +180,7 @@ class Role:
         late = self.device.load + self.around.conditions.farther + lines
         self._lands(into.handle, self.now.later(Reason("latency", into.buffer.label), late))
 
-    def _acquire(self, operation: tree.Acquire, stages: int) -> "Iterator[Use | None]":
+    def _acquire(self, operation: tree.Acquire, stages: int) -> "Iterator[Use | float | None]":
         handle = operation.handle
         pipeline, side = handle.pipeline, handle.side
         if operation.first:
@@ -306,21 +307,37 @@ class Role:
     def _multiply(self, operation: tree.Mma | tree.RegisterMma, cycles: float, first: float) -> None:
         around = self.around
         cycles *= self.part
+        begin = self.now.later(Reason("latency", self.name), first)
+        if isinstance(operation, tree.RegisterMma):
+            self._share(begin, cycles)
+            return
         # A product that directly follows another finds the pipeline filled.
-        begin = later_of(self.now.later(Reason("latency", self.name), first), around.products)
+        begin = later_of(begin, around.products)
         around.products = begin.later(Reason("multiply", self.name), cycles)
         self._engine("products", self.name, begin, around.products, cycles)
-        if isinstance(operation, tree.RegisterMma):
-            self.products.append(around.products)
-            return
         for tile in (operation.accumulator, operation.a, operation.b, *operation.scales):
             self._lands(tile.handle, around.products)
 
-    def _await_products(self, wait: MmaWait) -> None:
+    def _share(self, begin: Event, cycles: float) -> None:
+        product = Product(begin, cycles, Reason("multiply", self.name))
+        self.products.append(product)
+        self.around.tensor_cores.multiply(self, product)
+        self.around.busy["products"] += cycles
+
+    def _await_products(self, wait: MmaWait) -> "Iterator[Use | float | None]":
         """Waits for wgmma's products, and releases the late stage."""
-        if len(self.products) > wait.pending:
-            self._wait(self.products[-1 - wait.pending], "products")
-            del self.products[: len(self.products) - wait.pending]
+        cores, ended = self.around.tensor_cores, len(self.products) - wait.pending
+        if ended > 0:
+            last = self.products[ended - 1]
+            while last.end is None:
+                at = cores.ends(last)
+                yield at
+                cores.until(at)
+            for one in self.products[:ended]:
+                assert one.end is not None
+                self.around.stretches.append(Stretch(self.block.number, "products", self.name, one.since.time, one.end.time))
+            self._wait(last.end, "products")
+            del self.products[:ended]
         if wait.gives_back:
             self._give_back()
 
@@ -397,7 +414,7 @@ class _Step(NamedTuple):
 
     does: Callable[[], object]
     in_turn: bool = False
-    waits: "Callable[[], Iterator[Use | None]] | None" = None
+    waits: "Callable[[], Iterator[Use | float | None]] | None" = None
 
 
 def _does(action: Callable[..., object], *given: object) -> _Step:
@@ -408,7 +425,7 @@ def _in_turn(action: Callable[..., object], *given: object) -> _Step:
     return _Step(partial(action, *given), in_turn=True)
 
 
-def _waits(action: "Callable[..., Iterator[Use | None]]", *given: object) -> _Step:
+def _waits(action: "Callable[..., Iterator[Use | float | None]]", *given: object) -> _Step:
     return _Step(_nothing, waits=partial(action, *given))
 
 

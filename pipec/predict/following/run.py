@@ -51,6 +51,8 @@ class Multiprocessor(Engines):
                 role.over = True
             elif need is None or need in role.block.handed_over:
                 heappush(ready, (role.now.time, turn, role))
+            elif isinstance(need, float):  # until then others may ask for what it waits for
+                heappush(ready, (need, turn, role))
             else:
                 assert isinstance(need, Use)
                 role.block.waiting[need].append(role)
