@@ -31,4 +31,6 @@ MEANINGS: Final[Mapping[str, Callable[..., Any]]] = {
     "min": min,
     "max": max,
     "ceildiv": lambda a, b: -(-a // b),
+    # From a start to a stop, of a loop whose step is known only at launch: 0, or less, where the stop does not come behind it.
+    "distance": lambda a, b: max(b - a, 0),
 }

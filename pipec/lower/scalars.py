@@ -12,9 +12,11 @@ from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.synchronisation.launch_control import read_response
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
+from pipec.terms.machine import is_distance, range_of
 from pipec.vocabulary import UnaryOperator
 
 _F32 = DTYPES["f32"]
+_LARGEST = range_of(DTYPES["i32"])[1]
 
 
 def scalar(role: RoleContext, expression: tree.Expression) -> Value:
@@ -42,12 +44,8 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             return _element(role, source)
         case tree.Unary(operator, operand, type_):
             return unary(role, operator, dtype_of(type_), scalar(role, operand))
-        case tree.Binary(("//" | "%") as operator, left, right) if _natural(role, left, right):
-            dividend, divisor = scalar(role, left), scalar(role, right)
-            rest = operator == "%"
-            return floor_divide(builder, dtype_of(left.type), dividend, divisor, remainder=rest, natural=True)
-        case tree.Call("ceildiv", (left, right)) if _natural(role, left, right):
-            return ceil_divide(builder, dtype_of(left.type), scalar(role, left), scalar(role, right), natural=True)
+        case tree.Binary("//" | "%", left, right) | tree.Call("ceildiv", (left, right)) if not dtype_of(left.type).is_float:
+            return _divided(role, expression, left, right)
         case tree.Binary(operator, left, right):
             return binary(builder, operator, dtype_of(left.type), scalar(role, left), scalar(role, right))
         case tree.Convert(operand, type_):
@@ -56,6 +54,8 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             return builder.cast("bitcast", scalar(role, operand), dtype_of(type_).llvm)
         case tree.Select(condition, when_true, when_false):
             return builder.select(scalar(role, condition), scalar(role, when_true), scalar(role, when_false))
+        case tree.Call("distance", (start, stop)):
+            return _distance(role, start, stop)
         case tree.Call(function, arguments):
             values = [scalar(role, argument) for argument in arguments]
             return call_function(builder, function, dtype_of(arguments[0].type), values)
@@ -66,6 +66,28 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             raise AssertionError("a register tile where a scalar is expected")
         case _:
             assert_never(expression)
+
+
+def _divided(role: RoleContext, expression: tree.Binary | tree.Call, left: tree.Expression, right: tree.Expression) -> Value:
+    """Rounded down or up, or the remainder: of integers."""
+    builder, dtype, natural = role.builder, dtype_of(left.type), _natural(role, left, right)
+    if isinstance(left, tree.Call) and left.function == "distance" and role.plan.role.values.of(left).largest > _LARGEST:
+        dtype, natural = DTYPES["u32"], False
+    dividend, divisor = scalar(role, left), scalar(role, right)
+    if isinstance(expression, tree.Call):
+        return ceil_divide(builder, dtype, dividend, divisor, natural=natural)
+    return floor_divide(builder, dtype, dividend, divisor, remainder=expression.operator == "%", natural=natural)
+
+
+def _distance(role: RoleContext, start: tree.Expression, stop: tree.Expression) -> Value:
+    """From a start to a stop. Where the difference may wrap, it is 0 unless the stop comes behind the start, and else a number without a
+    sign."""
+    builder, values = role.builder, role.plan.role.values
+    first, last = scalar(role, start), scalar(role, stop)
+    apart = builder.binary("sub", last, first)
+    if is_distance(values.of(start), values.of(stop)):
+        return apart
+    return builder.select(builder.compare("slt", first, last), apart, integer(0))
 
 
 def _natural(role: RoleContext, left: tree.Expression, right: tree.Expression) -> bool:

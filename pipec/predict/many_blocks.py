@@ -21,6 +21,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     # For many blocks at once; the first of them decides whether a branch is taken.
     "min": lambda left, right: np.minimum(left, right) if _several(left, right) else min(left, right),
     "max": lambda left, right: np.maximum(left, right) if _several(left, right) else max(left, right),
+    "distance": lambda start, stop: np.maximum(stop - start, 0),
     "and": lambda left, right: bool(first(left) and first(right)),
     "or": lambda left, right: bool(first(left) or first(right)),
 }

@@ -164,7 +164,7 @@ class Walk:
             case tree.Select():
                 holds = self.value(expression.condition)
                 return None if holds is None else self.value(expression.when_true if first(holds) else expression.when_false)
-            case tree.Call() if expression.function in ("min", "max", "ceildiv") and len(expression.arguments) == 2:
+            case tree.Call() if expression.function in ("min", "max", "ceildiv", "distance") and len(expression.arguments) == 2:
                 left, right = (self.value(argument) for argument in expression.arguments)
                 return applied(expression.function, left, right)
             case _:

@@ -6,7 +6,7 @@ A divisor 0 counts as 1, and a shift by the width or more leaves zero or the sig
 from collections.abc import Callable, Mapping
 from operator import add, mul, sub
 
-from pipec.isa.dtypes import DType
+from pipec.isa.dtypes import DTYPES, DType
 from pipec.terms import registers
 from pipec.terms.arithmetic import at_least, equal, extreme, product, quotient, remainder, select
 from pipec.terms.term import ONE, ZERO, Operator, Term, uninterpreted
@@ -37,6 +37,13 @@ def wrap(term: Term, dtype: DType) -> Term:
 def _ceiling(left: Term, right: Term) -> Term:
     divisor = right.number
     return quotient(left + divisor - 1, right) if divisor is not None and divisor > 0 else -quotient(-left, right)
+
+
+def is_distance(start: Term, stop: Term) -> bool:
+    """Whether the difference is the distance from a start to a stop, or less than 0: it does not wrap."""
+    least, largest = range_of(DTYPES["i32"])
+    apart = stop - start
+    return least <= apart.least and apart.largest <= largest
 
 
 _COMPARISONS: Mapping[str, Callable[[Term, Term], Term]] = {
@@ -97,6 +104,9 @@ def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
             return extreme(Operator.MIN if function == "min" else Operator.MAX, arguments)
         case "ceildiv":
             return wrap(_ceiling(*arguments), dtype)
+        case "distance":
+            start, stop = arguments
+            return stop - start if is_distance(start, stop) else extreme(Operator.MAX, (stop - start, ZERO))
         case "relu":
             return extreme(Operator.MAX, (first, ZERO))
         case "abs":

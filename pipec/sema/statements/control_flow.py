@@ -101,7 +101,7 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
     # Evaluated once, as in Python: the body may change the operands of the start.
     context.emit(tree.Assign(first, iterable.start, at))
     start = tree.ReadVariable(first, at)
-    length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
+    length = tree.Call("distance", (start, iterable.stop), I32, iterable.span)
     trips = tree.Call("ceildiv", (length, step), I32, iterable.span)
     walked = tree.Binary("*", tree.ReadVariable(count, at), step, I32, at)
     with context.block(statement.span) as inner:
