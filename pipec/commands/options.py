@@ -11,7 +11,10 @@ from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
 Command = Callable[[argparse.Namespace], int]
 
 # Options for calling a kernel of another compiler, by the name of their value.
-CALL_OPTIONS = {"arguments": "arg", **{name: name for name in ("save", "grid", "block", "cluster", "shared", "cooperative")}}
+CALL_OPTIONS = {
+    "arguments": "arg",
+    **{name: name for name in ("save", "grid", "block", "cluster", "shared", "cooperative", "programmatic")},
+}
 # The meaning of plain `--watchdog`. (argparse would take the file as an optional value.)
 WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
@@ -248,6 +251,9 @@ def _add_launch(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--shared", type=_whole, default=0, metavar="BYTES", help="dynamic shared memory (default %(default)s)")
     group.add_argument(
         "--cooperative", action="store_true", help="cooperative launch: the whole grid starts together, as grid.sync() requires"
+    )
+    group.add_argument(
+        "--programmatic", action="store_true", help="programmatic launch: the preceding grids may still run and write any array"
     )
     group.add_argument(
         "--save",

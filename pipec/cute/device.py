@@ -17,6 +17,7 @@ from typing import Any
 
 from pipec.cute.maps import decoded
 from pipec.host.distinct import DistinctFindings
+from pipec.host.stream import Stream
 from pipec.host.tensors import Bytes, memory_of
 from pipec.isa.targets import Target
 from pipec.sim import Argument, ArrayArgument, Options, RawArgument, SimulationError, TensorMapArgument, launch
@@ -27,7 +28,7 @@ _POINTER = ctypes.c_void_p
 _TYPES: dict[str, Any] = {"!llvm.ptr": _POINTER, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
 _DECLARED = re.compile(r"llvm\.func @(_cu\w+)\(([^)]*)\) -> i32")
 _FAILED, _UNSUPPORTED = 719, 801  # cudaErrorLaunchFailure, cudaErrorNotSupported
-_COOPERATIVE, _CLUSTER = 2, 4  # cudaLaunchAttributeID
+_COOPERATIVE, _CLUSTER, _PROGRAMMATIC = 2, 4, 6  # cudaLaunchAttributeID
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
 
 Service = Callable[..., int]
@@ -89,7 +90,7 @@ class SimulatedDevice:
 
     def __init__(self, target: Target, options: Options) -> None:
         self.target, self.options = target, options
-        self.findings = DistinctFindings()
+        self.findings, self._stream = DistinctFindings(), Stream()
         self._memory: dict[int, tuple[Any, Bytes]] = {}
         self._undo = ExitStack()
         self._failure: Exception | None = None
@@ -233,12 +234,13 @@ class SimulatedDevice:
         sizes = [size for _, size in parameter_layout(function)]
         pointers = (_POINTER * len(sizes)).from_address(addresses) if sizes else ()
         arguments = [self._argument(ctypes.string_at(at, size)) for at, size in zip(pointers, sizes, strict=True)]
-        cluster, cooperative = None, False
+        cluster, cooperative, programmatic = None, False, False
         for number in range(config.count):
             attribute = _Attribute.from_address(config.attributes + number * ctypes.sizeof(_Attribute))
             if attribute.kind == _CLUSTER and prod(attribute.value[1:4]) > 1:
                 cluster = tuple(attribute.value[1:4])
             cooperative |= attribute.kind == _COOPERATIVE and bool(attribute.value[1])
+            programmatic |= attribute.kind == _PROGRAMMATIC and bool(attribute.value[1])
         result = launch(
             ptx,
             kernel,
@@ -246,6 +248,7 @@ class SimulatedDevice:
             block=tuple(config.block),
             cluster=cluster,
             cooperative=cooperative,
+            programmatic=self._stream.begins(programmatic),
             dynamic_smem=config.dynamic_smem,
             arguments=arguments,
             allocations=[memory for _, memory in self._memory.values()],
@@ -254,6 +257,7 @@ class SimulatedDevice:
         for line in result.printed:
             print(line, end="" if line.endswith("\n") else "\n", flush=True)
         self.findings.add(result.findings)
+        self._stream.ends(result.touched)
 
     def _argument(self, data: bytes) -> Argument:
         """A parameter, in which tensor maps of the hardware's format are replaced by the simulator's own. Addresses stay those of the

@@ -7,6 +7,7 @@ from .arguments import Argument, ArrayArgument, Loose, RawArgument, ScalarArgume
 from .errors import SimulationError, SourceLocation
 from .launch import Result, Statistics, launch
 from .machine.machine import Options, TraceEvent
+from .machine.races.preceding import Touched
 from .ptx.parse import parse
 from .timeline import chrome_trace
 from .units.copies.im2col import Im2colMap
@@ -26,6 +27,7 @@ __all__ = [
     "Statistics",
     "TensorMap",
     "TensorMapArgument",
+    "Touched",
     "TraceEvent",
     "chrome_trace",
     "launch",

@@ -100,7 +100,12 @@ CHECKS: dict[CheckName, Check] = {
         "layout", "sums of an MMA that another one overwrites before anybody has read them", documents="warn", practice="warn"
     ),
     "lanes": Check("race", "lanes of one warp that touch one place and do not meet at a bar.warp.sync between", practice="warn"),
-    "grid": Check("race", "global memory that is touched before griddepcontrol.wait", documents="off", practice="off"),
+    "grid": Check(
+        "race",
+        "global memory that is touched before griddepcontrol.wait, where the launch may overlap with the grids before it",
+        documents="warn",
+        practice="warn",
+    ),
     "stale": Check("undefined", "ld.global.nc of what the kernel itself has written", practice="warn"),
     "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run, or to run still"),
     "scope": Check(
@@ -138,8 +143,9 @@ class Finding:
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
         others = self.details.get("others", ())
-        shown = ", ".join(f"{old} and {new}" for old, new in others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
-        return f"{self.error}{times}" + (f"; also between PTX lines {shown}" if others else "")
+        shown = ", ".join(" and ".join(map(str, lines)) for lines in others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
+        where = "between" if others and len(others[0]) > 1 else "at"
+        return f"{self.error}{times}" + (f"; also {where} PTX lines {shown}" if others else "")
 
 
 class Findings:
@@ -175,7 +181,7 @@ class Findings:
             same.count += 1
         return same is not None
 
-    def with_first(self, check: CheckName, key: object, missing: str, lines: Callable[[], tuple[int, int]]) -> bool:
+    def with_first(self, check: CheckName, key: object, missing: str, lines: Callable[[], tuple[int, ...]]) -> bool:
         """Reports a finding together with the first one of `check` that misses the same ordering; false if it is the first."""
         first = next((one for one in self.found.values() if one.check == check and one.details.get("missing") == missing), None)
         if first is None:

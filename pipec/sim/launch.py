@@ -27,6 +27,7 @@ from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
 from .machine.races.afterwards import read_as_constant
+from .machine.races.preceding import Preceding, Touched
 from .machine.races.report import Reporter
 from .machine.schedule.events import Choice
 from .machine.schedule.scheduler import Scheduler
@@ -61,7 +62,7 @@ class Statistics:
 class Result:
     """`printed` is what the kernel's `printf` wrote, one entry per thread and call; `relied_on` lists what it did that PTX does not
     guarantee (`machine.practice.PRACTICES`); `findings` are those of severity warning, with their text in `warnings`; `explored` is the
-    result of timing "explore"."""
+    result of timing "explore"; `touched` the memory of the caller that the kernel wrote and read."""
 
     statistics: Statistics
     warnings: list[str] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Result:
     relied_on: list[PracticeName] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     explored: Exploration | None = None
+    touched: Touched | None = None
 
 
 # A kernel that is launched many times is parsed once: nothing changes a module afterwards.
@@ -84,6 +86,7 @@ def launch(
     block: Extents | None = None,
     cluster: Extents | None = None,
     cooperative: bool = False,
+    programmatic: bool | Sequence[Touched] | None = None,
     dynamic_smem: int = 0,
     arguments: Sequence[Loose] = (),
     allocations: Sequence[np.ndarray] = (),
@@ -93,12 +96,14 @@ def launch(
 
     With `kernel` None it must be the only one. `grid` in CTAs, `block` in threads (None: `.reqntid`), `cluster` in CTAs (None:
     `.reqnctapercluster`), `dynamic_smem` in bytes. `cooperative`: the whole grid is co-resident and may synchronise (`grid.sync()`).
-    Arrays are changed in place. They are also mapped at their host addresses (`array.ctypes.data`), which a kernel may find in memory;
-    `allocations` are arrays that it reaches only this way. Raises SimulationError.
+    `programmatic`: whether the grid may begin before the preceding ones have ended (programmatic dependent launch); `Result.touched` of
+    those tells what they touch, True alone that it may be any memory. None: not known. Arrays are changed in place. They are also
+    mapped at their host addresses (`array.ctypes.data`), which a kernel may find in memory; `allocations` are arrays that it reaches
+    only this way. Raises SimulationError.
     """
     options = Options() if options is None else options
     _check_options(options)
-    _check_call(ptx, kernel, cooperative, dynamic_smem, arguments, allocations)
+    _check_call(ptx, kernel, cooperative, programmatic, dynamic_smem, arguments, allocations)
     try:
         started = time.perf_counter()
         module = _parsed(ptx)
@@ -109,7 +114,7 @@ def launch(
 
         def once(schedule: Schedule, prepare: Prepare | None) -> Started:
             machine = Machine(extents, whole, options, GlobalMemory(), schedule)
-            program = _prepared(machine, module, function, dynamic_smem, arguments, allocations)
+            program = _prepared(machine, module, function, dynamic_smem, arguments, allocations, programmatic)
             if prepare is not None:
                 program = program.copy()
                 prepare(machine, program)
@@ -127,7 +132,8 @@ def launch(
         statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
         found = machine.findings.all
         warnings = machine.warnings + [str(finding) for finding in found] + (explored.lines if explored else [])
-        return Result(statistics, warnings, machine.trace, machine.printed, machine.relied_on, found, explored)
+        touched = Touched.of(function.name, (one.shadow for one in machine.memory.allocations if one.shadow is not None))
+        return Result(statistics, warnings, machine.trace, machine.printed, machine.relied_on, found, explored, touched)
     except MemoryError:
         raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
     except RecursionError:
@@ -158,7 +164,13 @@ def _check_options(options: Options) -> None:
 
 
 def _check_call(
-    ptx: object, kernel: object, cooperative: object, dynamic_smem: object, arguments: object, allocations: object
+    ptx: object,
+    kernel: object,
+    cooperative: object,
+    programmatic: object,
+    dynamic_smem: object,
+    arguments: object,
+    allocations: object,
 ) -> None:
     if not isinstance(ptx, str):
         raise SimulationError("argument", f"PTX is text, not {shown(ptx)}")
@@ -168,6 +180,11 @@ def _check_call(
         raise SimulationError("argument", f"{shown(dynamic_smem)} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
     if not isinstance(cooperative, bool):
         raise SimulationError("argument", f"a launch is cooperative or not, and {shown(cooperative)} says neither")
+    if not isinstance(programmatic, bool | None) and not (
+        isinstance(programmatic, Sequence) and all(isinstance(one, Touched) for one in programmatic)
+    ):
+        told = "None, True, False or what preceding grids touched (`Result.touched`)"
+        raise SimulationError("argument", f"a launch is programmatic or not: {told}, not {shown(programmatic)}")
     if not isinstance(arguments, Sequence) or isinstance(arguments, str | bytes):
         raise SimulationError("argument", f"arguments are a list, not {shown(arguments)}")
     if not isinstance(allocations, Sequence) or not all(isinstance(one, np.ndarray) for one in allocations):
@@ -181,6 +198,7 @@ def _prepared(
     dynamic_smem: int,
     loose: Sequence[Loose],
     allocations: Sequence[np.ndarray],
+    programmatic: bool | Sequence[Touched] | None,
 ) -> Program:
     """The program, with arguments and constants in the machine's memory."""
     arguments = strict(function, loose)
@@ -191,10 +209,8 @@ def _prepared(
     if machine.options.rules is None:
         machine.hold_to("documents" if image.metadata else "practice")
     reporter = Reporter(machine, image)
-    machine.watch(reporter.complain, reporter.misread)
-    waits = any(item.opcode == "griddepcontrol.wait" for item in image.function.instructions)
-    if waits and machine.findings.wanted("grid"):
-        machine.races.early = reporter.early
+    machine.preceding = Preceding.of(programmatic, [item.opcode for item in image.function.instructions])
+    machine.watch(reporter.complain, reporter.misread, reporter.early)
     if image.shared_end - SHARED_BASE > SHARED_LIMIT:
         raise SimulationError("argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)

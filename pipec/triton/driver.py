@@ -16,6 +16,7 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime import driver as active
 
 from pipec.host.distinct import DistinctFindings
+from pipec.host.stream import Stream
 from pipec.host.tensors import Bytes
 from pipec.isa.targets import WARP, Target
 from pipec.sim import Options, Result
@@ -116,7 +117,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self.capability = target.capability
         self.utils = Utilities(target)
         self.launcher_cls = Launcher
-        self.findings = DistinctFindings()
+        self.findings, self.stream = DistinctFindings(), Stream()
         self.reachable: list[tuple[object, Bytes]] = []  # tensors, and their memory
         self.slots = 0
         self._number = next(_NUMBERS)
@@ -159,6 +160,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         """Records the findings and the cost of a launch."""
         self.slots += result.statistics.time
         self.findings.add(result.findings)
+        self.stream.ends(result.touched)
 
     # ---------------------------------------------------------------------------------------- what Triton asks
 

@@ -159,6 +159,7 @@ class Launcher:
             block=32 * metadata.num_warps,
             cluster=metadata.num_ctas if metadata.num_ctas > 1 else None,
             cooperative=bool(metadata.launch_cooperative_grid),
+            programmatic=driver.stream.begins(bool(metadata.launch_pdl)),
             dynamic_smem=metadata.shared,
             arguments=flat,
             allocations=[*parameters.memory, *(memory for _, memory in driver.reachable)],

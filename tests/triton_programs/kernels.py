@@ -216,3 +216,13 @@ def turned_in_place(x, N: tl.constexpr):
     other = tl.num_programs(0) - 1 - tl.program_id(0)
     row = tl.load(x + other * N + i)
     tl.store(x + tl.program_id(0) * N + i, row)
+
+
+@triton.jit
+def scaled_late(weights, x, y, WAIT: tl.constexpr):
+    """Reads the weights while the grid before may still run, and waits for it before it reads x."""
+    i = tl.arange(0, 256)
+    weight = tl.load(weights + i)
+    if WAIT:
+        tl.extra.cuda.gdc_wait()
+    tl.store(y + i, weight * tl.load(x + i))

@@ -288,6 +288,22 @@ def test_gluon_launch_control() -> None:
     assert times.tolist() == [1] * 40
 
 
+def test_programmatic_launches() -> None:
+    """Weights may be read early, but not what the launch before wrote; nothing may where the kernel never waits."""
+    x, y, z = normal(256), zeros(256), zeros(256)
+    kernels.scaled_late[(1,)](x, x, y, WAIT=True, launch_pdl=True)
+    kernels.scaled_late[(1,)](x, y, z, WAIT=True, launch_pdl=True)
+    assert pipec.triton.findings() == []
+    kernels.scaled_late[(1,)](z, x, y, WAIT=True)  # begins when the others have ended
+    assert pipec.triton.findings() == []
+    kernels.scaled_late[(1,)](y, x, z, WAIT=True, launch_pdl=True)
+    (found,) = pipec.triton.findings(clear=True)
+    assert found.check == "grid" and "which the preceding kernel `scaled_late` wrote" in str(found) and found.source
+    kernels.scaled_late[(1,)](x, x, z, WAIT=False, launch_pdl=True)
+    (found,) = pipec.triton.findings(clear=True)
+    assert found.check == "grid" and "the kernel has no griddepcontrol.wait" in str(found)
+
+
 def test_installing_can_be_undone() -> None:
     from triton import knobs
     from triton.runtime import driver

@@ -22,6 +22,7 @@ class Call:
     cluster: tuple[int, ...] | None
     shared: int
     cooperative: bool
+    programmatic: bool | None
     arguments: tuple[Argument, ...]
     arrays: Mapping[str, np.ndarray]
     allocations: tuple[np.ndarray, ...] = ()
@@ -38,6 +39,7 @@ def call_of(options: argparse.Namespace) -> Call:
         options.cluster,
         options.shared,
         options.cooperative,
+        options.programmatic or None,
         tuple(_argument(reader, text) for text in options.arguments),
         reader.arrays,
         save=tuple(options.save),

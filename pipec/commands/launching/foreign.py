@@ -65,6 +65,7 @@ def _launched(source: Source, call: Call, options: argparse.Namespace) -> tuple[
             block=call.block,
             cluster=call.cluster,
             cooperative=call.cooperative,
+            programmatic=call.programmatic,
             dynamic_smem=call.shared,
             arguments=call.arguments,
             allocations=call.allocations,

@@ -1,6 +1,7 @@
 """`pipec sim --launch FILE.json`: how to call a kernel, in a file that a program can write.
 
     {"kernel": "gemm", "grid": [8, 4], "block": [128], "cluster": [2], "shared": 49152, "cooperative": false,
+     "programmatic": true,
      "arguments": ["a=@a.npy", "i32:64", {"bytes": 160, "at": {"0": "a", "32": "map(a; box=64,64)"}},
                    {"addresses": ["b=f32[64]:zeros", "c=f32[64]:ones"]}],
      "save": {"b": "b.npy"}}
@@ -40,7 +41,7 @@ def read_call(file: str, seed: int) -> Call:
 
 
 def _call(stated: object, folder: Path, seed: int) -> Call:
-    keys = {"kernel", "grid", "block", "cluster", "shared", "cooperative", "arguments", "save"}
+    keys = {"kernel", "grid", "block", "cluster", "shared", "cooperative", "programmatic", "arguments", "save"}
     table = _object(stated, keys, "is a launch")
     reader = ArgumentReader(seed, lambda name: read_array(str(folder / name)))
     tables: list[np.ndarray] = []
@@ -48,9 +49,9 @@ def _call(stated: object, folder: Path, seed: int) -> Call:
     save = _object(table.get("save", {}), None, "has files by the names of arrays in `save`")
     if not all(isinstance(name, str) for name in save.values()):
         raise BadText("has files by the names of arrays in `save`")
-    kernel, cooperative = table.get("kernel"), table.get("cooperative", False)
-    if not isinstance(kernel, str | None) or not isinstance(cooperative, bool):
-        raise BadText("has a name as `kernel`, true or false as `cooperative`")
+    kernel, cooperative, programmatic = table.get("kernel"), table.get("cooperative", False), table.get("programmatic")
+    if not isinstance(kernel, str | None) or not isinstance(cooperative, bool) or not isinstance(programmatic, bool | None):
+        raise BadText("has a name as `kernel`, true or false as `cooperative` and `programmatic`")
     return Call(
         kernel,
         _extents(table, "grid"),
@@ -58,6 +59,7 @@ def _call(stated: object, folder: Path, seed: int) -> Call:
         _extents(table, "cluster"),
         _whole(table.get("shared", 0), 0, "shared"),
         cooperative,
+        programmatic,
         arguments,
         reader.arrays,
         tuple(tables),

@@ -188,7 +188,7 @@ def _in_global(state: int, record: int, total: int, writes: int) -> int:
         return 1
     i64[record + blocks.FIRST_HERE], i64[record + blocks.DATA_HERE] = i64[row + blocks.BASE], i64[row + blocks.DATA]
     i64[record + blocks.SHADOW_HERE] = i64[row + blocks.SHADOW]
-    return (writes > i64[row + blocks.WRITABLE]) | (i64[i64[state + blocks.LEDGER] + blocks.EARLY] != 0)
+    return (writes > i64[row + blocks.WRITABLE]) | (i64[i64[state + blocks.LEDGER] + blocks.EARLY] + writes > 1)
 
 
 def _mark(state: int, record: int, pc: int, place: int, addresses: int, mask: int, total: int, writes: int) -> int:

@@ -20,8 +20,9 @@ from .memory.global_memory import GlobalMemory
 from .memory.spaces import FlatMemory, SharedMemory
 from .practice import PracticeName, Rules
 from .races.clocks import Actors
-from .races.detector import Race, Races
+from .races.detector import Early, Race, Races
 from .races.layouts import Misreading
+from .races.preceding import Preceding
 from .races.thread import Thread, WarpRows
 from .schedule.events import Choice, Events
 from .schedule.schedules import Schedule
@@ -125,6 +126,7 @@ class Machine:
         self.starts: dict[tuple[int, int], Bytes] = {}
         self.spare_rows: list[WarpRows] = []  # of CTAs that have exited
         self.no_shared: dict[int, SharedMemory] = {}  # of CTAs whose kernel uses none, by rank
+        self.preceding = Preceding(0)
         self.grid_workspace = 0  # address of the barrier of a cooperative launch
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
 
@@ -132,13 +134,19 @@ class Machine:
         self.rules: Rules = rules
         self.findings = Findings(self.options.checks, rules == "documents")
 
-    def watch(self, complain: Callable[[Race], None], misread: Callable[[Misreading], None]) -> None:
-        """From now on accesses are checked against each other; `complain` receives races, `misread` receives layouts that differ."""
+    def watch(self, complain: Callable[[Race], None], misread: Callable[[Misreading], None], early: Early) -> None:
+        """From now on accesses are checked against each other; `complain` receives races, `misread` layouts that differ, `early` accesses
+        that the preceding grid may conflict with."""
         layouts = self.findings.wanted("layout") or self.findings.wanted("linear")
         self.races = Races(complain, misread if layouts else None, self.unwritten, self.practised)
         self.races.preceding = self.actors.new()
         self.races.lanes = self.findings.wanted("lanes")
-        self.watching = layouts or any(self.findings.wanted(name) for name in ("race", "proxy", "fence", "grid", "lanes"))
+        early_watched = self.preceding.watched if self.findings.wanted("grid") else 0
+        self.watching = (
+            layouts or early_watched > 0 or any(self.findings.wanted(name) for name in ("race", "proxy", "fence", "lanes"))
+        )
+        if early_watched:
+            self.races.watch_early(early, early_watched)
         if self.watching:
             self.memory.watch(self.races)
 

@@ -31,6 +31,7 @@ class Allocation:
         self.views = views_of(data)
         if writable:
             self.shadow = Shadow("global", data.size, 4, self._place)
+            self.shadow.origin = self.address
             self.shadow.keep_log()
 
     def _place(self, offset: int) -> str:

@@ -56,6 +56,10 @@ class Race:
     address: int
 
 
+# An access, and the bytes that it touches of the memory with this shadow.
+Early = Callable[[Access, Shadow, int, int], None]
+
+
 class Races:
     """`complain` receives every race, with repetitions; `misread` as for `Layouts`."""
 
@@ -67,36 +71,30 @@ class Races:
         practised: Callable[[PracticeName], bool],
     ) -> None:
         self.complain, self.unwritten, self.practised = complain, unwritten, practised
-        # The preceding grid, as an actor whose completion griddepcontrol.wait covers; and the callback for accesses that are not ordered
-        # after it.
-        self.preceding = 0
-        self._early: Callable[[Access], None] | None = None
+        self.preceding = 0  # the preceding grid, as an actor whose completion griddepcontrol.wait covers
+        self._early: Early | None = None
         self.lanes = True  # whether to check for races among the lanes of a warp
         self.raced = self.forgiven = 0
         self.sets = Ledger()
         self.layouts, self.sums = Layouts(self.sets, misread), Sums(misread)
         self.shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
 
-    @property
-    def early(self) -> Callable[[Access], None] | None:
-        return self._early
-
-    @early.setter
-    def early(self, told: Callable[[Access], None]) -> None:
-        self._early, self.sets.early = told, True
+    def watch_early(self, told: Early, watched: int) -> None:
+        """`told` of accesses to global memory that are not ordered after a griddepcontrol.wait: 1 of stores, 2 of loads as well."""
+        self._early, self.sets.early = told, watched
 
     def end(self) -> None:
         """No queries follow: frees thousands of access objects at once, which Python's garbage collector would have to find otherwise."""
         self.sets.forget()
         for shadow in self.shadows:
-            shadow.log = None
+            shadow.drop_log()
 
     # ---- what warps do themselves
 
     def load(self, thread: Thread, shadow: Shadow, index: Index, size: int, scope: Scope | None = None) -> bool:
         """A load of pieces of `size` bytes, by number; returns whether it races. `scope`: of a strong load."""
-        if self.early is not None and shadow.kind == "global":
-            self._after_grid(thread.knowledge, self._own(thread, False, scope))
+        if self._early is not None and shadow.kind == "global":
+            self._after_grid(thread.knowledge, self._own(thread, False, scope), shadow, index, size)
         if shadow.log is not None:
             access = self._own(thread, False, scope)
             if shadow.log.note(access, np.asarray(index), size):
@@ -122,8 +120,8 @@ class Races:
         if shadow.log is not None:
             self._replay(shadow)
         access = self._own(thread, True, scope)
-        if self.early is not None and shadow.kind == "global":
-            self._after_grid(thread.knowledge, access)
+        if self._early is not None and shadow.kind == "global":
+            self._after_grid(thread.knowledge, access, shadow, index, size)
         writers, readers = shadow.of(size)
         marks = shadow.marks(size)
         found, loaded = marks.standing(index)
@@ -200,8 +198,8 @@ class Races:
     ) -> None:
         """An operation that `thread` issues; `index` are pieces of `size` bytes (0: places). `knowledge`: what the warp knew at the
         issue, if that is past. `same`: as for `store`."""
-        if self.early is not None and shadow.kind == "global":
-            self._after_grid(knowledge or thread.knowledge, access)
+        if self._early is not None and shadow.kind == "global":
+            self._after_grid(knowledge or thread.knowledge, access, shadow, index, size or shadow.granule)
         if shadow.log is not None:
             if not access.writes and shadow.log.note(access, np.asarray(index), size or shadow.granule):
                 return
@@ -225,10 +223,12 @@ class Races:
             readers[index] = NOBODY
             self._add(thread, access, writers, index)
 
-    def _after_grid(self, knowledge: Knowledge, access: Access) -> None:
+    def _after_grid(self, knowledge: Knowledge, access: Access, shadow: Shadow, index: Index, size: int) -> None:
         """Reports accesses that are not ordered after a griddepcontrol.wait."""
-        if self.early is not None and self.preceding not in knowledge.order:
-            self.early(access)
+        if self._early is None or self.sets.early + access.writes < 2 or self.preceding in knowledge.order:
+            return
+        first, last = (index.start, index.stop - 1) if isinstance(index, slice) else (int(np.min(index)), int(np.max(index)))
+        self._early(access, shadow, first * size, (last + 1) * size)
 
     # ---- tensor maps
 

@@ -110,11 +110,12 @@ class Ledger:
         return thread.number if number == thread.who_number else thread.agents["cp.async"]
 
     @property
-    def early(self) -> bool:
-        return bool(self.words[native.EARLY // 8])
+    def early(self) -> int:
+        """Whether accesses to global memory are told that do not come after the preceding grid: 1 stores, 2 loads as well."""
+        return int(self.words[native.EARLY // 8])
 
     @early.setter
-    def early(self, told: bool) -> None:
+    def early(self, told: int) -> None:
         self.words[native.EARLY // 8] = told
 
     # ---- sets

@@ -17,6 +17,7 @@ from .detector import Race
 from .layouts import Misreading
 from .ledger import Access
 from .missing import DEALLOCATION, Missing
+from .shadow import Shadow
 
 # The name of each gap in a report, and of its check.
 _GAPS: dict[Missing, tuple[CheckName, str]] = {
@@ -84,15 +85,21 @@ class Reporter:
         items = [self.image.item(access.pc) for access in (race.old, race.new)]
         return items[0].line if items[0] else 0, items[1].line if items[1] else 0
 
-    def early(self, access: Access) -> None:
-        """An access to global memory while the preceding grid may still write it."""
-        findings, key = self.machine.findings, (access.pc, access.what, access.writes)
-        if findings.again("grid", key):
+    def early(self, access: Access, shadow: Shadow, low: int, high: int) -> None:
+        """An access to global memory, from byte `low` of its allocation to `high`, while the preceding grid may still run."""
+        preceding, findings, key = self.machine.preceding, self.machine.findings, (access.pc, access.what, access.writes)
+        met = preceding.met(shadow.origin + low, shadow.origin + high, access.writes)
+        if (met is None and preceding.touched is not None) or findings.again("grid", key):
             return
         side = self._side(access)
+        # A kernel that does not wait does not do so for any of its accesses.
+        if findings.with_first("grid", key, preceding.why, lambda: (side["ptx_line"],)):
+            return
+        wrote = "wrote" if met is not None and met.meets(shadow.origin + low, shadow.origin + high, False) else "read"
+        which = f", which the preceding kernel `{met.kernel}` {wrote}" if met is not None else ""
         verb = "writes" if access.writes else "reads"
-        message = f"{side['who_did']} {verb} global memory, and no griddepcontrol.wait stands before: the preceding grid may not be over"
-        details = {name: side[name] for name in ("who", "warp", "role")}
+        message = f"{side['who_did']} {verb} {shadow.place(low)}{which}, and {preceding.why}"
+        details = {name: side[name] for name in ("who", "warp", "role")} | {"missing": preceding.why}
         findings.add("grid", key, SimulationError("race", message, side["ptx_line"], side["source"], details))
 
     def misread(self, found: Misreading) -> None:

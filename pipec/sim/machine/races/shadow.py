@@ -30,11 +30,13 @@ class Shadow:
     def __init__(self, kind: Memory, size: int, granule: int, place: Callable[[int], str]) -> None:
         self.kind, self.size, self.granule, self.place = kind, size, granule, place
         self.owner = ""  # the CTA whose memory it is
+        self.origin = 0  # host address of the first byte of global memory
         self.writes = self.reads = self.replaced = np.zeros(0, np.int32)
         self.rows: dict[int, tuple[Cells, Cells]] = {}
         self.marked: dict[int, Marks] = {}
         self.block = np.zeros(native.SHADOW_WORDS, np.int64)  # the pointer table for machine code
         self.log: ReadLog | None = None
+        self.was_logged = False  # whether a log of reads was dropped
         self.signals: dict[int, Signal] = {}  # by address
         self.filled_by: Callable[[int], int] = lambda address: -1  # the mbarrier that identifies an address's stage
 
@@ -91,6 +93,15 @@ class Shadow:
             self.block[native.LOG // 8] = 0
             yield from log.entries
             yield from log.by_machine_code(ledger)
+
+    def drop_log(self) -> None:
+        """Without marking its reads."""
+        self.was_logged = self.log is not None and bool(self.log.entries or self.log.count)
+        self.log = None
+
+    @property
+    def was_read(self) -> bool:
+        return self.was_logged or bool(self.reads.any())
 
     @property
     def cells(self) -> tuple[Cells, Cells]:
