@@ -49,6 +49,7 @@ def simulate(
             grid=grid,
             block=(interface.threads, 1, 1),
             cluster=interface.cluster if interface.cluster != (1, 1, 1) else None,
+            programmatic=None if interface.programmatic_launch else False,
             dynamic_smem=interface.shared_bytes,
             arguments=[argument(value) for value in values_of(interface, bound)],
             options=options,
