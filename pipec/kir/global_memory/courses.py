@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pipec.isa.dtypes import DType
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import Access, RoleAccesses
+from pipec.kir.global_memory.scalars import Rules
 from pipec.kir.walk import operands, subexpressions
 from pipec.record import record
 from pipec.sema import tree
-
-Bounds = dict[tree.Expression, tuple[int, int]]
 
 _HANDS_OVER = (tree.Acquire, tree.Signal, tree.Release, tree.Drain, tree.Skip)
 _TURNS = (tree.AwaitTurn, tree.PassTurn)
@@ -49,7 +48,7 @@ class Course:
     def __init__(self, row: RoleAccesses, idle: dict[int, SkippedLoop] | None = None) -> None:
         self.role = row.role
         self.idle = idle or {}
-        self.bounds: Bounds = {}
+        self.rules: Rules = {}
         self._followed = _TURNS if idle is not None else (*_TURNS, *_HANDS_OVER)
         self._at: dict[int, dict[int, list[Access]]] = {}
         self._stops: dict[int, tuple[AccessPoint, ...]] = {}

@@ -6,7 +6,8 @@ from itertools import islice, permutations, product
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
-from pipec.kir.global_memory.runs import Box, Scalars, Unknown
+from pipec.kir.global_memory.runs import Box
+from pipec.kir.global_memory.scalars import Scalars, Unknown
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import expressions
 from pipec.kir.walk import children

@@ -335,14 +335,28 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | N
     if not suspects or _shares(kernel):
         return None
     courses = _courses(kernel, rows)
+    using = [short_course(kernel, row) for row in rows if any(one.tensor in suspects for one in row.accesses)]
     return next(
         (
             found
             for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN)
-            for found in _unordered(kernel, courses, launch, suspects)
+            for block, known in launch.blocks.items()
+            # Whose elements are its own needs no order: only where roles meet are hand-overs followed.
+            if _meet(using, known, suspects) and (clocks := _together(courses, known)) is not None
+            for found in _of_two_roles(kernel, clocks, block, launch, suspects)
         ),
         None,
     )
+
+
+def _meet(courses: list[Course], known: Mapping[str, int], suspects: set[str]) -> bool:
+    """Whether two roles of a block use the same element of a tensor, in whatever order."""
+    uses: dict[str, list[tuple[str, RecordedAccess]]] = {}
+    for course in courses:
+        for one in Run(course, known).events():
+            if isinstance(one, RecordedAccess) and one.access.tensor in suspects and _inside(one):
+                uses.setdefault(one.access.tensor, []).append((course.role.name, one))
+    return any(True for of_tensor in uses.values() for _ in _of_two(of_tensor))
 
 
 def _shares(kernel: Kernel) -> bool:
@@ -353,12 +367,6 @@ def _shares(kernel: Kernel) -> bool:
         any(one.multicast is not None for one in loads)
         or any(pipeline.scope == "cluster" or pipeline.cta_group > 1 or pipeline.kind == SCHEDULER for pipeline in sides)
     )
-
-
-def _unordered(kernel: Kernel, courses: list[Course], launch: Launch, suspects: set[str]) -> Iterator[Overlap]:
-    for block, known in launch.blocks.items():
-        if (clocks := _together(courses, known)) is not None:
-            yield from _of_two_roles(kernel, clocks, block, launch, suspects)
 
 
 def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launch, suspects: set[str]) -> Iterator[Overlap]:

@@ -6,29 +6,20 @@ A run shows what does happen, not what may happen: two overlapping boxes are an 
 
 from collections.abc import Iterator, Mapping
 
-from pipec.arithmetic import MEANINGS
-from pipec.isa.dtypes import DType
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import Access
-from pipec.kir.global_memory.courses import Bounds, Course
+from pipec.kir.global_memory.courses import Course
+from pipec.kir.global_memory.scalars import Scalars, Unknown, known
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
-from pipec.terms import machine
 from pipec.vocabulary import Side
 
 MOST_STEPS = 4_000  # operations of one run
 _MOST_TOUCHES = 96  # of one run
-_MOST_WORK = 40_000  # expressions of one run
-_DEEPEST = 150
-_NO_TILE = -1  # the response of a scheduler without further tiles
 
 Box = tuple[tuple[int, int], ...]  # per axis the first element, and the one after the last
 Turn = tuple[tuple[int, ...], int]  # the counter's index, the turn
-
-
-class Unknown(Exception):
-    """A value that is unknown to a run."""
 
 
 @record(eq=False)
@@ -69,83 +60,11 @@ class Passed:
 Event = RecordedAccess | HandOver | Taken | Passed
 
 
-class Scalars:
-    """The integers of a role, as far as a launch determines them. `launch`: sizes, scalar parameters and hardware values by name.
-    `bounds`: a cache of the range of each expression's type."""
-
-    def __init__(self, launch: Mapping[str, int], bounds: Bounds | None = None) -> None:
-        self._launch = launch
-        self._bounds = {} if bounds is None else bounds
-        self.variables: dict[tree.Variable, int] = {}
-        self.work, self._depth = 0, 0
-
-    def named(self, name: str) -> int:
-        return known(self._launch.get(name))
-
-    def value(self, expression: tree.Expression) -> int:
-        bounds = self._bounds.get(expression) or self._bounds_of(expression)
-        # Helpers that use their argument twice create expression trees exponentially larger than the source.
-        self.work += 1
-        if self.work >= _MOST_WORK or self._depth >= _DEEPEST:
-            raise Unknown
-        self._depth += 1
-        try:
-            value = self._computed(expression)
-        finally:
-            self._depth -= 1
-        if not bounds[0] <= value <= bounds[1]:
-            raise Unknown  # a value that wraps around differs on the machine; such runs are of no interest
-        return value
-
-    def _bounds_of(self, expression: tree.Expression) -> tuple[int, int]:
-        if not isinstance(expression.type, DType) or expression.type.is_float:
-            raise Unknown  # no coordinate depends on one
-        return self._bounds.setdefault(expression, machine.range_of(expression.type))
-
-    def _computed(self, expression: tree.Expression) -> int:
-        match expression:
-            case tree.Constant(value=value):
-                return int(value)
-            case tree.ReadVariable(variable=variable):
-                return known(self.variables.get(variable))
-            case tree.ReadDimension(name=name) | tree.Special(name=name):
-                return self.named(name)
-            case tree.ReadParameter(parameter=parameter):
-                return self.named(parameter.name)
-            case tree.ReadResponse():
-                return _NO_TILE
-            case tree.Unary(operator=operator, operand=operand):
-                value = self.value(operand)
-                return -value if operator == "-" else int(not value) if operator == "not" else ~value
-            case tree.Binary(operator=operator, left=left, right=right):
-                return self._binary(operator, self.value(left), self.value(right))
-            case tree.Convert(operand=operand):
-                return self.value(operand)
-            case tree.Select():
-                return self.value(expression.when_true if self.value(expression.condition) else expression.when_false)
-            case tree.Call(function=function, arguments=arguments) if function in MEANINGS:
-                values = [self.value(argument) for argument in arguments]
-                return self._binary(function, *values) if len(values) == 2 else known(None)
-            case _:
-                raise Unknown
-
-    def _binary(self, operator: str, left: int, right: int) -> int:
-        if (operator in ("//", "%", "ceildiv") and right == 0) or (operator in ("<<", ">>") and not 0 <= right < 32):
-            raise Unknown
-        return int(MEANINGS[operator](left, right))
-
-
-def known(value: int | None) -> int:
-    if value is None:
-        raise Unknown
-    return value
-
-
 class Run(Scalars):
     """One role in one block."""
 
     def __init__(self, course: Course, launch: Mapping[str, int]) -> None:
-        super().__init__(launch, course.bounds)
+        super().__init__(launch, course.rules)
         self._course = course
         self._uses: dict[tuple[tree.Pipeline, Side], int] = {}
         self._of_handle: dict[tree.Handle, int] = {}
@@ -162,9 +81,14 @@ class Run(Scalars):
             block, before = self._course.role.blocks[number], self._step
             for stop in self._course.stops(number):
                 self._step = before + min(stop.site + 1, len(block.operations))
-                for event in (*self._touches(stop.accesses), *self._does(stop.operation)):
-                    touches += isinstance(event, RecordedAccess)
-                    yield event
+                if stop.accesses:
+                    for touch in self._touches(stop.accesses):
+                        touches += 1
+                        yield touch
+                if isinstance(stop.operation, tree.Assign):
+                    self._assign(stop.operation)
+                elif stop.operation is not None:
+                    yield from self._does(stop.operation)
             self._step = before + len(block.operations) + 1
             self.ended = isinstance(block.terminator, ir.Exit) and not self._left_out
             following = self._following(number, block.terminator)
@@ -213,13 +137,16 @@ class Run(Scalars):
         self._left_out = True
         return following
 
-    def _does(self, operation: tree.Operation | None) -> Iterator[Event]:
+    def _assign(self, operation: tree.Assign) -> None:
+        if isinstance(operation.variable.type, TileType):
+            return
+        try:
+            self.variables[operation.variable] = self.value(operation.value)
+        except Unknown:
+            self.variables.pop(operation.variable, None)
+
+    def _does(self, operation: tree.Operation) -> Iterator[Event]:
         match operation:
-            case tree.Assign(variable, value) if not isinstance(variable.type, TileType):
-                try:
-                    self.variables[variable] = self.value(value)
-                except Unknown:
-                    self.variables.pop(variable, None)
             case tree.Peek(ready=ready):
                 self.variables.pop(ready, None)
             case tree.Acquire(handle=handle):
