@@ -61,6 +61,15 @@ class Flow:
             found[block.number] = Kind.TRY in kinds, not kinds.isdisjoint(MEETINGS)
         return found
 
+    @cached_property
+    def depths(self) -> dict[int, int]:
+        """By block, in how many loops it is."""
+        found = dict.fromkeys((EXIT, *range(len(self.blocks))), 0)
+        for block in self.blocks:
+            for inner in block.loop:
+                found[inner] += 1
+        return found
+
     def _mark(self, section: Section) -> None:
         for number in members(self.blocks, section):
             for step in self.blocks[number].steps:

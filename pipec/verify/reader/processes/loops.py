@@ -28,8 +28,8 @@ PUBLISHED = ("published",)
 # Types of values that may contain symbols.
 OF_SYMBOLS: frozenset[type] = frozenset({Linear, Compare, Both, Either})
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
-# The progress of a walk: nodes found, the current node (-1: the start), barriers initialised.
-Here = tuple[int, int, dict[int, tuple[int, int, tuple[int, ...]]]]
+# The progress of a walk: nodes found, the current node (-1: the start), those after it, barriers initialised.
+Here = tuple[int, int, tuple[int, ...], dict[int, tuple[int, int, tuple[int, ...]]]]
 
 
 class Restart(Exception):

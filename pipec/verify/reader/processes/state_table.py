@@ -63,6 +63,7 @@ class StateTable(Divergence):
         self.left = RingLiveness(flow, machine.around.barriers, used) if used else None
         self.nodes: list[Node] = []
         self.keys: dict[object, int] = {}
+        self.reached: list[int] = []  # from the current state
         self._kept: dict[tuple[int, int], tuple[tuple[str, ...], bool, frozenset[object]]] = {}
 
     def _kept_at(self, block: Block, index: int) -> tuple[tuple[str, ...], bool, frozenset[object]]:
@@ -115,6 +116,7 @@ class StateTable(Divergence):
             self.machine.around.spend(len(env))
             self.nodes.append(self._node(block, index, sub, env, trail, acts))
             self.nodes[at].held = held
+        self.reached.append(at)
         values = []
         for symbol in self.nodes[at].symbols if path.meaning else ():
             if symbol in path.meaning and path.meaning[symbol] != atom(symbol):

@@ -56,10 +56,13 @@ class Walk(StateTable):
         self.remembering = remembering
         self.held: set[int] = set()  # at the ends
         self.at = -1
+        self.open: list[int] = []  # states whose successors are not known yet; the last one is the next
+        self.known = 0  # states found before the current one was looked at
+        self.ways: dict[int, list[int]] = {}  # by state (-1: the start), those that were reached from it
 
     def run(self) -> list[Node]:
         """States found before a loop is reached do not depend on its generalisation, and are kept."""
-        self.nodes, self.keys, self.first, self.at = [], {}, {}, -1
+        self.nodes, self.keys, self.first, self.at, self.open, self.known = [], {}, {}, -1, [], 0
         self.machine.inits.clear()
         for _ in range(200):
             try:
@@ -67,6 +70,7 @@ class Walk(StateTable):
             except Restart as again:
                 self._back_to(again.block)
                 continue
+            self._number()
             return self.nodes
         raise Unreadable(self.flow.kernel.line, "the loops are too deep")
 
@@ -75,31 +79,54 @@ class Walk(StateTable):
         return self.flow.blocks[event.block].steps[event.index].instruction.number
 
     def _here(self) -> Here:
-        return len(self.nodes), self.at, dict(self.machine.inits)
+        return self.known, self.at, tuple(self.open), dict(self.machine.inits)
 
     def _back_to(self, block: int) -> None:
         """Resets the walk to where the loop was first reached."""
-        found, self.at, inits = self.first[block]
+        found, self.at, open_, inits = self.first[block]
         later = [*self.first]
         for one in later[later.index(block) :]:
             del self.first[one]
         del self.nodes[found:]
         self.keys = {key: at for key, at in self.keys.items() if at < found}
-        for node in self.nodes[max(self.at, 0) :]:
-            node.edges.clear()
+        self.open = [*open_] if self.at < 0 else [*open_, self.at]
+        for number in self.open:
+            self.nodes[number].edges.clear()
         self.machine.inits = inits
 
     def _explore(self) -> None:
         if self.at < 0:
+            self.ways[-1] = self.reached = []
             self.start = self._enter(0, {}, None, Path())
-            self.at = 0
-        while self.at < len(self.nodes):
+            self.open = [*range(len(self.nodes))]
+        while self.open:
+            self.at, self.known = self.open.pop(), len(self.nodes)
+            self.ways[self.at] = self.reached = []
             self._expand(self.nodes[self.at])
-            self.at += 1
+            self.open += sorted(range(self.known, len(self.nodes)), key=self._urgency)
             if len(self.nodes) > MANY_STATES and not self.remembering:
                 raise TooManyStates
             if len(self.nodes) > MOST_STATES:
                 raise Unreadable(self.flow.kernel.line, f"more than {MOST_STATES} states")
+
+    def _urgency(self, number: int) -> int:
+        """What follows a loop is looked at last: once the loop's values are generalised, it would be found again. Of nested loops the
+        outermost is closed first: its registers are often those of the others."""
+        depth = self.flow.depths[self.nodes[number].block]
+        return -depth if depth else -len(self.flow.blocks)
+
+    def _number(self) -> None:
+        """Numbers the states by their distance from the start, in whatever order they were found."""
+        order = [*dict.fromkeys(self.ways[-1])]
+        there = {number: at for at, number in enumerate(order)}
+        for number in order:
+            for target in self.ways[number]:
+                if target not in there:
+                    there[target] = len(order)
+                    order.append(target)
+        for way in (self.start, *(way for node in self.nodes for way in node.edges)):
+            way.target = there[way.target]
+        self.nodes = [self.nodes[number] for number in order]
 
     def _expand(self, node: Node) -> None:
         block = self.flow.blocks[node.block] if node.block != EXIT else None
@@ -244,6 +271,7 @@ class Walk(StateTable):
         if at is None:
             at = self.keys["end"] = len(self.nodes)
             self.nodes.append(Node(EXIT, 0, 0, self.flow.code[len(self.flow.code) - 1].line, {}, None, [], NO_ACTS))
+        self.reached.append(at)
         return Transition(at, (), tuple(path.advances.items()), tuple(path.requires))
 
     def _go(self, block: Block, index: int, env: Env, trail: Trail, path: Path) -> Transition:
