@@ -20,19 +20,21 @@ combined = [0]
 class Premises:
     """A conjunction of rows that are 0 or at least 0, in solved form. `clauses`: other conditions, see `deduction`."""
 
-    __slots__ = ("clauses", "contradictory", "least", "solved")
+    __slots__ = ("_parts", "clauses", "contradictory", "least", "solved")
 
     def __init__(self) -> None:
         self.contradictory = False
         self.solved: dict[int, Row] = {}
         self.least: dict[Terms, int] = {}  # terms -> the smallest constant with which they are >= 0
         self.clauses: list[Condition] = []
+        # The inequalities connected with each variable, as they were when they last changed.
+        self._parts: dict[int, dict[Terms, int]] | None = None
 
     def copy(self) -> "Premises":
         combined[0] += len(self.solved) + len(self.least)
         made = Premises()
         made.contradictory, made.solved, made.least = self.contradictory, dict(self.solved), dict(self.least)
-        made.clauses = list(self.clauses)
+        made.clauses, made._parts = list(self.clauses), self._parts
         return made
 
     def reduced(self, row: Row) -> Row:
@@ -48,7 +50,7 @@ class Premises:
         known = self.least.get(terms)
         if known is not None and known <= constant:
             return
-        self.least[terms] = constant
+        self.least[terms], self._parts = constant, None
         # Two bounds without a gap form an equation, which can be solved for a variable and saves its elimination.
         opposite = self.least.get(tuple([(variable, -coefficient) for variable, coefficient in terms]))
         if opposite is not None and constant + opposite <= 0:
@@ -72,7 +74,7 @@ class Premises:
         if pivot is None:
             for each in ((constant, terms), scaled((constant, terms), -1)):
                 if self.least.get(each[1], each[0] + 1) > each[0]:
-                    self.least[each[1]] = each[0]
+                    self.least[each[1]], self._parts = each[0], None
             return
         self.define(pivot[0], scaled((constant, tuple([each for each in terms if each != pivot])), -pivot[1]))
 
@@ -86,6 +88,7 @@ class Premises:
                 self.solved[other] = replaced(row, known)
         self.solved[variable] = value
         touched = [terms for terms in self.least if terms[-1][0] >= variable and any(each == variable for each, _ in terms)]
+        self._parts = None if touched else self._parts
         for terms, constant in [(terms, self.least.pop(terms)) for terms in touched]:
             self.at_least((constant, terms))
 
@@ -110,20 +113,37 @@ class Premises:
     def _near(self, terms: Terms) -> dict[Terms, int]:
         """The inequalities connected with these variables."""
         combined[0] += len(self.least)
-        reached = {variable for variable, _ in terms}
-        rest, found = list(self.least.items()), {}
-        while True:
-            further = []
-            for row in rest:
-                if reached.isdisjoint([variable for variable, _ in row[0]]):
-                    further.append(row)
-                else:
-                    found[row[0]] = row[1]
-            if len(further) == len(rest):
-                return found
-            rest = further
-            for found_terms in found:
-                reached.update([variable for variable, _ in found_terms])
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _connected(self.least)
+        found: dict[Terms, int] = {}
+        for part in {id(part): part for variable, _ in terms if (part := parts.get(variable)) is not None}.values():
+            found.update(part)
+        return found
+
+
+def _connected(least: dict[Terms, int]) -> dict[int, dict[Terms, int]]:
+    """By variable, the inequalities that it is connected with through others: a part for all variables in it."""
+    parts: dict[int, dict[Terms, int]] = {}
+    inside: dict[int, list[int]] = {}  # by the identity of a part, its variables
+    for terms, constant in least.items():
+        mine = {terms: constant}
+        joined = inside[id(mine)] = []
+        for variable, _ in terms:
+            other = parts.get(variable)
+            if other is None:
+                parts[variable] = mine
+                joined.append(variable)
+            elif other is not mine:
+                if len(other) > len(mine):
+                    mine, other = other, mine
+                mine.update(other)
+                moved = inside.pop(id(other))
+                for each in moved:
+                    parts[each] = mine
+                joined = inside[id(mine)]
+                joined += moved
+    return parts
 
 
 def _contradictory(rows: dict[Terms, int], last: Row) -> bool:

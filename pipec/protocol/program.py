@@ -112,11 +112,9 @@ class Program:
         required: list[Condition] = []
         for edge in edges:
             made, needed = self._edge(edge)
-            if needed:
+            if made or needed:
                 known = self.variables.extended(dict(values)) if self.variables.written else values
                 required += [substituted(each, known) for each in needed]
-            if made:
-                known = self.variables.extended(dict(values)) if self.variables.written else values
                 values.update({variable: replaced(row, known) for variable, row in made.items()})
         return self.variables.extended(values), required
 

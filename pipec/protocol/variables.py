@@ -59,6 +59,7 @@ class Variables:
         self.derived: dict[int, tuple[int, ...]] = {}  # derived from registers: from these
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
+        self._types: list[tuple[Row, ...]] = []  # in the order of `number`
         self._between: dict[Symbol, tuple[int, int]] = {}  # of sizes
         self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
         self._products: dict[tuple[Row, Row], Row | None] = {}
@@ -184,7 +185,7 @@ class Variables:
 
     def renamed(self, variable: int, values: Mapping[int, Row]) -> Row:
         """The value of a derived variable for these register values."""
-        parts = tuple(values.get(each, one(each)) for each in self.derived[variable])
+        parts = tuple([values.get(each) or one(each) for each in self.derived[variable]])
         found = self._renamed.get((variable, parts))
         if found is None:
             # Substitution builds terms and sorts them by their text, which takes far longer than a row operation.
@@ -201,14 +202,14 @@ class Variables:
     def extended(self, values: dict[int, Row]) -> dict[int, Row]:
         """Adds the values derived from the registers that have new values."""
         for variable in self.written:
-            if any(each in values for each in self.derived[variable]):
+            if not values.keys().isdisjoint(self.derived[variable]):
                 values[variable] = self.renamed(variable, values)
         return values
 
     def moved(self, values: dict[int, Row]) -> dict[int, Row]:
         """Like `extended`, for everything derived from these registers."""
         for variable in [*self.derived]:
-            if any(each in values for each in self.derived[variable]):
+            if not values.keys().isdisjoint(self.derived[variable]):
                 values[variable] = self.renamed(variable, values)
         return values
 
@@ -401,7 +402,10 @@ class Variables:
 
     def types(self) -> list[Row]:
         """The bounds by type of values that consist of counters, or are loaded at a counter's value."""
-        return [row for each, n in [*self.number.items()] if n >= len(self.sizes) for row in self._typed(each)]
+        if len(self._types) < len(self.number):
+            new = [*self.number.items()][len(self._types) :]
+            self._types += [tuple(self._typed(each)) if n >= len(self.sizes) else () for each, n in new]
+        return [row for rows in self._types for row in rows]
 
 
 def _chosen_from(one: Choose) -> list[Atom]:

@@ -192,8 +192,12 @@ class Known:
         return None
 
     def need(self, system: Premises, required: list[Condition], told: Told, at: tuple[Place, Condition] | None) -> None:
+        typed: Premises | None = None
         for condition in required:
-            if certain(system, condition) or certain(self._typed(system), condition):
+            if certain(system, condition):
+                continue
+            typed = typed or self._typed(system)
+            if certain(typed, condition):
                 continue
             exact = self.exact(told, at[0] if at else None).extended([self.variables.formula(at[1])] if at else [])
             formula = self.variables.formula(condition)
@@ -209,7 +213,7 @@ class Known:
             # Cached premises lack the new assumption.
             self.given_of.clear()
             self.exact_of.clear()
-            self.latest = None, System()
+            self.latest, typed = (None, System()), None
 
     def _typed(self, system: Premises) -> Premises:
         """With what follows of types alone: little, and about so many values that to look at it each time would take long."""
