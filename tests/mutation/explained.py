@@ -93,4 +93,24 @@ WHY: Mapping[Place, str] = {
         "made = self.found[key] = Place(self.situations[key[0]], key[1], key[2])",
         "1 -> 2",
     ): "a search for a certificate, which the checker judges",
+    (
+        "verify/reader/processes/loops.py",
+        "leaves = what in block.loop and any(one not in block.loop for one in self.flow.blocks[what].next)",
+        "and -> or",
+    ): "what changes in a loop is generalised a round earlier",
+    (
+        "verify/reader/processes/loops.py",
+        "elif entry is None or not isinstance(value, int) or (value - entry) % (1 << CTA_BITS):",
+        "1 -> 2",
+    ): "a guess at the tables of every other CTA is not taken; the rounds of the loop find them",
+    (
+        "verify/reader/values/compared.py",
+        "difference = add(how.read(parts[0], signed, True), how.read(parts[1], signed, True), -1)",
+        "True -> False",
+    ): "a number with a counter and more in it becomes a function of them, of which less is known",
+    (
+        "verify/reader/text/operations.py",
+        "return 0 if not b else -(-a // b) if (a < 0) != (b < 0) else a // b",
+        "0 -> 1",
+    ): "a quotient of 0 is 0, and a divisor of 0 does not come there",
 }

@@ -115,7 +115,8 @@ def test_a_wait_that_is_not_executed_leaves_its_register() -> None:
                 read(changed)
 
 
-def test_a_register_of_a_lane_that_went_another_way_is_not_known() -> None:
+@pytest.mark.parametrize("change", ["mov.b32 %r6, 7", "add.s32 %r6, %r1, 7"])
+def test_a_register_of_a_lane_that_went_another_way_is_not_known(change: str) -> None:
     """Lane 0 alone changes %r6; what it shuffles to the others is not what they would have computed."""
     text = KERNEL.format(threads=64, count=1, mask=31, chosen=0, meet=LANES, after="")
     shuffled = "shfl.sync.idx.b32 %r10, %r6, 0, 31, -1;\n\tsetp.ne.b32 %p11, %r10, 0;\n\t@%p11 bra $END;\n"
@@ -123,7 +124,7 @@ def test_a_register_of_a_lane_that_went_another_way_is_not_known() -> None:
     assert proved(read(whole))
     divided = text.replace(
         "$WAIT:\n",
-        f"\t@!%p8 bra $JOIN;\n\tmov.b32 %r6, 7;\n\tbar.warp.sync -1;\n\tbra $ON;\n$JOIN:\n\tbar.warp.sync -1;\n$ON:\n\t{shuffled}$WAIT:\n",
+        f"\t@!%p8 bra $JOIN;\n\t{change};\n\tbar.warp.sync -1;\n\tbra $ON;\n$JOIN:\n\tbar.warp.sync -1;\n$ON:\n\t{shuffled}$WAIT:\n",
         1,
     )
     with pytest.raises(Unreadable):

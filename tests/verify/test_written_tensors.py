@@ -7,6 +7,8 @@ from pipec.protocol.prove import Undecided, prove
 from pipec.source import Source
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.opcodes import ROWS, Kind
+from pipec.verify.reader.text.statements import kernel_of
+from pipec.verify.reader.text.writes import Writes
 
 KERNEL = """
 kernel k(ix: tensor[i32, C, 64], z: tensor[i32, C, 64], w: tensor[i32, C, 64]):
@@ -153,3 +155,41 @@ def test_a_pointer_that_comes_back_from_memory_is_one(code: str) -> None:
     network = read(HALVES.replace("@HALVES", code))
     with pytest.raises(Undecided):
         prove(network)
+
+
+# Stores at `y` and what is loaded from there.
+DISPLACED = """
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 y)
+.reqntid 32
+{
+	.reg .b16 %h1; .reg .b32 %r1; .reg .f32 %f1; .reg .b64 %rd<9>; .reg .f64 %fd1; .reg .b128 %q1;
+	ld.param.u64 %rd1, [y];
+	@LOADS
+	add.s64 %rd3, %rd1, %rd2;
+	st.global.u32 [%rd3], 0;
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loads", "apart"),
+    [
+        ("mov.b64 %rd2, 64;", True),
+        ("ld.global.s32 %r1, [%rd1]; cvt.s64.s32 %rd2, %r1;", True),
+        ("ld.global.u16 %h1, [%rd1]; cvt.u64.u16 %rd2, %h1;", True),
+        ("ld.global.f32 %f1, [%rd1]; cvt.rzi.s64.f32 %rd2, %f1;", True),
+        *((f"ld.global.{kind} %rd2, [%rd1];", False) for kind in ("b64", "u64", "s64")),
+        ("ld.global.v2.b64 {%rd2, %rd4}, [%rd1];", False),
+        ("ld.global.f64 %fd1, [%rd1]; mov.b64 %rd2, %fd1;", False),
+        ("ld.global.b128 %q1, [%rd1]; mov.b128 {%rd2, %rd4}, %q1;", False),
+    ],
+)
+def test_a_loaded_number_as_wide_as_an_address_may_lead_anywhere(loads: str, apart: bool) -> None:
+    """A difference of two pointers leads from one tensor into the other; one of 32 bits is an index of the one to which it is added."""
+    kernel = kernel_of(DISPLACED.replace("@LOADS", loads), "k")
+    writes = Writes(kernel, {"x": "X", "y": "Y"})
+    assert writes.spares("x") is apart and not writes.spares("y")

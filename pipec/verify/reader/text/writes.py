@@ -63,7 +63,7 @@ class Writes:
             found = registers(one.text)
             if one.opcode.startswith("ld.") and "param" not in one.parts:
                 # A loaded number is not an address unless it is as wide as one.
-                found = [_MEMORY, ""] if one.parts[-1] in ("b64", "u64", "s64") else [_MEMORY]
+                found = [_MEMORY] if one.parts[-1].lstrip("busf") in _NARROW else [_MEMORY, ""]
             for name in one.first:
                 sources.setdefault(name, set()).update(found)
                 if _packs(one):
@@ -83,6 +83,7 @@ class Writes:
         return not based or any(_MEMORY in _closure([name], sources) for name in written & packed)
 
 
+_NARROW = frozenset({"8", "16", "32", "16x2"})  # numbers of bits, after the letter of a type
 _MEMORY = "[]"  # represents loaded values among register names
 
 

@@ -195,14 +195,14 @@ def _of_special(form: Linear) -> bool:
 
 def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     if op.how == "hi":
-        form, factor = forms[:2] if not forms[1].terms else (forms[1], forms[0])
+        form, factor = forms if not forms[1].terms else (forms[1], forms[0])
         if not factor.terms and not op.signed:
             factor = Linear(factor.constant % (1 << op.width))
         if not factor.terms and factor.constant < 0 and op.signed and not _of_a_place(form):
             return floor(scale(how.read(form, op), factor.constant), 1 << op.width)
         if not factor.terms and factor.constant > 0 and not _of_a_place(form):
             return _part(how, how.read(form, op), factor.constant, op.width, RANGES[f"{'su'[not op.signed]}{op.width}"])
-        return _opaque(how, op, forms[:2], orderless=True)
+        return _opaque(how, op, forms, orderless=True)
     if op.how == "wide":
         forms = [how.read(forms[0], op), how.read(forms[1], op)]
     if not forms[1].terms:
@@ -211,7 +211,7 @@ def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         return scale(forms[1], forms[0].constant)
     signed = Operation("mul", op.how, op.width, op.signed or op.how == "lo", op.to)
     if op.how != "lo":
-        return _opaque(how, signed, forms[:2], orderless=True)
+        return _opaque(how, signed, forms, orderless=True)
     # Modulo a power of two multiplication is commutative and associative, and compilers reorder it per use.
     first, *others = sorted((*_multiplied(forms[0], signed), *_multiplied(forms[1], signed)), key=repr)
     return reduce(lambda made, factor: _opaque(how, signed, [made, factor], orderless=True), others, first)

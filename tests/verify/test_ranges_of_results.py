@@ -1,0 +1,33 @@
+"""Where the result of a function lies, against its results at the numbers between the bounds of its arguments."""
+
+import random
+
+import pytest
+from verify.interpret import value
+
+from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.terms import Apply, Symbol, atom, quotient, remainder
+
+X, Y = atom(Symbol("x")), atom(Symbol("y"))
+FORMS = {"quotient": quotient(X, Y), "remainder": remainder(X, Y)} | {
+    name: atom(Apply(name, (X, Y))) for name in ("mul.lo.s32", "div.u32", "rem.u32")
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_results_lie_within_their_bounds_and_come_to_them(name: str) -> None:
+    draw = random.Random(name)
+    close = 0
+    for _ in range(200):
+        signed = name not in ("div.u32", "rem.u32")
+        first, second = draw.randint(-9 if signed else 0, 9), draw.randint(1, 6)
+        ranges = {"x": (first, first + draw.randint(0, 9)), "y": (second, second + draw.randint(0, 4))}
+        least, most = Arithmetic(ranges).bounds(FORMS[name])
+        found = [
+            value(FORMS[name], {"x": x, "y": y})
+            for x in range(ranges["x"][0], ranges["x"][1] + 1)
+            for y in range(ranges["y"][0], ranges["y"][1] + 1)
+        ]
+        assert all(least <= one <= most for one in found), (ranges, least, most)
+        close += least == min(found) and most == max(found)
+    assert close > 20
