@@ -25,7 +25,7 @@ from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.scalars import scalar, unary
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.tensor_cores import wgmma
-from pipec.lower.tiles import striped
+from pipec.lower.tiles import masks, striped
 from pipec.lower.tiles.chunks import Chunk, Found, Place, Row
 from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, identity, shuffle
 from pipec.lower.tiles.vectors import Vector, load_vectors
@@ -183,6 +183,11 @@ class TileReader:
 
     def _select(self, node: tree.Select, chunk: Chunk) -> list[Value]:
         """If the side of an element is known, the other side is not computed."""
+        limit = masks.bound(self, node, chunk)
+        if limit is not None:
+            return masks.select(
+                self.builder, chunk, limit, self.values(node.when_true, chunk), self.values(node.when_false, chunk)
+            )
         conditions = self.values(node.condition, chunk)
         if any(one not in (TRUE, FALSE) for one in conditions):
             choices = zip(conditions, self.values(node.when_true, chunk), self.values(node.when_false, chunk), strict=True)

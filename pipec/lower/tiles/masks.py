@@ -1,0 +1,88 @@
+"""Selections by the column: an element is kept if its column is in front of a bound that the row has in common.
+
+A comparison for each element would cost as much as the selection. Instead the bits of a word say which of 32 columns are in front of the
+bound, and ptxas moves 7 of them into predicates by one instruction (`R2P`).
+"""
+
+from pipec.lower.emit.llvm import Builder
+from pipec.lower.emit.value import Value, integer
+from pipec.lower.tiles.chunks import Chunk, Reader
+from pipec.record import record
+from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
+from pipec.vocabulary import BinaryOperator
+
+_WORD = 32
+_CHOICES = {"float": "bits.choose.f32", "i32": "bits.choose.b32"}  # by the LLVM type of the elements
+_FEWEST = 8  # columns for which a word is worth its making
+_LARGEST = 2**31 - 1
+
+# column OPERATOR bound: whether the column that equals the bound counts as in front, and whether those in front are chosen.
+_KINDS: dict[BinaryOperator, tuple[bool, bool]] = {
+    "<": (False, True),
+    "<=": (True, True),
+    ">": (True, False),
+    ">=": (False, False),
+}
+_MIRRORED: dict[BinaryOperator, BinaryOperator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@record
+class Bound:
+    """`value`, i32, is the same for all elements of a chunk; the column that equals it is in front of it if it is `included`."""
+
+    value: Value
+    included: bool
+    chosen: bool  # whether the condition is true for the columns in front, or for the others
+
+
+def bound(reader: Reader, node: tree.Select, chunk: Chunk) -> Bound | None:
+    """What the condition compares the columns of the chunk with; None if it is no such comparison, or elements are not 32 bits wide."""
+    condition = reader.resolve(node.condition)
+    if not isinstance(condition, tree.Binary) or condition.operator not in _KINDS:
+        return None
+    if not _in_a_run(chunk) or dtype_of(node.type).llvm not in _CHOICES:
+        return None
+    operator, left, right = condition.operator, reader.resolve(condition.left), reader.resolve(condition.right)
+    if _is_column(right):
+        operator, left, right = _MIRRORED[operator], right, left
+    if not _is_column(left) or dtype_of(right.type).name != "i32":
+        return None
+    first, *others = reader.values(right, chunk)
+    if first.name.isdigit() or any(value is not first for value in others):
+        return None  # a known bound is compared here, and only one side of each element computed
+    return Bound(first, *_KINDS[operator])
+
+
+def select(builder: Builder, chunk: Chunk, limit: Bound, when_true: list[Value], when_false: list[Value]) -> list[Value]:
+    """An element of the one list or of the other, for each column."""
+    if not limit.chosen:
+        when_true, when_false = when_false, when_true
+    count = _columns_in_front(builder, chunk, limit)
+    chosen = list[Value]()
+    for first in range(0, chunk.count, _WORD):
+        left = _at_least(builder, builder.add(count, -first), 0)
+        word = builder.call("bits.lowest", left)
+        for bit, pair in enumerate(zip(when_true[first : first + _WORD], when_false[first : first + _WORD], strict=True)):
+            chosen.append(builder.call(_CHOICES[pair[0].type], word, integer(1 << bit), *pair))
+    return chosen
+
+
+def _in_a_run(chunk: Chunk) -> bool:
+    return chunk.place is None and chunk.whole is None and not chunk.row.map.vector and chunk.count >= _FEWEST
+
+
+def _is_column(expression: tree.Expression) -> bool:
+    return isinstance(expression, tree.Position) and expression.axis == 1 and isinstance(expression.type, TileType)
+
+
+def _columns_in_front(builder: Builder, chunk: Chunk, limit: Bound) -> Value:
+    """Of the chunk's first column on; too large or negative where all are in front, or none. Bounded first, so that nothing overflows."""
+    value = limit.value
+    if limit.included:
+        value = builder.add(builder.emit("i32", f"call i32 @llvm.smin.i32({value}, i32 {_LARGEST - 1})"), 1)
+    return builder.binary("sub", _at_least(builder, value, 0), chunk.column)
+
+
+def _at_least(builder: Builder, value: Value, least: int) -> Value:
+    return builder.emit("i32", f"call i32 @llvm.smax.i32({value}, i32 {least})")

@@ -1,0 +1,66 @@
+"""A select by the column, `column_index(n) < bound`, tests bits of a word where the row has one bound: each comparison, either way around,
+and bounds in front of the tile, inside it and behind it, up to the ends of i32."""
+
+import operator
+
+import numpy as np
+import pytest
+from running import run
+
+from pipec.driver import Options, compile_source
+from pipec.source import Source
+
+SOURCE = """
+kernel k(x: tensor[f32, 128, 80], y: tensor[f32, 128, 80], bound: i32):
+    grid(1)
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 128, 80]), stages=1)
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            tma.load(s.x, x[0, 0])
+    role compute(warps=4) consumes ring:
+        with ring.consume() as s:
+            v = registers(s.x)
+            w = registers(select({condition}, v, 0.0 - v))
+            store(y[0, 0], w)
+"""
+COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COLUMN, ROW = np.arange(80), np.arange(128)[:, None]
+LEAST, LARGEST = -(2**31), 2**31 - 1
+
+
+@pytest.mark.parametrize("sign", COMPARED)
+def test_every_comparison_with_every_bound(sign: str) -> None:
+    x = np.random.default_rng(3).integers(1, 100, (128, 80)).astype(np.float32)
+    for bound in (LEAST, LEAST + 1, -1, 0, 1, 31, 32, 33, 63, 64, 79, 80, 81, 1000, LARGEST - 1, LARGEST):
+        for condition, chosen in (
+            (f"column_index(80) {sign} bound", COMPARED[sign](COLUMN, bound)),
+            (f"bound {sign} column_index(80)", COMPARED[sign](bound, COLUMN)),
+        ):
+            y = np.zeros_like(x)
+            run(SOURCE.format(condition=condition), "k", x, y, bound)
+            np.testing.assert_array_equal(y, np.where(chosen, x, -x), err_msg=f"{condition}, bound = {bound}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "chosen"),
+    [
+        ("column_index(80) <= row_index(128) + bound", ROW + 5 >= COLUMN),
+        ("row_index(128) * 2 - bound <= column_index(80)", ROW * 2 - 5 <= COLUMN),
+        ("column_index(80) < cast[i32](row_max(v)) - 16 * bound", None),
+    ],
+)
+def test_a_bound_of_each_row(condition: str, chosen: np.ndarray | None) -> None:
+    x = np.minimum(np.random.default_rng(3).integers(1, 1000, (128, 80)), 80 + ROW).astype(np.float32)
+    y = np.zeros_like(x)
+    run(SOURCE.format(condition=condition), "k", x, y, 5)
+    chosen = x.max(axis=1, keepdims=True) - 80 > COLUMN if chosen is None else chosen
+    np.testing.assert_array_equal(y, np.where(chosen, x, -x))
+
+
+def test_each_bit_is_tested_beside_its_selection() -> None:
+    """Only then does ptxas move bits into predicates several at a time."""
+    state = compile_source(Source("k.pipe", SOURCE.format(condition="column_index(80) < bound")), Options(arch="sm_100a"))
+    assert state.ptx is not None and not state.failed
+    lines = [line.split()[0] for line in state.ptx.splitlines() if line.startswith("\t")]
+    assert lines.count("bmsk.clamp.b32") == 80 // 16  # the columns that are read together
+    assert sum(lines[at : at + 3] == ["and.b32", "setp.ne.b32", "selp.f32"] for at in range(len(lines))) == 80
