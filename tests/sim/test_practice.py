@@ -157,6 +157,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "own memory behind a relaxed cluster barrier",
         "loads before a relaxed cluster barrier",
         "requests for clusters in order",
+        "allocations of a pair meet",
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(
         PRACTICES
@@ -305,3 +306,26 @@ def test_a_reduction_by_a_whole_warp_is_told(guard: str, sums: int) -> None:
     result = sim.launch(text, arguments=[out])
     assert (out == sums * np.arange(32)).all()
     assert {finding.check for finding in result.findings} == ({"lanes"} if sums > 1 else set())
+
+
+# Each CTA of a pair allocates without a sign of the other one, and both meet before they give the memory back.
+PAIR_ALLOCATES = """.version 8.8\n.target sm_100a\n.address_size 64
+.entry k() .reqnctapercluster 2 {{ .reg .b32 %a, %r; .shared .align 4 .b32 place; mov.u32 %a, place;
+  {before}
+  tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%a], 32;
+  ld.shared.b32 %r, [%a]; {between}
+  barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r, 32; ret; }}"""
+
+
+def test_allocations_of_a_pair_meet() -> None:
+    early = PAIR_ALLOCATES.format(before="", between="")
+    assert sim.launch(early, grid=2, block=32, options=Options(rules="practice")).relied_on == ["allocations of a pair meet"]
+    with pytest.raises(SimulationError, match="no cluster barrier or other signal has shown that it runs"):
+        sim.launch(early, grid=2, block=32, options=Options(rules="documents"))
+    known = PAIR_ALLOCATES.format(before="barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", between="")
+    assert sim.launch(known, grid=2, block=32, options=Options(rules="practice")).relied_on == []
+    # It is the allocation alone that meets: its memory is no sign for other instructions.
+    arrives = "mapa.shared::cluster.u32 %a, %a, 1; ld.shared::cluster.b32 %a, [%a];"
+    with pytest.raises(SimulationError, match="no cluster barrier or other signal has shown that it runs"):
+        sim.launch(PAIR_ALLOCATES.format(before="", between=arrives), grid=2, block=32, options=Options(rules="practice"))

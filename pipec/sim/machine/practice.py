@@ -31,6 +31,7 @@ PracticeName = Literal[
     "no tcgen05.fence at all",
     "loads before a relaxed cluster barrier",
     "requests for clusters in order",
+    "allocations of a pair meet",
 ]
 
 
@@ -150,5 +151,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "two `clusterlaunchcontrol.try_cancel` that write to one place race unless the first one's mbarrier is waited for",
         "those of one warp write in issue order; a load between the two waits is a race",
         "Triton's sanitizer accepts such a pair",
+    ),
+    "allocations of a pair meet": Practice(
+        "the other CTA of a pair is known to run before `tcgen05.alloc.cta_group::2`",
+        "the allocation itself waits for the other CTA's",
+        "CUTLASS's tutorials of GEMMs by pairs (`04_mma_tma_2sm_sm100.cu`) allocate before their only cluster barrier, which stands "
+        "before the first copy and MMA",
     ),
 }

@@ -37,8 +37,8 @@ def group_of(d: Decoder) -> CtaGroup:
     return 1 if d.require("cta_group::1", "cta_group::2") == "cta_group::1" else 2
 
 
-def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
-    """The CTAs that an instruction involves, even one first."""
+def group_ctas(cta: Cta, group: CtaGroup, meets: bool = False) -> list[Cta]:
+    """The CTAs that an instruction involves, even one first; `meets`: the other CTA executes it, too, and each waits for the other."""
     if group == 1:
         return [cta]
     ctas, even = cta.cluster.ctas, cta.rank & ~1
@@ -47,8 +47,12 @@ def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
     for peer in ctas[even : even + 2]:
         if peer.exited:
             raise SimulationError("undefined", f"cta_group::2 while {peer.name} has exited")
-        if peer is not cta:
-            cta.check_running(peer, "cta_group::2")
+        if (
+            peer is not cta
+            and not cta.knows_running(peer)
+            and not (meets and cta.machine.practised("allocations of a pair meet"))
+        ):
+            cta.not_running(peer, "cta_group::2")
     return ctas[even : even + 2]
 
 

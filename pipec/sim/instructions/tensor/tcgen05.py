@@ -31,7 +31,7 @@ def allocate(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> Outcome:
         cta, state = warp.cta, state_of(warp.cta, group)
-        group_ctas(cta, group)
+        group_ctas(cta, group, meets=True)
         base = state.memory.allocate(int(columns(warp)[0]))
         if base is None:
             state.waiting.append(warp.fragment)

@@ -253,16 +253,23 @@ class Cta(AddressSpaces):
 
     def check_running(self, peer: Cta, what: str) -> None:
         """Checks that the executing warp knows that `peer` has started, as accesses to it require."""
+        if not self.knows_running(peer):
+            self.not_running(peer, what)
+
+    def knows_running(self, peer: Cta) -> bool:
         thread = self.machine.thread
         if not self.machine.watching or thread is None or peer.rank in thread.running:
-            return
+            return True
         clock = thread.knowledge.order
         if any(warp.thread.number in clock for warp in peer.warps) or any(
             thread.actors.reached(clock, warp.thread.number, 1) for warp in peer.warps
         ):
             # Cached, since a started CTA stays valid until it exits, which is a separate error.
             thread.running.add(peer.rank)
-            return
+            return True
+        return False
+
+    def not_running(self, peer: Cta, what: str) -> None:
         message = f"{what} works on {peer.name}, and no cluster barrier or other signal has shown that it runs"
         located = self.machine.acting(SimulationError("undefined", message))
         self.machine.findings.add("peer", (located.ptx_line, what), located)
