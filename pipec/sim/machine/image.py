@@ -219,6 +219,10 @@ class Image:
     def load_count(self) -> int:
         return self._count(_LOADS)
 
+    @functools.cached_property
+    def store_count(self) -> int:
+        return self._count(_STORES)
+
     def _count(self, roots: frozenset[str]) -> int:
         return sum(self.function.instructions[pc].root in roots for pc in self.accesses)
 
@@ -231,7 +235,7 @@ class Image:
     def executions(self) -> Executions:
         """A new warp's record of its loads and stores."""
         if not self.spare_executions:
-            return Executions(self.accesses, self.load_count, self.load_count + self._count(_STORES))
+            return Executions(self.accesses, self.load_count, self.load_count + self.store_count)
         found = self.spare_executions.pop()
         found.clear()
         return found

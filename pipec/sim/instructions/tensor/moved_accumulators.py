@@ -15,7 +15,7 @@ from ...machine.threads.divergence import Outcome
 from ...machine.threads.in_flight import InFlight
 from ...ptx.tree import Immediate, Instruction
 from .held_registers import hold
-from .pending_loads import all_registers, registers
+from .pending_loads import Bits, all_registers, pending_at, registers
 
 _MULTIPLY, _WAIT = "wgmma.mma_async", "wgmma.wait_group"
 # The registers that a move writes, and those that it reads.
@@ -24,24 +24,22 @@ Moved = tuple[frozenset[int], frozenset[int]]
 
 def early_moves(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, Moved]:
     """For each move that may read accumulators, or copies of them, before a wait for all groups."""
-    pending: dict[int, frozenset[int]] = {}  # at entry to an instruction
-    work = [index for index, item in enumerate(items) if item.opcode.startswith(_MULTIPLY)]
-    while work:
-        index = work.pop()
-        item, after = items[index], pending.get(index, frozenset())
+    bits = Bits()
+    multiplied = {
+        index: bits.of(registers(one.operands[0])) for index, one in enumerate(items) if one.opcode.startswith(_MULTIPLY)
+    }
+
+    def after(index: int, before: int) -> int | None:
+        item = items[index]
         if item.opcode.startswith(_WAIT) and item.operands[0] == Immediate(0):
-            continue
-        if item.opcode.startswith(_MULTIPLY):
-            after |= frozenset(registers(item.operands[0]))
-        elif moved := _move(item):
-            after |= moved[0] if moved[1] & after else frozenset()
-        for following in successors[index]:
-            known = pending.get(following)
-            if following < len(items) and after and (known is None or not after <= known):
-                pending[following] = after | (known or frozenset())
-                work.append(following)
-    moves = ((index, _move(items[index]), before) for index, before in pending.items())
-    return {index: moved for index, moved, before in moves if moved and moved[1] & before}
+            return None
+        if index in multiplied:
+            return before | multiplied[index]
+        moved = _move(item)
+        return before | bits.of(moved[0]) if moved and bits.common(before, moved[1]) else before
+
+    moves = ((index, _move(items[index]), before) for index, before in pending_at(list(multiplied), successors, after).items())
+    return {index: moved for index, moved, before in moves if moved and bits.common(before, moved[1])}
 
 
 def unread_copies(items: Sequence[Instruction]) -> frozenset[int]:

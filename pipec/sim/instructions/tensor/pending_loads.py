@@ -5,7 +5,8 @@ Which instructions could do so is known before the kernel runs, so only those ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 
 from ...errors import SimulationError
 from ...machine.program import Execute
@@ -41,27 +42,58 @@ def all_registers(item: Instruction) -> frozenset[int]:
     return frozenset([*guard, *(index for operand in item.operands for index in registers(operand))])
 
 
+class Bits:
+    """Sets of registers as bits of one number, of which thousands are kept; a register gets its bit when it first occurs."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, int] = {}
+
+    def of(self, found: Iterable[int]) -> int:
+        bits = 0
+        for register in found:
+            bits |= 1 << self.places.setdefault(register, len(self.places))
+        return bits
+
+    def common(self, bits: int, found: frozenset[int]) -> frozenset[int]:
+        return frozenset(one for one in found if one in self.places and bits >> self.places[one] & 1)
+
+
+def pending_at(
+    starts: Sequence[int], successors: Sequence[Sequence[int]], after: Callable[[int, int], int | None]
+) -> dict[int, int]:
+    """What is pending at entry to each instruction that is reached from `starts`, as bits; `after(index, before)` is what one leaves
+    pending, None where everything ends. In the order of the text, so that straight text is visited once."""
+    pending: dict[int, int] = {}
+    work = sorted(starts)
+    waiting = set(work)
+    while work:
+        index = heappop(work)
+        waiting.discard(index)
+        left = after(index, pending.get(index, 0))
+        if not left:
+            continue
+        for following in successors[index]:
+            known = pending.get(following, 0)
+            if following < len(successors) and left & ~known:
+                pending[following] = left | known
+                if following not in waiting:
+                    waiting.add(following)
+                    heappush(work, following)
+    return pending
+
+
 def early_uses(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
     """For each instruction that may come between a load and its wait: the loaded registers that it uses."""
-    starts = [index for index, item in enumerate(items) if item.opcode.startswith(_LOAD)]
-    pending: dict[int, frozenset[int]] = {}  # at entry to an instruction
+    bits = Bits()
+    loaded = {index: bits.of(registers(item.operands[0])) for index, item in enumerate(items) if item.opcode.startswith(_LOAD)}
+
+    def after(index: int, before: int) -> int | None:
+        ends = items[index].opcode.startswith(_WAIT) and items[index].guard is None
+        return None if ends else before | loaded.get(index, 0)
+
     found: dict[int, frozenset[int]] = {}
-    work = list(starts)
-    while work:
-        index = work.pop()
-        item, before = items[index], pending.get(index, frozenset())
-        after = before
-        if item.opcode.startswith(_WAIT) and item.guard is None:
-            continue
-        if item.opcode.startswith(_LOAD):
-            after = before | frozenset(registers(item.operands[0]))
-        for following in successors[index]:
-            known = pending.get(following)
-            if following < len(items) and after and (known is None or not after <= known):
-                pending[following] = after | (known or frozenset())
-                work.append(following)
-    for index, before in pending.items():
-        used = before & all_registers(items[index])
+    for index, before in pending_at(list(loaded), successors, after).items():
+        used = bits.common(before, all_registers(items[index]))
         if used and not items[index].opcode.startswith(_WAIT):
             found[index] = used
     return found

@@ -50,19 +50,23 @@ class Executions:
     def _compare(self, number: int, row: Addresses, times: int) -> None:
         """`remembered.remember` for a store."""
         if times == 0:
-            found = [one for one in self._candidates(row) if self._same_as_loaded(one, row)][: native.COPIES]
+            found = self._loads_of(row)[: native.COPIES]
             self.copied[number, : len(found)] = found
             return
         for place, one in enumerate(self.copied[number].tolist()):
             if one and not self._same_as_loaded(one, row):
                 self.copied[number, place] = 0
 
-    def _candidates(self, row: Addresses) -> list[int]:
-        """The executions of loads that returned the first active lane's address: usually none, and there may be hundreds of loads."""
-        lane = int(np.argmax(row >= 0))
+    def _loads_of(self, row: Addresses) -> list[int]:
+        """The executions of loads with these addresses: usually none, and there may be hundreds of loads."""
+        active = row >= 0
+        lane = int(np.argmax(active))
         loads, slots = np.nonzero(self.lanes[: self.loads, :, lane] == row[lane])
+        executed = slots < self.times[loads]
+        loads, slots = loads[executed], slots[executed]
+        same = ((self.lanes[loads, slots] == row) | ~active).all(axis=1)
         backs = (self.times[loads] - 1 - slots) % native.REMEMBERED
-        return sorted((1 + native.REMEMBERED * loads + backs).tolist())
+        return sorted((1 + native.REMEMBERED * loads + backs)[same].tolist())
 
     def _same_as_loaded(self, one: int, row: Addresses) -> bool:
         load, back = divmod(one - 1, native.REMEMBERED)
