@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from pipec.protocol.comparisons import Condition, Connective, opposite
+from pipec.protocol.rewriting import is_machine_product
 from pipec.protocol.rows import Row, one, plus, scaled
 from pipec.protocol.sample import forms_of
 from pipec.record import record
-from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Linear, add, is_larger, is_smaller
+from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Linear, add, is_larger, is_smaller, product
 
 
 @record
@@ -54,7 +55,8 @@ def name_parts(rows: Rows, values: Iterable[Atom]) -> None:
 def meanings_of(rows: Rows, values: Iterable[Atom]) -> Iterator[Meaning]:
     """The meanings of variables whose operands are variables."""
     for each in values:
-        if all(part in rows.number for form in _parts(each) for part, _ in form.terms):
+        forms = [product(*each.arguments)] if is_machine_product(each) else _parts(each)
+        if all(part in rows.number for form in forms for part, _ in form.terms):
             yield from _of_atom(rows, each, rows.number[each])
 
 
@@ -67,6 +69,10 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
             yield Meaning(variable, made, _bounds(rows, each, variable) if derived else (), derived)
         case Apply(kind, (form,)) if kind in RANGES:
             outside = Connective(False, tuple(map(rows.condition, _outside(form, *RANGES[kind]))))
+            yield Meaning(variable, ((outside, rows.row(form)),))
+        case Apply(function, factors) if is_machine_product(each):
+            form = product(*factors)
+            outside = Connective(False, tuple(map(rows.condition, _outside(form, *RANGES[function.rpartition(".")[2]]))))
             yield Meaning(variable, ((outside, rows.row(form)),))
 
 

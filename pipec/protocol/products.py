@@ -4,11 +4,12 @@ The relation between such roles is `iterations = outer * inner bound + inner`, w
 of an outer loop, its product with the inner loop's bound becomes a variable, for which facts may express the relation.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import permutations
 
 from pipec.protocol.quotients import turns_of
+from pipec.protocol.rewriting import Rewriting, computed_inside, is_machine_product
 from pipec.protocol.sample import forms_of
 from pipec.record import replace
 from pipec.verify.checker.progress import loops
@@ -17,7 +18,6 @@ from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, 
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
-    REMAINDER,
     Apply,
     Atom,
     Both,
@@ -30,7 +30,6 @@ from pipec.verify.terms import (
     Product,
     Symbol,
     add,
-    applied,
     atom,
     both,
     choose,
@@ -49,7 +48,7 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
     """The network with exact products and sums of sizes, and the conditions under which the machine's results equal them."""
     conditions: dict[Formula, None] = {}
 
-    def of_atom(one: Atom) -> Linear:
+    def of_sizes(one: Atom) -> Linear | None:
         match one:
             case Apply("mul.lo.s32" | "mul.lo.u32" | "s32" | "u32" as function, arguments) if _of_sizes(one, registers):
                 wide = _widened(atom(one))
@@ -58,37 +57,14 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
                 if len(arguments) == 1:
                     # A sum may also be too small.
                     conditions[Compare("ge", add(wide, Linear(-least)))] = None
-                made = [*map(of_form, arguments)]
+                made = [*map(rewriting.form, arguments)]
                 return product(*made) if len(made) == 2 else made[0]
-            case Apply(name, (upper, lower)) if name == QUOTIENT:
-                return quotient(of_form(upper), of_form(lower))
-            case Apply(name, arguments) if name in RANGES or name == REMAINDER:
-                return applied(name, tuple(map(of_form, arguments)))
-            case Floor(form, divisor):
-                return floor(of_form(form), divisor)
-            case Choose(condition, yes, no):
-                return choose(of_formula(condition), of_form(yes), of_form(no))
             case _:
-                return atom(one)
+                return None
 
-    def of_form(form: Linear) -> Linear:
-        made = Linear(form.constant)
-        for one, times in form.terms:
-            made = add(made, of_atom(one), times)
-        return made
-
-    def of_formula(formula: Formula) -> Formula:
-        match formula:
-            case Compare(relation, form):
-                return decided(Compare(relation, of_form(form)))
-            case Both(parts):
-                return both(*map(of_formula, parts))
-            case Either(parts):
-                return either(*map(of_formula, parts))
-
+    rewriting = Rewriting(of_sizes)
     processes = tuple(
-        replace(process, states=tuple(_state(state, of_form, of_formula) for state in process.states))
-        for process in network.processes
+        replace(process, states=tuple(_state(state, rewriting) for state in process.states)) for process in network.processes
     )
     return replace(network, processes=processes), needed(network.facts, conditions)
 
@@ -162,15 +138,15 @@ def _of_sizes(one: Atom, registers: frozenset[Symbol]) -> bool:
     return registers.isdisjoint(symbols_of(atom(one)))
 
 
-def _state(state: State, of_form: Callable[[Linear], Linear], of_formula: Callable[[Formula], Formula]) -> State:
+def _state(state: State, exactly: Rewriting) -> State:
     def edge(one: Edge) -> Edge:
-        values = tuple((symbol, None if value is None else of_form(value)) for symbol, value in one.values)
-        return replace(one, values=values, requires=tuple(map(of_formula, one.requires)))
+        values = tuple((symbol, None if value is None else exactly.form(value)) for symbol, value in one.values)
+        return replace(one, values=values, requires=tuple(map(exactly.formula, one.requires)))
 
     action: Action = state.action
     match action:
         case Test(condition, yes, no):
-            action = Test(of_formula(condition), edge(yes), edge(no))
+            action = Test(exactly.formula(condition), edge(yes), edge(no))
         case Wait(edge=on) | Arrive(edge=on):
             action = replace(action, edge=edge(on))
         case _:
@@ -182,6 +158,7 @@ def candidates(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, 
     """Products of a counter and the bound of an inner loop, or the amount added there per iteration."""
     found: dict[Linear, None] = {}
     for process in network.processes:
+        found.update(dict.fromkeys(_multiplied(process, registers)))
         if any(
             isinstance(state.action, (Wait, Arrive)) and network.rings[state.action.use.ring].kind == "mbarrier"
             for state in process.states
@@ -203,6 +180,16 @@ def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Line
         between = frozenset().union(*(around.get(one, ()) for one in innermost)) & inner
         for outer in _named(frozenset().union(*(around.get(one, ()) for one in between))):
             yield product(product(counted.get(outer, atom(outer)), atom(factor)), atom(other))
+
+
+def _multiplied(process: Process, registers: frozenset[Symbol]) -> Iterator[Linear]:
+    """Products that the machine makes of counters, inside of other values: where the tile is that a number of turns leads to, say."""
+    for state in process.states:
+        for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+            for one in computed_inside(form):
+                if is_machine_product(one) and not registers.isdisjoint(symbols_of(atom(one))):
+                    made = product(*one.arguments)
+                    yield from (atom(each) for each, _ in made.terms if isinstance(each, Product))
 
 
 def quotients_in(products: Sequence[Linear], registers: frozenset[Symbol]) -> tuple[Linear, ...]:

@@ -5,10 +5,30 @@ from itertools import islice
 from itertools import product as combinations
 
 from pipec.protocol.program import registers_of
+from pipec.protocol.rewriting import Rewriting, is_machine_product
 from pipec.verify.checker.configuration import waits_of
 from pipec.verify.checker.progress import loops
 from pipec.verify.network import Arrive, Network, Process, Test, Use, Wait, edges_of
-from pipec.verify.terms import Formula, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Compare,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    decided,
+    is_quotient,
+    product,
+    scale,
+    substitute,
+    substituted,
+    symbols_in,
+    symbols_of,
+)
 
 _MOST_BEGINNINGS = 8  # initial values of the counters of one test
 
@@ -81,9 +101,45 @@ def first_asked(network: Network) -> dict[Place, Asked]:
                 condition = state.action.condition
                 inside = sorted(symbols_in(condition) & registers, key=lambda symbol: symbol.name)
                 ways = islice(combinations(*(begin.get(one, [_ANY]) for one in inside)), _MOST_BEGINNINGS)
-                asked = frozenset(substituted(condition, dict(zip(inside, way, strict=True))) for way in ways)
+                asked = frozenset(_plain(substituted(condition, dict(zip(inside, way, strict=True)))) for way in ways)
                 found[number, place] = bool(inside), asked
     return found
+
+
+def _plain(formula: Formula) -> Formula:
+    """The condition as another role may write it: of numbers that do not wrap, and of what is divided in place of a quotient."""
+
+    def exact(one: Atom) -> Linear | None:
+        match one:
+            case Apply(_, (left, right)) if is_machine_product(one):
+                return product(exactly.form(left), exactly.form(right))
+            case Apply(kind, (form,)) if kind in RANGES:
+                return exactly.form(form)
+            case _:
+                return None
+
+    exactly = Rewriting(exact)
+    made = exactly.formula(formula)
+    while isinstance(made, Compare) and made.relation == "ge" and (divided := _divided(made.form)) is not None:
+        made = decided(Compare("ge", divided))
+    return made
+
+
+def _divided(form: Linear) -> Linear | None:
+    """Of a quotient that is at least, or at most, a number: by how much the dividend exceeds its bound, or falls short of it."""
+    if len(form.terms) != 1:
+        return None
+    ((one, times),) = form.terms
+    match one:
+        case Floor(dividend, number):
+            divisor = Linear(number)
+        case Apply(_, (dividend, divisor)) if is_quotient(one):
+            pass
+        case _:
+            return None
+    if times == 1:
+        return add(dividend, divisor, form.constant)
+    return add(add(scale(divisor, form.constant + 1), Linear(-1)), dividend, -1) if times == -1 else None
 
 
 def _beginnings(process: Process, registers: frozenset[Symbol]) -> dict[Symbol, list[Linear]]:

@@ -12,6 +12,7 @@ from pipec.protocol.comparisons import Comparison, Condition, Connective, compar
 from pipec.protocol.extents import FAR, atom_range, range_of
 from pipec.protocol.meanings import Meaning, meanings_of, name_parts
 from pipec.protocol.premises import Premises, combined
+from pipec.protocol.rewriting import Rewriting, computed_in
 from pipec.protocol.rows import Row, one, scaled
 from pipec.protocol.sample import forms_of, function_of, known_function
 from pipec.verify.network import Network, Test, edges_of
@@ -55,6 +56,8 @@ class Variables:
         self.registers = registers
         self.forms: list[Linear] = []  # the form of each variable
         self.number: dict[Atom, int] = {}
+        # What is made of numbers that the machine computes of registers: of these. (Only where products are of interest.)
+        self.computed: dict[int, tuple[int, ...]] | None = None
         self.groups: dict[FormTerms, int] = {}
         self.derived: dict[int, tuple[int, ...]] = {}  # derived from registers: from these
         self._rows: dict[Linear, Row] = {}
@@ -86,6 +89,9 @@ class Variables:
         for form in (*forms, *products, *quotients):
             self.row(form)
         name_parts(self, self.number)
+        if products:
+            self.computed = {}
+            self._name_computed([*self.number])
         self.written = self.compared = tuple(self.derived)  # in the network itself
         self.carried = self._carried(network)
         self.spread = _spread(network)
@@ -112,6 +118,20 @@ class Variables:
                 for factor in each.factors if isinstance(each, Product) else ():
                     if isinstance(factor, Floor) and self.registers.isdisjoint(symbols_of(factor.form)):
                         self.row(atom(factor))
+
+    def _name_computed(self, values: Iterable[Atom]) -> list[Atom]:
+        """Names the numbers that the machine computes inside of these; returns those that are new."""
+        known = len(self.number)
+        assert self.computed is not None
+        for each in values:
+            found = [part for part in computed_in(each) if part != each and symbols_of(atom(part)) & self.registers]
+            for part in found:
+                self.row(atom(part))
+            if found:
+                self.computed[self.number[each]] = tuple(dict.fromkeys(self.number[part] for part in found))
+        made = [*self.number][known:]
+        name_parts(self, made)
+        return made
 
     def _of_factors(self, form: Linear) -> Linear:
         """The product of the factors that are sizes."""
@@ -197,6 +217,21 @@ class Variables:
             }
             made = substitute(self.forms[variable], known)
             found = self._renamed[variable, parts] = self.row(summed(made.constant, [(_apart(o), t) for o, t in made.terms]))
+        return found
+
+    def recomputed(self, variable: int, values: Mapping[int, Row]) -> Row:
+        """The value of a variable with the numbers that the machine computes inside of it replaced by what they are."""
+        assert self.computed is not None
+        parts = tuple(values.get(each, one(each)) for each in self.computed[variable])
+        found = self._renamed.get((~variable, parts))
+        if found is None:
+            combined[0] += _RENAMED
+            known = {
+                self.forms[each].terms[0][0]: self.form(part)
+                for each, part in zip(self.computed[variable], parts, strict=True)
+                if part != one(each)
+            }
+            found = self._renamed[~variable, parts] = self.row(Rewriting(known.get).form(self.forms[variable]))
         return found
 
     def extended(self, values: dict[int, Row]) -> dict[int, Row]:
@@ -373,7 +408,9 @@ class Variables:
         while self._meant < len(self.number):
             new = [*self.number][self._meant :]
             if self._meant:
+                computed = [] if self.computed is None else self._name_computed(new)
                 new = [each for each in new if isinstance(each, Choose) and any(map(is_remainder, _chosen_from(each)))]
+                new += [each for each in computed if isinstance(each, Apply)]
             self._meant = len(self.number)
             name_parts(self, new)
             self._meanings += meanings_of(self, new)

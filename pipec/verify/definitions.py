@@ -108,6 +108,8 @@ class Definitions(Renaming):
                 self.assume(Compare("ge", add(Linear(most), atom(one), -1)))
                 if (operation, len(arguments)) in (("", 1), ("mul.lo", 2)):
                     self._wrapping.append(one)
+                else:
+                    self._number_computed(arguments)
             case Apply(name, (form, _)) if name == QUOTIENT:
                 # What is known of these comes first.
                 for part, _ in form.terms:
@@ -118,6 +120,13 @@ class Definitions(Renaming):
                 self._divided.append(one)
             case _:
                 pass
+
+    def _number_computed(self, arguments: Iterable[Linear]) -> None:
+        """What the machine computes of where something is loaded, say, is exact where that is in range: loads are compared by it."""
+        for form in arguments:
+            for part, _ in form.terms:
+                if isinstance(part, Apply) and part.function in RANGES:
+                    self._number(part)
 
     def _define_quotient(self, one: Apply) -> None:
         """Bounds a quotient by a divisor of at least 1: it is between 0, or -1, and the dividend."""

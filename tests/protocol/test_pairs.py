@@ -63,7 +63,7 @@ def test_the_same_with_a_known_count_within_the_depth_is_no_error() -> None:
         ("N[ F F G ]", "N[ D E E ]", "proved"),
         ("N[ F F F G ]", "N[ D E E E ]", "refuted"),
         ("N[ M[ F ] G ]", "N[ M[ E ] D ]", "proved"),
-        ("N[ M[ F ] ]", "M[ N[ E ] ]", "open"),
+        ("N[ M[ F ] ]", "M[ N[ E ] ]", "proved"),
         ("N[ F ] M[ G ]", "M[ D ] N[ E ]", "refuted"),
         ("N[ F ]", "M[ E ]", "refuted"),
         ("F N[ F ]", "N[ E ] E", "proved"),

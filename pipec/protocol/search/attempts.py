@@ -41,6 +41,8 @@ def attempts(network: Network) -> Iterator[Attempt]:
         yield Attempt(Aligned(network, consumers, alignment), 50)
     registers = registers_of(network)
     multiplied = bool(candidates(network, registers) or exact(network, registers)[1])
+    if alignment.whole and multiplied:
+        yield Attempt(Aligned(network, consumers, alignment), 50, products=True, roomy=True)
     # Where sizes are multiplied, most of the remaining budget is for the attempt with products.
     if quotients_of(network, registers):
         yield Attempt(Lazy(network, consumers), 20 if multiplied else 50, quotients=True)

@@ -108,6 +108,11 @@ class Search:
             if place.facts is not None or key in passed:
                 return way
             outcome = self.known.answer(place, having, way.values)
+            if outcome is None and self.program.variables.computed:
+                # What has been passed meanwhile says that the machine's numbers are exact, and so which of them are equal.
+                self.known.settle(having)
+                self.known.alias(having)
+                outcome = self.known.answer(place, having, way.values)
             if outcome is None:
                 return way
             passed.add(key)

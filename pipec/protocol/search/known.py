@@ -99,12 +99,22 @@ class Known:
                 made.at_least(row)
 
     def _rename(self, made: Premises) -> None:
+        self._recompute(made)
         for variable, inside in list(self.variables.derived.items()):
             if made.solved.keys().isdisjoint(inside):
                 continue
             alias = self.variables.renamed(variable, made.solved)
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
+
+    def _recompute(self, made: Premises) -> None:
+        """What the machine computes is known: then so is what is made of it, such as a number that is read where a product leads to."""
+        for variable, inside in list((self.variables.computed or {}).items()):
+            values = {each: made.reduced(one(each)) for each in inside}
+            if any(row != one(each) for each, row in values.items()):
+                alias = self.variables.recomputed(variable, values)
+                if alias != one(variable):
+                    made.equal(plus(alias, one(variable), -1))
 
     def lean(self, place: Place) -> Facts:
         """A subset of the facts that implies the others."""
