@@ -10,7 +10,7 @@ from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
 from pipec.verify.reader.values.merged import merged
-from pipec.verify.reader.values.quotients import remaining, rounded
+from pipec.verify.reader.values.quotients import dealt, left_over, remaining, rounded
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
@@ -226,6 +226,8 @@ class Arithmetic:
             forms.append(Linear(value) if isinstance(value, int) else value)
         if op.name == "add" and op.width == 32 and (whole := rounded(self, *forms) or rounded(self, *forms[::-1])) is not None:
             return whole
+        if op.name == "sub" and op.width == 32 and (rest := left_over(self, *forms)) is not None:
+            return rest
         rule = compared if op.name == "setp" else FORMS.get(op.name)
         return rule(self, op, forms) if rule else UNKNOWN
 
@@ -235,7 +237,7 @@ class Arithmetic:
             if not isinstance(yes, (int, Linear)) or not isinstance(no, (int, Linear)) or isinstance(when, Linear):
                 return UNKNOWN
             chosen = as_formula(when), as_linear(yes), as_linear(no)
-            left = remaining(self, *chosen) if op.to == 32 else None
+            left = (remaining(self, *chosen) or dealt(*chosen)) if op.to == 32 else None
             return left or choose(*chosen)
         if any(isinstance(value, Linear) for value in values):
             return UNKNOWN

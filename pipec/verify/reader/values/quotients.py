@@ -1,5 +1,5 @@
-"""Divisions by a number that is at least 1 but not constant, such as the number of blocks in the grid, rounded down or up; and their
-remainders.
+"""Divisions by a number that is at least 1 but not constant, such as the number of blocks in the grid, rounded down or up; their
+remainders; and equal shares.
 
 The machine rounds towards zero, so a compiler corrects its quotient: by one more if there is a remainder and both numbers have the same
 sign, or by one less if they have not.
@@ -9,15 +9,18 @@ from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.forms import FORMS, Reading, as_formula
 from pipec.verify.terms import (
+    QUOTIENT,
     Apply,
     Both,
     Choose,
     Compare,
     Formula,
     Linear,
+    Symbol,
     add,
     atom,
     choose,
+    is_remainder,
     negate,
     quotient,
     remainder,
@@ -56,6 +59,47 @@ def remaining(how: Reading, condition: Formula, yes: Linear, no: Linear) -> Line
         case _:
             pass
     return None
+
+
+def left_over(how: Reading, whole: Linear, taken: Linear) -> Linear | None:
+    """The difference, if it is what a division leaves: compilers that need both results subtract the multiple of the divisor."""
+    match taken:
+        case Linear(0, ((Apply("mul.lo.s32" | "mul.lo.u32", factors), 1),)):
+            for by, lower in (factors, factors[::-1]):
+                # (No multiple of the divisor up to the number wraps.)
+                if by == atom(Apply(QUOTIENT, (whole, lower))) and _is_natural(how, whole, 0) and _is_natural(how, lower, 1):
+                    return remainder(whole, lower)
+        case _:
+            pass
+    return None
+
+
+def dealt(condition: Formula, yes: Linear, no: Linear) -> Linear | None:
+    """The selected value, if it is one more where what is left after an equal share for each block reaches this one. Of n things that are
+    dealt out in turn to g blocks, block b gets `floor((n - 1 - b) / g) + 1`."""
+    more = add(yes, no, -1)
+    if more.terms or abs(more.constant) != 1:
+        return None
+    # Whether the remainder exceeds the place of the block; or, asked the other way round, whether it does not.
+    for asked, reached, other in ((condition, more.constant, no), (negate(condition), -more.constant, yes)):
+        match asked:
+            case Compare("ge", Linear(-1, terms)):
+                for one, times in terms:
+                    if is_remainder(one) and times == 1:
+                        number, among = one.arguments
+                        place = scale(add(Linear(0, terms), atom(one), -1), -1)
+                        if (place, among) in _BLOCKS:
+                            left = add(quotient(add(number, add(Linear(1), place), -1), among), quotient(number, among), -1)
+                            return add(other, add(left, Linear(1)), reached)
+    return None
+
+
+# The places of blocks, and how many there are: each is at least 0 and less than that.
+_BLOCKS = [(atom(Symbol(f"%ctaid.{axis}")), atom(Symbol(f"%nctaid.{axis}"))) for axis in "xyz"]
+
+
+def _is_natural(how: Reading, form: Linear, least: int) -> bool:
+    return how.bounds(form)[0] >= least and how.bounds(form)[1] < 1 << 31
 
 
 def _quotient(number: Linear, lower: Linear, *, up: bool) -> Linear:
