@@ -46,3 +46,51 @@ def test_a_difference_of_bounded_numbers_does_not_wrap() -> None:
 @pytest.mark.parametrize("wrong", ["ceildiv(hi - lo, 64)", "(hi - lo) // 128", "ceildiv(hi, 128)", "ceildiv(hi - lo + 1, 128)"])
 def test_another_number_of_tiles_is_not_proved(wrong: str) -> None:
     assert outcome(wrong) != "proved"
+
+
+BOUNDED = """
+kernel k(ix: tensor[i32, 5], z: tensor[f32, M]):
+    grid(4)
+    p = ProducerConsumerPipeline(stages=3)
+    role a(warps=1) produces p:
+        lo = LOW
+        hi = HIGH
+        for i in range(lo, hi, 64):
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        lo = LOW
+        hi = HIGH
+        LOOP
+            p.consumer_signal_and_step()
+            STEP
+"""
+LOW, HIGH = "min(max(load(ix[block.x]), 0), M)", "min(max(load(ix[block.x + 1]), 0), M)"
+COUNTED = "for i in range(ceildiv(hi - lo, 64)):"
+
+
+def counted(loop: str, low: str = LOW, step: str = "pass") -> str:
+    text = BOUNDED.replace("LOW", low).replace("HIGH", HIGH).replace("LOOP", loop).replace("STEP", step)
+    state = compile_source(Source("bounded.pipe", text), Options("sm_90a", allow_undecided=True))
+    return state.protocol["k"].outcome if "k" in state.protocol else "refused"
+
+
+@pytest.mark.parametrize(
+    ("loop", "step"),
+    [(COUNTED, "pass"), ("left = hi - lo\n        while left > 0:", "left -= 64"), ("while lo < hi:", "lo += 64")],
+)
+def test_elements_between_two_numbers_are_counted_or_stepped_over(loop: str, step: str) -> None:
+    assert counted(loop, step=step) == "proved"
+
+
+@pytest.mark.parametrize(
+    ("loop", "low"),
+    [
+        ("for i in range((hi - lo) // 64):", LOW),
+        ("for i in range(ceildiv(hi - lo, 32)):", LOW),
+        ("for i in range(ceildiv(hi, 64)):", LOW),
+        # The difference may wrap: from a number that is far below 0.
+        (COUNTED, "min(load(ix[block.x]), M)"),
+    ],
+)
+def test_elements_counted_otherwise_are_not(loop: str, low: str) -> None:
+    assert counted(loop, low) != "proved"

@@ -76,10 +76,16 @@ def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
         reading = reading_of(ptx, kernel, limit)
         yield reading
         apart |= reading.arithmetic.apart
-        if reading.arithmetic.widest <= min(LIMITS):
+        if not _differs_with_next(reading.arithmetic):
             break
     if apart:
         yield reading_of(ptx, kernel, as_read=True)
+
+
+def _differs_with_next(one: Arithmetic) -> bool:
+    """Whether the text reads differently with the limit that comes next."""
+    further = LIMITS[LIMITS.index(one.limit) + 1 :]
+    return one.widest > min(LIMITS) and bool(further) and (further[0] != LIMITS[-1] or one.loads)
 
 
 def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
@@ -152,7 +158,7 @@ class Reading:
     def others(self) -> bool:
         """Whether another one of `readings_of` may tell something else."""
         of = self.arithmetic
-        return not of.as_read and (of.apart or of.limit != LIMITS[-1] and of.widest > min(LIMITS))
+        return not of.as_read and (of.apart or _differs_with_next(of))
 
     def _walks(self, flow: Flow, inits: list[dict[int, int]], base: int) -> list[Cta]:
         return [

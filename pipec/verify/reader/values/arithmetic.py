@@ -38,8 +38,9 @@ from pipec.verify.terms import (
 
 # Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
 # that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
-# With the last limit, what was folded counts as one part of larger forms: bounds that are read from memory stay apart.
-LIMITS = (72, 24, 23)
+# With the last two limits, what was folded counts as one part of larger forms: bounds that are read from memory stay apart. With the last
+# one, numbers that are loaded under a condition are folded whatever their size.
+LIMITS = (72, 24, 23, 240)
 _SOURCE = (1 << 31) - 1  # the largest `i32`
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
@@ -57,7 +58,7 @@ class Arithmetic:
     names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
     proved rests on these; runs at given sizes compute with them. `as_read`: what is made of a counter and read without a sign, or in part,
     is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
-    was such a number.
+    was such a number. `loads`: there was a number that is loaded.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Arithmetic:
     ) -> None:
         self.ranges, self.checked = ranges, checked
         self.limit, self.as_read = LIMITS[0] if limit is None else limit, as_read
-        self.widest, self.apart = 0, False
+        self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
@@ -130,11 +131,26 @@ class Arithmetic:
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
         limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
-        size = _size(value, limit, self.folds if self.limit == LIMITS[-1] else ())
+        size = _size(value, limit, self.folds if self.limit in LIMITS[2:] else ())
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
-        if size <= limit:
-            return value
+        return value if size <= limit else self._function(value, width)
+
+    def guarded(self, value: Linear) -> Linear:
+        """A number that is loaded under a condition, and else another one. With the last limit it is one part, so that what is made of it
+        is no larger than what is made of a size."""
+        match value:
+            case Linear(0, ((Choose(_, Linear(0, ((Apply(function, _), 1),)), Linear(_, ())), 1),)):
+                if function.startswith("ld.") and self.limit == LIMITS[-1]:
+                    made = self._function(value, 32)
+                    assert isinstance(made, Linear)
+                    return made
+            case _:
+                pass
+        return value
+
+    def _function(self, value: Linear | Formula, width: int) -> Linear | Formula:
+        """Of the symbols in it."""
         symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
         places: dict[str, str] = {}
         text = _SYMBOL.sub(lambda found: places.setdefault(found[1], f"#{len(places)}"), repr(value))

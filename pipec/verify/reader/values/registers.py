@@ -145,7 +145,8 @@ class Registers(Places):
             if all(isinstance(column[0], int) for column in columns):
                 return self.same(Lanes(tuple(a if p else b for p, a, b in zip(when.entries, *columns, strict=True))))
         if isinstance(when, (Compare, Both, Either)) and isinstance(new, (int, Linear)) and isinstance(old, (int, Linear)):
-            return self.same(choose(when, *(Linear(v) if isinstance(v, int) else v for v in (new, old))))
+            chosen = choose(when, *(Linear(v) if isinstance(v, int) else v for v in (new, old)))
+            return self.same(self.arithmetic.guarded(chosen))
         if isinstance(when, Table):
             return self.arithmetic.apply(_SELECT, [new, old, when])[0]
         return UNKNOWN
@@ -203,6 +204,7 @@ class Registers(Places):
             symbols = [term for term, times in value.terms if isinstance(term, Symbol) and times == 1]
             pointers = [symbol for symbol in symbols if symbol.name in self.around.pointers]
             if len(pointers) == 1 and self.around.unwritten(pointers[0].name):
+                self.arithmetic.loads = True
                 result[one.first[0]] = self.same(atom(Apply("ld.global.s32", (add(value, Linear(offset)),))))
             else:
                 result[one.first[0]] = self._drawn(one)
