@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ...errors import SimulationError
@@ -37,6 +39,7 @@ def allocate(d: Decoder) -> Execute:
             state.waiting.append(warp.fragment)
             return warp.park(Wait("tmem", f"{int(columns(warp)[0])} free columns of tensor memory", retry=True))
         state.order.allocated(base, int(columns(warp)[0]))
+        state.allocators[base] = partial(warp.located, pc=warp.fragment.pc)
         cta.store(warp, "shared", dst(warp)[:1], np.array([base], np.uint32), 4, warp.watched)
         if warp.watched is not None:
             warp.watched.accesses[warp.fragment.pc, True].what = ALLOCATION

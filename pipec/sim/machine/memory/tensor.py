@@ -8,6 +8,7 @@ complete once the warp has waited for them. Order between threads also requires 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -144,6 +145,9 @@ class TensorState:
     waiting: list[Fragment] = field(default_factory=list)
     draining: list[Fragment] = field(default_factory=list)  # that give memory back once nothing is outstanding
     outstanding: int = 0
+    allocators: dict[int, Callable[[SimulationError], SimulationError]] = field(
+        default_factory=dict
+    )  # by base, add their location
 
     def completed(self) -> None:
         """One more of the outstanding operations is."""
@@ -160,4 +164,5 @@ class TensorState:
             return None
         blocks = ", ".join(f"{columns} columns at 0x{base:x}" for base, columns in leaks.items())
         message = f"{cta} exits without deallocating tensor memory: {blocks}"
-        return SimulationError("leaked_tmem", message, details={"blocks": leaks})
+        error = SimulationError("leaked_tmem", message, details={"blocks": leaks})
+        return self.allocators[min(leaks)](error)

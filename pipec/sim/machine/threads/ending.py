@@ -6,6 +6,7 @@ from ...errors import SimulationError
 from ..image import Image
 from ..machine import Machine
 from ..races.leftovers import judge
+from .barriers import TrackedBarrier
 from .cta import Cluster, Warp
 from .groups import uncommitted, unwaited
 
@@ -27,7 +28,9 @@ def check_end(cluster: Cluster) -> None:
                     f"{cta.name}: {what} ends in phase {barrier.state.phase} with {barrier.state.tx} bytes outstanding",
                     details={"address": offset, "tx": barrier.state.tx},
                 )
-                findings.add("bytes", offset, error)
+                pc = _announced_at(image, barrier)
+                item = image.item(pc)
+                findings.add("bytes", offset, error.located(item.line if item else 0, image.source(item)))
         leak = cta.tensor.leak(cta.name) if cta.tensor is not None else None
         if leak is not None:
             findings.add("leak", "", leak)
@@ -40,6 +43,15 @@ def check_end(cluster: Cluster) -> None:
         if not warp.in_flight:
             image.spare.append(warp.file)
     machine.spare_rows += [cta.warp_rows for cta in cluster.ctas]
+
+
+def _announced_at(image: Image, barrier: TrackedBarrier) -> int:
+    """Where a warp last announced bytes to it, or else where it was initialised."""
+    for _, pc in barrier.uses.values():
+        item = image.item(pc)
+        if item is not None and "expect_tx" in item.opcode:
+            return pc
+    return barrier.made.pc
 
 
 def _check_groups(machine: Machine, image: Image, warp: Warp) -> None:
