@@ -235,3 +235,20 @@ def test_the_default_number_of_clusters_is_what_fits_on_the_gpu() -> None:
 def test_no_tiles_no_launch() -> None:
     result = kernel(VISITS)(np.zeros((4, 4), np.int32), 0, 5, 1, device="sim")
     assert not result.launched
+
+
+@pytest.mark.parametrize(("x", "y"), [(1, 1), (5, 3), (5, 70)])
+def test_as_many_blocks_as_the_gpu_has_multiprocessors_count_their_tiles_without_a_sign(x: int, y: int) -> None:
+    """What is divided is taken as at least 0, for which the quotient is half as long."""
+    source = """kernel visits(seen: tensor[i32, T, 2], x: i32, y: i32):
+    tiles = TileScheduler(x, y, group=2)
+    role look(warps=2):
+        for tile in tiles:
+            store.direct(seen[tile.index, 0], fill(1, i32, 1, 1) * (100 * tile.x + tile.y), reduce="add")
+            store.direct(seen[tile.index, 1], fill(1, i32, 1, 1), reduce="add")
+"""
+    compiled = kernel(source)
+    assert "div.u32" in compiled.ptx and "div.s32" not in compiled.ptx
+    seen = np.zeros((x * y, 2), np.int32)
+    compiled(seen, x, y, device="sim")
+    assert seen.tolist() == [[100 * (i - 1) + j - 1, 1] for i, j, _, _ in expected((x, y, 1), 2)]

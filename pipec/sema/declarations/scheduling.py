@@ -169,7 +169,8 @@ def _count(
         context.emit(tree.For(index, own, tiles, _workers(context, schedule, schedule.blocks), body, statement.span))
         return
     zero, count = tree.Constant(0, I32, at), tree.Variable(f"{index.name}.count", I32, at)
-    trips = tree.Call("ceildiv", (tree.Binary("-", tiles, own, I32, at), workers), I32, at)
+    left = tree.Call("max", (tree.Binary("-", tiles, own, I32, at), zero), I32, at)
+    trips = tree.Call("ceildiv", (left, workers), I32, at)
     walked = tree.Binary("*", tree.ReadVariable(count, at), workers, I32, at)
     step = tree.Assign(index, tree.Binary("+", own, walked, I32, at), at)
     context.emit(tree.For(count, zero, trips, 1, (step, *body), statement.span))
