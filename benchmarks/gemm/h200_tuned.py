@@ -191,6 +191,7 @@ def main() -> int:
         )
         gc.collect()
         write(options.output / "h200_tuned.json", record)
+    write(options.output / "h200_tuned.json", record)
     output = options.output / "h200_drawn.json"
     record = surroundings() | {"gpu": torch.cuda.get_device_name(0), "left_out": [], "figures": {}, "seed": options.seed}
     how = argparse.Namespace(rounds=5, budget=options.budget, l2_times=3, output=output)
