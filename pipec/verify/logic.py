@@ -4,7 +4,7 @@ Linear arithmetic is in inequalities.py, the definitions of other atoms in defin
 cases. All consequences hold for all integers; failing to derive a formula proves nothing, and the answer is then "not entailed".
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from pipec.verify.definitions import Definitions
@@ -161,7 +161,10 @@ class System(Definitions):
         returns whether there was any. Otherwise splitting would nest as deep as there are cases, doubling the time at each level."""
         found = False
         for cases, case in [*((self._cases, one) for one in self._cases), *((self._implied, one) for one in self._implied)]:
+            if combined[0] > allowed[0]:
+                return found
             left = [part for part in case.parts if not self._refuted(part)]
+            combined[0] += _beyond_two(case.parts)
             if len(left) < 2:
                 cases.remove(case)
                 self.assume(left[0] if left else FALSE)
@@ -186,8 +189,10 @@ class System(Definitions):
             case Compare(_, form):
                 return self._equal_at_hand(form, Linear(0))
             case Both(parts):
+                combined[0] += _beyond_two(parts)
                 return any(self._refuted(part) for part in parts)
             case Either(parts):
+                combined[0] += _beyond_two(parts)
                 return all(self._refuted(part) for part in parts)
 
     def _splits(self, most: int) -> Iterator[list["System"]]:
@@ -196,7 +201,7 @@ class System(Definitions):
         for case in self._cases[:most]:
             parts = [self.extended([part]) for part in case.parts]
             for part in parts:
-                part._cases.remove(case)
+                part._cases = [one for one in part._cases if one is not case]
             yield parts
         choices = [one for one in self._atoms if isinstance(one, Choose) and one not in self._chosen]
         for choice in choices[:most]:
@@ -206,6 +211,11 @@ class System(Definitions):
             taken._chosen.add(choice)
             other._chosen.add(choice)
             yield [taken, other]
+
+
+def _beyond_two(parts: Sequence[Formula]) -> int:
+    """The cost of looking at the parts of a formula: none for two, as nearly all have, which is part of the cost of what they settle."""
+    return max(len(parts) - 2, 0)
 
 
 def _different(form: Linear) -> Either:

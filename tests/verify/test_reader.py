@@ -53,6 +53,19 @@ def test_an_unused_register_distinguishes_no_states() -> None:
     assert read(text) == read(GEMM)
 
 
+_SPINS = re.compile(r"not\.pred +\t(%p\d+), (%p\d+);\n\t@\1 bra +\t(\S+);\n")
+
+
+@pytest.mark.parametrize("between", ["", "nanosleep.u32 20; "])
+def test_a_wait_is_one_however_its_loop_goes_back(between: str) -> None:
+    """C++ code has `@%p bra DONE; bra AGAIN;`: one branch that leaves the loop, and one that goes back."""
+    spelled, number = _SPINS.subn(rf"@\2 bra \3_ON; {between}bra.uni \3; \3_ON:\n\n", GEMM)
+    assert number == GEMM.count("try_wait") and read(spelled) == read(GEMM)
+    turns = spelled.replace("bra.uni $", "add.s32 %r9, %r9, 1; setp.lt.s32 %p9, %r9, 99; @%p9 bra $", 1)
+    with pytest.raises(Unreadable, match="understood"):
+        read(turns)
+
+
 def test_memory_that_is_written_says_nothing() -> None:
     """Two loads of one place give one value only where nobody stores there."""
     text = (GOLDEN / "gemm_grouped.ptx").read_text()

@@ -36,7 +36,7 @@ from pipec.verify.terms import (
 
 TOO_LARGE = "a value grows too large on the way from one node to the next"
 OUTCOME_NOT_KNOWN = "a step past a test whose outcome is not known"
-_MOST_STEPS = 5_000_000  # arithmetic steps: beyond this the certificate is refused
+_MOST_STEPS = 1_000_000  # arithmetic steps, of some microseconds each: beyond this the certificate is refused
 _MOST_PARTS = 200  # parts of the sizes considered in the proof that the cases cover them
 
 

@@ -123,9 +123,22 @@ class Flow:
             # Nothing relevant depends on this branch: skip to the join. Otherwise each such branch would double the states of the walk.
             if len(block.next) > 1 and not block.test:
                 block.next = (graph.after[block.number],)
-            if block.test:
-                _spin(block)
+        for block in self.blocks:
+            if block.number in among and block.test:
+                _spin(block, [self._past_empty(number) for number in block.next])
                 _poll(block)
+
+    def _past_empty(self, number: int) -> int:
+        """The block that a way leads to, past blocks in which nothing relevant happens: `@%p bra DONE; bra AGAIN` loops as
+        `@!%p bra AGAIN` does."""
+        seen = set[int]()
+        while number != EXIT and number not in seen:
+            block = self.blocks[number]
+            if block.steps or block.test or len(block.next) != 1:
+                break
+            seen.add(number)
+            number = block.next[0]
+        return number
 
     def _runs(self, block: Block) -> None:
         """Records the computations between events."""
@@ -306,9 +319,9 @@ def _poll(block: Block) -> None:
     block.next = tuple(number for number in block.next if number != block.number)
 
 
-def _spin(block: Block) -> None:
-    """Recognises a block that tries a barrier and only loops while it is not ready: a wait."""
-    if block.number not in block.next or block.branch is None:
+def _spin(block: Block, ways: Sequence[int]) -> None:
+    """Recognises a block that tries a barrier and only loops while it is not ready: a wait. `ways`: where its branch leads."""
+    if block.number not in ways or block.branch is None:
         return
     tries = [step for step in block.steps if step.kind is Kind.TRY]
     if len(tries) != 1 or any(step.kind not in (Kind.TRY, Kind.COMPUTE) for step in block.steps):
@@ -333,7 +346,7 @@ def _spin(block: Block) -> None:
     if way is None:
         return
     taken_when_ready = way != block.branch.negated
-    if block.next[0 if taken_when_ready else 1] == block.number:
+    if ways[0 if taken_when_ready else 1] == block.number:
         # A spin loop with inverted condition must not be read as a wait.
         raise Unreadable(wait.instruction.line, "a loop that goes on while the barrier is complete is not understood")
     wait.spin, block.test = True, False

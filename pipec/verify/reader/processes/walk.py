@@ -55,6 +55,7 @@ class Walk(StateTable):
         super().__init__(flow, machine, name, hints, used=used, scouting=scouting)
         self.remembering = remembering
         self.held: set[int] = set()  # at the ends
+        self._peeking: set[int] = set()  # the blocks whose way of an incomplete barrier is being taken
         self.at = -1
         self.open: list[int] = []  # states whose successors are not known yet; the last one is the next
         self.known = 0  # states found before the current one was looked at
@@ -345,9 +346,15 @@ class Walk(StateTable):
         """A branch on the result of a peek: takes the way of an incomplete barrier, if it leads to the wait for that same use and then
         to the target of the other way. The peek then affects only the timing."""
         assert block.branch is not None
+        if block.number in self._peeking:
+            raise Unreadable(block.branch.line, "a loop that tries a barrier and does more than wait for it is not understood")
         ready = 0 if peek.negated == block.branch.negated else 1
         act = self.machine.peeked(block.branch, peek, env)
-        slow = self._enter(block.next[1 - ready], dict(env), trail, Path())
+        self._peeking.add(block.number)
+        try:
+            slow = self._enter(block.next[1 - ready], dict(env), trail, Path())
+        finally:
+            self._peeking.discard(block.number)
         node = self.nodes[slow.target]
         if node.act == act and not (slow.values or slow.advances or slow.requires):
             ways = []
