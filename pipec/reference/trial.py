@@ -16,15 +16,18 @@ from pipec.reference.precision import precision_of
 from pipec.runtime import random_arguments
 from pipec.sema.tree import PassTurn
 
+_EXACT = 2.0**53
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """`arguments` are to be passed to the kernel; `expected` is the reference, by output ({} without one); `poison` the initial contents
-    of outputs that it does not read."""
+    of outputs that it does not read; `unjudged`: the outputs that the reference does not mention."""
 
     arguments: dict[str, Any]
     expected: Mapping[str, Bounded]
     poison: Mapping[str, np.ndarray]
+    unjudged: tuple[str, ...] = ()
 
     def judged(self) -> list[Comparison]:
         """After the launch: compares each output with its reference."""
@@ -47,16 +50,25 @@ def trial_of(plan: Plan, values: Mapping[str, float], seed: int = 0) -> Trial:
         expected = expected_values(lines, arguments, dtypes_of(interface), known, precision=precision_of(kernel), unread=unread)
     for name, wanted in expected.items():
         _refuse_unbounded(name, wanted)
+        _refuse_inexact(name, wanted, arguments[name])
+        _refuse_wide(name, wanted, arguments[name])
     poison = {name: poisoned(arguments[name], expected.get(name)) for name in sorted(unread)}
     for name, bits in poison.items():
         arguments[name][...] = bits
-    return Trial(arguments, expected, poison)
+    left = [one.name for one in _outputs(plan) if one.name not in expected]
+    return Trial(arguments, expected, poison, tuple(left) if expected else ())
 
 
 def _only_written(plan: Plan) -> frozenset[str]:
     """The outputs whose initial values do not matter; turn counters are zero, and thus inputs."""
+    return frozenset(one.name for one in _outputs(plan) if not one.accumulated)
+
+
+def _outputs(plan: Plan) -> list[TensorArgument]:
+    """The tensors that the kernel writes, but for turn counters, which are zero before and after a launch."""
     tensors = [argument for argument in plan.interface.arguments if isinstance(argument, TensorArgument)]
-    return frozenset(row.name for row in tensors if row.written and not row.accumulated) - _counters(plan.kernel)
+    counters = _counters(plan.kernel)
+    return [one for one in tensors if one.written and one.name not in counters]
 
 
 def _counters(kernel: Kernel) -> set[str]:
@@ -71,4 +83,24 @@ def _refuse_unbounded(name: str, expected: Bounded) -> None:
         raise ReferenceProblem(
             f"rounding may change `{name}` at {[int(i) for i in unbounded[0]]} by any amount (a division by what may be zero, or a "
             "condition that is as good as equal): no result could be called wrong there"
+        )
+
+
+def _refuse_inexact(name: str, wanted: Bounded, output: np.ndarray) -> None:
+    """Integers must be equal, but neighbours beyond 2**53 are one number in float64."""
+    large = np.argwhere(np.abs(wanted.value) > _EXACT)
+    if output.dtype.kind in "iu" and len(large):
+        raise ReferenceProblem(
+            f"`{name}` is {np.abs(wanted.value).max():.3g} at {[int(i) for i in large[0]]}: references are computed in float64, which "
+            "has not all integers beyond 2**53, so that a wrong one could not be told from the right one there"
+        )
+
+
+def _refuse_wide(name: str, wanted: Bounded, output: np.ndarray) -> None:
+    """A comparison that zeros would pass shows nothing."""
+    value = np.abs(wanted.value)
+    if output.dtype.kind not in "iub" and np.any(value > 0) and np.all(value <= wanted.error):
+        raise ReferenceProblem(
+            f"rounding may change each element of `{name}` by more than its value (the largest is {value.max():.3g}, and "
+            f"{np.max(wanted.error):.3g} is allowed): zeros would pass, too"
         )

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipec.driver import Options, compile_source
 from pipec.reference import Bounded, bounded, compare, expected_values, poisoned
 from pipec.reference.lines import ReferenceProblem
+from pipec.reference.trial import Trial, trial_of
+from pipec.source import Source
 
 DTYPES = (
     np.float32,
@@ -116,6 +119,43 @@ def test_what_nothing_could_contradict_is_refused(line: str, says: str) -> None:
     x = np.ones(3, np.float32)
     with pytest.raises(ReferenceProblem, match=says):
         _refuse_unbounded("y", expected_values([line], {"x": x, "y": x}, unread=["y"])["y"] if "y +" in line else _near_zero())
+
+
+_OF = """
+kernel k(x: tensor[TYPE, 32, 64], y: tensor[TYPE, 32, 64], z: tensor[TYPE, 32, 64]):
+    grid(1)
+    role a(warps=1):
+        store.direct(y[0, 0], load(x[0, 0], 32, 64))
+        store.direct(z[0, 0], load(x[0, 0], 32, 64))
+"""
+
+
+def _trial(dtype: str, line: str) -> Trial:
+    text = _OF.replace("TYPE", dtype).replace("    grid", f'    """numpy: {line}"""\n    grid')
+    state = compile_source(Source("k.pipe", text), Options("sm_90a"))
+    assert state.plans is not None
+    return trial_of(state.plans[0], {})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "line", "says"),
+    [
+        ("f32", "y = (x + 100000000) - 100000000", "zeros would pass"),
+        ("i64", "y = x * 1152921504606846976 + 1", "beyond 2"),
+        ("u64", "y = x + 9007199254740994", "beyond 2"),
+    ],
+)
+def test_a_comparison_that_says_nothing_is_refused(dtype: str, line: str, says: str) -> None:
+    with pytest.raises(ReferenceProblem, match=says):
+        _trial(dtype, line)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "line"), [("f32", "y = 0 * x"), ("f32", "y = (x + 1000) - 1000"), ("i64", "y = x + 9007199254740000")]
+)
+def test_outputs_that_no_line_names_are_known(dtype: str, line: str) -> None:
+    assert _trial(dtype, line).unjudged == ("z",)
+    assert _trial(dtype, line.replace("y", "z")).unjudged == ("y",)
 
 
 def _near_zero() -> Bounded:

@@ -280,6 +280,9 @@ def _compare(plan: Plan, trial: Trial, values: Mapping[str, float], printer: Pri
         printer.text(f"  {outcome.output}: largest error {outcome.error:.3g} {against} (allowed there {outcome.bound:.3g})")
         measured = {"error": outcome.error, "bound": outcome.bound, "elements": outcome.total}
         printer.row("comparison", kernel=plan.kernel.name, values=values, output=outcome.output, **measured)
+    for name in trial.unjudged:
+        printer.text(f"  {name}: not compared: no `numpy:` line of the docstring says what it is")
+        printer.row("not compared", kernel=plan.kernel.name, values=values, output=name)
 
 
 def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:
