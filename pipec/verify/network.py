@@ -19,6 +19,7 @@ from pipec.verify.terms import Formula, Linear, Symbol
 # "mbarrier": an object in shared memory. "named": bar.sync / barrier.sync. "cluster": barrier.cluster. "warp": bar.warp.sync and the
 # instructions that synchronise all lanes of a warp.
 RingKind = Literal["mbarrier", "named", "cluster", "warp"]
+MOST_BYTES = (1 << 20) - 1  # of the transaction count of an mbarrier (PTX ISA, "tx-count")
 
 
 @record

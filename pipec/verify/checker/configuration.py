@@ -5,10 +5,9 @@ makes the configurations of a loop equal. Uses below the window's start represen
 """
 
 from pipec.record import record
-from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Use, Wait
+from pipec.verify.network import MOST_BYTES, Action, Arrive, Edge, End, Network, Process, Use, Wait
 
 _ENDED = -1  # a cursor of a process that has ended
-MOST_BYTES = (1 << 20) - 1  # of the transaction count of an mbarrier (PTX ISA, "tx-count")
 
 
 class Refused(Exception):

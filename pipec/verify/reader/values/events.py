@@ -103,8 +103,8 @@ class Events(Registers):
             return [self._arrive_remote(one, one.operands[at], base, amount, env)]
         expects = "expect_tx" in one.parts
         count = 0 if one.parts[1] == "expect_tx" else threads * (1 if expects or amount is None else amount)
-        use = self._use(one, self._spot(one, one.operands[at], env), env, count, announces=expects)
         announced = threads * (amount or 0) if expects else 0
+        use = self._use(one, self._spot(one, one.operands[at], env), env, count, announces=announced if expects else None)
         self._tells(one, use, taking, arrives=count > 0, announces=announced > 0)
         return [replace(use, count=count, expects=announced, part=self._part(taking, env))]
 
@@ -156,11 +156,13 @@ class Events(Registers):
         self._tells(one, use, taking)
         return [replace(use, count=count, part=self._part(taking, env))]
 
-    def _signal(self, one: Instruction, where: str, mask: tuple[str, ...], env: Env, arrivals: int) -> RingAction:
+    def _signal(
+        self, one: Instruction, where: str, mask: tuple[str, ...], env: Env, arrivals: int, copied: int = 0
+    ) -> RingAction:
         """The use of a barrier in each CTA that a multicast reaches. For a CTA pair the address determines which of the two has the
         barrier (PTX ISA, cp.async.bulk.tensor)."""
         spot = self._spot(one, where, env)
-        use = self._use(one, spot, env, arrivals)
+        use = self._use(one, spot, env, arrivals, copied=copied)
         if "multicast::cluster" not in one.parts:
             return use
         if not mask:
@@ -177,18 +179,18 @@ class Events(Registers):
 
     def _load(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
-        tensor = "tensor" in one.parts
-        at = 2 if tensor or one.parts[0] == "st" else 3
+        tensor, stored = "tensor" in one.parts, one.parts[0] in ("st", "red")
+        at = 2 if tensor or stored else 3
         if len(one.operands) <= at:
             raise Unreadable(one.line, "the copy has no barrier")
-        size = self._box(one, env) if tensor else self.number(one, one.operands[2], env, "the size of the copy")
-        if size % 16 or not 0 <= size < 1 << 20:
+        size = self._box(one, env) if tensor else _stored(one) if stored else self.number(one, one.operands[2], env, _SIZE)
+        if size % (4 if stored else 16) or not 0 <= size < 1 << 20:
             raise Unreadable(one.line, f"a copy of {size} bytes is not what a barrier counts")
         after = tuple(text for text in one.operands[at + 1 :] if not text.startswith("{"))
-        use = self._signal(one, one.operands[at], after[:1], env, 0)
+        taking = self._taking(one, env)
+        use = self._signal(one, one.operands[at], after[:1], env, 0, size * len(taking))
         if "shared::cluster" in one.parts and "multicast::cluster" not in one.parts and _PAIR not in one.parts:
             self._own(one, one.operands[0], use, env)
-        taking = self._taking(one, env)
         return [replace(use, delivers=size * len(taking), part=self._part(taking, env))]
 
     def _own(self, one: Instruction, where: str, use: RingAction, env: Env) -> None:
@@ -213,11 +215,11 @@ class Events(Registers):
     def _answer(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         spot = self._spot(one, one.operands[1], env)
-        use = self._use(one, spot, env, 0)
+        taking = self._taking(one, env)
+        use = self._use(one, spot, env, 0, copied=16 * len(taking))
         self._note_answer(one, spot, env)
         if "multicast::cluster::all" in one.parts:
             use = replace(use, targets=tuple((rank, 1) for rank in range(self.around.ranks)))
-        taking = self._taking(one, env)
         return [replace(use, delivers=16 * len(taking), part=self._part(taking, env), asks=True)]
 
     def _note_answer(self, one: Instruction, spot: BarrierAddress, env: Env) -> None:
@@ -332,6 +334,16 @@ class Events(Registers):
                 return len(taking) < len(self.threads)
 
 
+def _stored(one: Instruction) -> int:
+    """The bytes of a `st.async` or `red.async`: of a value, or of a vector."""
+    number = next((int(part[1]) for part in one.parts if part in ("v2", "v4")), 1)
+    width = one.parts[-1][1:]
+    if not width.isdigit():
+        raise Unreadable(one.line, f"{one.opcode} is not understood")
+    return number * int(width) // 8
+
+
+_SIZE = "the size of the copy"
 _MASKED = frozenset({"bar", "shfl", "elect", "vote", "match", "redux"})  # instructions with a mask of lanes that synchronise
 _ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"

@@ -8,9 +8,21 @@ from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.operands import Operands
-from pipec.verify.reader.values.surroundings import ANNOUNCED, CTA_BITS, FILLED, OFFSET, BarrierAddress, Env, RingAction
+from pipec.verify.reader.values.surroundings import (
+    ANNOUNCED,
+    CTA_BITS,
+    FILLED,
+    OFFSET,
+    OPEN,
+    OWED,
+    BarrierAddress,
+    Env,
+    RingAction,
+)
 from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Symbol
+
+_MOST_EARLY = 228 << 10  # bytes of copies before the arrival that announces them: no CTA has more shared memory
 
 
 class Places(Operands):
@@ -120,8 +132,11 @@ class Places(Operands):
             raise Unreadable(one.line, "the stage is not a fixed number of stages away from the last one")
         return apart
 
-    def _use(self, one: Instruction, spot: BarrierAddress, env: Env, arrivals: int, *, announces: bool = False) -> RingAction:
-        """The use of a ring to which an arrival belongs. After a wait for the other side: the use that it made free, or an earlier one."""
+    def _use(
+        self, one: Instruction, spot: BarrierAddress, env: Env, arrivals: int, *, announces: int | None = None, copied: int = 0
+    ) -> RingAction:
+        """The use of a ring to which an arrival belongs. After a wait for the other side: the use that it made free, or an earlier one.
+        `announces`, `copied`: bytes; None where none can be announced."""
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         stage: Value = spot.stage if spot.cursor is None else Table(spot.cursor, spot.stage)  # type: ignore[arg-type, assignment]
         for driver in (self.around.barriers.other[ring], spot.cursor):
@@ -141,8 +156,9 @@ class Places(Operands):
             lag = self.lags.get(ring, 0) if ("position", ring) in env else 0
             return RingAction(False, ring, ring, ahead - lag, 0, ring, targets=((spot.rank, 1),))
         announced = env.pop((ANNOUNCED, ring), 0) if arrivals else env.get((ANNOUNCED, ring), 0)
-        if announces and not arrivals and not ahead:
+        if announces is not None and not arrivals and not ahead:
             env[(ANNOUNCED, ring)] = announced = 1
+        early = stages == 1 and self._comes_early(one, ring, env, arrivals=arrivals > 0, announces=announces, copied=copied)
         if announced and not arrivals:
             # Bytes announced before the arrival, and copies after them, belong to the use of the arrival.
             return RingAction(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
@@ -156,7 +172,30 @@ class Places(Operands):
             return RingAction(False, ring, ring, ahead, ahead + (before + 1 == rounds), ring, targets=((spot.rank, 1),))
         if arrivals:
             return RingAction(False, ring, ring, ahead, ahead + 1, ring, targets=((spot.rank, 1),))
-        return RingAction(False, ring, ring, -1 if ahead == stages - 1 else ahead, 0, ring, targets=((spot.rank, 1),))
+        behind = ahead == stages - 1 and not early
+        return RingAction(False, ring, ring, -1 if behind else ahead, 0, ring, targets=((spot.rank, 1),))
+
+    def _comes_early(self, one: Instruction, ring: int, env: Env, *, arrivals: bool, announces: int | None, copied: int) -> bool:
+        """Whether a copy comes before the arrival that announces its bytes, or belongs with it. Of a ring of one stage the place does not
+        tell it from one that comes after the arrival before: that is one as long as the arrival's bytes are missing."""
+        owed, left = env.get((OWED, ring), 0), env.get((OPEN, ring), 0)
+        assert isinstance(owed, int) and isinstance(left, int)
+        early = not owed or (ANNOUNCED, ring) in env
+        if arrivals:
+            owed, left = max(left + (announces or 0), 0) if announces or left else owed, 0
+        elif announces is not None:
+            left += announces
+        elif early:
+            left -= copied
+        else:
+            owed = max(owed - copied, 0)
+        if left < -_MOST_EARLY:
+            raise Unreadable(one.line, "copies whose bytes other threads announce are not understood")
+        for key, value in ((OWED, owed), (OPEN, left)):
+            env[(key, ring)] = value
+            if not value:
+                del env[(key, ring)]
+        return early
 
     def peek(self, one: Instruction, env: Env) -> dict[str, Value]:
         """The result of a try_wait outside a waiting loop."""
