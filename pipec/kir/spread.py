@@ -97,13 +97,13 @@ def chunk_columns(columns: int, most: int = MOST_COLUMNS) -> int:
 # ------------------------------------------------------------------------------------------------------------- a row per thread
 
 
-def panel_share(row_map: RowMap, tile: TileType, columns: int, most: int = MOST_COLUMNS) -> Share:
-    """A tile in panels of this many columns, which divide it except for one odd column shared by half-warps.
+def panel_share(row_map: RowMap, tile: TileType, columns: int, most: int = MOST_COLUMNS, *, panels: int | None = None) -> Share:
+    """A tile in panels of this many columns, which divide it except for one odd column shared by half-warps; or so many `panels` of it.
 
     A row is shared by as many threads as have at least one 16-byte vector of a panel each (two halves of a warp always).
     """
-    tail = tile.columns % columns != 0
-    panels = tile.columns // columns
+    tail = panels is None and tile.columns % columns != 0
+    panels = tile.columns // columns if panels is None else panels
     assert not tail or (row_map.half_warps and not row_map.in_registers and panels * columns == tile.columns - 1)
     # Register-resident tiles have no chunks: a thread has the same columns for every operation; otherwise values would have to move
     # between lanes.
@@ -201,9 +201,9 @@ def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> 
     return Place(index, part, zero, working)
 
 
-def half_working(ops: Arithmetic[N], share: Share, half: N, panel: N) -> N:
-    """Whether a panel of a folded tile is in the thread's half of the columns."""
-    return ops.compare("eq", ops.bits("udiv", ops.multiply(panel, share.columns), share.half_columns), half)
+def half_working(ops: Arithmetic[N], share: Share, half: N, first: N) -> N:
+    """Whether a panel of a folded tile, which begins at column `first`, is in the thread's half of the columns."""
+    return ops.compare("eq", ops.bits("udiv", first, share.half_columns), half)
 
 
 def inside_panel(ops: Arithmetic[N], share: Share, part: N, step: N) -> N:
@@ -324,10 +324,11 @@ def _of_share(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], share: S
     for block in range(row_map.blocks):
         at = place(ops, row_map, threads, ops.constant(block))
         for panel in map(ops.constant, range(share.panels)):
-            working = at.working if at.half is None else half_working(ops, share, at.half, panel)
+            start = ops.multiply(panel, share.columns)
+            working = at.working if at.half is None else half_working(ops, share, at.half, start)
             for chunk in range(share.chunks):
                 first = inside_panel(ops, share, at.part, ops.constant(chunk * share.step))
-                first = ops.add(ops.multiply(panel, share.columns), first)
+                first = ops.add(start, first)
                 stored = both(ops, working, has_vector(ops, share, first, chunk))
                 yield from (Element(at.index, ops.add(first, index), stored) for index in range(share.count))
         if share.tail:

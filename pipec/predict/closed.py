@@ -212,7 +212,7 @@ def _epilogues(work: Workload, device: Device) -> tuple[float, float]:
 
 
 def _stored(role: RoleWork, device: Device) -> float:
-    stored = sum(store_cycles(one.elements, device) * one.times for one in role.epilogues if one.elements)
+    stored = sum(store_cycles(one.elements, one.parts, device) * one.times for one in role.epilogues if one.elements)
     return stored if _in_loop(role) else stored + role.slots.cycles(device)
 
 

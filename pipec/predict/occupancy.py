@@ -57,7 +57,7 @@ def staging_bytes(kernel: tree.Kernel, free: int) -> int:
         stores = [one.placed for one in done if isinstance(one, tree.Store) and one.path == "tma"]
         if stores:
             strides.append(max(tile.rows * min(_PANEL_BYTES, tile_bytes(1, tile.columns, tile.dtype.bits)) for tile in stores))
-            panels = max(tile_bytes(1, tile.columns, tile.dtype.bits) // _PANEL_BYTES for tile in stores)
+            panels = max(ceil(tile_bytes(1, tile.columns, tile.dtype.bits) / _PANEL_BYTES) for tile in stores)
             wide.append(panels in _FOUR_PANELS and any(isinstance(one, tree.RegisterMma) for one in done))
     if 2 * sum(strides) > free:
         return sum(strides)

@@ -10,7 +10,7 @@ from pipec.predict.occupancy import tile_bytes
 from pipec.predict.sharing import Places, Sharing
 from pipec.predict.tile_loops import operations_in
 from pipec.predict.walk import Times, Walk
-from pipec.predict.work import Slots, instructions, slots, tiles_read
+from pipec.predict.work import Slots, instructions, parts_stored, slots, tiles_read
 from pipec.predict.workload import ROW_BYTES, SECTOR_BYTES, Epilogue, Load, Product, RoleWork
 from pipec.record import replace
 from pipec.sema import tree
@@ -179,6 +179,7 @@ def _product(operation: tree.Mma | tree.RegisterMma) -> Product:
 def _epilogue(operation: tree.Store | tree.TmaStore) -> Epilogue:
     if isinstance(operation, tree.Store):
         rows, columns = operation.placed.rows, operation.placed.columns
-        return Epilogue(rows * columns, tile_bytes(rows, columns, operation.destination.tensor.dtype.bits), 0.0, 0.0)
+        size = tile_bytes(rows, columns, operation.destination.tensor.dtype.bits)
+        return Epilogue(rows * columns, parts_stored(operation), size, 0.0, 0.0)
     tile = operation.source.buffer
-    return Epilogue(0, tile_bytes(tile.rows, tile.columns, tile.dtype.bits), 0.0, 0.0)
+    return Epilogue(0, 1, tile_bytes(tile.rows, tile.columns, tile.dtype.bits), 0.0, 0.0)

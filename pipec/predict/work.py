@@ -148,12 +148,20 @@ def thread_cycles(operation: tree.Operation, warps: int, device: Device) -> floa
     tile = evaluated_tile(operation)
     if tile is None or not isinstance(tile.type, TileType):
         return 0.0
-    stored = store_cycles(tile.type.rows * tile.type.columns, device) if isinstance(operation, tree.Store) else 0.0
+    stored = 0.0
+    if isinstance(operation, tree.Store):
+        stored = store_cycles(tile.type.rows * tile.type.columns, parts_stored(operation), device)
     return slots(operation, warps).cycles(device) + stored
 
 
-def store_cycles(elements: int, device: Device) -> float:
-    return device.tile + device.element * elements
+def parts_stored(operation: tree.Store) -> int:
+    """Panels as wide as a swizzle allows are stored in one go, and what is left of a row in another."""
+    row_bytes = operation.placed.columns * operation.placed.dtype.bits // _BYTE
+    return (row_bytes >= LINE) + (row_bytes % LINE > 0) if operation.path == "tma" else 1
+
+
+def store_cycles(elements: int, parts: int, device: Device) -> float:
+    return device.tile * parts + device.element * elements
 
 
 def _instructions(tile: tree.Expression) -> Slots:

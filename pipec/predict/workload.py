@@ -71,9 +71,10 @@ class Product:
 
 @record
 class Epilogue:
-    """Tiles of `elements` that a role's threads store; `bytes` go to global memory."""
+    """Tiles of `elements` that a role's threads store, in so many `parts` that differ in their width; `bytes` go to global memory."""
 
     elements: int
+    parts: int
     bytes: int
     times: float
     average: float

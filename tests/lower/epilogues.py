@@ -26,7 +26,7 @@ WARPS = {
     "stage": (1, 2, 3, 4, 5, 6, 8, 12), "loads": (1, 2, 3, 4, 5, 7, 8, 12),
 }  # fmt: skip
 WIDTHS = tuple(range(1, 65))
-MORE_WIDTHS = (72, 80, 88, 96, 100, 104, 120, 127, 128, 136, 160, 192, 255, 256)
+MORE_WIDTHS = (72, 80, 88, 96, 100, 104, 120, 127, 128, 136, 160, 176, 192, 208, 255, 256)
 _DEPTH = 16  # of the one step along K
 _BESIDE = 16  # columns, and rows, of an output around what is stored
 

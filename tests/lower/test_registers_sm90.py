@@ -1,5 +1,6 @@
 """Accumulators in registers: every way out of them, and when the MMAs in flight are waited for."""
 
+import re
 from functools import cache
 
 import ml_dtypes
@@ -9,8 +10,12 @@ from lower.register_kernels import BODIES, arguments, expected, source
 
 import pipec
 from pipec.api.program import Program
+from pipec.driver import Options as CompileOptions
+from pipec.driver import compile_source
+from pipec.kir.plan.types import Plan
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options
+from pipec.source import Source
 
 pytestmark = pytest.mark.combinations(0.35)
 
@@ -49,6 +54,12 @@ def test_no_k_block_gives_zero() -> None:
 
 def ptx(text: str) -> str:
     return compiled(text).ptx
+
+
+def planned(text: str) -> Plan:
+    state = compile_source(Source("gemm.pipe", text), CompileOptions(arch="sm_90a"), until="plan")
+    assert state.plans is not None
+    return state.plans[0]
 
 
 def test_one_group_stays_in_flight_where_a_stage_more_is_there() -> None:
@@ -178,6 +189,43 @@ def test_the_threads_meet_once_for_the_panels_that_the_buffers_hold(columns: int
     run(text, given)
     expected_row = (64 * given["b"][:, 0].astype(np.float64)).astype(ml_dtypes.bfloat16)
     assert np.array_equal(given["d"], np.tile(np.concatenate([expected_row, expected_row]), (128, 1)))
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "panels"),
+    [
+        (48, "bf16", [[32, 16]]),
+        (176, "bf16", [[64], [64], [32, 16]]),
+        (168, "bf16", [[64], [64], [32, 8]]),
+        (48, "f32", [[32], [16]]),
+        (192, "bf16", [[64], [64], [64]]),
+        (208, "e4m3", [[128], [64, 16]]),
+    ],
+)
+def test_a_row_is_stored_in_the_widest_spans(columns: int, dtype: str, panels: list[list[int]]) -> None:
+    """What is left of it shares a buffer; a copy for each panel, each map once."""
+    text = GEMM.replace("COLUMNS", str(columns)).replace("STAGES", "2").replace("bf16](acc)", f"{dtype}](acc)")
+    text = text.replace("d: tensor[bf16", f"d: tensor[{dtype}")
+    (staging,) = planned(text).staging.values()
+    assert [[panel.columns for panel in fill] for fill in staging.fills] == panels
+    widths = [width for fill in panels for width in fill]
+    assert [panel.first for panel in staging.panels] == [sum(widths[:index]) for index in range(len(widths))]
+    found = ptx(text)
+    assert found.count("cp.async.bulk.tensor.2d.global") == len(widths)
+    assert len(set(re.findall(r"\bgemm_map\d*_d\b", found))) == len(set(widths))
+    given = {"a": np.ones((128, 64), ml_dtypes.bfloat16), "b": np.ones((columns, 64), ml_dtypes.bfloat16)}
+    given["b"] *= (np.arange(columns) % 7)[:, None].astype(ml_dtypes.bfloat16)
+    numpy_type = getattr(ml_dtypes, {"bf16": "bfloat16", "e4m3": "float8_e4m3fn"}.get(dtype, ""), np.float32)
+    given["d"] = np.zeros((128, 2 * columns), numpy_type)
+    run(text, given)
+    assert np.array_equal(given["d"].astype(np.float64)[77], np.tile(64.0 * (np.arange(columns) % 7), 2))
+
+
+@pytest.mark.parametrize(("stages", "spans"), [(4, [128, 128, 128, 32, 16]), (5, [16] * 27)])
+def test_narrow_panels_where_memory_is_left_for_no_wider_ones(stages: int, spans: list[int]) -> None:
+    """Beside five stages of 43 KB there is no room for 128 rows of 128 bytes: all panels have the widest span that divides a row."""
+    (staging,) = planned(GEMM.replace("COLUMNS", "216").replace("STAGES", str(stages))).staging.values()
+    assert [panel.layout.span_bytes for panel in staging.panels] == spans
 
 
 GEMM = """

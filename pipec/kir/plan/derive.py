@@ -72,7 +72,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     )
     roles = plan_grids(kernel, tuple(found))
     shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated > 0)
-    parameters, symbols, tma = plan_parameters(kernel, layouts, shared.staging)
+    parameters, symbols, tma, stored = plan_parameters(kernel, layouts, shared.staging)
     interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters)
     issuers = [row for row in roles if row.uses_tensor and row.single_thread]
     planned = Plan(
@@ -94,6 +94,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         barrier_offsets=shared.barrier_offsets,
         response_offset=shared.response_offset,
         staging=shared.staging,
+        stored=stored,
         exchange_offsets=shared.exchange_offsets,
         row_maps=row_maps,
         zero_fills=shared.zero_fills,

@@ -32,6 +32,8 @@ from pipec.verify.terms import Formula
 from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
 Symbols = dict[tuple[str, str, int], str]
+Copies = dict[tree.TmaLoad | tree.TmaStore, TmaPlan]
+Stored = dict[tree.Store, dict[TileLayout, TmaPlan]]
 
 
 class _Parameters:
@@ -78,9 +80,10 @@ class _Parameters:
 
 def plan_parameters(
     kernel: Kernel, layouts: Mapping[Buffer, TileLayout], staging: Mapping[tree.Store, Staging]
-) -> tuple[tuple[Parameter, ...], Symbols, dict[tree.TmaLoad | tree.TmaStore | tree.Store, TmaPlan]]:
+) -> tuple[tuple[Parameter, ...], Symbols, Copies, Stored]:
     wanted = _Parameters(kernel)
-    tma: dict[tree.TmaLoad | tree.TmaStore | tree.Store, TmaPlan] = {}
+    tma: Copies = {}
+    stored: Stored = {}
     unpacked = unpacked_tiles(kernel)
     for role in kernel.roles:
         for operation in operations(role):
@@ -91,7 +94,9 @@ def plan_parameters(
                 case tree.TmaStore(destination, source):
                     tma[operation] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
-                    tma[operation] = _tma(wanted, operation.destination.tensor, staging[operation].layout)
+                    tensor = operation.destination.tensor
+                    used = dict.fromkeys(panel.layout for panel in staging[operation].panels)
+                    stored[operation] = {layout: _tma(wanted, tensor, layout) for layout in used}
                     # Threads store the rows of a partial tile.
                     if operation.rows is not None:
                         wanted.address(operation.destination.tensor)
@@ -110,7 +115,7 @@ def plan_parameters(
                 case _:
                     pass
     symbols = {key: row.symbol for key, row in wanted.plain.items()}
-    return wanted.ordered(), symbols, tma
+    return wanted.ordered(), symbols, tma, stored
 
 
 def _tile_copy(

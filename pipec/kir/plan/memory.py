@@ -12,6 +12,7 @@ from pipec.kir.plan.striping import exchange_bytes
 from pipec.kir.plan.types import (
     RESPONSE_BYTES,
     TILE_ALIGNMENT,
+    Panel,
     RolePlan,
     RowMap,
     SharedItem,
@@ -20,7 +21,7 @@ from pipec.kir.plan.types import (
     ZeroFill,
     round_up,
 )
-from pipec.record import mutable
+from pipec.record import mutable, replace
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Pipeline
 from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
@@ -191,16 +192,52 @@ def plan_shared(
     )
 
 
-def _panels(row: RolePlan, layouts: Mapping[tree.Store, TileLayout]) -> int:
-    """The largest number of panels of a tile stored by a role with accumulators in registers, if four buffers can hold them."""
+def _fills(rows: int, columns: int, dtype: DType, *, widest: bool) -> tuple[tuple[Panel, ...], ...]:
+    """A stored tile in panels, as buffers hold them one after the other: of the widest spans, so that copies are fewest, and what is left
+    of a row beside each other in one buffer; or all of the widest span that divides the row, which takes the least memory."""
+    plain = tile_layout(rows, columns, dtype)
+    layouts = [replace(plain, panels=1)] * plain.panels
+    row_bytes, (most, _), (least, _) = columns * dtype.bits // 8, _SPANS[0], _SPANS[-1]
+    # Of a row that is no multiple of 16 bytes nothing can be copied; the resource check reports that.
+    if widest and plain.span_bytes < min(row_bytes, most) and row_bytes % least == 0:
+        counts = [(row_bytes if span == most else row_bytes % (2 * span)) // span for span, _ in _SPANS]
+        layouts = [
+            TileLayout(swizzle, span, 1, rows)
+            for (span, swizzle), count in zip(_SPANS, counts, strict=True)
+            for _ in range(count)
+        ]
+    fills: list[list[Panel]] = []
+    first = 0
+    for layout in layouts:
+        used = sum(panel.layout.span_bytes for panel in fills[-1]) if fills else most
+        if not widest or used + layout.span_bytes > most:
+            fills.append([])
+        aside = sum(round_up(panel.layout.bytes, TILE_ALIGNMENT) for panel in fills[-1])
+        fills[-1].append(Panel(first, layout.span_bytes * 8 // dtype.bits, layout, aside))
+        first += fills[-1][-1].columns
+    return tuple(map(tuple, fills))
+
+
+def _staged(row_map: RowMap, operation: tree.Store, *, widest: bool) -> tuple[tuple[Panel, ...], ...]:
+    tile = operation.placed
+    rows = tile.rows if operation.transposed else row_map.block_rows
+    if not row_map.folded:
+        return _fills(rows, tile.columns, tile.dtype, widest=widest)
+    # A panel must be in one half of a folded tile.
+    left = _fills(rows, tile.columns // 2, tile.dtype, widest=widest)
+    right = tuple(tuple(replace(panel, first=panel.first + tile.columns // 2) for panel in fill) for fill in left)
+    return left + right
+
+
+def _most_fills(row: RolePlan, fills: Mapping[tree.Store, tuple[tuple[Panel, ...], ...]]) -> int:
+    """The largest number of buffers that a tile fills, stored by a role with accumulators in registers, if four suffice."""
     if row.mma_waits is None:
         return 0
-    counts = [
-        operation.placed.columns * operation.placed.dtype.bytes // layouts[operation].span_bytes
-        for operation in operations(row.role)
-        if operation in layouts and isinstance(operation, tree.Store)
-    ]
-    return max((count for count in counts if count <= 4), default=0)
+    return max((count for count in map(len, fills.values()) if count <= 4), default=0)
+
+
+def _stride(fills: Mapping[tree.Store, tuple[tuple[Panel, ...], ...]]) -> int:
+    return max(round_up(fill[-1].aside + fill[-1].layout.bytes, TILE_ALIGNMENT) for stored in fills.values() for fill in stored)
 
 
 def _plan_staging(
@@ -210,32 +247,31 @@ def _plan_staging(
     row_maps: Mapping[tree.Operation, RowMap],
     small: int,
 ) -> dict[tree.Store, Staging]:
-    """Buffers per role, each as large as its largest panel: two if they fit, so that storing overlaps with converting. A role with
-    accumulators in registers gets four for a tile of three or four panels, if they fit: it then synchronises once per tile."""
-    staging: dict[tree.Store, Staging] = {}
-    wanted: list[tuple[RolePlan, dict[tree.Store, TileLayout]]] = []
-    for row in roles:
-        panels: dict[tree.Store, TileLayout] = {}
-        for operation in operations(row.role):
-            if isinstance(operation, tree.Store) and operation.path == "tma":
-                tile, row_map = operation.placed, row_maps[operation]
-                rows = tile.rows if operation.transposed else row_map.block_rows
-                # A panel must be in one half of a folded tile.
-                layout = tile_layout(rows, tile.columns // (2 if row_map.folded else 1), tile.dtype)
-                panels[operation] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
-        if panels:
-            wanted.append((row, panels))
-    strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]
+    """Buffers per role, each as large as the most that it holds at a time: two if they fit, so that storing overlaps with converting. A
+    role with accumulators in registers gets four for a tile that fills three or four, if they fit: it then synchronises once per tile."""
+    stores = [
+        (row, [operation for operation in operations(row.role) if isinstance(operation, tree.Store) and operation.path == "tma"])
+        for row in roles
+    ]
     # Items placed after staging are counted first, since staging takes the rest.
     free = target.shared_bytes - small - round_up(shared.offset, TILE_ALIGNMENT)
+    for widest in (True, False):
+        wanted = [
+            (row, {operation: _staged(row_maps[operation], operation, widest=widest) for operation in stored})
+            for row, stored in stores
+            if stored
+        ]
+        strides = [_stride(fills) for _, fills in wanted]
+        if sum(strides) <= free:
+            break
     # The same for all roles, since it is unknown here which of them stores longest.
     counts = [2 if 2 * sum(strides) <= free else 1] * len(wanted)
-    for index, ((row, panels), stride) in enumerate(zip(wanted, strides, strict=True)):
+    for index, ((row, fills), stride) in enumerate(zip(wanted, strides, strict=True)):
         extra = 2 * stride
-        if _panels(row, panels) > 2 and counts[index] == 2 and sum(map(mul, counts, strides)) + extra <= free:
+        if _most_fills(row, fills) > 2 and counts[index] == 2 and sum(map(mul, counts, strides)) + extra <= free:
             counts[index] = 4
-    for (row, panels), stride, buffers in zip(wanted, strides, counts, strict=True):
+    staging: dict[tree.Store, Staging] = {}
+    for (row, stored), stride, buffers in zip(wanted, strides, counts, strict=True):
         offset = shared.take(f"{row.role.name} staging", buffers * stride, TILE_ALIGNMENT)
-        for key, layout in panels.items():
-            staging[key] = Staging(layout, buffers, offset, stride)
+        staging |= {operation: Staging(fills, buffers, offset, stride) for operation, fills in stored.items()}
     return staging

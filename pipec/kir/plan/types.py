@@ -1,5 +1,8 @@
 """The parts of a plan: what the compiler derived for one kernel, as plain data. `pipec.kir.plan.derive` fills them in."""
 
+from collections.abc import Iterator
+from itertools import groupby
+
 from pipec.interface import KernelInterface
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP, Target
@@ -237,13 +240,34 @@ class RowMap:
 
 
 @record
-class Staging:
-    """Shared memory through which a role's TMA stores pass: `buffers` panels of one layout, used in turn, `stride` bytes apart."""
+class Panel:
+    """Part of a stored tile that is copied in boxes as wide as one swizzle span: `columns` from `first` on, staged in a buffer `aside`
+    bytes after its beginning."""
 
+    first: int
+    columns: int
     layout: TileLayout
+    aside: int = 0
+
+
+@record
+class Staging:
+    """Shared memory through which a role's TMA stores pass: `buffers`, used in turn, `stride` bytes apart. `fills`: the tile in order, as
+    the panels that one buffer holds at a time; a buffer holds more than one where they are narrow."""
+
+    fills: tuple[tuple[Panel, ...], ...]
     buffers: int
     offset: int
     stride: int
+
+    @property
+    def panels(self) -> Iterator[Panel]:
+        return (panel for fill in self.fills for panel in fill)
+
+    @property
+    def runs(self) -> list[list[tuple[Panel, ...]]]:
+        """Consecutive fills that differ in nothing but their columns, so that a loop covers them."""
+        return [list(alike) for _, alike in groupby(self.fills, lambda fill: [(panel.layout, panel.aside) for panel in fill])]
 
 
 @record
@@ -292,6 +316,7 @@ class Plan:
     barrier_offsets: dict[tuple[Pipeline, Side], int]  # "producer" -> full barriers, "consumer" -> empty barriers
     response_offset: int | None  # where the responses to a tile scheduler's requests arrive, one after the other
     staging: dict[Store, Staging]  # for stores by path "tma"
+    stored: dict[Store, dict[TileLayout, TmaPlan]]  # for the same: how their panels are copied, by layout
     exchange_offsets: dict[str, int]  # for roles in which several warps share a row: shared memory for reductions
     row_maps: dict[Operation, RowMap]  # of each operation that evaluates a tile
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
@@ -303,7 +328,7 @@ class Plan:
     allocated_columns: int  # a power of two from 32, or 0
     allocating_warp: int
     tensor_address_offset: int | None  # where tcgen05.alloc writes the address
-    tma: dict[TmaLoad | TmaStore | Store, TmaPlan]
+    tma: dict[TmaLoad | TmaStore, TmaPlan]
     symbols: dict[
         tuple[str, str, int], str
     ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"

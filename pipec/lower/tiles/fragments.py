@@ -20,7 +20,7 @@ from pipec.lower.table import lowers
 from pipec.lower.tensor_cores import wgmma
 from pipec.lower.tiles.chunks import Chunk, Found, Place, Row
 from pipec.lower.tiles.reader import TileReader, fragment_chunk
-from pipec.lower.tiles.staging import staged_panels
+from pipec.lower.tiles.staging import staged_fills
 from pipec.lower.tiles.tma import coordinates
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
@@ -66,43 +66,43 @@ def chunks_of(role: RoleContext, rows: list[Row], tile: int, first: int, columns
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     plan, value = role.kernel.plan, operation.value
     assert isinstance(value.type, TileType)
-    staging, row_plan = plan.staging[operation], plan.tma[operation]
+    staging = plan.staging[operation]
     reader = TileReader(role)
     reader.prepare(value)
     origin = coordinates(role, operation.destination)
     rows = prepared_rows(role, reader, value, plan.row_maps[operation])
-    panel_columns = staging.layout.span_bytes // value.type.dtype.bytes
-    firsts = list(range(0, value.type.columns, panel_columns))
-    together = len(firsts) if len(firsts) <= staging.buffers else 1
-    for start in range(0, len(firsts), together):
-        part = firsts[start : start + together]
-        columns = [(integer(first), 1) for first in part]
-        with staged_panels(role, operation, staging, row_plan, origin, (integer(0), 1), columns) as buffers:
-            for first, buffer in zip(part, buffers, strict=True):
-                _write_panel(role, reader, value, rows, staging.layout, buffer, first, panel_columns)
+    together = len(staging.fills) if len(staging.fills) <= staging.buffers else 1
+    for start in range(0, len(staging.fills), together):
+        fills = staging.fills[start : start + together]
+        with staged_fills(role, operation, origin, (integer(0), 1), fills, [(integer(0), 1)] * len(fills)) as buffers:
+            for fill, buffer in zip(fills, buffers, strict=True):
+                for panel in fill:
+                    place = role.builder.add(buffer, panel.aside)
+                    _write_panel(role, reader, value, rows, panel.layout, place, panel.first, panel.columns)
 
 
 def _store_transposed(role: RoleContext, operation: tree.Store) -> None:
     """A block of 64 rows becomes a panel of 64 columns, filled by the warps with these rows."""
     plan, value = role.kernel.plan, operation.value
-    staging, row_plan = plan.staging[operation], plan.tma[operation]
+    staging = plan.staging[operation]
     reader = TileReader(role)
     reader.prepare(value)
     origin = coordinates(role, operation.destination)
     rows = prepared_rows(role, reader, value, plan.row_maps[operation])
     groups, share = wgmma.warpgroups(role), len(rows) // 2
     group = role.builder.bits("lshr", role.role_warp, 2)
-    panels = range(groups * share)
+    panels = list(staging.panels)
+    assert [panel.first for panel in panels] == [block * wgmma.BLOCK_ROWS for block in range(groups * share)]
     together = len(panels) if len(panels) <= staging.buffers else 1
-    for start in panels[::together]:
+    for start in range(0, len(panels), together):
         part = panels[start : start + together]
-        columns = [(integer(panel * wgmma.BLOCK_ROWS), 1) for panel in part]
-        with staged_panels(role, operation, staging, row_plan, origin, (integer(0), 1), columns) as buffers:
-            for panel, buffer in zip(part, buffers, strict=True):
-                own = role.builder.compare("eq", group, integer(panel // share)) if groups > 1 else None
+        fills = [(panel,) for panel in part]
+        with staged_fills(role, operation, origin, (integer(0), 1), fills, [(integer(0), 1)] * len(fills)) as buffers:
+            for number, (panel, buffer) in enumerate(zip(part, buffers, strict=True), start):
+                own = role.builder.compare("eq", group, integer(number // share)) if groups > 1 else None
                 with role.only_if(own, "turned"):
-                    block = panel % share
-                    _write_columns(role, reader, value, rows[2 * block : 2 * block + 2], staging.layout, buffer)
+                    block = number % share
+                    _write_columns(role, reader, value, rows[2 * block : 2 * block + 2], panel.layout, buffer)
                 if own is not None:
                     role.reconverge()
 

@@ -1,9 +1,9 @@
-"""Stages a register tile in shared memory for a TMA store, one panel at a time."""
+"""Stages a register tile in shared memory for a TMA store, one buffer or several at a time."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pipec.kir.plan.types import Staging, TmaPlan
+from pipec.kir.plan.types import Panel, Staging
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import Value, integer
 from pipec.lower.tiles.tma import box_coordinates, issue_store
@@ -11,33 +11,24 @@ from pipec.sema import tree
 
 
 @contextmanager
-def staged_panel(
-    role: RoleContext,
-    operation: tree.Store,
-    staging: Staging,
-    row_plan: TmaPlan,
-    origin: Sequence[Value],
-    rows: tuple[Value, int],
-    columns: tuple[Value, int],
-) -> Iterator[Value]:
-    """Yields the address of a free buffer, which the code inside fills; then one thread stores it at offset `rows` and `columns` (each a
-    number of steps and the step length) from the origin."""
-    with staged_panels(role, operation, staging, row_plan, origin, rows, (columns,)) as (buffer,):
+def staged_fill(
+    role: RoleContext, operation: tree.Store, origin: Sequence[Value], rows: tuple[Value, int],
+    fill: Sequence[Panel], column: tuple[Value, int],
+) -> Iterator[Value]:  # fmt: skip
+    """Yields the address of a free buffer, which the code inside fills with panels; then one thread stores them at offset `rows`, and
+    `column` beyond their own columns (each a number of steps and the step length), from the origin."""
+    with staged_fills(role, operation, origin, rows, (fill,), (column,)) as (buffer,):
         yield buffer
 
 
 @contextmanager
-def staged_panels(
-    role: RoleContext,
-    operation: tree.Store,
-    staging: Staging,
-    row_plan: TmaPlan,
-    origin: Sequence[Value],
-    rows: tuple[Value, int],
-    columns: Sequence[tuple[Value, int]],
-) -> Iterator[list[Value]]:
-    """Like `staged_panel`, for all panels in `columns`, at most as many as there are buffers: the threads synchronise once for all."""
-    builder, count = role.builder, len(columns)
+def staged_fills(
+    role: RoleContext, operation: tree.Store, origin: Sequence[Value], rows: tuple[Value, int],
+    fills: Sequence[Sequence[Panel]], columns: Sequence[tuple[Value, int]],
+) -> Iterator[list[Value]]:  # fmt: skip
+    """Like `staged_fill`, for as many fills, at most as many as there are buffers: the threads synchronise once for all."""
+    builder, plan, count = role.builder, role.kernel.plan, len(fills)
+    staging = plan.staging[operation]
     buffers = _next_buffers(role, staging, count)
     # The thread that stores waits. Others have no stores that they could wait for, and no branch is cheaper than one around this.
     builder.call("bulk.wait_group.read", integer(staging.buffers - count))
@@ -47,12 +38,14 @@ def staged_panels(
     role.synchronise()
     with role.one_thread("store"):
         row = builder.multiply(*rows)
-        for buffer, place in zip(buffers, columns, strict=True):
-            column = builder.multiply(*place)
-            for part in range(row_plan.row_boxes):
-                skipped = part * row_plan.box_rows
-                at = box_coordinates(role, list(origin), builder.add(row, skipped), column)
-                issue_store(role, operation, row_plan, builder.add(buffer, skipped * staging.layout.span_bytes), at)
+        for buffer, fill, place in zip(buffers, fills, columns, strict=True):
+            for panel in fill:
+                copy = plan.stored[operation][panel.layout]
+                column = builder.add(builder.multiply(*place), panel.first)
+                for part in range(copy.row_boxes):
+                    skipped = part * copy.box_rows
+                    at = box_coordinates(role, list(origin), builder.add(row, skipped), column)
+                    issue_store(role, operation, copy, builder.add(buffer, panel.aside + skipped * panel.layout.span_bytes), at)
             builder.call("bulk.commit_group")
 
 

@@ -7,9 +7,10 @@ from pipec.isa.dtypes import DType
 from pipec.isa.instructions import INSTRUCTIONS
 from pipec.kir import spread
 from pipec.kir.plan.roles import tensor_tiles
-from pipec.kir.plan.types import TILE_ALIGNMENT, TileLayout
+from pipec.kir.plan.types import TILE_ALIGNMENT, Panel, TileLayout
 from pipec.kir.spread import MOST_COLUMNS, Share, direct_share, first_part, panel_share, with_parts
 from pipec.lower.context import RegisterTile, RoleContext, counted_loop, repeated
+from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.memory import pack, pack_converted, row_address, store_tensor, store_words
 from pipec.lower.emit.value import Value, integer
 from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, global_row, store_element
@@ -19,9 +20,10 @@ from pipec.lower.table import lowers
 from pipec.lower.tiles import fragment_stores, fragments, striped_stores
 from pipec.lower.tiles.chunks import Chunk, Row
 from pipec.lower.tiles.reader import TileReader
-from pipec.lower.tiles.staging import staged_panel
+from pipec.lower.tiles.staging import staged_fill
 from pipec.lower.tiles.tma import coordinates
 from pipec.lower.tiles.vectors import store_columns
+from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 from pipec.vocabulary import Reduction, StorePath
@@ -74,12 +76,28 @@ def _store_by(role: RoleContext, operation: tree.Store, path: StorePath, rows: V
         _store_direct(role, operation, rows)
 
 
-def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share: Share) -> Iterator[tuple[Chunk, Value]]:
+@record
+class _First:
+    """The first column of a panel: `index` steps of `step` columns, and `before`. `known`: the index, if it is a number."""
+
+    index: Value
+    known: int | None
+    step: int
+    before: int = 0
+
+    def column(self, builder: Builder) -> Value:
+        return builder.add(builder.multiply(self.index, self.step), self.before)
+
+
+_FIRST = _First(integer(0), 0, 0)
+
+
+def _chunks(role: RoleContext, row: Row, first: _First, share: Share) -> Iterator[tuple[Chunk, Value]]:
     """This thread's share of a panel, chunk by chunk, with the first column of each inside the panel."""
     builder = role.builder
-    start = builder.multiply(panel[0], share.columns)
+    start = first.column(builder)
     if row.half is not None:
-        row.working = spread.half_working(builder, share, row.half, panel[0])
+        row.working = spread.half_working(builder, share, row.half, start)
     # Registers cannot be indexed, so a register-resident tile is fully unrolled.
     inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.in_registers else 1
     for unrolled in range(share.chunks // inner):
@@ -88,7 +106,9 @@ def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share:
             inside = spread.inside_panel(builder, share, row.part, step)
             uniform = spread.inside_panel(builder, share, row.uniform_part, step)
             split = share.part_step if row.map.half_warps else 0
-            register = None if panel[1] is None else panel[1] * share.columns // share.parts + unrolled * share.count
+            register = None
+            if first.known is not None:
+                register = (first.known * first.step + first.before) // share.parts + unrolled * share.count
             columns = builder.binary("add", start, inside), builder.binary("add", start, uniform)
             yield Chunk(row, *columns, split, share.count, register), inside
 
@@ -106,10 +126,10 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
 
 
 def _panel_words(
-    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: Share
+    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, first: _First, share: Share
 ) -> Iterator[tuple[Value, list[Value]]]:
     """This thread's share of one panel: chunk by chunk its first column inside the panel, and its words."""
-    for chunk, inside in _chunks(role, row, panel, share):
+    for chunk, inside in _chunks(role, row, first, share):
         yield inside, _words(reader, value, chunk)
 
 
@@ -128,31 +148,51 @@ def _write_panel(
 
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     """Panel by panel through a staging buffer."""
-    builder, plan = role.builder, role.kernel.plan
-    value_type = operation.value.type
-    assert isinstance(value_type, TileType)
-    staging, row_plan = plan.staging[operation], plan.tma[operation]
-    layout = staging.layout
-    panel_columns = layout.span_bytes // value_type.dtype.bytes
+    plan = role.kernel.plan
     row_map = plan.row_maps[operation]
-    # A load of tensor memory is waited for as a whole: loading all columns of a panel at once costs its latency once.
-    wide = role.plan.registers is None and len(list(tensor_tiles(operation.value, role.lets))) == 1
-    share = panel_share(row_map, value_type, panel_columns, _WIDE_COLUMNS if wide else MOST_COLUMNS)
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = coordinates(role, operation.destination)
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
-        row = reader.row(with_parts(row_map, share), block, number)
-        inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
+        for run in plan.staging[operation].runs:
+            _store_run(role, operation, reader, origin, run, (block, number))
+
+
+def _store_run(
+    role: RoleContext, operation: tree.Store, reader: TileReader, origin: list[Value], run: list[tuple[Panel, ...]],
+    block: tuple[Value, int | None],
+) -> None:  # fmt: skip
+    """Fills of a staging buffer that are alike but for their columns."""
+    builder, row_map, value_type = role.builder, role.kernel.plan.row_maps[operation], operation.value.type
+    assert isinstance(value_type, TileType)
+    # A load of tensor memory is waited for as a whole: loading all columns of a panel at once costs its latency once.
+    wide = role.plan.registers is None and len(list(tensor_tiles(operation.value, role.lets))) == 1
+    most = _WIDE_COLUMNS if wide else MOST_COLUMNS
+    shares = [panel_share(row_map, value_type, panel.columns, most, panels=1) for panel in run[0]]
+    # A narrow panel has fewer threads for each row.
+    rows = {share.parts: reader.row(with_parts(row_map, share), *block) for share in shares}
+    inside = {
+        parts: builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
+        for parts, row in rows.items()
+    }
+    for row in rows.values():
         reader.prepare_row(operation.value, row)
-        for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
-            place = (block, row_map.block_rows), (panel, panel_columns)
-            words: Iterable[tuple[Value, list[Value]]] = _panel_words(role, reader, operation.value, row, (panel, at), share)
+    step = sum(panel.columns for panel in run[0])
+    for at, number in repeated(role.kernel, len(run), f"{role.prefix}.panel", written_out=row_map.in_registers):
+        filled: list[tuple[Panel, Share, Iterable[tuple[Value, list[Value]]]]] = []
+        for panel, share in zip(run[0], shares, strict=True):
+            first = _First(at, number, step, panel.first)
+            words: Iterable[tuple[Value, list[Value]]] = _panel_words(
+                role, reader, operation.value, rows[share.parts], first, share
+            )
             if wide and share.chunks == 1:
                 # While the staging buffer becomes free. Several chunks would take more registers.
                 words = list(words)
-            with staged_panel(role, operation, staging, row_plan, origin, *place) as buffer:
-                _write_panel(role, words, value_type.dtype, row, layout, buffer, inside)
+            filled.append((panel, share, words))
+        with staged_fill(role, operation, origin, (block[0], row_map.block_rows), run[0], (at, step)) as buffer:
+            for panel, share, words in filled:
+                target, row = builder.add(buffer, panel.aside), rows[share.parts]
+                _write_panel(role, words, value_type.dtype, row, panel.layout, target, inside[share.parts])
 
 
 @lowers(tree.Write)
@@ -182,7 +222,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
         reader.prepare_row(operation.value, row)
         for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
             start = builder.binary("add", tile, builder.multiply(panel, layout.panel_bytes))
-            words = _panel_words(role, reader, operation.value, row, (panel, place), share)
+            words = _panel_words(role, reader, operation.value, row, _First(panel, place, panel_columns), share)
             _write_panel(role, words, dtype_of(operation.value.type), row, layout, start, row.index)
 
 
@@ -197,7 +237,7 @@ def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
         row = reader.row(with_parts(row_map, share), block, number)
         reader.prepare_row(operation.value, row)
-        for chunk, _ in _chunks(role, row, (integer(0), 0), share):
+        for chunk, _ in _chunks(role, row, _FIRST, share):
             words = _words(reader, operation.value, chunk) if packed else _wide(reader, operation.value, chunk)
             address = tensor_address(role, destination, chunk.uniform_column)
             with _where_working(role, row):
@@ -252,7 +292,7 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
             _store_once(role, reader, operation, target, Chunk(row, integer(0), integer(0), 0, 1, 0), only)
             continue
         for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.columns", written_out=row_map.in_registers):
-            for chunk, _ in _chunks(role, row, (panel, place), share):
+            for chunk, _ in _chunks(role, row, _First(panel, place, share.columns), share):
                 if operation.transposed:
                     store_columns(role, operation, origin, chunk, reader.values(operation.value, chunk), row.working)
                 else:
@@ -359,7 +399,7 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
             registers[0].write(reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
             continue
         share = panel_share(row_map, value_type, value_type.columns)
-        for chunk, _ in _chunks(role, row, (integer(0), 0), share):
+        for chunk, _ in _chunks(role, row, _FIRST, share):
             assert chunk.register is not None
             for slot, element in zip(registers[chunk.register :], reader.values(operation.value, chunk), strict=False):
                 slot.write(element)

@@ -12,7 +12,7 @@ from pipec.lower.global_memory import first_rows, global_row
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.tiles.chunks import Chunk, Row
 from pipec.lower.tiles.reader import TileReader
-from pipec.lower.tiles.staging import staged_panel
+from pipec.lower.tiles.staging import staged_fill
 from pipec.lower.tiles.striped import batches, panel_chunks
 from pipec.lower.tiles.tma import coordinates
 from pipec.lower.tiles.vectors import Vector, store_columns, store_vectors
@@ -89,25 +89,28 @@ def store_tma(role: RoleContext, operation: tree.Store) -> None:
     """Panel by panel through a staging buffer. A stripe wider than a panel is split: some of the threads have a part of each."""
     value = operation.value
     assert isinstance(value.type, TileType)
-    staging, row_plan = role.kernel.plan.staging[operation], role.kernel.plan.tma[operation]
-    layout = staging.layout
-    panel_columns = layout.span_bytes // value.type.dtype.bytes
     reader = TileReader(role)
     origin = coordinates(role, operation.destination)
     row = _row(role, reader, operation, value)
-    width = stripe(row.map)
-    written_out = row.map.in_registers or (width % panel_columns != 0 and panel_columns % width != 0)
-    panels = value.type.columns // panel_columns
-    for panel, number in repeated(role.kernel, panels, f"{role.prefix}.panel", written_out=written_out):
-        place = (integer(0), row.map.block_rows), (panel, panel_columns)
-        with staged_panel(role, operation, staging, row_plan, origin, *place) as buffer:
-            chunks = panel_chunks(reader, value, row, (panel, number), panel_columns)
-            words = [_words(reader, value, chunk) for chunk in chunks]
-            for chunk, packed in zip(chunks, words, strict=True):
-                with _where(role, both(role.builder, chunk.present, row.working)):
-                    start = row_address(role.builder, layout, buffer, 0, row.index)
-                    inside = role.builder.binary("sub", chunk.column, role.builder.multiply(panel, panel_columns))
-                    _write_vector(role, start, inside, packed, chunk, value.type.dtype)
+    width, rows = stripe(row.map), (integer(0), row.map.block_rows)
+    for run in role.kernel.plan.staging[operation].runs:
+        step = sum(panel.columns for panel in run[0])
+        apart = any(width % panel.columns != 0 and panel.columns % width != 0 for panel in run[0])
+        for at, number in repeated(role.kernel, len(run), f"{role.prefix}.panel", written_out=row.map.in_registers or apart):
+            with staged_fill(role, operation, origin, rows, run[0], (at, step)) as buffer:
+                for panel in run[0]:
+                    # Counted in panels like this one from the start of the row, of which those before it are whole multiples.
+                    before = panel.first // panel.columns
+                    place = role.builder.add(role.builder.multiply(at, step // panel.columns), before)
+                    known = None if number is None else number * (step // panel.columns) + before
+                    chunks = panel_chunks(reader, value, row, (place, known), panel.columns)
+                    words = [_words(reader, value, chunk) for chunk in chunks]
+                    for chunk, packed in zip(chunks, words, strict=True):
+                        with _where(role, both(role.builder, chunk.present, row.working)):
+                            target = role.builder.add(buffer, panel.aside)
+                            start = row_address(role.builder, panel.layout, target, 0, row.index)
+                            inside = role.builder.binary("sub", chunk.column, role.builder.multiply(place, panel.columns))
+                            _write_vector(role, start, inside, packed, chunk, value.type.dtype)
 
 
 def keep(role: RoleContext, operation: tree.Assign) -> None:
