@@ -92,6 +92,8 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"GROUPS": "4", "CAUSAL": "true", "BLOCKS": "1"},
         {"CX": "2", "GROUPS": "2", "BLOCKS": "4"},
     ),
+    "attention_sm90_window": ({"D": "128", "BLOCKS": "2"}, {"BM": "64", "BN": "64", "STAGES": "3"}),
+    "gemm_sm90_blockwise_fp8_split": ({"BN": "64", "STAGES": "2"}, {"SPLITS": "4", "STAGES": "2"}),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),
     "attention_sm90_backward_fused": ({"D": "128", "CAUSAL": "true"}, {"D": "128"}, {"CAUSAL": "true"}),
     "gemm_sm90_halves": (
@@ -100,6 +102,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "gemm_sm90_blockwise_fp8": (
         {"BN": "192", "STAGES": "2", "BLOCKS": "2"},
+        {"BN": "160", "STAGES": "2", "BLOCKS": "4"},
         {"BN": "64", "STAGES": "2", "BLOCKS": "4", "CX": "2"},
         {"STAGES": "2", "BLOCKS": "4", "CY": "2"},
     ),
