@@ -42,6 +42,7 @@ _INEXACT = (
     "attention_sm90_decode",
     "attention_sm90_persistent",
     "attention_sm90_roles",
+    "attention_sm90_window",
     "attention_sm90_backward",
 )
 _MOST = 3  # the largest integer drawn
