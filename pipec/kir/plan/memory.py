@@ -221,6 +221,9 @@ def _fills(rows: int, columns: int, dtype: DType, *, widest: bool) -> tuple[tupl
 def _staged(row_map: RowMap, operation: tree.Store, *, widest: bool) -> tuple[tuple[Panel, ...], ...]:
     tile = operation.placed
     rows = tile.rows if operation.transposed else row_map.block_rows
+    # A reduction reads its buffers slowly. Three equal panels leave one of four buffers free for the next tile; two panels, which take as
+    # much memory, would leave none.
+    widest = widest and not (operation.reduce is not None and tile_layout(rows, tile.columns, tile.dtype).panels == 3)
     if not row_map.folded:
         return _fills(rows, tile.columns, tile.dtype, widest=widest)
     # A panel must be in one half of a folded tile.
