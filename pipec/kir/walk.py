@@ -21,7 +21,9 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             return (expression.left, expression.right)
         case tree.Unary() | tree.Convert() | tree.Bitcast() | tree.Splat() | tree.Columns() | tree.RowReduce():
             return (expression.operand,)
-        case tree.ReadTensor() | tree.ReadElement():
+        case tree.ReadTensor(source, at=at):
+            return source.coordinates if at is None else (*source.coordinates, at)
+        case tree.ReadElement():
             return expression.source.coordinates
         case tree.ReadBuffer():
             return tuple(part for part in (expression.first_column, expression.source.cta) if part is not None)

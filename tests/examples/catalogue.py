@@ -92,6 +92,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"GROUPS": "4", "CAUSAL": "true", "BLOCKS": "1"},
         {"CX": "2", "GROUPS": "2", "BLOCKS": "4"},
     ),
+    "gemm_sm90_gathered": ({"BLOCKS": "3", "BN": "64"}, {"BM": "64", "STAGES": "2", "BN": "32", "OUT": "f32"}),
     "attention_sm90_window": ({"D": "128", "BLOCKS": "2"}, {"BM": "64", "BN": "64", "STAGES": "3"}),
     "gemm_sm90_blockwise_fp8_split": ({"BN": "64", "STAGES": "2"}, {"SPLITS": "4", "STAGES": "2"}),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),
@@ -102,7 +103,6 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "gemm_sm90_blockwise_fp8": (
         {"BN": "192", "STAGES": "2", "BLOCKS": "2"},
-        {"BN": "160", "STAGES": "2", "BLOCKS": "4"},
         {"BN": "64", "STAGES": "2", "BLOCKS": "4", "CX": "2"},
         {"STAGES": "2", "BLOCKS": "4", "CY": "2"},
     ),

@@ -1,4 +1,4 @@
-"""Unordered accesses to global memory (E0614 to E0616).
+"""Unordered accesses to global memory (E0614 to E0616, E0620).
 
 Within a role the compiler orders them (pipec.kir.global_memory.order) and reports where it cannot. Between two roles a hand-over must
 order them: every access of one before every access of the other; or iteration by iteration, if other iterations touch other tiles; or in
@@ -19,6 +19,12 @@ from pipec.kir.plan.types import Plan
 
 def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partners]:
     """Returns the roles that are assumed, but not shown, to store different elements of a tensor."""
+    gathered = [access for row in rows for access in row.accesses if access.gathers]
+    for access in gathered:
+        store = next(one for row in rows for one in row.accesses if one.writes and one.tensor == access.tensor)
+        sink.report(messages.GathersWhatIsStored(tensor=access.tensor, at=access.span, store=store.span))
+    if gathered:
+        return []
     clashes = [(row.role.name, clash) for row in rows for clash in order(row).clashes]
     sides = _sides(plan) if len(rows) > 1 or any(clash.under_way for _, clash in clashes) else {}
     for name, clash in clashes:

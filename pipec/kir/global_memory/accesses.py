@@ -30,6 +30,7 @@ class Access:
 
     `where`: the slice that `place` locates. `handle`: the stage on whose full barrier a copy into shared memory completes. `reduce`: it
     combines with the existing value, in any order. `elementwise`: each thread reads exactly the elements that it then computes.
+    `gathers`: rows that are not known here, wherever `place` is.
     """
 
     tensor: str
@@ -44,6 +45,7 @@ class Access:
     handle: tree.Handle | None = None
     reduce: Reduction | None = None
     elementwise: bool = False
+    gathers: bool = False
 
 
 @record
@@ -147,9 +149,11 @@ def _reads(
             turned = isinstance(operation, tree.Store) and operation.transposed
             own = set() if turned else _elementwise(value, lets)
         place = place_of(source, extent, values)
+        gathers = isinstance(node, tree.ReadTensor) and node.at is not None
         yield Access(
-            source.tensor.name, block, site, False, THREADS, place, source, node.span, operation, elementwise=node in own
-        )
+            source.tensor.name, block, site, False, THREADS, place, source, node.span, operation, elementwise=node in own,
+            gathers=gathers,
+        )  # fmt: skip
 
 
 def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> set[tree.Expression]:
@@ -158,7 +162,7 @@ def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expressi
     found: set[tree.Expression] = set()
     below: set[tree.Expression] = set()
     for node in subexpressions(value, lets):
-        if isinstance(node, tree.ReadTensor) and node.axis is None and node.type == value.type:
+        if isinstance(node, tree.ReadTensor) and node.axis is None and node.at is None and node.type == value.type:
             found.add(node)
         if isinstance(node, tree.RowReduce | tree.Columns):
             below.update(inner for child in children(node) for inner in subexpressions(child, lets))

@@ -69,8 +69,10 @@ class TileReader:
         match expression:
             case tree.Splat(operand):
                 self._scalars(expression, (operand,))
-            case tree.ReadTensor(source):
+            case tree.ReadTensor(source, at=at):
                 self._scalars(expression, source.coordinates)
+                if at is not None:
+                    self.prepare(at)
             case tree.ReadBuffer() if children(expression):
                 self._scalars(expression, children(expression))
             case _ if not isinstance(expression.type, TileType):
@@ -272,9 +274,14 @@ class TileReader:
             return chunk.columns[node]
         if node.axis == 1 and chunk.row.map.block_rows > 1:
             return self._shared_columns(node, origin, chunk)
-        row = None if node.axis == 1 else chunk.row.index if node.type.rows > 1 else integer(0)
-        target = global_row(self.role, node.source.tensor, origin, row)
+        target = global_row(self.role, node.source.tensor, origin, self.row_in_memory(node, chunk.row))
         return [load_element(self.role, target, chunk.position(self.builder, index), dtype) for index in range(chunk.count)]
+
+    def row_in_memory(self, node: tree.ReadTensor, row: Row) -> Value | None:
+        """How far below the first row of its source a row of a tile is; None for a vector along the columns."""
+        if node.at is not None:
+            return row.values[self.resolve(node.at)]
+        return None if node.axis == 1 else row.index if node.type.rows > 1 else integer(0)
 
     def _pairs_of_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
         """Two adjacent columns of each group of eight: a vector, if the tile has whole groups."""

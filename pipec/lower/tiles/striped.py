@@ -158,8 +158,7 @@ def _loads(reader: Reader, expression: tree.Expression) -> Iterator[tuple[tree.R
 
 
 def _row_of(reader: Reader, node: tree.ReadTensor, row: Row) -> GlobalRow:
-    index = None if node.axis == 1 else row.index if node.type.rows > 1 else integer(0)
-    return global_row(reader.role, node.source.tensor, reader.scalars[node], index)
+    return global_row(reader.role, node.source.tensor, reader.scalars[node], reader.row_in_memory(node, row))
 
 
 # ---------------------------------------------------------------------------------------------------------------- reductions

@@ -56,7 +56,8 @@ def row_reduction(context: Context, node: ast.Call) -> Meaning:
 
 def _load(context: Context, node: ast.Call) -> Meaning:
     one = len(node.arguments) == 1
-    bound = bind_arguments(context, node, "load", ("tensor",) if one else ("tensor", "rows", "columns"))
+    names = ("tensor",) if one else ("tensor", "rows", "columns")
+    bound = bind_arguments(context, node, "load", names, () if one else ("at",))
     source = tensor_slice(context, bound["tensor"], "what is loaded")
     need_values(context, source.tensor.dtype, "loaded into registers", node.span)
     if one:
@@ -65,7 +66,17 @@ def _load(context: Context, node: ast.Call) -> Meaning:
     rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
     _need_size(context, rows, bound["rows"])
     _need_size(context, columns, bound["columns"])
-    return tree.ReadTensor(source, None, TileType(source.tensor.dtype, rows, columns), node.span)
+    at = _rows_at(context, rows, bound["at"]) if "at" in bound else None
+    return tree.ReadTensor(source, None, TileType(source.tensor.dtype, rows, columns), node.span, at)
+
+
+def _rows_at(context: Context, rows: int, node: ast.Expression) -> tree.Expression:
+    """A number for each row of a tile."""
+    at = runtime(context, node, None, "the rows that are loaded")
+    if at.type != TileType(I32, rows, 1):
+        expected = f"a tile of `i32` with {rows} rows and one column"
+        context.fail(messages.WrongType(what="the rows that are loaded", expected=expected, found=describe(at), at=node.span))
+    return at
 
 
 def _fill(context: Context, node: ast.Call) -> Meaning:

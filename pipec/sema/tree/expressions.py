@@ -189,13 +189,14 @@ class ReadTensor:
     """Values read straight from global memory; elements outside the tensor read as zero.
 
     A 1-D tensor gives a per-row (`axis` 0, columns == 1) or per-column (`axis` 1, rows == 1) vector; a 2-D tensor a whole tile
-    (`axis` None).
+    (`axis` None). `at`: of such a tile, how many rows below the slice's first each row is; they are consecutive if omitted.
     """
 
     source: TensorSlice
     axis: int | None
     type: TileType
     span: Span
+    at: "Expression | None" = None
 
 
 @record(eq=False)

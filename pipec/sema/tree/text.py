@@ -87,7 +87,8 @@ def _parts(expression: tree.Expression, write: Callable[[tree.Expression, int], 
                 return read, _ATOM
             return f"columns({read}, {write(expression.first_column, 0)}, {expression.type.columns})", _ATOM
         case tree.ReadTensor():
-            return f"read({slice_text(expression.source)})", _ATOM
+            at = "" if expression.at is None else f", at={write(expression.at, 0)}"
+            return f"read({slice_text(expression.source)}{at})", _ATOM
         case tree.ReadElement():
             return f"load({slice_text(expression.source)})", _ATOM
         case tree.Position():

@@ -146,6 +146,20 @@ class ReadsWhatItStores(Message):
     store: Span
 
 
+class GathersWhatIsStored(Message):
+    """`load(t[i, j], rows, columns, at=rows_of_t)` loads rows that are known only when the kernel runs. Nothing says which of them another
+    thread, role or block stores, so such a load may not read a tensor that the kernel stores to."""
+
+    code = "E0620"
+    title = "rows of `{tensor}` are gathered, and the kernel stores to it"
+    labels = (primary("at", "gathered here"), secondary("store", "stored here"))
+    note = "which rows are loaded is not known before the launch: one may be stored by another block at the same time"
+    help = "store to another tensor"
+    tensor: str
+    at: Span
+    store: Span
+
+
 class CopyUnderWay(Message):
     """A copy from global memory into a stage is complete when the stage is full. A role that later stores over the source of the copy
     must have waited for that stage, directly or through another role. Obtaining the only stage of a pipeline again waits for the copy
