@@ -1,8 +1,11 @@
 """Tiles whose rows stand anywhere in a tensor: `load(t[i, j], rows, columns, at=...)`, however the rows are spread over threads."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from running import run
+
+import pipec
 
 SOURCE = """
 kernel gather(x: tensor[{dtype}, M, N], at: tensor[i32, ROWS], y: tensor[{dtype}, ROWS, D]):
@@ -36,3 +39,31 @@ def test_rows_are_those_that_the_numbers_say(tile: str, warps: int, rows: int, c
     around = np.zeros((24 + 40, columns + column), np.float32)
     around[20:44, :columns] = x
     assert np.array_equal(y, around[20 + 2 + at][:, column : column + columns])
+
+
+ADDED = """
+kernel added(a: tensor[bf16, 64, 64], b: tensor[bf16, N, 64], x: tensor[f32, R, N], at: tensor[i32, 64], d: tensor[f32, 64, N]):
+    grid(1)
+    input = InputTilePipeline(StandardTilePayload(a=tile[bf16, 64, 64], b=tile[bf16, 40, 64]), stages=1)
+
+    role fill(warps=1) produces input:
+        with input.produce() as s:
+            tma.load(s.a, a[0, 0])
+            tma.load(s.b, b[0, 0])
+
+    role compute(warps=4) consumes input:
+        acc = accumulator(f32, 64, 40)
+        with input.consume() as s:
+            mma(acc, s.a, s.b)
+        {store}(d[0, 0], acc + load(x[0, 0], 64, 40, at=per_row(at[0], 64)))
+"""
+
+
+@pytest.mark.parametrize("store", ["store", "store.direct"])
+def test_rows_are_added_to_an_accumulator(store: str) -> None:
+    generator = np.random.default_rng(1)
+    a, b = (generator.integers(-3, 4, (rows, 64)).astype(ml_dtypes.bfloat16) for rows in (64, 40))
+    x, at = generator.integers(0, 99, (20, 40)).astype(np.float32), generator.integers(0, 20, 64).astype(np.int32)
+    d = np.full((64, 40), np.nan, np.float32)
+    pipec.compile(ADDED.format(store=store), arch="sm_90a")["added"](a, b, x, at, d, device="sim")
+    assert np.array_equal(d, a.astype(np.float32) @ b.astype(np.float32).T + x[at])
