@@ -31,10 +31,11 @@ SIZES: dict[str, dict[str, int]] = {
     "attention": {"H": 4, "KEPT": 4, "SEQUENCES": 1, "S": 1024, "T": 1024},
     "attention_sm90": {"H": 4, "S": 1024, "T": 1024},
     "attention_sm90_decode": {"H": 32, "G": 4, "T": 4096},
+    "attention_sm90_window": {"H": 4, "KEPT": 4, "S": 1024, "window": 256},
 }
 
 
-LENGTHS_IN_MEMORY = {"gemm_grouped", "gemm_sm90_grouped"}  # how many rows a group has stands in a tensor
+LENGTHS_IN_MEMORY = {"gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered"}  # how many rows a group has stands in a tensor
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)

@@ -90,8 +90,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     return found
 
 
-# What is loaded decides there, or the hardware's scheduler.
-WITHOUT_NUMBERS = ("gemm_grouped", "gemm_sm90_grouped", "gemm_clc")
+# What is loaded decides there, or the hardware's scheduler, or a quotient that the reader takes as it is (of the window, by 96).
+WITHOUT_NUMBERS = ("gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered", "gemm_clc", "attention_sm90_window")
 
 
 def chosen() -> list[Run]:
@@ -115,7 +115,10 @@ def test_threads_do_what_their_process_says(trip: Run, seen: Seen) -> None:
     base = seen.first - min(min(ring.instances) for ring in network.rings if ring.kind == "mbarrier")
     lines = {line for line, text in enumerate(ptx.split("\n"), 1) if re.search(r"[\t ]mbarrier\.(arrive|expect_tx)", text)}
     shape = plan.interface.cluster
-    sizes = {f"{plan.kernel.name}_dim_{name}": int(number) for name, number in numbers.items()}
+    scalars = {scalar.name for scalar in plan.kernel.scalars}
+    sizes = {
+        f"{plan.kernel.name}_{'scalar' if name in scalars else 'dim'}_{name}": int(number) for name, number in numbers.items()
+    }
     ran = {}
     for cta, grid in seen.grids.items():
         cluster = tuple(place // extent for place, extent in zip(cta, shape, strict=True))
