@@ -39,7 +39,9 @@ class Tables:
 
 
 def scanner(found: Tables) -> Callable[[str, int], re.Match[str] | None]:
-    return re.compile("|".join(f"(?P<{name}>{text})" for name, text in found.terminals)).match
+    """A word; its terminal is the last group. The group is empty and stands at the end: an alternative that begins with one could not be
+    passed over by its first character."""
+    return re.compile("|".join(f"(?:{text})(?P<{name}>)" for name, text in found.terminals)).match
 
 
 class Machine:

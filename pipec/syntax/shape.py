@@ -38,6 +38,17 @@ def reduction(shape: Shape, builder: Builder) -> Reduce:
     # Rules with an underscore are lists inside other rules, which inline their parts.
     build = None if shape.name.startswith("_") else getattr(builder, shape.name)
 
+    indices = [index for index, _, _ in kept]
+
+    def reduce_plain(parts: Parts) -> Part:
+        children = [part.value if type(part := parts[index]) is Part else part for index in indices]
+        made = Part(parts)
+        if passes and len(children) == 1:
+            made.value = children[0]
+        else:
+            made.value = children if build is None else build(made, children)
+        return made
+
     def reduce(parts: Parts) -> Part:
         children: list[Any] = []
         for index, spliced, missing in kept:
@@ -57,7 +68,8 @@ def reduction(shape: Shape, builder: Builder) -> Reduce:
             made.value = children if build is None else build(made, children)
         return made
 
-    return reduce
+    # Most rules have neither lists to inline nor absent optionals.
+    return reduce if absent or any(spliced or missing for _, spliced, missing in kept) else reduce_plain
 
 
 def only(parts: Parts) -> object:
