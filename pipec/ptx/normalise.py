@@ -12,7 +12,7 @@ from pipec.source import Source
 INTERFACE_MARK = "// pipec.kernel "
 
 _DROPPED = re.compile(r"\s*(?://|\$L__(?:tmp|func_begin|func_end)\d+:|\.section\s+\.debug_macinfo|$)")
-_LOCATION = re.compile(r"\s*\.loc\s+(\d+) (\d+) (\d+)")
+_LOCATION = re.compile(r"\t\.loc\s+(\d+) (\d+) (\d+)")
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 _LONGEST_COMMENT = 100
 
@@ -22,6 +22,7 @@ def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -
     parameters = re.compile(rf"\b({'|'.join(map(re.escape, by_name))})_param_(\d+)\b")
     lines: list[str] = []
     files: list[str] = []
+    shown: dict[str, tuple[str, str] | None] = {}  # by location: few are different
     last: str | None = None
     for line in ptx.splitlines():
         if "_param_" in line:  # rare: a cheap test before the regular expression
@@ -29,12 +30,14 @@ def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -
         if line[:1] == "\t" and line[1:2].isalpha():
             lines.append(line)  # an instruction, as most lines are
             continue
-        if _DROPPED.match(line):
+        if line.startswith("\t.loc"):
+            if line not in shown:
+                shown[line] = _location(line, source)
+            last = _located(lines, shown[line], last)
+        elif _DROPPED.match(line):
             continue
-        if line.lstrip().startswith(".file"):
+        elif line.lstrip().startswith(".file"):
             files.append(line.strip())
-        elif location := _LOCATION.match(line):
-            last = _location(lines, location, last, source)
         elif entry := _ENTRY.match(line):
             lines += ["", INTERFACE_MARK + to_json(by_name[entry[1]]), line]
             last = None
@@ -52,19 +55,26 @@ def with_interface(ptx: str, interface: KernelInterface) -> str:
     return ptx[:start] + INTERFACE_MARK + to_json(interface) + ptx[ptx.index("\n", start) :]
 
 
-def _location(lines: list[str], location: re.Match[str], last: str | None, source: Source) -> str | None:
+def _location(line: str, source: Source) -> tuple[str, str] | None:
+    """The directive, and the line with the source text beside it; None for line 0."""
+    location = _LOCATION.match(line)
+    assert location is not None
+    file, row, column = (int(number) for number in location.groups())
+    if row == 0 or column == 0:
+        return None
+    directive = f"\t.loc\t{file} {row} {column}"
+    text = source.line(row - source.first_line + 1)[column - source.indent - 1 :].partition("#")[0].strip()
+    return directive, f"{directive}\t// {ascii_only(text)[:_LONGEST_COMMENT]}".rstrip()
+
+
+def _located(lines: list[str], location: tuple[str, str] | None, last: str | None) -> str | None:
     """Adds the directive unless it repeats the last one; returns the directive to compare the next one with."""
-    file, line, column = (int(number) for number in location.groups())
-    if line == 0 or column == 0:
-        return last
-    directive = f"\t.loc\t{file} {line} {column}"
-    if directive == last:
+    if location is None or location[0] == last:
         return last
     if lines and lines[-1].startswith("\t.loc"):
         lines.pop()  # no code in between
-    text = source.line(line - source.first_line + 1)[column - source.indent - 1 :].partition("#")[0].strip()
-    lines.append(f"{directive}\t// {ascii_only(text)[:_LONGEST_COMMENT]}".rstrip())
-    return directive
+    lines.append(location[1])
+    return location[0]
 
 
 def ascii_only(text: str) -> str:
