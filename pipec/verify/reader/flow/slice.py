@@ -47,6 +47,7 @@ class Flow:
         for section in self.sections.values():
             self._mark(section)
         self._to_come: dict[tuple[Question, int, int], bool] = {}
+        self._live: dict[int, list[int]] = {}
         self.leading: dict[Question, set[int]] = {
             asks: leading_to(before, {number for number in left if any(map(asks, self.blocks[number].steps))})
             for asks in QUESTIONS
@@ -215,6 +216,16 @@ class Flow:
         if found is None:
             found = not self.leading[wanted].isdisjoint(block.next) or any(map(wanted, block.steps[index:]))
             self._to_come[key] = found
+        return found
+
+    def live_at(self, block: Block) -> list[int]:
+        """The registers live before each step of a block, and at its end."""
+        found = self._live.get(block.number)
+        if found is None:
+            found = self._live[block.number] = [self.live_after(block)]
+            for step in reversed(block.steps):
+                found.append(live_before(step, found[-1]))
+            found.reverse()
         return found
 
     def live_after(self, block: Block) -> int:

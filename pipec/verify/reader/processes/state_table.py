@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
-from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises, shuffles, signals_in_part, touches
 from pipec.verify.reader.processes.divergence import Divergence
 from pipec.verify.reader.processes.loops import OF_SYMBOLS, PUBLISHED, Path
 from pipec.verify.reader.processes.ring_liveness import RingLiveness, Used
@@ -35,6 +35,7 @@ GUARD = -1
 NO_ACTS: list[RingAction] = []
 # State components that are kept only while an instruction that reads them is still reachable.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
+_ALWAYS: frozenset[object] = frozenset({ACTING, ASKED, HELD})
 _NO_RINGS: frozenset[int] = frozenset()
 _IS_MARK = frozenset({tuple}).__contains__  # keys that are not registers
 _name = attrgetter("name")
@@ -71,12 +72,10 @@ class StateTable(Divergence):
         reachable instruction may read."""
         found = self._kept.get((block.number, index))
         if found is None:
-            live = self.flow.live_after(block)
-            for step in reversed(block.steps[index:]):
-                live = live_before(step, live)
             touching = self.flow.comes_to(touches, block, index)
-            seldom = {key for key, asks in _SELDOM.items() if self.flow.comes_to(asks, block, index)}
-            found = self._kept[block.number, index] = self.flow.named(live), touching, frozenset({*seldom, ACTING, ASKED, HELD})
+            seldom = [key for key, asks in _SELDOM.items() if self.flow.comes_to(asks, block, index)]
+            live = self.flow.named(self.flow.live_at(block)[index])
+            found = self._kept[block.number, index] = live, touching, _ALWAYS.union(seldom)
         return found
 
     def _place(
@@ -92,7 +91,7 @@ class StateTable(Divergence):
         marks = [
             (key, env[key])
             for key in compress(env, map(_IS_MARK, map(type, env)))
-            if key in asked or touching and key not in _SELDOM and self._tells(key, values)  # type: ignore[arg-type]
+            if key in asked or touching and key not in _SELDOM and (key[0] is not RESIDUE or self._tells(key, values))  # type: ignore[index, arg-type]
         ]
         if touching and self.left is not None and (over := self.left.at(block, index)):
             there: dict[object, Value] = {("position", ring): self.machine.anywhere(ring) for ring in over}
@@ -104,7 +103,7 @@ class StateTable(Divergence):
 
     def _tells(self, key: tuple[object, ...], values: tuple[Value | None, ...]) -> bool:
         """The residue of a counter is relevant only while the counter is live."""
-        return key[0] != RESIDUE or any(key[1] in self._registers_in(one) for one in values if one is not None)
+        return any(key[1] in self._registers_in(one) for one in values if one is not None)
 
     def _come(
         self, block: Block, index: int, sub: int, held: Held, env: Env, trail: Trail, path: Path, acts: list[RingAction]

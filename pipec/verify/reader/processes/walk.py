@@ -104,7 +104,8 @@ class Walk(StateTable):
             self.at, self.known = self.open.pop(), len(self.nodes)
             self.ways[self.at] = self.reached = []
             self._expand(self.nodes[self.at])
-            self.open += sorted(range(self.known, len(self.nodes)), key=self._urgency)
+            if len(self.nodes) > self.known:
+                self.open += sorted(range(self.known, len(self.nodes)), key=self._urgency)
             if len(self.nodes) > MANY_STATES and not self.remembering:
                 raise TooManyStates
             if len(self.nodes) > MOST_STATES:
@@ -204,8 +205,11 @@ class Walk(StateTable):
         if counted is not None:
             path.meaning[counted] = Linear(act.advance, ((counted, 1),))
         for name, value in env.items():
-            if isinstance(value, Table) and value.cursor == ring:
-                env[name] = value.turned(act.advance)
+            if type(value) is int:
+                continue
+            if isinstance(value, Table):
+                if value.cursor == ring:
+                    env[name] = value.turned(act.advance)
             elif counted is not None and isinstance(value, (Linear, Compare, Both, Either)):
                 # In terms of the new position.
                 before = {counted: Linear(-act.advance, ((counted, 1),))}

@@ -20,14 +20,11 @@ def plain(ptx: str) -> str:
 
 
 def _instead(found: re.Match[str]) -> str:
-    match found[0][0], found[0][1]:
-        case '"', _:
-            return "$string"
-        case _, "/":
-            return ""
-        case _:
-            # A comment separates two words.
-            return " " + "\n" * found[0].count("\n")
+    text = found[0]
+    if text[0] == "/":
+        # A comment inside a line separates two words.
+        return "" if text[1] == "/" else " " + "\n" * text.count("\n")
+    return "$string"
 
 
 def integer(text: str) -> int | None:

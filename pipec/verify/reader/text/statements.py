@@ -161,10 +161,15 @@ class _Scopes:
 
 def _statements(kernel: Kernel, line: int) -> None:
     scopes, rest, lines = _Scopes(), "", kernel.body.split("\n")
+    add, add_line = scopes.outlines.append, scopes.lines.append
     for at, found in enumerate(_LINES.findall(kernel.body), line):
         if not rest:
             if found[2]:
-                _add(scopes, found, at)
+                if len(scopes.around) > 1:
+                    _add(scopes, found, at)
+                else:  # almost all of thousands
+                    add(found)
+                    add_line(at)
                 continue
             if found[5]:
                 _label(kernel, scopes, found[5], at)

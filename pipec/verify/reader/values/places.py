@@ -125,11 +125,16 @@ class Places(Operands):
 
     def _apart(self, one: Instruction, at: Value, position: Value, modulus: int) -> int:
         """The distance between two positions on a ring; must be the same for all values of the cursor."""
+        key = at, position, modulus
+        known = self.around.distances.get(key)
+        if known is not None:
+            return known
         cursor = next((value.cursor for value in (at, position) if isinstance(value, Table)), None)
-        apart = _joined(cursor, at, position, lambda place, start: (place - start) % modulus)
-        apart = self.same(apart) if apart is not None else None
+        found = _joined(cursor, at, position, lambda place, start: (place - start) % modulus)
+        apart = self.same(found) if found is not None else None
         if not isinstance(apart, int):
             raise Unreadable(one.line, "the stage is not a fixed number of stages away from the last one")
+        self.around.distances[key] = apart
         return apart
 
     def _use(

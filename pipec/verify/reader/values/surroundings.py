@@ -137,6 +137,7 @@ class Surroundings:
     # By rank: whether an operand is a register, and its value otherwise.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
+    distances: dict[tuple[Value, Value, int], int] = field(default_factory=dict)  # between two places, modulo a number
     work: int = 0
 
     def spend(self, count: int) -> None:
