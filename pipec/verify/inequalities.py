@@ -140,12 +140,17 @@ class Inequalities:
         return contradict(self._least)
 
     def _excluded(self, form: Linear) -> bool:
-        """Whether `form >= 0` contradicts the inequalities."""
+        """Whether `form >= 0` contradicts the inequalities that are connected with it, of which there are often none."""
         constant, coefficients = self._reduced(self._row(form))
         if not coefficients:
             return constant < 0
         least, key = tight(constant, coefficients)
-        return contradict({**self._least, key: min(least, self._least.get(key, least))})
+        met, known = {*coefficients}, 0
+        while known < len(met):
+            known = len(met)
+            near = {one: value for one, value in self._least.items() if not met.isdisjoint([each for each, _ in one])}
+            met.update(each for one in near for each, _ in one)
+        return contradict({**near, key: min(least, near.get(key, least))})
 
 
 def contradict(rows: Rows) -> bool:

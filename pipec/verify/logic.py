@@ -135,7 +135,7 @@ class System(Definitions):
         rows = {key: min(least, self._least.get(key, least))}
         met = {variable for variable, _ in key}
         for _ in range(_NEAR):
-            near = [(one, constant) for one, constant in self._least.items() if any(variable in met for variable, _ in one)]
+            near = [(one, constant) for one, constant in self._least.items() if not met.isdisjoint([each for each, _ in one])]
             combined[0] += len(near)
             rows = {**dict(near), **rows}
             if contradict(rows):

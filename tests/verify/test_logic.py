@@ -10,7 +10,7 @@ from verify.interpret import holds, value
 
 from pipec.verify import terms
 from pipec.verify.checker.check import Unknown
-from pipec.verify.inequalities import combined
+from pipec.verify.inequalities import combined, contradict, tight
 from pipec.verify.logic import _MOST_STEPS, System
 from pipec.verify.renaming import Renaming
 from pipec.verify.terms import (
@@ -28,6 +28,7 @@ from pipec.verify.terms import (
     negate,
     scale,
     size_of,
+    summed,
 )
 
 SYMBOLS = tuple(Symbol(name) for name in ("x", "y", "z"))
@@ -377,3 +378,23 @@ def test_a_quotient_of_what_may_be_reduced_is_none_of_the_whole_number(asked: bo
     # 300 is read as 44: the quotient is -256.
     assert not known.extended([Compare("eq", add(value, Linear(256)))]).impossible()
     assert not known.entails(Compare("ge", add(value, Linear(1))))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_only_connected_inequalities_exclude_a_bound(seed: int) -> None:
+    """Of inequalities that do not contradict each other, those without a chain of common values to a bound say nothing of it."""
+    draw = random.Random(seed)
+    values = {name: draw.randint(-9, 9) for name in "abcdefgh"}
+    rows = []
+    for _ in range(8):
+        chosen = draw.sample([*values], draw.randint(1, 2))
+        form = summed(0, [(atom(Symbol(one)), draw.choice((-2, -1, 1, 2))) for one in chosen])
+        rows.append(Compare("ge", add(form, Linear(draw.randint(0, 3) - value(form, values)))))
+    system = System(rows).closed()
+    for one in values:
+        for times in (-1, 1):
+            asked = add(scale(atom(Symbol(one)), times), Linear(draw.randint(-30, 9)))
+            constant, coefficients = system._reduced(system._row(asked))
+            if coefficients:
+                least, key = tight(constant, coefficients)
+                assert system._excluded(asked) == contradict({**system._least, key: min(least, system._least.get(key, least))})
