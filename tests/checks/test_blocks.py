@@ -103,3 +103,16 @@ def test_turns_order_blocks_if_each_is_one_blocks(grid: str, turn: str, place: s
     )
     kernel = planned(text)
     assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == answer
+
+
+@pytest.mark.parametrize(
+    ("offset", "answer"), [("i * 4", "fitting"), ("i * 8", "open"), ("load(o[i, 0])", "open"), ("load(o[0, 0])", "fitting")]
+)
+def test_what_two_blocks_do_not_share_separates_them_less(offset: str, answer: Answer) -> None:
+    """In the second iteration a block may store where the next one stores in its first."""
+    text = (
+        "kernel k(x: tensor[f32, 4, 64], y: tensor[f32, R, C], o: tensor[i32, P, 1]):\n    grid(R, 1)\n    role work(warps=4):\n"
+        f"        for i in range(2):\n            store(y[block.x * 8 + {offset}, 0], load(x[0, 0], 4, 64))\n"
+    )
+    kernel = planned(text)
+    assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == answer

@@ -113,4 +113,84 @@ WHY: Mapping[Place, str] = {
         "return 0 if not b else -(-a // b) if (a < 0) != (b < 0) else a // b",
         "0 -> 1",
     ): "a quotient of 0 is 0, and a divisor of 0 does not come there",
+    (
+        "verify/reader/processes/walk.py",
+        "self.nodes.append(Node(EXIT, 0, 0, self.flow.code[len(self.flow.code) - 1].line, {}, None, [], NO_ACTS))",
+        "1 -> 2",
+    ): "which line of the text is told of the end",
+    (
+        "verify/reader/processes/rounds.py",
+        "for _ in range(2 * _MOST_WOUND):",
+        "* -> +",
+    ): "rounds of a loop that are looked at: effort",
+    (
+        "verify/reader/flow/graph.py",
+        "return dict(zip(names, range(len(names)), strict=True)), several",
+        "True -> False",
+    ): "there is one for each",
+    (
+        "verify/reader/values/arithmetic.py",
+        "made = dict(zip(each, map(rule, zip(*columns)), strict=True))",
+        "True -> False",
+    ): "there is one for each",
+    (
+        "verify/reader/values/arithmetic.py",
+        "if low == 0 or high < _SOURCE:",
+        "or -> and",
+    ): "of a number that is read without a sign it is required that it has none, in every reading: less is shown",
+    (
+        "protocol/premises.py",
+        "constant, terms = tight(plus(scaled(left, high // common), right, low // common))",
+        "// -> *",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/everywhere.py",
+        'bound = self.bound(formula.form) if isinstance(formula, Compare) and formula.relation == "ge" else None',
+        "and -> or",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/everywhere.py",
+        'if not isinstance(fact, Compare) or fact.relation != "ge":',
+        "or -> and",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/judge.py",
+        "if found.certificate is not None and asked(found.certificate.assumes):",
+        "is not -> is",
+    ): "which of two judgements is tried first; the checker judges",
+    (
+        "kir/global_memory/launches.py",
+        "places = [sorted(at for at in one if at < extent) for one, extent in zip(corners, grid, strict=True)]",
+        "True -> False",
+    ): "there is one for each",
+    (
+        "verify/inequalities.py",
+        "if divisor == 1:",
+        "== -> !=",
+    ): "what rounding adds is lost: less is shown",
+    (
+        "checks/grid/semaphores.py",
+        'return name.partition(".")[0] in _COMMON_FAMILIES or (name in _AXES and name != axis)',
+        "and -> or",
+    ): "who is told that the turns are not those of the grid; that nobody waits for ever is proved",
+    (
+        "kir/global_memory/equations.py",
+        "if whole.parts and not rest.parts and rest.constant <= 0:",
+        "<= -> <",
+    ): "one bound fewer of a quotient: less is shown",
+    (
+        "kir/global_memory/equations.py",
+        "return term.constant + sum(factor * self._end(atom, factor < 0, _DEEPEST) for atom, factor in term.parts)",
+        "0 -> 1",
+    ): "factors are not 0",
+    (
+        "checks/memory/registers.py",
+        "if registers + MMA_RESERVE <= budget:",
+        "<= -> <",
+    ): "accumulators that just fit are refused",
+    (
+        "checks/memory/hand_overs.py",
+        "ends = [number for number in loop.blocks if loop.header in ir.successors(self.role.blocks[number].terminator)]",
+        "in -> not in",
+    ): "more is asked of the blocks of a loop, so that fewer are shown to run once each time",
 }

@@ -7,6 +7,7 @@ from verify.interpret import holds, value
 
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.values import Lanes
 from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add, atom, choose, floor
 
 RANGES = {"x": (0, 2**31 - 1), "y": (0, 40), "z": (-(2**31), 2**31 - 1), "w": (1, 7)}
@@ -208,3 +209,11 @@ def test_bit_fields_are_extracted_bit_by_bit(kind: str) -> None:
                 bits = (field >> (first + at) & 1 if at < count and first + at < width else int(sign) for at in range(width))
                 expected = wrapped(sum(bit << at for at, bit in enumerate(bits)), width)
                 assert extract((field, start, length)) == expected, (field, start, length)
+
+
+@pytest.mark.parametrize("threads", [33, 64, 70])
+@pytest.mark.parametrize("lane", [0, 1, 31])
+def test_lanes_of_a_warp_read_what_one_of_them_has(threads: int, lane: int) -> None:
+    """(Of a last warp with fewer lanes, what the last one has.)"""
+    found = Arithmetic({}).shuffled(Lanes(tuple(range(threads))), lane)
+    assert found == Lanes(tuple(min(thread // 32 * 32 + lane, threads - 1) for thread in range(threads)))

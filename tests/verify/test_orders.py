@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pipec.protocol.prove import Undecided, prove
+from pipec.verify.checker.certificate import Case, Certificate, Moves, Node
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
+from pipec.verify.checker.knowledge import OVERWRITTEN
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Ring, State, Use, Wait
 from pipec.verify.network import Test as Branch
 from pipec.verify.terms import Compare, Linear, Symbol, add, atom
@@ -26,6 +28,14 @@ def waits(ring: int, shift: int = 0) -> Step:
 
 def arrives(ring: int, count: int = 0, expects: int = 0, delivers: int = 0, targets: tuple[tuple[int, int], ...] = OWN) -> Step:
     return lambda edge: Arrive(Use(ring, 0, 0), edge, count, expects, delivers, targets)
+
+
+def reads(edge: Edge) -> Action:
+    return Wait(Use(FULL, 0, 0), edge, reads=True)
+
+
+def asks(edge: Edge) -> Action:
+    return Arrive(Use(FULL, 0, 0), edge, delivers=16, asks=True)
 
 
 def role(number: int, ranks: tuple[int, ...], steps: Sequence[Step]) -> Process:
@@ -92,3 +102,44 @@ def test_bytes_announced_at_home_by_a_thread_that_arrives_at_the_peer(stages: in
     wrong = [waits(EMPTY, -stages), arrives(FULL, expects=128), arrives(FULL, 1, targets=PEER), arrives(FULL, delivers=128)]
     assert accepted(stages, 2, right, consumer, fulls=2)
     assert not accepted(stages, 2, wrong, consumer)
+
+
+ANNOUNCES = arrives(FULL, 1, expects=16)
+GIVES = arrives(EMPTY, 1)
+
+
+@pytest.mark.parametrize("asking", [[ANNOUNCES, asks], [asks, ANNOUNCES]])
+def test_an_answer_is_read_before_its_place_is_given_back(stages: int, asking: list[Step]) -> None:
+    """(Whether the request comes before the arrival that announces its bytes does not matter.)"""
+    asker = [waits(EMPTY, -stages), *asking]
+    assert accepted(stages, 1, asker, [waits(FULL), reads, GIVES], ctas=1)
+    assert not accepted(stages, 1, asker, [waits(FULL), GIVES, reads], ctas=1)
+    assert not accepted(stages, 1, asker, [reads, waits(FULL), GIVES], ctas=1)
+
+
+def test_whoever_asks_knows_that_the_answer_before_was_read(stages: int) -> None:
+    """The arrival that completes the phase knows it, but the answer may come before that."""
+    reader = [waits(FULL), reads, GIVES]
+    assert accepted(stages, 1, [waits(EMPTY, -stages), asks, ANNOUNCES], reader, ctas=1)
+    assert not accepted(stages, 1, [asks, waits(EMPTY, -stages), ANNOUNCES], reader, ctas=1)
+
+
+def test_nothing_is_asked_for_while_an_answer_is_read() -> None:
+    """A schedule in which the reader has not even waited when its answer is overwritten is refused at the reading."""
+    rings = Ring("mbarrier", (0,), 1), Ring("mbarrier", (8,), 1)
+
+    def straight(number: int, steps: list[Step]) -> Process:
+        # (The cursor moves on with the third step.)
+        edges = [Edge(at + 1, (), ((0, 1),) if at == 2 else ()) for at in range(len(steps))]
+        actions = [*(step(edge) for step, edge in zip(steps, edges, strict=True)), End()]
+        return Process(f"role {number}", 1, (number,), (0,), 1, tuple(State(at, one) for at, one in enumerate(actions)))
+
+    def checked(asker: list[Step], steps: tuple[int, ...]) -> None:
+        reader = straight(1, [waits(FULL), reads, GIVES, waits(FULL), GIVES])
+        network = Network("k", rings, (straight(0, [ANNOUNCES, asks, waits(FULL), *asker]), reader))
+        check(network, Certificate("k", (Case((), Moves(steps, 0), (Node((), None),)),)))
+
+    checked([waits(EMPTY, -1), asks, ANNOUNCES], (0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1))
+    for steps in ((0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1), (0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1)):
+        with pytest.raises(Refused, match=OVERWRITTEN):
+            checked([asks, waits(EMPTY, -1), ANNOUNCES], steps)

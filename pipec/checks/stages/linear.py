@@ -328,10 +328,6 @@ class _RoleCheck:
                     handle,
                     found,
                 )
-            # A stage obtained and released within the body: after the loop its name still means a released one, so a use there is reported
-            # as such.
-            elif after.held == "released" and before.held == "no":
-                found[handle] = after
 
     def _carried(self, words: StageWords, after: State, loop: ir.Loop) -> Message:
         if not after.is_held:

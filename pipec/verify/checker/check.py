@@ -203,7 +203,7 @@ class _Case:
                 # 1.1).
                 at.need(process, not overtaken, "the phase after can complete before this wait sees its own")
                 # (In another execution, as much as in this one.)
-                at.need(process, not action.reads or at.unasked(use.ring, number + stages), OVERWRITTEN)
+                at.need(process, not (action.reads and at.delivered(use.ring, number + stages)), OVERWRITTEN)
                 at.wait(process, use)
                 way.events.append(Event(at.line(process), process, action, number, last=at.all_waited(use.ring, number)))
             case Arrive(use=use):

@@ -205,9 +205,9 @@ class Configuration:
         """The processes that may have read the answer of the scheduler that completed the previous phase on the same barrier."""
         return tuple([one for one in self.waiting_before(ring, use) if one in self.layout.readers[ring]])
 
-    def unasked(self, ring: int, use: int) -> bool:
-        """Whether no bytes have come for a phase."""
-        return not self.complete(ring, use) and not self.partial.get((ring, use), _NOTHING)[2]
+    def delivered(self, ring: int, use: int) -> int:
+        """The bytes that have come for a phase that is not complete."""
+        return self.partial.get((ring, use), _NOTHING)[2]
 
     def all_waited(self, ring: int, use: int) -> bool:
         """Whether all processes that wait on the ring have waited for the use."""
