@@ -7,6 +7,7 @@ import pytest
 
 from pipec.driver import Options, compile_source
 from pipec.protocol import judge, prove
+from pipec.protocol.effort import steps_so_far
 from pipec.protocol.search.attempts import Attempt
 from pipec.source import Source
 from pipec.verify.checker.certificate import Certificate
@@ -69,3 +70,12 @@ def test_another_reading_is_tried_before_other_schedules(monkeypatch: pytest.Mon
     state = compile_source(Source(path.name, path.read_text()), Options())
     assert [one.outcome for one in state.protocol.values()] == ["proved"]
     assert len(tried) == 2
+
+
+def test_a_search_that_is_lost_in_one_reading_leaves_something_to_the_next() -> None:
+    """In the first reading of this text the search used up two million steps; in the second one it is simple."""
+    path = EXAMPLES / "gemm_grouped.pipe"
+    before = steps_so_far()
+    state = compile_source(Source(path.name, path.read_text()), Options())
+    assert [one.outcome for one in state.protocol.values()] == ["proved"]
+    assert steps_so_far() - before < 500_000
