@@ -144,7 +144,8 @@ def test_every_practice_has_a_row_and_a_form() -> None:
     for name, practice in PRACTICES.items():
         assert f"| {name} | {practice.promised} | {practice.done} | {practice.evidence} |" in text
     shown = {form.practice for form in FORMS.values()} - {None}
-    # The others are shown by test_races.py, here and in tests/oracle, by test_hopper_tile.py, test_told.py and test_unwritten.py.
+    # The others are shown here, in tests/oracle, and by test_hopper_tile.py, test_known_phases.py, test_races.py, test_told.py and
+    # test_unwritten.py.
     elsewhere = {
         "half a tensor map",
         "overwriting without a proxy fence",
@@ -158,6 +159,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "loads before a relaxed cluster barrier",
         "requests for clusters in order",
         "allocations of a pair meet",
+        "cluster arrivals without a wait",
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(
         PRACTICES

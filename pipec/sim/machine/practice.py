@@ -32,6 +32,7 @@ PracticeName = Literal[
     "loads before a relaxed cluster barrier",
     "requests for clusters in order",
     "allocations of a pair meet",
+    "cluster arrivals without a wait",
 ]
 
 
@@ -157,5 +158,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "the allocation itself waits for the other CTA's",
         "CUTLASS's tutorials of GEMMs by pairs (`04_mma_tma_2sm_sm100.cu`) allocate before their only cluster barrier, which stands "
         "before the first copy and MMA",
+    ),
+    "cluster arrivals without a wait": Practice(
+        "a thread waits for a phase of the cluster barrier before it arrives in the next one",
+        "it may arrive without having waited once something else has shown it that the first phase is complete",
+        "fbtriton 3.7's warp-specialised GEMM by pairs: the warps of its partitions arrive without waiting, and a warp that has waited "
+        "lets them go on by a barrier of the CTA",
     ),
 }

@@ -43,6 +43,10 @@ class Mbarrier:
         return f"Mbarrier(phase={self.phase}, expected={self.expected}, pending={self.pending}, tx={self.tx})"
 
     @property
+    def counters(self) -> tuple[int, int, int, int]:
+        return self.phase, self.pending, self.expected, self.tx
+
+    @property
     def over_completed(self) -> bool:
         """All arrivals are in and more bytes were delivered than announced: only a late expect_tx can still complete the phase."""
         return self.pending == 0 and self.tx < 0

@@ -183,10 +183,10 @@ def _arriving(
             together = alike and ready and amount * count <= barrier.state.pending
             arriving = amount * count if together else amount
             state = barrier.state
-            before = state.phase, state.pending, state.expected, state.tx
+            before = state.counters
             flipped = operation(state, arriving)
             if told is not None:
-                barrier.counts.arrived(warp.thread, before, state)
+                barrier.counts.arrived(warp.thread.number, warp.thread.time - 1, before, state)
             cta.after_barrier_operation(barrier, flipped)
             if together:
                 break

@@ -125,9 +125,9 @@ def cluster_arrive(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         cluster = warp.cta.cluster
-        # A second arrival may be counted as that of a thread that has not arrived yet; whether the first phase is complete by then is
-        # timing-dependent.
-        if warp.cluster_arrivals[warp.active].any():
+        # A second arrival may be counted as that of a thread that has not arrived yet, unless the first phase is known to be complete.
+        awaited = int(warp.cluster_arrivals[warp.active].max())
+        if awaited and not (_knows_to_be_met(warp, awaited) and cluster.machine.practised("cluster arrivals without a wait")):
             raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
         warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
         cluster.barrier_arrived += _participants(warp)
@@ -136,6 +136,12 @@ def cluster_arrive(d: Decoder) -> Execute:
         cluster.settle_barrier()
 
     return execute
+
+
+def _knows_to_be_met(warp: Warp, phases: int) -> bool:
+    """Whether something has shown the warp that all threads have arrived in that many phases of the cluster barrier."""
+    cluster, thread = warp.cta.cluster, warp.thread
+    return phases <= cluster.barrier_phase and thread.comes_behind(cluster.barrier_tells.order)
 
 
 @instruction("barrier.cluster.wait")

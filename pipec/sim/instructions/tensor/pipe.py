@@ -334,4 +334,8 @@ def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowle
         barrier.arrived(told, owner is cta)
         if owner is not cta:
             barrier.remote[arrival.thread.number] = arrival
-        owner.after_barrier_operation(barrier, barrier.state.arrive(1))
+        before = barrier.state.counters
+        flipped = barrier.state.arrive(1)
+        for actor, time in arrival.ends or ():
+            barrier.counts.arrived(actor, time, before, barrier.state)
+        owner.after_barrier_operation(barrier, flipped)

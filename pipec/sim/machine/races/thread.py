@@ -291,6 +291,11 @@ class Thread:
         for peer in self.peers:
             self.neighbours = join(self.neighbours, peer.arrived_after)
 
+    def comes_behind(self, clock: Clock) -> bool:
+        """Whether everything in this clock is known to be complete."""
+        order, reached = self.knowledge.order, self.actors.reached
+        return all(actor == self.number or reached(order, actor, time) for actor, time in clock.items())
+
     def learn(self, actor: int, time: int) -> None:
         self.knowledge = learned(self.knowledge, actor, time)
 

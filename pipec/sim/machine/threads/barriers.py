@@ -11,7 +11,7 @@ from ...ptx.types import Addresses, LaneMask
 from ...units.mbarrier import Mbarrier
 from ..memory.spaces import SharedMemory
 from ..practice import PracticeName
-from ..races.clocks import UNKNOWING, Arrival, Knowledge, gather, learned, merged
+from ..races.clocks import UNKNOWING, Arrival, Clock, Knowledge, gather, learned, merged
 from ..races.ledger import Access
 from ..races.thread import Thread
 from .divergence import Fragment
@@ -88,35 +88,32 @@ class NamedBarriers(dict[int, NamedBarrier]):
 
 @mutable(eq=False)
 class Counts:
-    """Which warps have arrived in the `phase`: by number, when. `alone`: nobody and nothing else has, as far as `pending`. `by_warps`: the
-    arrivals of phases that they alone completed, by how many phases were complete then."""
+    """Who has arrived in the `phase`, warps and the commits of warps: by number of the actor, when. `alone`: nobody and nothing else has,
+    as far as `pending`. `completed`: the arrivals of phases that they alone completed, by how many phases were complete then."""
 
     phase: int = -1
     pending: int = 0
     alone: bool = True
-    arrivals: dict[int, int] = field(default_factory=dict)
-    by_warps: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    arrivals: Clock = field(default_factory=dict)
+    completed: dict[int, Clock] = field(default_factory=dict)
 
-    def arrived(self, thread: Thread, before: tuple[int, int, int, int], now: Mbarrier) -> None:
-        """A warp has just arrived, which changed the barrier's state: phase, missing arrivals, expected ones, bytes."""
+    def arrived(self, actor: int, time: int, before: tuple[int, int, int, int], now: Mbarrier) -> None:
+        """An actor has just arrived, which changed the barrier's state: phase, missing arrivals, expected ones, bytes."""
         phase, pending, expected, tx = before
         if phase != self.phase:
             self.phase, self.pending, self.alone = phase, expected, True
             self.arrivals = {}
         self.alone &= pending == self.pending and not tx
         self.pending = now.pending
-        self.arrivals[thread.number] = thread.time - 1
+        self.arrivals[actor] = time
         if now.phase > phase:
-            self.by_warps.pop(now.phase - 2, None)
+            self.completed.pop(now.phase - 2, None)
             if self.alone:
-                self.by_warps[now.phase] = tuple(self.arrivals.items())
+                self.completed[now.phase] = self.arrivals
 
     def shown(self, thread: Thread, phases: int) -> bool:
         """Whether a warp comes after all arrivals by which so many phases were complete."""
-        return phases in self.by_warps and all(
-            number == thread.number or thread.actors.reached(thread.knowledge.order, number, time)
-            for number, time in self.by_warps[phases]
-        )
+        return phases in self.completed and thread.comes_behind(self.completed[phases])
 
 
 @mutable(eq=False)
