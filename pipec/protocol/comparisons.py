@@ -1,6 +1,7 @@
 """Conditions over numbered variables: rows compared with 0, and their Boolean combinations."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from pipec.protocol.rows import Row, evaluated, negative, replaced
 from pipec.record import record
@@ -13,12 +14,16 @@ class Comparison:
     row: Row
 
 
-@record
+@record(caches=True)
 class Connective:
     """The conjunction (`every`) or disjunction of the parts."""
 
     every: bool
     parts: tuple["Condition", ...]
+
+    @cached_property
+    def variables(self) -> frozenset[int]:
+        return frozenset([variable for each in comparisons(self) for variable, _ in each.row[1]])
 
 
 Condition = Comparison | Connective

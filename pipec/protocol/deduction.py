@@ -4,6 +4,8 @@ Inequalities and equations are rows, handled by `Premises`. Other conditions (di
 condition that contradicts all alternatives of a clause is impossible.
 """
 
+from collections.abc import Iterable
+
 from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons, opposite
 from pipec.protocol.premises import Premises
 from pipec.protocol.rows import Row, negative, plus, primitive, replaced, scaled
@@ -34,6 +36,17 @@ def assume(premises: Premises, condition: Condition) -> None:
                 assume(premises, left[0] if left else Comparison("ge", (-1, ())))
 
 
+def assume_cases(premises: Premises, cases: Iterable[Connective]) -> None:
+    """Adds disjunctions that hold by the definition of a value. An alternative is dropped where inequalities refute one of its
+    comparisons: other definitions rarely do, and to try each with each takes long, as those of quotients all have the divisor in common."""
+    for case in cases:
+        left = tuple(part for part in case.parts if not any(_refuted(premises, each) for each in comparisons(part)))
+        if len(left) > 1:
+            premises.clauses.append(Connective(False, left))
+        else:
+            assume(premises, left[0] if left else Comparison("ge", (-1, ())))
+
+
 def _one_sided(premises: Premises, differing: Comparison) -> bool:
     """For a disequality, assumes which side is larger, if the other case is excluded; returns whether it was."""
     row = differing.row
@@ -59,17 +72,8 @@ def _sharpen(premises: Premises, row: Row) -> None:
 def impossible(premises: Premises, condition: Condition) -> bool:
     """Whether the condition is unsatisfiable; False if that is not established."""
     match condition:
-        case Comparison("ge", row):
-            return premises.entails(negative(row)) or _contradicted(premises, condition)
-        case Comparison("eq", row):
-            return (
-                known_to_differ(premises, row)
-                or premises.entails(plus(row, (-1, ())))
-                or premises.entails(negative(row))
-                or _contradicted(premises, condition)
-            )
-        case Comparison(_, row):
-            return premises.equals(row) or _contradicted(premises, condition)
+        case Comparison():
+            return _refuted(premises, condition) or _contradicted(premises, condition)
         case Connective(True, parts):
             # Each part may contradict the earlier ones, though none is impossible alone.
             having = premises.copy()
@@ -80,6 +84,18 @@ def impossible(premises: Premises, condition: Condition) -> bool:
             return having.contradictory
         case Connective(_, parts):
             return all(impossible(premises, part) for part in parts)
+
+
+def _refuted(premises: Premises, comparison: Comparison) -> bool:
+    """Whether inequalities, or a clause that consists of one comparison, exclude it."""
+    row = comparison.row
+    match comparison.relation:
+        case "ge":
+            return premises.entails(negative(row))
+        case "eq":
+            return known_to_differ(premises, row) or premises.entails(plus(row, (-1, ()))) or premises.entails(negative(row))
+        case "ne":
+            return premises.equals(row)
 
 
 def known_to_differ(premises: Premises, row: Row) -> bool:
@@ -100,7 +116,7 @@ def _contradicted(premises: Premises, condition: Comparison) -> bool:
     """Whether assuming the condition leaves a clause with several parts without alternatives."""
     # Clauses about other variables cannot be contradicted by it.
     mine = {variable for variable, _ in replaced(condition.row, premises.solved)[1]}
-    joined = [one for one in premises.clauses if isinstance(one, Connective) and mine & _variables(premises, one)]
+    joined = [one for one in premises.clauses if isinstance(one, Connective) and not mine.isdisjoint(_variables(premises, one))]
     if not joined:
         return False
     having = premises.copy()
@@ -110,8 +126,10 @@ def _contradicted(premises: Premises, condition: Comparison) -> bool:
     return having.contradictory or any(impossible(having, one) for one in joined)
 
 
-def _variables(premises: Premises, clause: Condition) -> set[int]:
-    return {variable for each in comparisons(clause) for variable, _ in replaced(each.row, premises.solved)[1]}
+def _variables(premises: Premises, clause: Connective) -> frozenset[int]:
+    """Those that its comparisons are about, once solved ones are replaced."""
+    known = premises.solved.keys() & clause.variables
+    return clause.variables.difference(known).union(*[[each for each, _ in premises.solved[one][1]] for one in known])
 
 
 def certain(premises: Premises, condition: Condition) -> bool:

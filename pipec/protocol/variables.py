@@ -96,7 +96,7 @@ class Variables:
         self.carried = self._carried(network)
         self.spread = _spread(network)
         self.known = self._known(network.facts)
-        self._cases: list[Condition] = []
+        self._cases: list[Connective] = []
         self._told_apart = 0  # values whose cases have been returned
         self._meanings: list[Meaning] = []
         self._meant = 0  # values whose meanings have been returned
@@ -416,7 +416,7 @@ class Variables:
             self._meanings += meanings_of(self, new)
         return self._meanings
 
-    def cases(self) -> list[Condition]:
+    def cases(self) -> list[Connective]:
         """Quotients by sizes are positive, 0 or negative, depending on the dividend."""
         for each in [*self.number][self._told_apart :]:
             if is_quotient(each) and self.number[each] in self.derived:
@@ -425,7 +425,7 @@ class Variables:
                 upwards = Both((Compare("ge", add(atom(each), Linear(-1))), whole))
                 within = Both((Compare("eq", atom(each)), Compare("ge", form), Compare("ge", last)))
                 downwards = Both((Compare("ge", add(Linear(-1), atom(each), -1)), Compare("ge", add(Linear(-1), form, -1))))
-                self._cases.append(self.condition(Either((upwards, within, downwards))))
+                self._cases.append(Connective(False, tuple(map(self.condition, (upwards, within, downwards)))))
         self._told_apart = len(self.number)
         return self._cases
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.protocol.comparisons import Comparison, Condition, substituted
-from pipec.protocol.deduction import assume, certain, impossible
+from pipec.protocol.deduction import assume, assume_cases, certain, impossible
 from pipec.protocol.everywhere import askable
 from pipec.protocol.invariants import Facts
 from pipec.protocol.meanings import Meaning
@@ -129,8 +129,7 @@ class Known:
         self.alias(made)
         for row in self.variables.floors():
             made.at_least(row)
-        for case in self.variables.cases():
-            assume(made, case)
+        assume_cases(made, self.variables.cases())
         resolve(made, self.program.remainders)
         # Of what is made of known registers, which had no name before, more follows.
         if self.variables.count > known:

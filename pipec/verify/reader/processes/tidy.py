@@ -16,8 +16,7 @@ def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Proce
             case Arrive(use, edge) | Wait(use, edge) if use.ring not in rings:
                 advances = tuple(row for row in edge.advances if row[0] != use.cursor)
                 onwards[at] = Edge(edge.target, edge.values, advances, edge.requires)
-            case Test(_, yes, no) if yes == no:
-                onwards[at] = yes
+    _decide_nothing(process.states, onwards)
     reached = reached_from(process.start, process.states)
     kept = [at for at in range(len(process.states)) if at not in onwards and at in reached]
     place = {old: new for new, old in enumerate(kept)}
@@ -27,16 +26,11 @@ def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Proce
     names = {f"{number}:cursor{old}": f"{number}:cursor{new}" for old, new in cursors.items() if old != new}
 
     def moved(edge: Edge) -> Edge:
-        seen: set[int] = set()
-        while edge.target in onwards and edge.target not in seen:
-            seen.add(edge.target)
-            edge = _joined(edge, onwards[edge.target])
+        edge = _past(edge, onwards, process.states)
         if edge.target in onwards:
             raise Unreadable(process.states[edge.target].line, "a loop that never ends is not understood")
-        live = process.states[edge.target].live
-        values = tuple(row for row in edge.values if row[0] in live) if seen else edge.values
         advances = tuple((cursors[cursor], by) for cursor, by in edge.advances if cursor in cursors)
-        return Edge(place[edge.target], values, advances, edge.requires)
+        return Edge(place[edge.target], edge.values, advances, edge.requires)
 
     def counted(use: Use) -> Use:
         return Use(rings[use.ring], cursors[use.cursor], use.shift)
@@ -53,6 +47,30 @@ def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Proce
         start = Edge(len(states) - 1)
     made = replace(process, states=tuple(states), start=start.target, cursors=len(used))
     return renamed(made, lambda name: names.get(name, name)) if names else made
+
+
+def _decide_nothing(states: Sequence[State], onwards: dict[int, Edge]) -> None:
+    """Adds the branches whose two edges lead to the same state in the same way, once those on the way there are left out: of a branch
+    within a branch the inner one comes first."""
+    tests = [(at, state.action) for at, state in enumerate(states) if isinstance(state.action, Test)]
+    known = -1
+    while known < len(onwards):
+        known = len(onwards)
+        for at, test in tests:
+            if at not in onwards and _past(test.yes, onwards, states) == _past(test.no, onwards, states):
+                onwards[at] = test.yes
+
+
+def _past(edge: Edge, onwards: Mapping[int, Edge], states: Sequence[State]) -> Edge:
+    """The edge to the next state that is not left out; in a loop of such states, to one of them."""
+    seen: set[int] = set()
+    while edge.target in onwards and edge.target not in seen:
+        seen.add(edge.target)
+        edge = _joined(edge, onwards[edge.target])
+    if not seen or not edge.values:
+        return edge
+    live = states[edge.target].live
+    return Edge(edge.target, tuple(row for row in edge.values if row[0] in live), edge.advances, edge.requires)
 
 
 def reached_from(start: int, states: Sequence[State]) -> set[int]:
