@@ -58,7 +58,7 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     for item, step in zip(items, steps, strict=True):
         if is_aligned(item):
             # Their machine code refuses warps that are not complete.
-            step.execute, step.form = together(step.execute, item.opcode), step.form if item.root in MATRICES else None
+            step.execute, step.form = together(step.execute, item), step.form if item.root in MATRICES else None
     for index, used in early_uses(items, successors).items():
         # Machine code performs no such checks, and avoids these registers as long as they are being loaded.
         steps[index].execute = looking(steps[index].execute, used, items[index])

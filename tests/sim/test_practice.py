@@ -144,8 +144,8 @@ def test_every_practice_has_a_row_and_a_form() -> None:
     for name, practice in PRACTICES.items():
         assert f"| {name} | {practice.promised} | {practice.done} | {practice.evidence} |" in text
     shown = {form.practice for form in FORMS.values()} - {None}
-    # The others are shown here, in tests/oracle, and by test_hopper_tile.py, test_known_phases.py, test_races.py, test_told.py and
-    # test_unwritten.py.
+    # The others are shown here, in tests/oracle, and by test_hopper_tile.py, test_known_phases.py, test_races.py,
+    # test_registers.py, test_told.py and test_unwritten.py.
     elsewhere = {
         "half a tensor map",
         "overwriting without a proxy fence",
@@ -160,6 +160,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "requests for clusters in order",
         "allocations of a pair meet",
         "cluster arrivals without a wait",
+        "registers set without lanes that exit",
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(
         PRACTICES

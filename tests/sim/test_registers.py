@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import pipec
-from pipec.sim import SimulationError
+from pipec.sim import Options, SimulationError, launch
+from pipec.sim.machine.practice import Rules
 
 KERNEL = """
 kernel scale(x: tensor[f32, M, N], y: tensor[f32, M, N]):
@@ -45,3 +46,27 @@ def test_the_check_knows_the_pool() -> None:
     text = KERNEL.replace("{LOAD}", "").replace("{COMPUTE}", "256")
     (diagnostic,) = pipec.check(text, arch="sm_90a")
     assert diagnostic.code == "E0706" and "add up to 64512, but a block starts with 63488" in diagnostic.title
+
+
+# The elected lane of a warp gives back registers, and the others leave at once, or wait for it.
+ELECTED = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k(.param .u64 out) .maxntid 128 {{ .reg .pred %p; .reg .b32 %t; .reg .b64 %o; ld.param.u64 %o, [out]; mov.u32 %t, %laneid;
+  setp.ne.u32 %p, %t, 0;
+  @%p bra OTHERS;
+  setmaxnreg.dec.sync.aligned.u32 40;
+  st.global.u32 [%o], 7;
+OTHERS: {others} ret; }}"""
+
+
+def test_registers_are_given_back_without_lanes_that_exit() -> None:
+    out = np.zeros(1, np.uint32)
+    result = launch(ELECTED.format(others=""), "k", grid=1, block=32, arguments=[out], options=Options(rules="practice"))
+    assert out[0] == 7 and result.relied_on == ["registers set without lanes that exit"]
+
+
+@pytest.mark.parametrize(("others", "rules"), [("", "documents"), ("bar.sync 0;", "practice"), ("bar.sync 0;", "documents")])
+def test_registers_that_some_lanes_set(others: str, rules: Rules) -> None:
+    with pytest.raises(SimulationError, match="but only (1|31) of 32 live lanes"):
+        launch(
+            ELECTED.format(others=others), "k", grid=1, block=32, arguments=[np.zeros(1, np.uint32)], options=Options(rules=rules)
+        )

@@ -33,6 +33,7 @@ PracticeName = Literal[
     "requests for clusters in order",
     "allocations of a pair meet",
     "cluster arrivals without a wait",
+    "registers set without lanes that exit",
 ]
 
 
@@ -164,5 +165,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "it may arrive without having waited once something else has shown it that the first phase is complete",
         "fbtriton 3.7's warp-specialised GEMM by pairs: the warps of its partitions arrive without waiting, and a warp that has waited "
         "lets them go on by a barrier of the CTA",
+    ),
+    "registers set without lanes that exit": Practice(
+        "all lanes of a warp execute `setmaxnreg` together",
+        "lanes that go on to their exit need not",
+        "DeepGEMM's `sm90_tf32_hc_prenorm_gemm` has it in a branch of the elected lane; ptxas 13.0 makes `WARPSYNC.ALL` and "
+        "`USETMAXREG` of it there, and lets the other lanes exit",
     ),
 }

@@ -16,5 +16,5 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
 
 Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: stores through interleaved tensor maps,
 stores of packed sub-byte types, sparse tcgen05 MMA of 4-bit kinds, K = 96, base offsets of swizzled tcgen05 descriptors, block-scaled
-pairs with M = 128, A in tensor memory for weight-stationary M = 32 and 64.
+pairs with M = 128.
 """

@@ -204,6 +204,26 @@ def test_a_in_tensor_memory(kind, name, k):
     assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(16)), expected)
 
 
+def test_a_in_tensor_memory_of_weight_stationary_mma():
+    """A stands once for each part of N, and each part is multiplied with its own."""
+    for m in (32, 64, 128):
+        rng, parts = np.random.default_rng(m), 128 // m
+        a, b, shared = setup(rng, "bf16", m, 64, 16)
+        others = [a, *(encode(rng.normal(size=a.shape), "bf16") for _ in range(parts - 1))]
+        for held in ([a] * parts, others):
+            memory = tensor_memory()
+            words = np.concatenate(held).view("<u4")
+            memory.write_cells(np.arange(128)[:, None], 100 + np.arange(8), words, "test")
+            options = {"a_in_tmem": True, "weight_stationary": True}
+            mma("f16", word(m, 64, "bf16"), 100, descriptor(B_START), [memory], shared, 0, False, **options)
+            expected = [
+                numerics.accumulate(decompose(one, "bf16"), decompose(part, "bf16"), None)
+                for one, part in zip(held, np.split(b, parts), strict=True)
+            ]
+            got = cells(memory, np.arange(128)[:, None], np.arange(64 // parts))
+            assert np.array_equal(got, np.concatenate(expected))
+
+
 def test_a_in_tensor_memory_rules():
     a, b, shared = setup(np.random.default_rng(9), "bf16", 64, 32, 16, ctas=2)
     tensors = [tensor_memory(), tensor_memory()]

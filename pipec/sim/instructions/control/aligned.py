@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SimulationError
+from ...machine.practice import PracticeName
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import MERGED, Fragment, Outcome, Wait
@@ -18,19 +19,24 @@ def is_aligned(item: Instruction) -> bool:
     return "aligned" in modifiers or (item.root == "bar" and "warp" not in modifiers)
 
 
-def together(execute: Execute, what: str) -> Execute:
+# What lanes need not take part in that exit without another `.aligned` instruction.
+_LEFT_OUT: dict[str, PracticeName] = {"setmaxnreg": "registers set without lanes that exit"}
+
+
+def together(execute: Execute, item: Instruction) -> Execute:
     """Runs `execute` once all live lanes of the warp are there. The paths that they took are irrelevant: assemblers reconverge lanes
     that the control flow of the text alone would keep apart, and PTX requires only that all execute the same instruction."""
+    left_out = _LEFT_OUT.get(item.root)
 
     def run(warp: Warp) -> Outcome:
         if warp.mask is None or (warp.active == warp.live).all():
             return execute(warp)
-        return _gather(warp, what)
+        return _gather(warp, item.opcode, left_out)
 
     return run
 
 
-def _gather(warp: Warp, what: str) -> Wait:
+def _gather(warp: Warp, what: str, left_out: PracticeName | None) -> Wait:
     fragment = warp.fragment
     if (warp.active != fragment.active).any():
         raise _apart(warp, what)  # others are here with a false guard
@@ -42,7 +48,9 @@ def _gather(warp: Warp, what: str) -> Wait:
     wait = warp.park(Wait("converge", f"lanes {missing} of its own warp at {what}, which is .aligned", retry=True, aligned=True))
     # If each of the others waits as well, or has passed the point where they all reconverge, nobody will come.
     if all(_waits(other) for other in warp.fragments):
-        raise _apart(warp, what)
+        if left_out is None or not warp.joins or not warp.cta.machine.practised(left_out):
+            raise _apart(warp, what)
+        warp.force_joins()
     return wait
 
 

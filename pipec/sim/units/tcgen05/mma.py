@@ -87,13 +87,20 @@ def mma(
     # reported elsewhere.
     results = []
     for rank in range(cta_group):
-        a_patterns, kept = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank]), None
+        parts, kept = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank]), None
         if modifiers.metadata_address is not None:
             codes = _read_metadata(descriptor, modifiers.metadata_address, d_address, tensor_memories[rank])
-            a_patterns, kept = _spread(descriptor, a_patterns, codes)
+            spread_a, kept = _spread(descriptor, parts[0], codes)
+            parts = [spread_a]
         scales = _read_both_scales(descriptor, scale_a_address, scale_b_address, tensor_memories[rank])
         target = _Target(descriptor, modifiers, tensor_memories[rank], d_address, enabled[rank])
-        results.append((target, _multiply(descriptor, modifiers, a_patterns, b_patterns, scales, target.read(), kept)))
+        old = target.read()
+        olds = [None] * len(parts) if old is None else np.split(old, len(parts), axis=1)
+        products = [
+            _multiply(descriptor, modifiers, a_part, b_part, scales, old_part, kept)
+            for a_part, b_part, old_part in zip(parts, np.split(b_patterns, len(parts)), olds, strict=True)
+        ]
+        results.append((target, np.concatenate(products, axis=1) if len(products) > 1 else products[0]))
     for target, patterns in results:
         target.write(patterns)
     return descriptor
@@ -199,12 +206,14 @@ def _read_a(
     d_address: int,
     tensor_memory: TensorMemory,
     shared_memory: SharedMemory,
-) -> np.ndarray:
+) -> list[np.ndarray]:
+    """A, as one or as several that are multiplied with as many parts of N."""
     if not modifiers.a_in_tmem:
         rows = descriptor.m // descriptor.cta_group
-        return _read_from_smem(
+        whole = _read_from_smem(
             descriptor, a, shared_memory, rows, descriptor.stored_k, descriptor.a_mn_major, descriptor.a_format
         )
+        return [whole]
     lane, column = split_address(a)
     d_lane = split_address(d_address)[0]
     if lane != d_lane:
@@ -213,10 +222,10 @@ def _read_a(
     cells = a_cells(name, descriptor.m // descriptor.cta_group)
     # Layouts that spread D over both halves of the lanes require A in each of them.
     copies = tensor_memory.read(cells, lane, column, "tcgen05.mma A")
-    for copy in copies[1:]:
-        if not np.array_equal(copy, copies[0]):
-            raise UnitError("illegal", f"the {len(copies)} copies of A in tensor memory that layout {name} needs differ")
-    return _unpack_tmem_a(descriptor, np.ascontiguousarray(copies[0]))
+    equal = all(np.array_equal(copy, copies[0]) for copy in copies[1:])
+    if not equal and DATA_PATHS[name].alike:
+        raise UnitError("illegal", f"the {len(copies)} copies of A in tensor memory that layout {name} needs differ")
+    return [_unpack_tmem_a(descriptor, np.ascontiguousarray(copy)) for copy in (copies[:1] if equal else copies)]
 
 
 def _unpack_tmem_a(descriptor: InstructionDescriptor, words: np.ndarray) -> np.ndarray:

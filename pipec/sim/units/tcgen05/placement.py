@@ -9,7 +9,6 @@ import numpy as np
 
 from pipec.record import record
 
-from ..errors import UnitError
 from .cells import CellMap
 from .descriptors import InstructionDescriptor
 
@@ -43,12 +42,14 @@ class DataPath:
 
     place      (row within the CTA, column of D, N) -> (lane, column) relative to the D address
     lanes      first lanes that the D address may name
-    a_copies   lane distances at which A rows must stand when A is in tensor memory; () = not covered by the model
+    a_copies   lane distances at which A rows must stand when A is in tensor memory
+    alike      whether they must be copies: otherwise each one is multiplied with its own part of N, whatever it holds
     """
 
     place: Place
     lanes: tuple[int, ...] = (0,)
     a_copies: tuple[int, ...] = (0,)
+    alike: bool = True
 
 
 DATA_PATHS = {
@@ -58,9 +59,10 @@ DATA_PATHS = {
     # As F, in each CTA.
     "C": DataPath(_sixteen_rows_per_partition, lanes=(0, 16)),
     "D": DataPath(_one_row_per_lane),
-    "E": DataPath(_half_of_n_per_half, a_copies=()),
+    # FlashMLA stores another half of K there, and adds up the two halves of N: two products by one instruction.
+    "E": DataPath(_half_of_n_per_half, a_copies=(0, 64), alike=False),
     "F": DataPath(_sixteen_rows_per_partition, lanes=(0, 16)),
-    "G": DataPath(_quarter_of_n_per_partition, a_copies=()),
+    "G": DataPath(_quarter_of_n_per_partition, a_copies=(0, 32, 64, 96), alike=False),
 }
 
 # (cta_group, M, weight stationary) -> data path of dense instructions.
@@ -93,8 +95,6 @@ def d_cells(name: str, rows: int, columns: int) -> CellMap:
 def a_cells(name: str, rows: int) -> CellMap:
     """Cells [copies, rows, 8 columns] of A in tensor memory, relative to its address."""
     path = DATA_PATHS[name]
-    if not path.a_copies:
-        raise UnitError("unsupported", f"A in tensor memory with data-path layout {name} ({rows} rows) is not modelled")
     lane, _ = path.place(np.arange(rows, dtype=np.int64)[:, None], np.zeros((1, 1), np.int64), 4)
     copies = np.array(path.a_copies, dtype=np.int64)[:, None, None]
     return CellMap.of(lane + copies, np.arange(A_COLUMNS, dtype=np.int64))
