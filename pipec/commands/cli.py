@@ -242,10 +242,16 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from pipec.commands.predictor import predict, predict_ptx_file
+    from pipec.commands.predictor import predict
 
     _spare_timeline(options)
+    if options.launch:
+        from pipec.commands.launched import predict_launch
+
+        return predict_launch(options)
     if options.file.endswith(".ptx"):
+        from pipec.commands.ptx_predictor import predict_ptx_file
+
         return predict_ptx_file(options)
     if options.file.startswith(LIBRARY):
         from pipec.commands.of_library import predict_chosen

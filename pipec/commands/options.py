@@ -110,6 +110,11 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clock", type=_gigahertz, metavar="GHZ", help="clock of the multiprocessors under load (default: the device's)"
     )
+    parser.add_argument(
+        "--launch",
+        metavar="FILE.json",
+        help="how a kernel in PTX is launched, as for `pipec sim`: some of its blocks are executed",
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default %(default)s)")
     parser.add_argument(
         "--timeline", metavar="FILE", help="write a timeline of the roles: a page (.html), or JSON for Chrome or Perfetto"

@@ -82,8 +82,8 @@ def largest(bounds: Mapping[str, float], seconds: float, device: Device) -> str:
 def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float, device: Device) -> float:
     """Seconds of a launch. Data of a wave is loaded while it runs, so a partial last wave leaves memory idle; the power limit applies to
     averages, and is already included in the `clock` if the power model is known."""
-    waiting = sum(_joined(wave.cycles / clock, bounds["memory"] * wave.part + wave.idle / clock) for wave in waves)
-    return waiting if device.machine.sustained is not None else _joined(waiting, bounds["power"])
+    waiting = sum(joined(wave.cycles / clock, bounds["memory"] * wave.part + wave.idle / clock) for wave in waves)
+    return waiting if device.machine.sustained is not None else joined(waiting, bounds["power"])
 
 
 _IDLE = 0.5  # of an average block's time
@@ -101,7 +101,7 @@ def in_turn(work: Workload, cycles: float, places: int) -> Wave:
     return Wave(max(cycles, cycles * work.evenness * (work.blocks / places + _IDLE)), 1.0)
 
 
-def _joined(first: float, second: float) -> float:
+def joined(first: float, second: float) -> float:
     """A smooth maximum: slightly more than the larger if both are close, since neither then fully hides the other."""
     largest, least = max(first, second), min(first, second)
     return largest * (1 + (least / largest) ** _ROUNDING) ** (1 / _ROUNDING) if largest else 0.0

@@ -118,9 +118,14 @@ def launch(
             if prepare is not None:
                 program = program.copy()
                 prepare(machine, program)
+                program.begin()
             return machine, lambda: _run_to_the_end(machine, program, shape, explicit, cooperative)
 
         def run(schedule: Schedule, prepare: Prepare | None = None) -> Machine:
+            if options.prepare is not None:
+                machine, to_the_end = once(schedule, options.prepare)
+                to_the_end()
+                return machine
             return run_with_unwritten(lambda one: once(one, prepare), schedule)
 
         explored = None
@@ -244,7 +249,7 @@ def _look_for_stale(machine: Machine) -> None:
 
 def _run_grid(machine: Machine, program: Program, shape: Triple, explicit: bool, cooperative: bool) -> None:
     x, y, z = (extent // part for extent, part in zip(machine.grid, shape, strict=True))
-    machine.pending_clusters = PendingClusters((x, y, z), machine.schedule.reversed)
+    machine.pending_clusters = PendingClusters((x, y, z), machine.schedule.reversed, machine.options.clusters)
     most = resident_clusters(program.image, machine.block, shape)
     if cooperative:
         _make_workspace(machine, most)

@@ -14,7 +14,8 @@ from pipec.diag.message import Failure
 
 @dataclass(frozen=True)
 class Call:
-    """How to call a kernel; None: as its directives say. `allocations` are arrays that it accesses only indirectly through memory."""
+    """How to call a kernel; None: as its directives say. `allocations` are arrays that it accesses only indirectly through memory.
+    `registers` of a thread, as the assembler allocates them; `stated`: what a launch file says."""
 
     kernel: str | None
     grid: tuple[int, ...] | None
@@ -27,6 +28,8 @@ class Call:
     arrays: Mapping[str, np.ndarray]
     allocations: tuple[np.ndarray, ...] = ()
     save: tuple[tuple[str, str], ...] = ()
+    registers: int | None = None
+    stated: frozenset[str] = frozenset()
 
 
 def call_of(options: argparse.Namespace) -> Call:

@@ -1,13 +1,14 @@
 """`pipec sim --launch FILE.json`: how to call a kernel, in a file that a program can write.
 
     {"kernel": "gemm", "grid": [8, 4], "block": [128], "cluster": [2], "shared": 49152, "cooperative": false,
-     "programmatic": true,
+     "programmatic": true, "registers": 168,
      "arguments": ["a=@a.npy", "i32:64", {"bytes": 160, "at": {"0": "a", "32": "map(a; box=64,64)"}},
                    {"addresses": ["b=f32[64]:zeros", "c=f32[64]:ones"]}],
      "save": {"b": "b.npy"}}
 
-Only `arguments` is required. An argument is text as for `--arg`; an object with `bytes` and `at` is a struct by value; one with
-`addresses` is a pointer to a table of pointers (u64) to those arrays. File names are relative to the JSON file.
+Only `arguments` is required; `registers`, of a thread, matter to `pipec predict` alone. An argument is text as for `--arg`; an object
+with `bytes` and `at` is a struct by value; one with `addresses` is a pointer to a table of pointers (u64) to those arrays. File names
+are relative to the JSON file.
 """
 
 import json
@@ -41,7 +42,7 @@ def read_call(file: str, seed: int) -> Call:
 
 
 def _call(stated: object, folder: Path, seed: int) -> Call:
-    keys = {"kernel", "grid", "block", "cluster", "shared", "cooperative", "programmatic", "arguments", "save"}
+    keys = {"kernel", "grid", "block", "cluster", "shared", "cooperative", "programmatic", "registers", "arguments", "save"}
     table = _object(stated, keys, "is a launch")
     reader = ArgumentReader(seed, lambda name: read_array(str(folder / name)))
     tables: list[np.ndarray] = []
@@ -64,6 +65,8 @@ def _call(stated: object, folder: Path, seed: int) -> Call:
         reader.arrays,
         tuple(tables),
         tuple((name, str(folder / to)) for name, to in save.items()),
+        _whole(table["registers"], 1, "registers") if table.get("registers") is not None else None,
+        frozenset(name for name, value in table.items() if value is not None),
     )
 
 

@@ -5,17 +5,16 @@ stores; counts of everything else. Loops without barriers count once.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from math import inf
 
+from pipec.predict.ptx.products import Unknown, copied_scales, is_tcgen05_product, tcgen05_product, wgmma_product
 from pipec.predict.work import Instructions, Slots
 from pipec.record import record
 
 _LABEL = re.compile(r"^\s*([\w$]+):(?!:)")
 _INSTRUCTION = re.compile(r"^\s*(?:(@!?%?\w+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.DOTALL)
-_WGMMA = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)")
-_TCGEN05 = re.compile(r"tcgen05\.mma(\.sp)?\.cta_group::([12])\.kind::(\w+)")
 _VECTOR = re.compile(r"\.v([248])\b")
 _WIDTH = re.compile(r"\.[a-z]+(\d+)$")
 _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
@@ -24,11 +23,6 @@ _TO_GLOBAL = ("st.global", "red.global")
 _FROM_GLOBAL = ("ld.global", "ld.relaxed.gpu.global", "ld.volatile.global")
 _FETCH = re.compile(r"cp\.async\.c[ag]\.shared")
 _BULK = ("cp.async.bulk", "cp.reduce.async.bulk")
-_NARROW = frozenset(("e4m3", "e5m2", "s8", "u8"))
-_KINDS = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}  # kind -> whether its elements have 8 bits or fewer
-_SCALED_KINDS = frozenset(("mxf8f6f4", "mxf4", "mxf4nvf4"))
-_SCALED_ROWS = 128  # unit of rows in block-scaled descriptors
-_COPIED = re.compile(r"tcgen05\.cp\.cta_group::([12])\.(\d+)x(\d+)b\b")
 _WARPGROUP = 128
 
 
@@ -203,37 +197,23 @@ class Code:
                 return Group(commit=True)
             if one.opcode.startswith("wgmma.wait_group"):
                 return Group(commit=False, pending=int(one.operands))
-            match = _WGMMA.match(one.opcode)
-            if match is None:
+            if not one.opcode.startswith("wgmma.mma"):
                 return None
             near = one.operands.count("{") > 1
-            rows = 64 * max(1, threads // _WARPGROUP)
-            return Multiply(Instructions(1, rows, int(match[1]), 1, near, match[3] in _NARROW, 0), late=True)
+            return Multiply(_known(line, wgmma_product, one.opcode, near, max(1, threads // _WARPGROUP)), late=True)
         if one.opcode.startswith(("mma.", "wmma.mma")):
             raise Unclear(line, f"what `{one.opcode}` takes is not on record")
-        copied = _COPIED.match(one.opcode)
-        if copied is not None:  # scale factors, copied by the tensor cores
-            size = int(copied[2]) * int(copied[3]) // 8
-            return Multiply(Instructions(0, _SCALED_ROWS, 8, int(copied[1]), False, True, size), late=False)
-        match = _TCGEN05.match(one.opcode)
-        return None if match is None else self._tcgen05(line, one, match)
+        copied = copied_scales(one.opcode)
+        if copied is not None:
+            return Multiply(copied, late=False)
+        return self._tcgen05(line, one) if is_tcgen05_product(one.opcode) else None
 
-    def _tcgen05(self, line: int, one: _Line, match: re.Match[str]) -> Multiply:
-        scaled = match[3] in _SCALED_KINDS
-        if match[1] or not (scaled or match[3] in _KINDS):
-            raise Unclear(line, f"what `{match[0]}` takes is not on record")
+    def _tcgen05(self, line: int, one: _Line) -> Multiply:
         operands = [operand.strip() for operand in one.operands.split(",")]
         least, most = self._range(operands[3])
         if least != most:
             raise Unclear(line, f"the instruction descriptor `{operands[3]}` is worked out at run time")
-        descriptor, group = int(least), int(match[2])
-        # PTX ISA 9.7.17.4.2
-        rows = (descriptor >> 27 & 3) * _SCALED_ROWS if scaled else (descriptor >> 24 & 31) * 16
-        columns = (descriptor >> 17 & 63) * 8
-        if not rows or not columns:
-            raise Unclear(line, f"the instruction descriptor {descriptor:#x} has no shape")
-        near = "[" in operands[1]
-        return Multiply(Instructions(1, rows // group, columns, group, near, _KINDS.get(match[3], True), 0), late=False)
+        return Multiply(_known(line, tcgen05_product, one.opcode, int(least), "[" in operands[1]), late=False)
 
     def _range(self, operand: str, depth: int = 12) -> tuple[float, float]:
         """Bounds of an operand, if few instructions determine them."""
@@ -256,6 +236,13 @@ class Code:
                 target = one.operands.partition(",")[0].split("|")[0].strip()
                 found.setdefault(target, []).append(one)
         return found
+
+
+def _known(line: int, find: Callable[..., Instructions], *given: object) -> Instructions:
+    try:
+        return find(*given)
+    except Unknown as unknown:
+        raise Unclear(line, unknown.what) from None
 
 
 def _folded(operation: str, sources: list[tuple[float, float]]) -> tuple[float, float]:

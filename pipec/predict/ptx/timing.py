@@ -134,7 +134,7 @@ def _at_clock(
     running = launched if taking_over is None else min(launched, places * each)
     clusters, at_once = max(1, launched // size), max(1, running // size)
     several = taking_over is None and running > places * each and _differ(network)
-    firsts = _all_over(grid, code.cluster) if several else [0]
+    firsts = all_over(grid, code.cluster) if several else [0]
     busy_part = min(1.0, launched / count)
     runs = [
         Multiprocessor(taking_over or network, code, device.at(clock), given, each, busy_part, grid, running, first)
@@ -165,7 +165,7 @@ def _at_clock(
     )  # fmt: skip
 
 
-def _all_over(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> list[int]:
+def all_over(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> list[int]:
     """Numbers of clusters, one from each quarter of each axis."""
     x, y, z = (max(1, blocks // extent) for blocks, extent in zip(grid, cluster, strict=True))
     at = ((extent * (2 * quarter + 1) // 8 for extent, quarter in zip((x, y, z), each, strict=True)) for each in _QUARTERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from random import Random
 from typing import Literal
 
@@ -53,7 +54,8 @@ class Options:
     """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or at seeded random
     times (TMA bytes then arrive in pieces); "explore" runs many schedules (`explore`). `step_limit` counts warp instructions. `checks`:
     the severity of findings by name (`findings.CHECKS`). `rules`: what a kernel may rely on (`machine.practice`); None: the documents
-    for kernels with pipec's metadata, practice for all others."""
+    for kernels with pipec's metadata, practice for all others. `clusters`: the numbers of those that run, in place of the whole grid;
+    `prepare`: called before, on a program that it may modify."""
 
     timing: Choice = "order"
     seed: int = 0
@@ -63,6 +65,8 @@ class Options:
     trace: bool = True
     checks: Mapping[str, Severity] = field(default_factory=dict)
     rules: Rules | None = None
+    clusters: tuple[int, ...] | None = None
+    prepare: Callable[..., None] | None = None  # of a machine and a program
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,14 @@ class TraceEvent:
 
 
 class PendingClusters:
-    """The clusters that have not started, in launch order: x fastest."""
+    """The clusters that have not started, in launch order: x fastest; all of the grid, or those `chosen`."""
 
-    def __init__(self, count: Triple, backwards: bool = False) -> None:
-        self.count, self.started, self.backwards = count, 0, backwards
+    def __init__(self, count: Triple, backwards: bool = False, chosen: tuple[int, ...] | None = None) -> None:
+        self.count, self.started, self.backwards, self._chosen = count, 0, backwards, chosen
 
     @property
     def left(self) -> int:
-        return self.count[0] * self.count[1] * self.count[2] - self.started
+        return (prod(self.count) if self._chosen is None else len(self._chosen)) - self.started
 
     def __bool__(self) -> bool:
         return self.left > 0
@@ -91,7 +95,9 @@ class PendingClusters:
     def popleft(self) -> Triple:
         number, (x, y, z) = self.started, self.count
         self.started += 1
-        if self.backwards:
+        if self._chosen is not None:
+            number = self._chosen[number]
+        elif self.backwards:
             number = x * y * z - 1 - number
         return number % x, number // x % y, number // (x * y)
 

@@ -21,7 +21,7 @@ Execute = Callable[[Warp], Outcome]
 class Step:
     """One executable instruction. `guard` is a register slot or -1; branches evaluate their guard themselves. The step behind the last
     instruction ends the kernel and has no `item`. `form`: set if machine code can execute the instruction on these registers, with this
-    address `offset`."""
+    address `offset`; not if it is `watched`."""
 
     execute: Execute
     guard: int
@@ -30,6 +30,7 @@ class Step:
     form: forms.Form | None = None
     slots: tuple[int, ...] = ()
     offset: int = 0
+    watched: bool = False
 
 
 @record
@@ -46,8 +47,8 @@ class Program:
     )  # for each set of registers in use by wgmma: a table that avoids them
 
     def copy(self) -> Program:
-        """With steps that the caller may modify."""
-        return replace(self, code=[replace(step) for step in self.code])
+        """With steps that the caller may modify; `begin` uses the machine code of those that are not watched then."""
+        return replace(self, code=[replace(step) for step in self.code], table=Table(len(self.code)), beside={})
 
     def begin(self) -> None:
         """Uses the machine code left by kernels that ran before."""
@@ -65,6 +66,8 @@ class Program:
         offsets, accesses, branches = self.image.layout.offsets, self.image.accesses, self.image.branches
         for index, step in enumerate(self.code):
             form, item = step.form, step.item
+            if step.watched:
+                continue
             guard = offsets[step.guard] if step.guard >= 0 else -1
             if form is not None and form.function:
                 operands = [offsets[step.slots[one]] for one in form.events]

@@ -34,13 +34,33 @@ class PtxNotPredictable(Message):
     """The time of a PTX kernel is predicted from its barriers: which role waits for which, how many bytes each copy delivers, and the
     shapes of its products. `--shape NAME=VALUE` gives the values of parameters, and `blocks` the number of blocks. Where the text does
     not contain what is needed, for example a descriptor that is computed at run time or a trip count that is read from memory, a time
-    would be a guess. The source of a kernel in pipec's language has all of it."""
+    would be a guess. The source of a kernel in pipec's language has all of it.
+
+    With `--launch FILE.json`, which says how the kernel is called as for `pipec sim`, some of its blocks are executed by the simulator,
+    so that trip counts, addresses and tensor maps are those of the launch. Then only instructions whose cost is in no table here are
+    refused, and blocks that wait for others."""
 
     code = "E0295"
     title = "no time can be predicted for the PTX of `{kernel}`: {what}"
     labels = (primary("at", "here"),)
-    help = "give the `.pipe` file it was compiled from, or run it with `pipec sim {file} --timeline out.html`"
+    help = "{hint}"
     kernel: str
     what: str
-    file: str
     at: Span | None
+    hint: str | None
+
+
+class LaunchLacks(Message):
+    """The time of a launch depends on all that the file given by `--launch` says: the number of blocks, the threads and the shared
+    memory of each, which with the registers of a thread decide how many of them a multiprocessor holds, and the arguments, which decide
+    how often loops run and what is loaded. Registers are asked for where no assembler is installed that could tell, and where they
+    matter. docs/simulator.md describes the file."""
+
+    code = "E0299"
+    title = "the launch of `{kernel}` in {file} does not say {what}"
+    note = "a multiprocessor holds blocks, and runs loops, according to it"
+    help = "add {how}"
+    kernel: str
+    file: str
+    what: str
+    how: str

@@ -102,6 +102,17 @@ def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type
             offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
             combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
             copied = (start, count) if from_ == "global" and reduction is None else None
+            warp.cta.trace(
+                "tma_issued",
+                bytes=count,
+                barrier=target.barrier,
+                address=target.offset,
+                coordinates=(count,),
+                warp=warp.index,
+                destination=target.cta.rank,
+                holder=target.barrier_cta.rank,
+                tensor=start if from_ == "global" else None,
+            )
             deliver(warp, target, Places(offsets), combined, what, source_access, reduction is not None, copied=copied)
 
     return each_lane(one_lane)
@@ -150,6 +161,6 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
             else:
                 memory.scatter(places[copied], value[copied])
 
-        start_store(warp, lane, source_places, write, what, memory)
+        start_store(warp, lane, source_places, write, what, memory, told={"tensor": address, "coordinates": (count,)})
 
     return each_store(one_lane, reduction is not None, dst, source, size, *([mask] if mask else []))

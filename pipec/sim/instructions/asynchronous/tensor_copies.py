@@ -130,6 +130,9 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
                 coordinates=tuple(point),
                 warp=warp.index,
                 destination=target.cta.rank,
+                holder=target.barrier_cta.rank,
+                row_bytes=entry.inner_bytes,
+                tensor=entry.address,
             )
             tile, copied = tma.tile_of(entry, target.offset, rows, point), (entry, mode, *point, *shifted)
             deliver(warp, target, places, fetch, what, source, tile=tile, copied=copied)
@@ -183,7 +186,8 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
         # Checked before the operation starts: unwritten bytes that it would read later are this instruction's error.
         places = tma.smem_places(entry, offset, rows)
         cta.shared.check_places(places, what)
-        start_store(warp, lane, places, write, what, memory, tma.tile_of(entry, offset, rows))
+        told = {"row_bytes": entry.inner_bytes, "tensor": entry.address, "coordinates": tuple(point)}
+        start_store(warp, lane, places, write, what, memory, tma.tile_of(entry, offset, rows), told)
 
     return each_store(one_lane, reduction is not None, map_address, source, *coordinates)
 

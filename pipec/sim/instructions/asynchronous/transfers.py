@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pipec.record import record, replace
 
@@ -211,14 +211,21 @@ def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
 
 
 def start_store(
-    warp: Warp, lane: int, places: Places, write: Store, what: str, target: WatchedMemory, tile: Tile | None = None
+    warp: Warp,
+    lane: int,
+    places: Places,
+    write: Store,
+    what: str,
+    target: WatchedMemory,
+    tile: Tile | None = None,
+    told: Mapping[str, object] | None = None,
 ) -> None:
     """A group-tracked store: the sources are read at one moment and the destination is written at a later one. `tile`: how the source
-    reads are recorded."""
+    reads are recorded; `told`: further details for the trace."""
     cta, thread = warp.cta, warp.thread
     view, operation = AsyncView(cta, what), Operation(warp.fragment.pc)
     groups_of(warp, lane, "bulk").open.append(operation)
-    cta.trace("store_issued", bytes=places.size, warp=warp.index)
+    cta.trace("store_issued", bytes=places.size, warp=warp.index, **(told or {}))
     held: list[Bytes] = []
     ((_, issued),) = target.access.ends or ()
     source = replace(target.access, writes=False, scope=None, tile=tile)

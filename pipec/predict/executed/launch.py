@@ -1,0 +1,311 @@
+"""The time of a launch of a PTX kernel: some of its blocks are executed and replayed, the others are taken to be like them."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+
+from pipec.predict.bounds import joined, largest, powered
+from pipec.predict.device import Device
+from pipec.predict.executed.costs import cost_of
+from pipec.predict.executed.happenings import Recording
+from pipec.predict.executed.loops import Loop, Place, Text, paces, waits_at
+from pipec.predict.executed.recorder import Recorder, Unrecorded
+from pipec.predict.executed.replay import Program, Replay, Stuck
+from pipec.predict.following.uses import Stretch
+from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
+from pipec.predict.ptx.timing import all_over
+from pipec.record import record
+from pipec.sim import Argument, Options, SimulationError, launch
+from pipec.sim.findings import CHECKS
+from pipec.sim.machine.machine import Machine
+from pipec.sim.machine.memory.spaces import SHARED_BASE
+from pipec.sim.machine.program import Program as Loaded
+from pipec.sim.ptx.tree import Instruction
+
+_THREADS, _BLOCKS, _COLUMNS = 2048, 32, 512  # of a multiprocessor
+_LEAST_REGISTERS, _MOST_REGISTERS, _UNIT = 16, 255, 8
+_EVEN = 0.99
+_IDLE = 0.5  # of an average block's time
+_STEPS = 40_000_000  # warp instructions of the blocks that are executed
+
+
+@record
+class Launched:
+    """How the kernel is called. `registers`: of a thread; None: not known."""
+
+    ptx: str
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, ...] | None
+    cluster: tuple[int, ...] | None
+    shared: int
+    arguments: tuple[Argument, ...]
+    allocations: tuple[np.ndarray[Any, Any], ...]
+    registers: int | None
+
+
+class NotTimed(Exception):
+    """Why no time follows from executing it; in which line, 0 for none."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(what)
+        self.line, self.what = line, what
+
+
+class RegistersNeeded(Exception):
+    """Registers per thread decide how many blocks a multiprocessor holds: between `least` and `most`."""
+
+    def __init__(self, least: int, most: int) -> None:
+        super().__init__(least, most)
+        self.least, self.most = least, most
+
+
+@record
+class Timed:
+    """`seconds` of the launch; `bounds` in seconds, each alone; `busy`: cycles of units for one block; `waits`: where warps
+    wait, by the part of their time, the most first. `memory_bytes` at least, `l2_bytes`: of the launch."""
+
+    kernel: str
+    device: Device
+    clock: float
+    blocks: int
+    held: int
+    waves: float
+    cycles: float
+    seconds: float
+    bounds: Mapping[str, float]
+    busy: Mapping[str, float]
+    flops: float
+    memory_bytes: float
+    l2_bytes: float
+    waits: tuple[Place, ...]
+    loops: tuple[Loop, ...]
+    stretches: tuple[Stretch, ...]
+    executed: int  # clusters
+    unknown: tuple[str, ...]
+
+    @property
+    def bound_by(self) -> str:
+        return largest(self.bounds, self.seconds, self.device)
+
+    @property
+    def waits_for(self) -> str:
+        """The busiest unit, if it is busy most of the time, else latency."""
+        unit, cycles = max(self.busy.items(), key=lambda item: item[1], default=("", 0.0))
+        return unit if cycles >= _BUSY * self.cycles / max(1.0, self.waves) else "latency"
+
+
+_BUSY = 0.85
+
+
+class _Executed:
+    """What the simulator says of a kernel and some of its clusters."""
+
+    def __init__(self, launched: Launched) -> None:
+        self.launched = launched
+        self.items: Sequence[Instruction] = ()
+        self.watched: list[int] = []
+        self.skipped: frozenset[int] = frozenset()
+        self.back: dict[int, int] = {}
+        self.labels: dict[int, str] = {}
+        self.shared = self.threads = 0
+        self.shape = (1, 1, 1)
+        self.location: dict[int, str] = {}
+        self._recordings: dict[int, Recording] = {}
+        self._program: Program | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self._recordings)
+
+    def program(self, device: Device) -> Program:
+        if self._program is None:
+            self._program = Program(self.items, self.watched, self.skipped, self.back, device)
+        return self._program
+
+    @property
+    def text(self) -> Text:
+        return Text(self.items, self.back, self.labels, self.location)
+
+    def cluster_of(self, numbers: tuple[int, ...]) -> Recording:
+        """The cluster with the first number, which may take over the work of the others."""
+        found = self._recordings.get(numbers[0])
+        if found is None:
+            found = self._recordings[numbers[0]] = self._run(numbers)
+        return found
+
+    def _run(self, numbers: tuple[int, ...]) -> Recording:
+        recorder, launched = Recorder(), self.launched
+
+        def prepare(machine: Machine, program: Loaded) -> None:
+            recorder.prepare(machine, program)
+            self._look(machine, program)
+
+        options = Options(
+            checks=dict.fromkeys(CHECKS, "off"), clusters=numbers, prepare=prepare, step_limit=_STEPS, rules="practice"
+        )
+        try:
+            launch(
+                launched.ptx,
+                launched.kernel,
+                grid=launched.grid,
+                block=launched.block,
+                cluster=launched.cluster,
+                dynamic_smem=launched.shared,
+                arguments=launched.arguments,
+                allocations=launched.allocations,
+                options=options,
+            )
+        except Unrecorded as one:
+            raise NotTimed(one.line, one.what) from None
+        except SimulationError as error:
+            if error.kind == "step_limit":
+                raise NotTimed(0, "one of its blocks executes too many instructions to be followed") from None
+            raise
+        return recorder.take()
+
+    def _look(self, machine: Machine, program: Loaded) -> None:
+        image = program.image
+        self.items = image.function.instructions
+        self.watched = [pc for pc, step in enumerate(program.code) if step.watched]
+        self.skipped = frozenset(pc for pc in self.watched if program.code[pc].guard >= 0)
+        x, y, z = (*(self.launched.cluster or image.function.directives.get("reqnctapercluster") or ()), 1, 1, 1)[:3]
+        self.shape = x, y, z
+        self.shared, self.threads = max(0, image.shared_end - SHARED_BASE), prod(machine.block)
+        self.labels = {index: name for (_, name), index in image.function.labels.items()}
+        for pc, item in enumerate(self.items):
+            source = image.source(item)
+            if source is not None:
+                self.location[item.line] = str(source)
+            if item.root == "bra" and min(image.successors[pc]) <= pc:
+                self.back[pc] = min(image.successors[pc])
+
+
+def timed(launched: Launched, device: Device, clock: float | None) -> Timed:
+    """At the clock that launches can sustain, unless one is given. Raises NotTimed, RegistersNeeded, SimulationError."""
+    executed = _Executed(launched)
+    first = executed.cluster_of((0,))
+    _check_costs(executed, device)
+    if clock is not None:
+        return _at_clock(executed, first, device, clock)
+    nominal = _at_clock(executed, first, device, device.clock)
+    sustained = device.machine.sustained
+    part = sustained.clock(nominal.bounds["power"] / nominal.seconds) if sustained is not None else 1.0
+    return nominal if part == 1.0 else _at_clock(executed, first, device, device.clock * part)
+
+
+def _check_costs(executed: _Executed, device: Device) -> None:
+    for item in executed.items:
+        if cost_of(item.opcode, device) is None:
+            raise NotTimed(item.line, f"what `{item.opcode}` takes is not on record")
+
+
+def _at_clock(executed: _Executed, first: Recording, device: Device, clock: float) -> Timed:
+    launched, machine, at = executed.launched, device.machine, device.at(clock)
+    size = prod(executed.shape)
+    blocks = prod(launched.grid)
+    held = _held(executed, first)
+    count, places = machine.multiprocessors, machine.at_a_time(size)
+    clusters = blocks // size
+    recordings = [first]
+    last = executed.cluster_of((clusters - 1,)) if clusters > 1 else first
+    differ = _length(last) != _length(first)
+    if differ and blocks <= held * places:  # they run beside each other
+        recordings = [first, last]
+    elif differ:
+        recordings = [executed.cluster_of((number,)) for number in all_over(launched.grid, executed.shape)]
+    program = executed.program(device)
+    in_registers = any(item.root == "wgmma" for item in executed.items)
+
+    def run(beside: Sequence[Recording], busy: float) -> Replay:
+        farther, rate = at.memory + at.loaded * busy, at.loaded_rate / busy
+        replay = Replay(beside, program, at, farther, rate, in_registers)
+        try:
+            replay.cycles = replay.run()
+        except Stuck as stuck:
+            line = executed.items[stuck.pc].line if stuck.pc < len(executed.items) else 0
+            raise NotTimed(line, "a warp of it waits there for another block, or for what is not followed") from None
+        return replay
+
+    each = min(held, ceil(blocks / places))
+    busy = min(1.0, blocks / count)
+    runs = [run([one] * each, busy) for one in recordings]
+    slots = places * each
+    waves = blocks / slots
+    if differ:
+        ends = [one.cycles for one in runs]
+        cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE)) if waves > 1 else max(ends)
+        moments = [(cycles, 1.0)]
+    else:
+        full, rest = divmod(blocks, slots)
+        moments = [(runs[0].cycles * full, full * slots / blocks)] if full else []
+        if rest:
+            beside = ceil(rest / places)
+            short = runs[0] if beside == each else run([first] * beside, min(1.0, rest / count))
+            moments.append((short.cycles, rest / blocks))
+        cycles = sum(one for one, _ in moments)
+    done = each * len(runs) * size
+    flops = sum(one.flops for one in runs) / done * blocks
+    l2 = sum(one.moved for one in runs) / done * blocks
+    memory = _memory_bytes(recordings, clusters)
+    rate = machine.dram * min(1.0, blocks / count) ** machine.few
+    apart = device.launch - (device.overlap if any("griddepcontrol.wait" in item.opcode for item in executed.items) else 0.0)
+    bounds = {
+        "multiprocessors": cycles / clock,
+        "memory": memory / rate,
+        "power": powered(device, flops, memory),
+        "launch": apart,
+    }
+    seconds = sum(joined(one / clock, bounds["memory"] * part) for one, part in moments)
+    if machine.sustained is None:
+        seconds = joined(seconds, bounds["power"])
+    longest = max(runs, key=lambda one: one.cycles)
+    per_block = {name: found / each / size for name, found in longest.busy.items()}
+    return Timed(
+        launched.kernel, device, clock, blocks, held, waves, cycles, apart + seconds, bounds, per_block, flops, memory, l2,
+        waits_at(longest, executed.text), paces(longest, executed.text, each), tuple(longest.stretches),
+        executed.count, _unknown(executed, device),
+    )  # fmt: skip
+
+
+def _length(recording: Recording) -> int:
+    return sum(len(stream.happenings) for stream in recording.streams)
+
+
+def _held(executed: _Executed, first: Recording) -> int:
+    """Blocks on a multiprocessor at a time. Raises RegistersNeeded."""
+    threads = ceil(executed.threads / 32) * 32
+    others = min(_BLOCKS, _THREADS // threads, SHARED_BYTES // (executed.shared + BLOCK_BYTES))
+    if first.columns:
+        others = min(others, _COLUMNS // first.columns)
+    others = max(1, others)
+    registers = executed.launched.registers
+    if registers is None:
+        least, most = (REGISTERS // (threads * count) for count in (_MOST_REGISTERS + 1, _LEAST_REGISTERS))
+        if max(1, least) < min(others, most):
+            raise RegistersNeeded(max(1, least), min(others, most))
+        return max(1, min(others, most))
+    return max(1, min(others, REGISTERS // (threads * ceil(max(registers, _LEAST_REGISTERS) / _UNIT) * _UNIT)))
+
+
+def _memory_bytes(recordings: Sequence[Recording], clusters: int) -> float:
+    """Of each allocation what is read at least, and what is written: no more than it has, and once."""
+    total = 0.0
+    for name in dict.fromkeys(name for one in recordings for name in one.touched):
+        rows = [one.touched[name] for one in recordings if name in one.touched]
+        size = rows[0][0]
+        for which in (1, 2):
+            total += min(float(size), sum(row[which] for row in rows) / len(recordings) * clusters)
+    return total
+
+
+_CONFLICTS = "which accesses to shared memory conflict: they are taken to be free of conflicts"
+_ONCE = "how much of what does not stay in the L2 is read again: from memory, each tensor comes once"
+_SCHEDULE = "how the assembler orders instructions: results that do not need each other are taken to overlap"
+
+
+def _unknown(executed: _Executed, device: Device) -> tuple[str, ...]:
+    shared = any(item.root in ("ld", "st", "ldmatrix", "stmatrix") and ".shared" in item.opcode for item in executed.items)
+    return (_SCHEDULE, _ONCE, *((_CONFLICTS,) if shared else ()), *device.unknown)

@@ -1,0 +1,410 @@
+"""One multiprocessor with blocks whose warps do what was recorded: a time for each event.
+
+Every warp advances through its own recording. Schedulers, the path to shared memory, the copy engine, the path to the L2 and the tensor
+cores serve requests in the order of time. What a region of code takes is the largest of its longest chain of results, of what its
+scheduler issues for it, and of what it asks of shared memory.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from pipec.predict.device import Device
+from pipec.predict.executed.happenings import Happening, Recording, Signal, Stream
+from pipec.predict.executed.regions import Region, region
+from pipec.predict.following.uses import Stretch
+from pipec.predict.work import LINE, SCHEDULERS, product_cycles
+from pipec.sim.ptx.tree import Instruction
+
+_NANO = 1e-9
+# Happenings after which a warp may have waited: a region of code ends there.
+_ENDING = frozenset(("step", "use", "await", "wait", "meet", "exchange", "sleep"))
+
+
+class Stuck(Exception):
+    """Warps wait for what does not happen in these blocks; for the instruction at `pc`."""
+
+    def __init__(self, pc: int) -> None:
+        super().__init__(pc)
+        self.pc = pc
+
+
+class Program:
+    """The instructions of a kernel: those that were `watched`, or `skipped` where their guard is false; `back`: branches to an earlier
+    one, with their targets."""
+
+    def __init__(
+        self,
+        items: Sequence[Instruction],
+        watched: Sequence[int],
+        skipped: frozenset[int],
+        back: Mapping[int, int],
+        device: Device,
+    ) -> None:
+        self.back = back
+        self.items, self._device, self._skipped = items, device, skipped
+        self._watched = sorted(watched)
+        self._following = dict(zip(self._watched, self._watched[1:], strict=False))
+        self._regions: dict[tuple[int, ...], Region] = {}
+        self._pieces: dict[int, tuple[Stream, list[Piece]]] = {}
+
+    def straight(self, before: int, here: int) -> bool:
+        """Whether a warp went from one watched place to the other without passing a third: those in between may have been skipped only
+        if their guard was false."""
+        at = self._following.get(before, here) if before in self._following else before + 1
+        if before == here:
+            return False
+        while at < here:
+            if at in self._following and at not in self._skipped:
+                return False
+            at = self._following.get(at, here)
+        return before < here
+
+    def pieces_of(self, stream: Stream) -> list["Piece"]:
+        found = self._pieces.get(id(stream))
+        if found is None:
+            found = self._pieces[id(stream)] = stream, _pieces(stream, self)
+        return found[1]
+
+    def region(self, ranges: Sequence[tuple[int, int]]) -> Region:
+        key = tuple(edge for one in ranges for edge in one)
+        found = self._regions.get(key)
+        if found is None:
+            pcs = [pc for first, last in ranges for pc in range(first, last + 1)]
+            found = self._regions[key] = region(self.items, pcs, self._device)
+        return found
+
+
+class Piece:
+    """A region of code with what happens on the way, and what ends it; `returns`: by a branch back that is taken."""
+
+    __slots__ = ("ending", "on_the_way", "region", "returns")
+
+    def __init__(self, region: Region, on_the_way: list[Happening], ending: Happening | None, returns: bool = False) -> None:
+        self.region, self.on_the_way, self.ending, self.returns = region, on_the_way, ending, returns
+
+
+def _pieces(stream: Stream, program: "Program") -> list[Piece]:
+    found: list[Piece] = []
+    ranges: list[tuple[int, int]] = []
+    on_the_way: list[Happening] = []
+    before: int | None = None
+    for one, after in zip(stream.happenings, [*stream.happenings[1:], None], strict=True):
+        here = one.pc
+        first = 0 if before is None else before + 1
+        straight = before is None or program.straight(before, here)
+        if here != before:
+            ranges.append((first, here) if straight else (here, here))
+        before = here
+        if one.kind not in _ENDING:
+            on_the_way.append(one)
+            continue
+        target = program.back.get(here)
+        returns = target is not None and after is not None and after.pc in (target, target - 1)
+        found.append(Piece(program.region(ranges), on_the_way, one, returns))
+        ranges, on_the_way = [], []
+    if on_the_way:
+        found.append(Piece(program.region(ranges), on_the_way, None))
+    return found
+
+
+class Waited(NamedTuple):
+    """A warp at an instruction, from `start` to `end` (cycles)."""
+
+    block: int
+    rank: int
+    warp: int
+    pc: int
+    start: float
+    end: float
+
+
+class _Signalled:
+    __slots__ = ("left", "time", "waiting")
+
+    def __init__(self, left: int) -> None:
+        self.left, self.time = left, 0.0
+        self.waiting: list[_Running] = []
+
+
+class _Running:
+    """A warp of one of the blocks that share the multiprocessor."""
+
+    def __init__(self, block: int, stream: Stream, pieces: list[Piece]) -> None:
+        self.block, self.rank, self.index, self.pieces = block, stream.rank, stream.index, pieces
+        self.track = f"warp {stream.index}" if not stream.rank else f"warp {stream.index} of CTA {stream.rank}"
+        self.at, self.now = 0, 0.0
+        self.engine = stream.rank  # each CTA of a cluster has a multiprocessor of its own
+        self.arrived: dict[int, float] = {}  # by the load's program counter
+        self.open: dict[str, float] = defaultdict(float)  # when what belongs to no group yet is complete
+        self.groups: dict[str, list[object]] = defaultdict(list)
+        self.products = 0.0
+        self.fetches = 0.0
+        self.last_wgmma: Signal | None = None
+        self.ended = self.met = (
+            False  # the code of the piece is done, not what ends it; it has arrived at the barrier that ends it
+        )
+
+
+class Replay:
+    def __init__(
+        self, recordings: Sequence[Recording], program: Program, device: Device, farther: float, rate: float, in_registers: bool
+    ) -> None:
+        """`recordings`: of the clusters that run beside each other; `farther`: cycles of a load in addition to those from the L2;
+        `rate`: bytes per cycle from there."""
+        self._device, self._farther, self._rate = device, farther, rate
+        self._program, self._slower = program, device.dependent if in_registers else 1.0
+        self._signals: dict[tuple[int, Signal], _Signalled] = {}
+        self._expected = [one.expected for one in recordings]
+        self._schedulers: dict[tuple[int, int], float] = defaultdict(float)
+        self._shared: dict[int, float] = defaultdict(float)
+        self._path: dict[int, float] = defaultdict(float)
+        self._walking: dict[int, float] = defaultdict(float)
+        self._tensor: dict[int, float] = defaultdict(float)
+        self.busy: dict[str, float] = defaultdict(float)
+        self.moved = self.stored = self.flops = 0.0
+        self.stretches: list[Stretch] = []
+        self.worked = 0.0  # cycles of all warps in which they execute code
+        self.waits: list[Waited] = []
+        self.trips: dict[tuple[int, int, int], list[float]] = defaultdict(
+            list
+        )  # (rank, warp, branch back) of the first block: when
+        self._queue: list[tuple[float, int, _Running]] = []
+        self._turn = 0
+        self.cycles = 0.0
+        self._warps = [
+            _Running(block, stream, program.pieces_of(stream))
+            for block, recording in enumerate(recordings)
+            for stream in recording.streams
+        ]
+
+    def run(self) -> float:
+        """Cycles until everything has ended. Raises Stuck."""
+        for one in self._warps:
+            self._push(one)
+        while self._queue:
+            _, _, one = heappop(self._queue)
+            if one.at < len(one.pieces) and self._step(one):
+                self._push(one)
+        for one in self._warps:
+            if one.at < len(one.pieces):
+                ending = one.pieces[one.at].ending
+                raise Stuck(ending.pc if ending is not None else 0)
+        return max(one.now for one in self._warps)
+
+    def _push(self, one: _Running) -> None:
+        self._turn += 1
+        heappush(self._queue, (one.now, self._turn, one))
+
+    def _step(self, one: _Running) -> bool:
+        """The next piece of a warp, or what ends it; False if it waits for others."""
+        piece = one.pieces[one.at]
+        if not one.ended:
+            self._code(one, piece)
+            one.ended = True
+            if piece.ending is not None and piece.ending.kind != "step":
+                return True  # others may do something earlier than what comes now
+        if piece.ending is not None and not self._end(one, piece.ending):
+            return False
+        if piece.returns and piece.ending is not None and not one.block:
+            self.trips[one.rank, one.index, piece.ending.pc].append(one.now)
+        one.at, one.ended, one.met = one.at + 1, False, False
+        return True
+
+    # ---- code
+
+    def _code(self, one: _Running, piece: Piece) -> None:
+        code, begun = piece.region, one.now
+        scheduler = one.engine, one.index % SCHEDULERS
+        start = max(begun, self._schedulers[scheduler])
+        self._schedulers[scheduler] = start + code.busy
+        alone = max(code.chain, code.busy * self._slower)
+        if code.shared:
+            through = max(start, self._shared[one.engine]) + code.shared
+            self._shared[one.engine] = through
+            self.busy["shared memory"] += code.shared
+            alone = max(alone, through - start)
+        self.busy["threads"] += code.busy / SCHEDULERS
+        issued = 0.0
+        for happening in piece.on_the_way:
+            at = start + alone * code.places.get(happening.pc, 1.0) + issued
+            issued += self._happen(one, happening, at)
+        one.now = start + alone + issued
+        if one.now > begun:
+            self.stretches.append(Stretch(one.block, one.track, "work", begun, one.now))
+            self.worked += one.now - begun
+
+    def _happen(self, one: _Running, what: Happening, at: float) -> float:
+        """Something on the way, at this time; returns cycles that it takes from the warp."""
+        device = self._device
+        match what.kind:
+            case "load":
+                one.arrived[what.pc] = self._fetched(one, what.size, at)
+            case "fetch":
+                one.open["fetch"] = one.fetches = max(one.fetches, self._fetched(one, what.size, at))
+            case "store":
+                self._shared[one.engine] = max(at, self._shared[one.engine]) + what.rows
+                self.stored += what.size
+            case "copy":
+                return self._copy(one, what, at)
+            case "put":
+                walking = max(what.rows * device.row, what.size / self._rate)
+                self._walking[one.engine] = max(at, self._walking[one.engine]) + walking
+                self.stored += what.size
+                self.busy["copies"] += walking
+                one.open["bulk"] = self._walking[one.engine] + device.load
+                return device.issue
+            case "commit":
+                family = what.group
+                one.groups[family].append(one.last_wgmma if family == "wgmma" else one.open[family])
+            case "multiply":
+                self._multiply(one, what, at)
+            case "arrive":
+                if what.size:
+                    self.busy["issue"] += device.turn
+                for signal in what.signals:
+                    self._contribute(one, signal, at + device.arrive)
+                return device.turn if what.size else 0.0
+            case "arrive_products":
+                for signal in what.signals:
+                    self._contribute(one, signal, max(at, one.products))
+            case "arrive_fetches":
+                for signal in what.signals:
+                    self._contribute(one, signal, max(at + device.arrive, one.fetches))
+            case _:
+                raise AssertionError(what.kind)
+        return 0.0
+
+    def _fetched(self, one: _Running, size: float, at: float) -> float:
+        """When bytes asked for by threads are there."""
+        moving = size / self._rate
+        end = self._path[one.engine] = max(at, self._path[one.engine]) + moving
+        self.busy["copies"] += moving
+        self.moved += size
+        return end + self._device.load + self._farther
+
+    def _copy(self, one: _Running, what: Happening, at: float) -> float:
+        device = self._device
+        walking = max(what.rows * device.row, what.size / self._rate)
+        begin = max(at, self._walking[one.engine], self._path[one.engine])
+        end = self._walking[one.engine] = self._path[one.engine] = begin + walking
+        self.stretches.append(Stretch(one.block, "copies", "load", begin, end))
+        self.busy["copies"] += walking
+        self.moved += what.size
+        issue = device.issue + device.issue_row * what.rows
+        self.busy["issue"] += issue
+        lines = what.size / LINE
+        for signal in what.signals:
+            self._contribute(
+                one, signal, end + device.load + self._farther + what.rows * device.load_row + lines * device.load_line
+            )
+        return issue
+
+    def _multiply(self, one: _Running, what: Happening, at: float) -> None:
+        assert what.product is not None
+        if what.signals:  # wgmma: of four warps together
+            (signal,) = what.signals
+            one.last_wgmma = signal
+            state = self._signal(one, signal)
+            state.left -= 1
+            state.time = max(state.time, at)
+            if state.left > 0:
+                return
+            state.time = self._product(one, what, state.time)
+            self._wake(state)
+        else:
+            one.products = self._product(one, what, at)
+
+    def _product(self, one: _Running, what: Happening, at: float) -> float:
+        of = what.product
+        assert of is not None
+        cycles, latency = product_cycles(of, self._device)
+        # A pair's tensor cores work together.
+        engines = (one.engine, one.engine ^ 1) if of.group > 1 else (one.engine,)
+        begin = max(at + latency, *(self._tensor[engine] for engine in engines))
+        end = begin + cycles
+        for engine in engines:
+            self._tensor[engine] = end
+        self.busy["products"] += cycles * len(engines)
+        self.flops += of.count * of.rows * of.columns * 32 * of.group  # 16-bit operations of 32 bytes of K
+        self.stretches.append(Stretch(one.block, "products", "multiply", begin, end))
+        return end
+
+    # ---- signals
+
+    def _signal(self, one: _Running, signal: Signal) -> _Signalled:
+        key = one.block, signal
+        found = self._signals.get(key)
+        if found is None:
+            found = self._signals[key] = _Signalled(self._expected[one.block].get(signal, 0))
+        return found
+
+    def _contribute(self, one: _Running, signal: Signal, time: float) -> None:
+        state = self._signal(one, signal)
+        state.left, state.time = state.left - 1, max(state.time, time)
+        if state.left <= 0:
+            self._wake(state)
+
+    def _wake(self, state: _Signalled) -> None:
+        for other in state.waiting:
+            self._push(other)
+        state.waiting.clear()
+
+    def _end(self, one: _Running, what: Happening) -> bool:
+        begun = one.now
+        match what.kind:
+            case "step":
+                pass
+            case "use":
+                one.now = max([one.now, *(one.arrived.get(pc, 0.0) for pc in what.pcs)])
+            case "await":
+                return self._await(one, what)
+            case "wait":
+                for signal in what.signals:
+                    state = self._signal(one, signal)
+                    if state.left > 0:
+                        state.waiting.append(one)
+                        return False
+                    one.now = max(one.now, state.time)
+            case "meet":
+                (signal,) = what.signals
+                state = self._signal(one, signal)
+                if not one.met:
+                    one.met = True
+                    self._contribute(one, signal, one.now + (0.0 if what.pending else self._device.arrive))
+                if not what.pending:
+                    if state.left > 0:
+                        state.waiting.append(one)
+                        return False
+                    one.now = max(one.now, state.time)
+            case "exchange":
+                one.now = self._fetched(one, what.size, one.now)
+            case "sleep":
+                one.now += what.size * _NANO * self._device.clock
+            case _:
+                raise AssertionError(what.kind)
+        self._waited(one, what.pc + (what.kind == "use"), begun)  # a use is recorded before the instruction
+        return True
+
+    def _await(self, one: _Running, what: Happening) -> bool:
+        family, begun = what.group.partition(".")[0], one.now
+        groups = one.groups[family]
+        done = groups[: len(groups) - what.pending] if what.pending < len(groups) else []
+        for group in done:
+            if isinstance(group, tuple):
+                state = self._signal(one, group)
+                if state.left > 0:
+                    state.waiting.append(one)
+                    return False
+                one.now = max(one.now, state.time)
+            elif isinstance(group, float):
+                one.now = max(one.now, group + (0.0 if what.group != "bulk" else self._farther))
+        del groups[: len(done)]
+        self._waited(one, what.pc, begun)
+        return True
+
+    def _waited(self, one: _Running, pc: int, begun: float) -> None:
+        if one.now > begun:
+            self.waits.append(Waited(one.block, one.rank, one.index, pc, begun, one.now))
+            self.stretches.append(Stretch(one.block, one.track, "wait", begun, one.now))
