@@ -9,6 +9,7 @@ from typing import assert_never
 from pipec.isa.dtypes import DTYPES
 from pipec.kir import ir
 from pipec.kir.participation import restrict
+from pipec.kir.statements import statements
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Launch
 from pipec.kir.values.sameness import of_threads
@@ -16,6 +17,7 @@ from pipec.record import field, mutable
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
 from pipec.source import Span
+from pipec.terms.machine import range_of
 
 _BOOL = DTYPES["bool"]
 
@@ -89,6 +91,7 @@ class _Builder:
     """Appends to the block `current`; a terminator closes it."""
 
     def __init__(self, values: Values) -> None:
+        self._values = values
         self._threads = of_threads(values)
         self._blocks = [_OpenBlock(ir.ALL_THREADS)]
         self._loops: list[_OpenLoop] = []
@@ -196,9 +199,22 @@ class _Builder:
         condition = tree.Binary("<" if statement.step > 0 else ">", read, stop, _BOOL, span)
         step = tree.Constant(statement.step, dtype_of(variable.type), span)
         # The variable is assigned like any other, so that analysis and lowering need no special case for loop variables.
-        advance = tree.Assign(variable, tree.Binary("+", read, step, variable.type, span), span)
+        advance = tree.Assign(variable, tree.Binary("+", self._held_back(statement), step, variable.type, span), span)
         loop = _OpenLoop(statement, self._loop, span, variable, statement.start, statement.stop, statement.step)
         self._loop_blocks(loop, condition, statement.body, advance)
+
+    def _held_back(self, statement: tree.For) -> tree.Expression:
+        """What the step is added to. Behind the last turn the sum may leave its type and come back at the other end; from a number that is
+        held back by the step it comes to the end of the type at most, where the loop ends. A loop that hands stages over is not held back:
+        where its counter may wrap, the proof asks for a condition on sizes."""
+        variable, span = statement.variable, statement.span
+        read = tree.ReadVariable(variable, span)
+        if not self._values.may_wrap(statement) or _hands_over(statement.body):
+            return read
+        least, largest = range_of(dtype_of(variable.type))
+        last = largest - statement.step if statement.step > 0 else least - statement.step
+        limit = tree.Constant(last, variable.type, span)
+        return tree.Call("min" if statement.step > 0 else "max", (read, limit), variable.type, span)
 
     def _while(self, statement: tree.While) -> None:
         self._loop_blocks(_OpenLoop(statement, self._loop, statement.span), statement.condition, statement.body, None)
@@ -221,6 +237,10 @@ class _Builder:
         self._loop = loop.parent
         after = self._current = self._open(outer)
         self._blocks[header].terminator = ir.Branch(condition, first, after, loop.span)
+
+
+def _hands_over(body: tuple[tree.Statement, ...]) -> bool:
+    return any(isinstance(one, tree.Operation) and one.effects.hands_over is not None for one in statements(body))
 
 
 def _closed(block: _OpenBlock) -> ir.Terminator:

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 
@@ -48,6 +49,7 @@ class Loop:
     inverted: bool
     negated: bool
     in_two: bool  # steps
+    held: int | None = None  # the step is taken from what is at most, or at least, this number
 
     @property
     def bits(self) -> int:
@@ -57,6 +59,9 @@ class Loop:
         steps = [f"add.s{self.bits} %r0, %r0, {self.by};"]
         if self.in_two:
             steps = [f"sub.u{self.bits} %r2, %r0, {1 - self.by};", f"add.u{self.bits} %r0, %r2, 1;"]
+        if self.held is not None:
+            steps[0] = steps[0].replace("%r0, %r0", "%r0, %r3").replace("%r2, %r0", "%r2, %r3")
+            steps.insert(0, f"{'min' if self.by > 0 else 'max'}.{self.kind} %r3, %r0, {self.held};")
         bound = "%r1" if self.bound is None else str(self.bound)
         sides = f"{bound}, %r0" if self.turned else f"%r0, {bound}"
         test = f"setp.{self.how}.{self.kind} %p0{'|%p1' if self.second else ''}, {sides};"
@@ -77,6 +82,8 @@ class Loop:
             return True  # where the bound is no number every comparison is false, and its opposite true
         low = -(1 << self.bits - 1) if self.kind[0] == "s" else 0
         top = low + (1 << self.bits) - 1
+        if self.held is not None:
+            return self._comes_back(low, top)
         step = self.by & -self.by or 1 << self.bits
         numbers = (low, low + 1, -1, 0, 1, 2, 1 << 30, top - 1, top)
         bounds = numbers if self.bound is None else (self.bound,)
@@ -85,6 +92,24 @@ class Loop:
             for first in range(min(step, 8))
             for bound in bounds
         )
+
+    def _comes_back(self, low: int, top: int) -> bool:
+        """Whether the counter comes to a number twice, within the bound all the time."""
+        assert self.held is not None
+        near = {at + by for at in (low, 0, self.held, self.held - 64 * self.by, top) for by in (-1, 0, 1)}
+        bounds = (low, 0, self.held, self.held + self.by, top - 1, top) if self.bound is None else (self.bound,)
+        compared, hold = COMPARED[self.stays()], min if self.by > 0 else max
+        for first, bound in product(near, bounds):
+            seen, now = set(), _wrapped(first, low, self.bits)
+            while len(seen) < 5000 and now not in seen:
+                seen.add(now)
+                now = _wrapped(hold(now, self.held) + self.by, low, self.bits)
+                if not compared(now, _wrapped(bound, low, self.bits)):
+                    break
+            else:
+                if now in seen:
+                    return True
+        return False
 
     def _endless(self, low: int, top: int, step: int, first: int, bound: int) -> bool:
         """The counter comes to all numbers that differ from the first by multiples of the step."""
@@ -104,7 +129,14 @@ def drawn(draw: random.Random) -> Loop:
     bound = draw.choice((None, None, 0, 3, 7, -5, large, large - 1, -large, (1 << 30) + 1, (1 << 31) - 1 - abs(by)))
     kind = draw.choice(("s32", "s32", "u32", "s64", "u64", "f32"))
     flags = [draw.random() < chance for chance in (0.3, 0.2, 0.3, 0.3, 0.2)]
-    return Loop(kind, by, draw.choice([*COMPARED]), bound, *flags)
+    if kind[0] == "f" or draw.random() < 0.5:
+        return Loop(kind, by, draw.choice([*COMPARED]), bound, *flags)
+    low = -(1 << int(kind[1:]) - 1) if kind[0] == "s" else 0
+    last = (low + (1 << int(kind[1:])) - 1 if by > 0 else low) - by
+    held = min(max(last + draw.choice((0, 0, 0, 1, -1, by)), low), low + (1 << int(kind[1:])) - 1)
+    # Those that come to the end of their type; and any.
+    how = draw.choice([*COMPARED]) if draw.random() < 0.4 else "lt" if by > 0 else "gt"
+    return Loop(kind, by, how, draw.choice((None, None, bound)), *(flags if draw.random() < 0.4 else (False,) * 5), held)
 
 
 def said_to_end(loop: Loop) -> bool:
@@ -137,6 +169,13 @@ def test_what_counts_ends(seed: int) -> None:
         (Loop("f32", -1, "le", None, False, False, False, True, False), False),
         (Loop("u32", -3, "ge", 2, False, False, False, False, False), False),
         (Loop("u32", -3, "ge", 3, False, False, False, False, False), True),
+        (Loop("s32", -2, "gt", -(2**31) + 1, False, False, False, False, False), True),
+        (Loop("s32", -2, "gt", -(2**31), False, False, False, False, False), False),
+        (Loop("s32", 4, "lt", None, False, False, False, False, False, 2**31 - 5), True),
+        (Loop("s32", 4, "lt", None, False, False, False, False, False, 2**31 - 4), False),  # from 2^31 - 4 to -2^31
+        (Loop("s32", 4, "lt", None, False, False, False, False, False, 2**31 - 6), False),  # stays at 2^31 - 2
+        (Loop("s32", 4, "le", None, False, False, False, False, False, 2**31 - 5), False),
+        (Loop("s32", -4, "gt", None, False, False, False, False, False, 4 - 2**31), True),
     ],
 )
 def test_loops_at_the_limits(loop: Loop, ends: bool) -> None:

@@ -177,6 +177,11 @@ class Values:
         carried = dict.fromkeys(self.recurrences, ANY)
         return (residues := Residues(known))
 
+    def may_wrap(self, loop: tree.For) -> bool:
+        """Whether the counter may pass the end of its type behind the last turn."""
+        counter = atom_of(self.counters[loop]) if loop in self.counters else None
+        return counter is not None and self.counts[counter].wraps != 0
+
     # -------------------------------------------------------------------------------------------------------------- walk
 
     def _collect(self, body: Iterable[tree.Statement], around: tuple[Loop, ...]) -> None:

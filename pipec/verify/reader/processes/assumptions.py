@@ -273,8 +273,13 @@ def _ends(flow: Flow, block: Stretch, body: frozenset[int], definitions: Definit
         return False
     how, (_, left, right) = test.parts[1], test.operands
     for moving, bound, turned in ((left, right, False), (right, left, True)):
+        staying = _staying(how, stays_when, turned)
+        if staying is None or bound in definitions:
+            continue
         by = _moves_by(definitions, moving)
-        if by and bound not in definitions and _passes(how, test.parts[2], by, integer(bound), stays_when, turned):
+        if by and _passes(staying, test.parts[2], by, integer(bound)):
+            return True
+        if staying == _comes_to_the_end(definitions, moving, test.parts[2]):
             return True
     return False
 
@@ -307,6 +312,35 @@ def _moves_by(definitions: Definitions, name: str) -> int | None:
     return by - seen[name]
 
 
+def _comes_to_the_end(definitions: Definitions, name: str, kind: str) -> str | None:
+    """Of a register that takes steps from what it is at most (`min`), or at least: the comparison of `kind` that fails for any bound once
+    it has come to the end of its type, where it stays. No step wraps around."""
+    size = 1 << int(kind[1:])
+    named: list[str] = []
+    steps: list[
+        tuple[str, int, int]
+    ] = []  # from the last of a turn to the first: what it does, by how much, and its place in `named`
+    while name not in named:
+        one = _only(definitions, name)
+        number = integer(one.operands[2]) if one is not None and len(one.operands) == 3 else None
+        if one is None or one.head != "mov" and (number is None or one.parts[1:] not in ((kind,), (f"s{kind[1:]}",))):
+            return None
+        if number is not None:
+            steps.append((one.opcode, number, len(named)))
+        named.append(name)
+        name = one.operands[1]
+    if len(steps) != 2 or steps[0][2] < named.index(name):
+        return None
+    (add, by, _), (held, last, _) = steps
+    least = -size // 2 if kind[0] == "s" else 0
+    upwards = held == f"min.{kind}"
+    end = least + size - 1 if upwards else least
+    step = wrapped(by, int(kind[1:]))
+    if add.partition(".")[0] != "add" or held not in (f"min.{kind}", f"max.{kind}") or (step > 0) != upwards or not step:
+        return None
+    return ("lt" if upwards else "gt") if (last - least) % size + least + step == end else None
+
+
 _OPPOSITE = {
     "lt": "ge",
     "ge": "lt",
@@ -320,26 +354,32 @@ _OPPOSITE = {
     "ne": "eq",
 }
 _TURNED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls", "eq": "eq", "ne": "ne"}
-_FARTHEST = (1 << 30) - 1  # of a bound, and of a step: together they are in the range of any type
 
 
-def _passes(how: str, kind: str, by: int, bound: int | None, stays_when: bool, turned: bool) -> bool:
-    """Whether `moving how bound` cannot hold in all iterations, whatever the initial value. `kind`: the type of the comparison."""
-    if how not in _OPPOSITE or abs(by) > _FARTHEST:
-        return False
+def _staying(how: str, stays_when: bool, turned: bool) -> str | None:
+    """The comparison, of what moves with what does not, under which another turn follows."""
+    if how not in _OPPOSITE:
+        return None
     how = _TURNED[how] if turned else how
-    how = how if stays_when else _OPPOSITE[how]
+    return how if stays_when else _OPPOSITE[how]
+
+
+def _passes(how: str, kind: str, by: int, bound: int | None) -> bool:
+    """Whether `moving how bound` cannot hold in all iterations, whatever the initial value. `kind`: the type of the comparison."""
+    size = 1 << int(kind[1:])
     if how == "eq":
-        return True
+        return by % size != 0
     if how == "ne":
         return by % 2 == 1  # reaches every number
     upwards = how in ("lt", "le", "lo", "ls")
     if (by > 0) != upwards:
         return False
-    if abs(by) == 1 and how in ("lt", "gt", "lo", "hi"):
+    strictly = how in ("lt", "gt", "lo", "hi")
+    if abs(by) == 1 and strictly:
         return True
-    # A step must not pass the bound and wrap around at once.
-    if bound is None or abs(bound) > _FARTHEST or kind[1:] not in ("32", "64"):
+    if bound is None or kind[1:] not in ("32", "64") or kind[0] == "s" and how in ("lo", "ls", "hi", "hs"):
         return False
-    unsigned = kind[0] != "s" or how in ("lo", "ls", "hi", "hs")
-    return not unsigned or bound >= (0 if upwards else -by)
+    # A step from the last number within the bound must not wrap around.
+    least = -size // 2 if kind[0] == "s" else 0
+    behind = (bound - least) % size + least + by - (strictly if upwards else -strictly)
+    return least <= behind < least + size
