@@ -150,7 +150,8 @@ GIVE_BACK = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
         (loop("add.u16 %r4, %r4, 65536;", "setp.lt.u16 %p2, %r4, 7;"), ["loops"]),  # stays where it is
         (loop("add.s16 %r4, %r4, 1;", "setp.lt.u16 %p2, %r4, 65535;"), []),
         (loop("add.s32 %r4, %r4, 2147483648; add.s32 %r4, %r4, 2147483648;", "setp.eq.s32 %p2, %r4, 0;"), ["loops"]),
-        (loop("mov.b32 %r7, %r4; add.s32 %r4, %r7, 2147483648; add.s32 %r6, %r4, 1;", "setp.eq.s32 %p2, %r6, 1;"), ["loops"]),
+        (loop("mov.b32 %r7, %r4; add.s32 %r4, %r7, 2147483648; add.s32 %r6, %r4, 1;", "setp.eq.s32 %p2, %r6, 1;"), []),
+        (loop("add.s32 %r7, %r4, 2147483648; add.s32 %r4, %r7, 2147483648;", "setp.eq.s32 %p2, %r4, 0;"), ["loops"]),
         # What is compared lies an odd number ahead of what moves on by an even one.
         (loop("add.s32 %r5, %r4, 1; add.s32 %r4, %r4, 4;", "setp.ne.s32 %p2, %r5, 300;"), ["loops"]),
         (loop("add.s32 %r5, %r4, 4; add.s32 %r4, %r4, 1;", "setp.ne.s32 %p2, %r5, 300;"), []),
