@@ -211,10 +211,11 @@ class _Builder:
         read = tree.ReadVariable(variable, span)
         if not self._values.may_wrap(statement) or _hands_over(statement.body):
             return read
-        least, largest = range_of(dtype_of(variable.type))
+        dtype = dtype_of(variable.type)
+        least, largest = range_of(dtype)
         last = largest - statement.step if statement.step > 0 else least - statement.step
-        limit = tree.Constant(last, variable.type, span)
-        return tree.Call("min" if statement.step > 0 else "max", (read, limit), variable.type, span)
+        limit = tree.Constant(last, dtype, span)
+        return tree.Call("min" if statement.step > 0 else "max", (read, limit), dtype, span)
 
     def _while(self, statement: tree.While) -> None:
         self._loop_blocks(_OpenLoop(statement, self._loop, statement.span), statement.condition, statement.body, None)

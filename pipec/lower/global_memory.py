@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
-from pipec.isa.dtypes import DType
+from pipec.isa.dtypes import DTYPES, DType
 from pipec.lower.context import RoleContext
+from pipec.lower.emit.functions import call_function
+from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.value import GLOBAL, TRUE, Value, integer
 from pipec.record import record, replace
 from pipec.sema.tree import TensorParameter
+from pipec.terms.machine import range_of
 from pipec.vocabulary import Reduction
 
 
@@ -42,6 +45,14 @@ def global_row(role: RoleContext, tensor: TensorParameter, origin: Sequence[Valu
     offset = builder.multiply(builder.cast("sext", first, "i64"), tensor.dtype.bytes)
     start = builder.binary("add", address, offset)
     return GlobalRow(start, first, dimension(role, tensor.shape[-1]), inside)
+
+
+def counted_from(builder: Builder, first: Value, number: Value) -> Value:
+    """The number, or a larger one where its sum with `first`, which may lie before the tensor, would wrap and come into it."""
+    dtype = DTYPES["i32"]
+    before = call_function(builder, "min", dtype, [first, integer(0)])
+    least = builder.binary("sub", integer(range_of(dtype)[0]), before)
+    return call_function(builder, "max", dtype, [number, least])
 
 
 def first_rows(role: RoleContext, row: GlobalRow, index: Value, rows: Value | None) -> GlobalRow:

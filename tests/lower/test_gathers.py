@@ -41,6 +41,24 @@ def test_rows_are_those_that_the_numbers_say(tile: str, warps: int, rows: int, c
     assert np.array_equal(y, around[20 + 2 + at][:, column : column + columns])
 
 
+@pytest.mark.parametrize("first", [0, 3, -3, 2**31 - 1, -(2**31)])
+def test_rows_far_outside_read_as_zero(first: int) -> None:
+    """Numbers and first rows at the ends of their type: no sum comes back into the tensor."""
+    tile = "t = load(x[first, 0], 32, 8, at=per_row(at[0], 32))"
+    source = SOURCE.format(warps=1, dtype="f32", tile=tile).replace(
+        "y: tensor[f32, ROWS, D]", "y: tensor[f32, ROWS, D], first: i32"
+    )
+    x = np.arange(1, 24 * 8 + 1, dtype=np.float32).reshape(24, 8)
+    at = np.array(
+        [base + step for base in (-(2**31), 0, 2**31 - 8, -first if first + 2**31 else 0) for step in range(8)], np.int64
+    )
+    at = np.clip(at, -(2**31), 2**31 - 1).astype(np.int32)
+    y = np.full((32, 8), np.nan, np.float32)
+    run(source, "gather", x, at, y, first)
+    rows = first + at.astype(np.int64)
+    assert np.array_equal(y, np.where((rows[:, None] >= 0) & (rows[:, None] < 24), x[np.clip(rows, 0, 23)], 0))
+
+
 ADDED = """
 kernel added(a: tensor[bf16, 64, 64], b: tensor[bf16, N, 64], x: tensor[f32, R, N], at: tensor[i32, 64], d: tensor[f32, 64, N]):
     grid(1)

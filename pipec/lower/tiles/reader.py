@@ -21,7 +21,7 @@ from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared, unpack
 from pipec.lower.emit.value import FALSE, TRUE, Value, integer
-from pipec.lower.global_memory import global_row, load_element
+from pipec.lower.global_memory import counted_from, global_row, load_element
 from pipec.lower.scalars import scalar, unary
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.tensor_cores import wgmma
@@ -280,7 +280,10 @@ class TileReader:
     def row_in_memory(self, node: tree.ReadTensor, row: Row) -> Value | None:
         """How far below the first row of its source a row of a tile is; None for a vector along the columns."""
         if node.at is not None:
-            return row.values[self.resolve(node.at)]
+            first = node.source.coordinates[-2]
+            may_lie_before = self.role.plan.role.values.of(first).least < 0
+            number = row.values[self.resolve(node.at)]
+            return counted_from(self.builder, self.scalars[node][-2], number) if may_lie_before else number
         return None if node.axis == 1 else row.index if node.type.rows > 1 else integer(0)
 
     def _pairs_of_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
