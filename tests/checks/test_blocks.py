@@ -6,7 +6,7 @@ import random
 import pytest
 from index_kernels import TEMPLATES, Filled, Template, collision, filled
 
-from pipec.driver import STAGES, Compilation, Options
+from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.kir.global_memory import accesses
 from pipec.kir.global_memory.access_pairs import AccessPair, Answer
 from pipec.kir.global_memory.overlaps import answers_of_blocks
@@ -116,3 +116,27 @@ def test_what_two_blocks_do_not_share_separates_them_less(offset: str, answer: A
     )
     kernel = planned(text)
     assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == answer
+
+
+MEETING = """kernel k(y: tensor[f32, M, 16], N: i32):
+    grid({grid})
+{cluster}    role all(warps=1):
+        for i in range({turns}):
+            store.direct(y[{row}, 0], fill(1.0, f32, 8, 8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "width", "turns", "row"),
+    [
+        ("ceildiv(M, 8)", 1, "N", "block.x * 8 + i * 4"),
+        ("N * 2", 2, "1", "cluster.x * 8"),
+        ("N * 2", 2, "1", "cluster.x * 8 + cta.x * 8"),
+        ("8", 2, "1", "min(cluster.x, clusters.x - 2) * 16 + cta.x * 8"),
+    ],
+)
+def test_blocks_that_meet_are_refused(grid: str, width: int, turns: str, row: str) -> None:
+    """By what a loop adds to a block's place; two blocks of a cluster, and of the first and the last clusters."""
+    cluster = f"    cluster({width})\n" if width > 1 else ""
+    text = MEETING.format(grid=grid, cluster=cluster, turns=turns, row=row)
+    assert [one.code for one in compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics] == ["E0618"]
