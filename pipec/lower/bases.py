@@ -47,25 +47,26 @@ def own(role: RoleContext, value: Value) -> Value:
     return role.builder.binary("add", value, zero)
 
 
-def shared(role: RoleContext, offset: int) -> Value:
-    """The address (i32) of a byte of shared memory, kept in a register."""
-    return _kept(role, offset) if hides(role) else role.kernel.shared_address(offset)
+def shared(role: RoleContext, offset: int, ahead: int = 0) -> Value:
+    """The address (i32) of a byte of shared memory, kept in a register; `ahead` is added to it, the bias of the stage (see Cursor)."""
+    return _kept(role, offset, ahead) if hides(role) else role.kernel.shared_address(offset)
 
 
-def barriers(role: RoleContext, offset: int) -> Value:
+def barriers(role: RoleContext, offset: int, ahead: int = 0) -> Value:
     """The address of the barriers at an offset, as a pointer."""
     if not keeps_barriers(role):
         return role.kernel.shared_pointer(offset)
-    address = _kept(role, offset)
+    address = _kept(role, offset, ahead)
     with role.builder.early():
         return role.builder.emit(SHARED, f"inttoptr {address} to {SHARED}")
 
 
-def _kept(role: RoleContext, offset: int) -> Value:
-    if offset not in role.bases:
+def _kept(role: RoleContext, offset: int, ahead: int) -> Value:
+    if (offset, ahead) not in role.bases:
         with role.builder.early():
-            role.bases[offset] = role.builder.binary("add", _zero(role, 0), role.kernel.shared_address(offset))
-    return role.bases[offset]
+            first = role.builder.binary("add", _zero(role, 0), role.kernel.shared_address(offset))
+            role.bases[offset, ahead] = role.builder.add(first, ahead)
+    return role.bases[offset, ahead]
 
 
 def tensor(role: RoleContext, column: int) -> Value:

@@ -122,7 +122,7 @@ class RoleContext:
     )  # with a watchdog: number of waits so far
     stamps: Slot | None = None  # the number of time stamps that the role has recorded
     late: Slot | None = None  # the barrier of the stage to be released at the next release, or 0: see MmaWaits.lagging
-    bases: dict[int, Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
+    bases: dict[tuple[int, int], Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
     # Coordinates of copies, by copy, axis and the offset of the box: see pipec.lower.tiles.tma.
     coordinates: dict[tuple[tree.TmaLoad, int, int], Value] = field(default_factory=dict)
     constants: dict[int, list[Value]] = field(

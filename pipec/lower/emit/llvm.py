@@ -251,8 +251,12 @@ class Builder:
         if isinstance(right, int):
             if right == 0:
                 return left
-            total = self.binary("add", left, integer(right, left.type))
             first, constant = self.parts(left)
+            if first.name == "0" and constant + right >= 0:
+                return integer(constant + right)
+            if constant + right == 0:
+                return first
+            total = self.binary("add", left, integer(right, left.type))
             self._parts[total.name] = first, constant + right
             return total
         return self.binary("add", left, right)
@@ -267,6 +271,11 @@ class Builder:
         """Factors out constants, so that sums with a common base share it, and memory accesses take the constants as offsets."""
         right, constant = self.parts(right)
         return self.add(self.binary("add", left, right), constant)
+
+    def multiple(self, number: Value, factor: int) -> tuple[Value, int]:
+        """A multiple of a number, as a value and a constant to be added, for example to an address in front of a loop."""
+        first, constant = self.parts(number)
+        return self.multiply(first, factor), constant * factor
 
     def multiply(self, left: Value, right: Value | int) -> Value:
         if isinstance(right, int):

@@ -14,28 +14,34 @@ _TOP = 31  # the highest bit of a word
 @record
 class Cursor:
     """A ring of 2 ** n stages, n > 1, keeps the stage in the top n bits of one word, and the phase above a copy of it in another. Both
-    wrap around by themselves, and their lower bits are 0: an address is a shift and an addition, one instruction. Other rings keep both
-    as numbers, and use a comparison instead of a remainder. With two stages neither is needed: the stage flips, and when it returns to 0
-    the phase flips as well."""
+    wrap around by themselves, and their lower bits are 0: an address is a shift and an addition, one instruction. With two stages the
+    stage flips, and when it returns to 0 the phase flips as well. Other rings keep both as numbers. If `biased`, the stage is kept with a
+    number added to it, so that the one behind the last is a power of two: its bit, shifted down, flips the phase and takes the stage back,
+    without a comparison and two selections. That pays where addresses in front of the loop can take the bias away."""
 
     builder: Builder
     stages: int
     phase: Slot
     stage: Slot | None  # None: there is only one
+    biased: bool
 
     @classmethod
-    def start(cls, builder: Builder, stages: int, side: Side, hint: str) -> "Cursor":
+    def start(cls, builder: Builder, stages: int, side: Side, hint: str, *, biased: bool) -> "Cursor":
         phase = builder.variable("i32", f"{hint}.phase")
         stage = builder.variable("i32", f"{hint}.stage") if stages > 1 else None
-        cursor = cls(builder, stages, phase, stage)
+        cursor = cls(builder, stages, phase, stage, biased)
         phase.write(integer(_FIRST_PHASE[side] * cursor._phase_bit))
         if stage is not None:
-            stage.write(integer(0))
+            stage.write(integer(cursor._bias))
         return cursor
 
     @property
     def _wraps(self) -> bool:
         return self.stages > 2 and self.stages & (self.stages - 1) == 0
+
+    @property
+    def _bias(self) -> int:
+        return (1 << self.stages.bit_length()) - self.stages if self.biased and self.stages & (self.stages - 1) else 0
 
     @property
     def _shift(self) -> int:
@@ -50,13 +56,13 @@ class Cursor:
         builder, phase = self.builder, self.phase.read()
         stage = integer(0) if self.stage is None else self.stage.read()
         if not self._wraps:
-            return stage, phase
+            return builder.add(stage, -self._bias), phase
         return builder.top(stage, self._shift), builder.bits("lshr", phase, _TOP)
 
     def keep(self, stage: Value, slot: Slot) -> None:
         """Stores a stage returned by `read`, in the form that `kept` expects."""
         if not self._wraps:
-            slot.write(stage)
+            slot.write(self.builder.add(stage, self._bias))
         elif stage.name in self.builder.words:
             slot.write(self.builder.words[stage.name][0])
         else:  # known at compile time
@@ -65,7 +71,7 @@ class Cursor:
     def kept(self, slot: Slot, *, by_threads: bool) -> Value:
         """`by_threads`: it becomes a part of each thread's element addresses. One number serves them all better than shifts."""
         if not self._wraps:
-            return slot.read()
+            return self.builder.add(slot.read(), -self._bias)
         return self.builder.bits("lshr", slot.read(), self._shift) if by_threads else self.builder.top(slot.read(), self._shift)
 
     def step(self) -> None:
@@ -84,6 +90,11 @@ class Cursor:
             self.stage.write(builder.bits("xor", stage, 1))
             return
         advanced = builder.add(stage, 1)
+        if self._bias:
+            turned = builder.bits("lshr", advanced, self.stages.bit_length())
+            self.stage.write(builder.binary("add", advanced, builder.multiply(turned, -self.stages)))
+            self.phase.write(builder.binary("xor", phase, turned))
+            return
         wraps = builder.compare("eq", advanced, integer(self.stages))
         self.stage.write(builder.select(wraps, integer(0), advanced))
         self.phase.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))

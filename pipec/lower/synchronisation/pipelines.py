@@ -29,7 +29,7 @@ def start_cursors(role: RoleContext) -> None:
     for side, pipelines in zip(SIDES, (role.plan.role.produces, role.plan.role.consumes), strict=True):
         for pipeline in pipelines:
             hint = f"{role.prefix}.{pipeline.name}.{side}"
-            role.cursors[pipeline, side] = Cursor.start(builder, pipeline.stages, side, hint)
+            role.cursors[pipeline, side] = Cursor.start(builder, pipeline.stages, side, hint, biased=bases.hides(role))
     watchdog.start_counts(role)
     clusters.start(role)
 
@@ -46,13 +46,15 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value
     builder, offsets = role.builder, role.kernel.plan.barrier_offsets
     if pipeline.stages == 1:
         return twins.barrier(role, pipeline, side, sub_stage * BARRIER_BYTES)
-    place = builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES)
+    stride = pipeline.sub_stages(side) * BARRIER_BYTES
     if not bases.keeps_barriers(role):
+        place = builder.multiply(stage, stride)
         return builder.offset_pointer(twins.barrier(role, pipeline, side, sub_stage * BARRIER_BYTES), place)
+    place, ahead = builder.multiple(stage, stride)
     offset = offsets[pipeline, side] + sub_stage * BARRIER_BYTES
     # Copies and commits take no offset, so the base address is that of the barrier they complete, and a wait adds one.
     own = offsets[pipeline, "producer" if pipeline in role.plan.role.produces else "consumer"]
-    pointer = builder.offset_pointer(bases.barriers(role, own), place)
+    pointer = builder.offset_pointer(bases.barriers(role, own, ahead), place)
     return pointer if offset == own else builder.offset_pointer(pointer, integer(offset - own))
 
 
@@ -62,9 +64,10 @@ def leaders_barrier(role: RoleContext, handle: tree.Handle) -> Value:
     if not bases.hides(role) or pipeline.stages == 1:
         return clusters.in_leader(role, barrier(role, pipeline, handle.side, role.stage(handle)))
     own = bases.barriers(role, role.kernel.plan.barrier_offsets[pipeline, handle.side])
+    place, ahead = builder.multiple(role.stage(handle), pipeline.sub_stages(handle.side) * BARRIER_BYTES)
     with builder.early():
-        first = clusters.in_leader(role, own)
-    return builder.offset_pointer(first, builder.multiply(role.stage(handle), pipeline.sub_stages(handle.side) * BARRIER_BYTES))
+        first = builder.offset_pointer(clusters.in_leader(role, own), integer(ahead))
+    return builder.offset_pointer(first, place)
 
 
 def wait(
@@ -400,9 +403,10 @@ def shared_tile(role: RoleContext, reference: tree.BufferRef, *, by_threads: boo
     """The shared address (i32) of the referenced tile; `by_threads`: each thread adds the offset of its elements."""
     plan = role.kernel.plan
     buffer = reference.buffer
-    base = bases.shared(role, plan.buffer_offsets[buffer]) if bases.hides(role) else twins.shared(role, buffer)
-    if buffer.count == 1:
-        return base
-    return role.builder.add(
-        role.builder.multiply(role.stage(reference.handle, by_threads=by_threads), plan.buffer_strides[buffer]), base
-    )
+    place, ahead = integer(0), 0
+    if buffer.count > 1:
+        stage = role.stage(reference.handle, by_threads=by_threads)
+        place, ahead = role.builder.multiple(stage, plan.buffer_strides[buffer])
+    if bases.hides(role):
+        return role.builder.add(place, bases.shared(role, plan.buffer_offsets[buffer], ahead))
+    return role.builder.add(role.builder.add(place, twins.shared(role, buffer)), ahead)

@@ -44,4 +44,7 @@ def lower_half(role: RoleContext, operand: tree.BufferRef, constant: int, offset
         first = builder.add(field, integer(constant & _LOW))
     if buffer.count == 1:
         return first
-    return builder.binary("add", first, builder.multiply(role.stage(operand.handle), plan.buffer_strides[buffer] >> 4))
+    place, ahead = builder.multiple(role.stage(operand.handle), plan.buffer_strides[buffer] >> 4)
+    with builder.early():
+        first = builder.add(first, ahead)
+    return builder.binary("add", first, place)
