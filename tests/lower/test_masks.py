@@ -3,9 +3,10 @@ and bounds in front of the tile, inside it and behind it, up to the ends of i32.
 
 import operator
 
+import ml_dtypes
 import numpy as np
 import pytest
-from running import run
+from running import compiled, run
 
 from pipec.driver import Options, compile_source
 from pipec.source import Source
@@ -55,6 +56,39 @@ def test_a_bound_of_each_row(condition: str, chosen: np.ndarray | None) -> None:
     run(SOURCE.format(condition=condition), "k", x, y, 5)
     chosen = x.max(axis=1, keepdims=True) - 80 > COLUMN if chosen is None else chosen
     np.testing.assert_array_equal(y, np.where(chosen, x, -x))
+
+
+ACCUMULATOR = '''
+kernel k(a: tensor[bf16, 64, 16], b: tensor[bf16, 136, 16], y: tensor[f32, 64, 136], bound: i32):
+    """arch: sm_90a"""
+    grid(1)
+    ring = InputTilePipeline(TilePayload(a=tile[bf16, 64, 16], b=tile[bf16, 136, 16]), stages=1)
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            tma.load(s.a, a[0, 0])
+            tma.load(s.b, b[0, 0])
+    role compute(warps=4) consumes ring:
+        scores = accumulator(f32, 64, 136)
+        with ring.consume() as s:
+            mma(scores, s.a, s.b)
+        write(scores, select({condition}, scores, 0.0 - scores))
+        store.direct(y[0, 0], scores)
+'''
+
+
+@pytest.mark.parametrize("sign", COMPARED)
+@pytest.mark.parametrize("least", ["bound", "bound + 2 * row_index(64)"])
+def test_an_accumulator_in_registers(sign: str, least: str) -> None:
+    """A thread has two of eight neighbouring columns: the bits of a word are those of its elements."""
+    a, b = (np.random.default_rng(4).integers(1, 9, (rows, 16)).astype(ml_dtypes.bfloat16) for rows in (64, 136))
+    product, column = a.astype(np.float32) @ b.astype(np.float32).T, np.arange(136)
+    of_row = 2 * np.arange(64)[:, None] if "row" in least else 0
+    for bound in (LEAST, -126, -1, *range(19), 63, 64, 65, 127, 128, 129, 135, 136, 137, 1000, LARGEST - 200):
+        y = np.zeros_like(product)
+        source = ACCUMULATOR.format(condition=f"column_index(136) {sign} {least}")
+        run(source, "k", a, b, y, bound)
+        np.testing.assert_array_equal(y, np.where(COMPARED[sign](column, of_row + bound), product, -product), err_msg=f"{bound}")
+    assert compiled(source).ptx.count("bmsk.clamp.b32") == (4 if "row" in least else 2)  # for each row, with 34 elements
 
 
 def test_each_bit_is_tested_beside_its_selection() -> None:

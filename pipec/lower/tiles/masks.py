@@ -1,9 +1,11 @@
 """Selections by the column: an element is kept if its column is in front of a bound that the row has in common.
 
 A comparison for each element would cost as much as the selection. Instead the bits of a word say which of 32 columns are in front of the
-bound, and ptxas moves 7 of them into predicates by one instruction (`R2P`).
+bound, and ptxas moves 7 of them into predicates by one instruction (`R2P`). Where a thread has two of eight neighbouring columns, as in an
+accumulator of wgmma, the bits are those of its elements.
 """
 
+from pipec.kir.spread import GROUP_COLUMNS
 from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.value import Value, integer
 from pipec.lower.tiles.chunks import Chunk, Reader
@@ -59,6 +61,8 @@ def select(builder: Builder, chunk: Chunk, limit: Bound, when_true: list[Value],
     if not limit.chosen:
         when_true, when_false = when_false, when_true
     count = _columns_in_front(builder, chunk, limit)
+    if chunk.place is not None:
+        count = _of_groups(builder, count)
     chosen = list[Value]()
     for first in range(0, chunk.count, _WORD):
         left = _at_least(builder, builder.add(count, -first), 0)
@@ -69,7 +73,7 @@ def select(builder: Builder, chunk: Chunk, limit: Bound, when_true: list[Value],
 
 
 def _in_a_run(chunk: Chunk) -> bool:
-    return chunk.place is None and chunk.whole is None and not chunk.row.map.vector and chunk.count >= _FEWEST
+    return chunk.end is None and chunk.whole is None and not chunk.row.map.vector and chunk.count >= _FEWEST
 
 
 def _is_column(expression: tree.Expression) -> bool:
@@ -82,6 +86,13 @@ def _columns_in_front(builder: Builder, chunk: Chunk, limit: Bound) -> Value:
     if limit.included:
         value = builder.add(builder.emit("i32", f"call i32 @llvm.smin.i32({value}, i32 {_LARGEST - 1})"), 1)
     return builder.binary("sub", _at_least(builder, value, 0), chunk.column)
+
+
+def _of_groups(builder: Builder, columns: Value) -> Value:
+    """How many elements of an accumulator are in so many columns from the thread's first one on: it has the first two of each group."""
+    whole = builder.bits("shl", builder.bits("ashr", columns, GROUP_COLUMNS.bit_length() - 1), 1)
+    rest = builder.bits("and", columns, GROUP_COLUMNS - 1)
+    return builder.binary("add", whole, builder.emit("i32", f"call i32 @llvm.smin.i32({rest}, i32 2)"))
 
 
 def _at_least(builder: Builder, value: Value, least: int) -> Value:
