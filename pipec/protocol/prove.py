@@ -13,7 +13,7 @@ from pipec.protocol.naming import canonical, in_names_of
 from pipec.protocol.products import needed
 from pipec.protocol.program import Program
 from pipec.protocol.schedule import Pairs
-from pipec.protocol.search.attempts import attempts
+from pipec.protocol.search.attempts import Attempt, rounds
 from pipec.protocol.search.cases import Parts, Splitter
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, Undecided
 from pipec.verify.checker.certificate import Certificate
@@ -40,24 +40,32 @@ def prove(
     parts: dict[tuple[bool, bool], Parts] = {}
     reason = Undecided("no schedule was found")
     first: Certificate | None = None
-    for attempt in attempts(network):
-        spent.share(attempt.share)
-        kind = attempt.products, attempt.quotients
-        if kind not in parts:
-            parts[kind] = Parts(Program(network, products=attempt.products, quotients=attempt.quotients))
-        program = parts[kind].program
-        try:
-            cases = tuple(Splitter(parts[kind], attempt, effort, pairs, spent, refuted).cases())
-            found = Certificate(network.name, cases, needed(network.facts, program.assumed))
-            # Another schedule may need no condition on block indices, which no launch can check.
-            if any_conditions or all(map(askable_formula, found.assumes)):
-                return in_names_of(found, names)
-            first = first or found
-        except Undecided as why:
-            # A wait that some attempt could not get past says more than that later ones took too long.
-            reason = why if str(why) != TOO_LONG or str(reason) != STUCK else reason
-            if why.hopeless and first is None:
-                raise
+    for attempts in rounds(network):
+        # Splitting the sizes multiplies the work: it comes after all schedules of a round, one of which may need none.
+        work: list[tuple[Attempt, Undecided | None]] = [(attempt, None) for attempt in attempts]
+        for attempt, before in work:
+            spent.share(attempt.share)
+            kind = attempt.products, attempt.quotients
+            if kind not in parts:
+                parts[kind] = Parts(Program(network, products=attempt.products, quotients=attempt.quotients))
+            splitter = Splitter(parts[kind], attempt, effort, pairs, spent)
+            try:
+                cases = (splitter.whole(),) if before is None else (*splitter.parts_of(before),)
+                found = Certificate(network.name, cases, needed(network.facts, parts[kind].program.assumed))
+                # Another schedule may need no condition on block indices, which no launch can check.
+                if any_conditions or all(map(askable_formula, found.assumes)):
+                    return in_names_of(found, names)
+                first = first or found
+            except Undecided as why:
+                # A deadlock at small sizes ends the search before more is tried.
+                if first is None and (why.hopeless or before is None and refuted()):
+                    raise why.again(hopeless=True) from why
+                if before is None:
+                    work.append((attempt, why))
+                # A wait that some attempt could not get past says more than that later ones took too long.
+                reason = why if str(why) != TOO_LONG or str(reason) != STUCK else reason
+            if spent.out():
+                break
         if spent.out():
             break
     if first is not None:

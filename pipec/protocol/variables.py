@@ -30,6 +30,7 @@ from pipec.verify.terms import (
     Symbol,
     add,
     atom,
+    divided_further,
     factors_of,
     is_quotient,
     is_remainder,
@@ -315,6 +316,10 @@ class Variables:
         floors = [each for each, number in self.number.items() if isinstance(each, Floor) and number not in self.derived]
         for fine, coarse in permutations(floors, 2):
             rows += self._divided_again(fine, coarse)
+        quotients = [each for each, number in self.number.items() if is_quotient(each) and number not in self.derived]
+        for less, more in permutations(quotients, 2):
+            if (found := divided_further(less, more)) is not None:
+                rows += [self.row(found[0]), self.row(add(Linear(found[1]), found[0], -1))]
         return rows
 
     def _divided_again(self, fine: Floor, coarse: Floor) -> tuple[Row, ...]:

@@ -27,6 +27,7 @@ from pipec.verify.terms import (
     Product,
     add,
     atom,
+    divided_further,
     factors_of,
     is_larger,
     is_quotient,
@@ -131,6 +132,11 @@ class Definitions(Renaming):
     def _define_quotient(self, one: Apply) -> None:
         """Bounds a quotient by a divisor of at least 1: it is between 0, or -1, and the dividend."""
         form, value = one.arguments[0], atom(one)
+        for other in self._atoms[: self._defined]:
+            for fine, coarse in ((one, other), (other, one)) if is_quotient(other) else ():
+                if (found := divided_further(fine, coarse)) is not None:
+                    self.assume(Compare("ge", found[0]))
+                    self.assume(Compare("ge", add(Linear(found[1]), found[0], -1)))
         least, most = self._between(form)
         exact = self._exactly(form)
         if self._reaches(add(exact, one.arguments[1]), 0):

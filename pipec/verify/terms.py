@@ -235,6 +235,23 @@ def quotient(form: Linear, divisor: Linear) -> Linear:
     return Linear(whole, ((Apply(QUOTIENT, (add(form, divisor, -whole), divisor)), 1),))
 
 
+def times_in(form: Linear, divisor: Linear) -> int | None:
+    """What the divisor is multiplied by, if the form is a multiple of it."""
+    one, unit = divisor.terms[0] if divisor.terms else (None, divisor.constant)
+    times = (form.constant if one is None else dict(form.terms).get(one, 0)) // unit if unit else 0
+    return times if scale(divisor, times) == form else None
+
+
+def divided_further(fine: Apply, coarse: Apply) -> tuple[Linear, int] | None:
+    """A number that lies between 0 and the other, of two quotients by g and by a multiple of it: `(x + m * g) // (n * g)` is
+    `(x // g + m) // n`, so that `x // g + m` exceeds n times that by 0 to n - 1."""
+    times = times_in(coarse.arguments[1], fine.arguments[1])
+    more = times_in(add(coarse.arguments[0], fine.arguments[0], -1), fine.arguments[1])
+    if times is None or times < 2 or more is None:
+        return None
+    return add(add(atom(fine), Linear(more)), atom(coarse), -times), times - 1
+
+
 def remainder(form: Linear, divisor: Linear) -> Linear:
     """What is left of the form: multiples of the divisor are taken out, and remainders by it are what they remain of. That of one more is
     one more, or 0. (All this holds also where the divisor is less than 1, and so each remainder 0.)"""

@@ -1,16 +1,15 @@
 """How often the checker is asked, and of what."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol import judge, prove
+from pipec.protocol import judge
 from pipec.protocol.effort import steps_so_far
-from pipec.protocol.search.attempts import Attempt
+from pipec.protocol.search import cases
 from pipec.source import Source
-from pipec.verify.checker.certificate import Certificate
+from pipec.verify.checker.certificate import Case, Certificate
 from pipec.verify.network import Network
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -57,15 +56,14 @@ def test_kernels_that_the_checker_refuses_are_not_called_proved(monkeypatch: pyt
 
 def test_another_reading_is_tried_before_other_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the first schedule leads to a proof, but under a condition that no launch can check, it is the reading that needs it."""
-    tried: list[Attempt] = []
-    attempts = prove.attempts
+    tried: list[cases.Splitter] = []
+    whole = cases.Splitter.whole
 
-    def counted(network: Network) -> Iterator[Attempt]:
-        for one in attempts(network):
-            tried.append(one)
-            yield one
+    def counted(splitter: cases.Splitter) -> Case:
+        tried.append(splitter)
+        return whole(splitter)
 
-    monkeypatch.setattr(prove, "attempts", counted)
+    monkeypatch.setattr(cases.Splitter, "whole", counted)
     path = EXAMPLES / "gemm_sm90_split_k.pipe"
     state = compile_source(Source(path.name, path.read_text()), Options())
     assert [one.outcome for one in state.protocol.values()] == ["proved"]

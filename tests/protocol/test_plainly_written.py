@@ -86,6 +86,27 @@ def last_of_a_tile(condition: str, blocks: str = "4") -> Kernel:
     return Kernel({"p": (4, "a", "b"), "q": (2, "b", "c")}, roles, blocks=blocks)
 
 
+def of_a_decoded_tile(filled: str, emptied: str) -> Kernel:
+    """The tiles of M rows and N batches, whose K blocks end with a number made of the row."""
+    heads = ["for t in range(block.x, M * N, grid.x):"]
+    roles = {
+        "a": [*heads, "    row = t % M", f"    for j in range({filled}):", "        {p+}"],
+        "b": [*heads, "    row = t % M", f"    for j in range({emptied}):", "        {p-}", "    {q+}"],
+        "c": [*heads, "    {q-}"],
+    }
+    return Kernel({"p": (3, "a", "b"), "q": (2, "b", "c")}, roles, blocks="min(M, 132)")
+
+
+def ping_pong(first: str, second: str, turn: int = 0) -> Kernel:
+    """Two consumers, each with every other tile of a block."""
+    blocks = ["    for k in range(ceildiv(N, 64)):"]
+    filled = ["it = 0", *TILES, *blocks, f"        if it % 2 == {turn}:", "            {p+}", "        else:", "            {q+}"]
+    roles = {"a": [*filled, "    it += 1"]}
+    for role, pipe, start in (("b", "p", first), ("c", "q", second)):
+        roles[role] = [f"for t in range({start}, M, 2 * grid.x):", *blocks, f"        {{{pipe}-}}"]
+    return Kernel({"p": (4, "a", "b"), "q": (4, "a", "c")}, roles, blocks="min(M, 132)")
+
+
 def by_hand(start: str = "block.x", step: str = "grid.x", head: str = TILES[0], blocks: str = "min(M, 132)") -> Kernel:
     """The tiles of a block in a loop whose counter is moved on by hand."""
     return pair([f"t = {start}", "while t < M:", "    {p+}", f"    t += {step}"], [head, "    {p-}"], blocks=blocks)
@@ -205,6 +226,13 @@ KERNELS: dict[str, Kernel] = {
         ["for t in range(block.x, (M * M) * N, grid.x):", "    {p-}"],
     ),
     **{
+        f"the next block of K begins a tile, of {blocks} blocks": last_of_a_tile("(i + 1) % steps == 0", blocks)
+        for blocks in ("4", "min(M, 132)")
+    },
+    "K blocks up to the row that a tile is decoded to, downwards": of_a_decoded_tile("row + 1", "row, -1, -1"),
+    "K blocks up to twice the row that a tile is decoded to": of_a_decoded_tile("min(M, 2 * row + 2)", "min(2 * (t % M) + 2, M)"),
+    "every other tile of a block": ping_pong("block.x", "block.x + grid.x"),
+    **{
         f"the last block of K in a tile, of {blocks} blocks": last_of_a_tile("i % steps == steps - 1", blocks)
         for blocks in ("4", "8")
     },
@@ -248,6 +276,11 @@ WRONG = {
     "one loop over the K blocks of all tiles, set back too far": one_loop("ceildiv(M - block.x, 4)", "1"),
     "one operand twice": one_after_the_other("M"),
     "the last but one block of K in a tile": last_of_a_tile("i % steps == steps - 2"),
+    "the next but one block of K begins a tile": last_of_a_tile("(i + 2) % steps == 0"),
+    "K blocks up to the row that a tile is decoded to, and one less": of_a_decoded_tile("row + 1", "row"),
+    "K blocks up to another row": of_a_decoded_tile("row + 1", "t // M + 1"),
+    "the same tiles for both consumers": ping_pong("block.x", "block.x"),
+    "every other tile of a block, the other way round": ping_pong("block.x", "block.x + grid.x", 1),
     "each block of K but the last in a tile": last_of_a_tile("i % steps != steps - 1"),
     "the last block of K in a tile of one more": last_of_a_tile("i % (steps + 1) == steps"),
     "a counter moved on by hand, by one block more": by_hand(step="(grid.x + 1)"),

@@ -9,7 +9,21 @@ from pipec.verify import terms
 from pipec.verify.logic import System
 from pipec.verify.reader.text.operations import number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
-from pipec.verify.terms import Apply, Compare, Linear, Symbol, add, atom, negate, remainder, scale
+from pipec.verify.reader.values.forms import as_formula
+from pipec.verify.terms import (
+    Apply,
+    Both,
+    Compare,
+    Either,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    negate,
+    quotient,
+    remainder,
+    scale,
+)
 
 RANGES = {"i": (-(2**31), 2**31 - 1), "n": (0, 2**31 - 1), "d": (1, 2**31 - 1)}
 INTERESTING = (0, 1, 2, 3, 7, 8, 63, 64, 65, 1000, 2**31 - 1, 2**31 - 2, -1, -2, -7, -8, -64, -65, -(2**31), -(2**31) + 1)
@@ -57,6 +71,61 @@ def test_a_remainder_is_read_as_one(by: str, how: str) -> None:
         found = values["left"]
         assert isinstance(found, Linear) and terms.is_remainder(found.terms[0][0]) and not required
         assert wrapped(value(found, at), 32) == wrapped(machine["left"], 32), at
+
+
+@pytest.mark.parametrize("by", BY)
+def test_what_is_divided_without_a_sign_may_be_any_bits(by: str) -> None:
+    """Also a product, of which nothing is known, and what is next to it."""
+    divided = [("mul.lo.s32", "some", "i", "i"), ("add.s32", "more", "some", 1), ("rem.u32", "left", "more", "by")]
+    asked = [("setp.eq.s32", "none", "left", 0)]
+    draw = random.Random(by)
+    for _ in range(300):
+        at = {"i": draw.choice(INTERESTING), "n": abs(draw.choice(INTERESTING[:12])), "d": draw.choice(INTERESTING[1:12])}
+        values, machine, required = followed([*BY[by], *divided, *asked], at)
+        assert not required
+        left = values["left"]
+        assert isinstance(left, Linear) and wrapped(value(left, at), 32) == wrapped(machine["left"], 32), at
+        none = values["none"]
+        assert isinstance(none, (Compare, Both, Either))
+        assert holds(none, at) == bool(machine["none"])
+
+
+def test_a_choice_is_0_where_only_one_operand_can_be() -> None:
+    arithmetic = Arithmetic(RANGES)
+    last = Compare("ge", add(atom(Symbol("i")), Linear(-5)))
+    equal = operation("setp.eq.s32")
+    assert equal is not None
+    for yes, no, when in ((0, 3, last), (3, 0, negate(last)), (7, 9, terms.FALSE), (0, -2, last)):
+        chosen = atom(terms.Choose(last, Linear(yes), Linear(no)))
+        assert as_formula(arithmetic.apply(equal, [chosen, 0])[0]) == when
+    # Both can be.
+    either = atom(terms.Choose(last, Linear(0), atom(Symbol("n"))))
+    assert as_formula(arithmetic.apply(equal, [either, 0])[0]) == Compare("eq", either)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_quotients_by_a_number_and_its_multiple(seed: int) -> None:
+    """`(x + m * d) // (n * d)` is `(x // d + m) // n`."""
+    draw = random.Random(seed)
+    times, more = draw.randint(2, 4), draw.randint(-3, 3)
+    fine, coarse = quotient(I, D), atom(Apply(terms.QUOTIENT, (add(I, D, more), scale(D, times))))
+    left = add(add(fine, Linear(more)), coarse, -times)
+    known = System([Compare("ge", add(D, Linear(-1)))])
+    assert known.entails(Compare("ge", left)) and known.entails(Compare("ge", add(Linear(times - 1), left, -1)))
+    assert not known.entails(Compare("ge", add(left, Linear(-1)))) and not known.entails(
+        Compare("ge", add(Linear(times - 2), left, -1))
+    )
+    # Of a divisor that may be 0 nothing is known, nor of another dividend or divisor.
+    assert not System([Compare("ge", D)]).entails(Compare("ge", left))
+    for form, divisor in (
+        (add(I, D, more), add(scale(D, times), Linear(1))),
+        (add(add(I, D, more), Linear(times)), scale(D, times)),
+    ):
+        assert not known.entails(Compare("ge", add(left, add(coarse, atom(Apply(terms.QUOTIENT, (form, divisor))), -1), times)))
+    for i in range(-30, 30):
+        for d in range(1, 6):
+            at = {"i": i, "d": d}
+            assert 0 <= value(left, at) < times
 
 
 @pytest.mark.parametrize(

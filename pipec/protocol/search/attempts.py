@@ -1,6 +1,6 @@
 """The attempts of a search, in order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pipec.protocol.aligned import Aligned, Alignment
@@ -29,10 +29,22 @@ class Attempt:
     roomy: bool = False
 
 
-def attempts(network: Network) -> Iterator[Attempt]:
-    """Attempts with fewer situations come first."""
+def rounds(network: Network) -> Iterator[Iterable[Attempt]]:
+    """The attempts, in rounds: sizes are split only where all of a round have failed, since one of them may do without."""
     consumers, producers = orders(network)
     alignment = Alignment(network)
+    yield _first(network, consumers, alignment)
+    for attempt in (
+        Attempt(Lazy(network, consumers, forgets=False), 50, tells_begun=True),
+        Attempt(Aligned(network, consumers, alignment), 33, tells_begun=True),
+        Attempt(Lazy(network, producers), 50),
+        Attempt(Lazy(network, producers, forgets=False), 100, tells_begun=True),
+    ):
+        yield [attempt]
+
+
+def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> Iterator[Attempt]:
+    """Attempts with fewer situations come first."""
     # If all roles have the same loops, they are followed iteration by iteration, with about one situation per test.
     if alignment.whole:
         yield Attempt(Aligned(network, consumers, alignment), 75, roomy=True)
@@ -52,7 +64,3 @@ def attempts(network: Network) -> Iterator[Attempt]:
         yield Attempt(Lazy(network, consumers), 75, products=True)
     if not alignment.whole and not alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 75)
-    yield Attempt(Lazy(network, consumers, forgets=False), 50, tells_begun=True)
-    yield Attempt(Aligned(network, consumers, alignment), 33, tells_begun=True)
-    yield Attempt(Lazy(network, producers), 50)
-    yield Attempt(Lazy(network, producers, forgets=False), 100, tells_begun=True)

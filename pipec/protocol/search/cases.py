@@ -1,6 +1,6 @@
 """Proofs by cases of the sizes, if no single automaton is found."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pipec.protocol.effort import Effort, Spent
@@ -9,7 +9,7 @@ from pipec.protocol.sample import forms_of
 from pipec.protocol.schedule import Pairs, Schedule
 from pipec.protocol.search.attempts import Attempt
 from pipec.protocol.search.automaton import Search
-from pipec.protocol.search.undecided import Undecided
+from pipec.protocol.search.undecided import TOO_LONG, Undecided
 from pipec.protocol.simplify import simplified
 from pipec.verify.checker.certificate import Case
 from pipec.verify.logic import System
@@ -63,42 +63,47 @@ class Parts:
 class Splitter:
     """Proofs by cases of the sizes. `parts`: of the program."""
 
-    def __init__(
-        self, parts: Parts, attempt: Attempt, effort: Effort, pairs: Pairs, spent: Spent, refuted: Callable[[], bool]
-    ) -> None:
+    def __init__(self, parts: Parts, attempt: Attempt, effort: Effort, pairs: Pairs, spent: Spent) -> None:
         self.tells_begun, self.situations = attempt.tells_begun, effort.situations * (_ROOM if attempt.roomy else 1)
         self.parts, self.program, self.effort, self.pairs, self.spent = parts, parts.program, effort, pairs, spent
         network = self.program.network
         self.schedule = attempt.schedule if network is attempt.schedule.network else attempt.schedule.of(network)
-        self.left, self.refuted = effort.cases, refuted
+        self.left = effort.cases
         self.cuts: tuple[list[Compare], list[Compare], list[Compare]] | None = None
 
-    def cases(self) -> Iterator[Case]:
-        yield from self._under(())
+    def whole(self) -> Case:
+        """One automaton for all sizes."""
+        return self._single(())
 
-    def _under(self, when: tuple[Formula, ...], before: Undecided | None = None) -> Iterator[Case]:
-        """`before`: why the search failed without the last condition."""
-        if when and self.parts.empty(when):
-            return
+    def parts_of(self, why: Undecided) -> Iterator[Case]:
+        """Several, for parts of the sizes; `why` there is no single one."""
+        yield from self._split((), None, why)
+
+    def _single(self, when: tuple[Formula, ...]) -> Case:
         self.left -= 1
-        try:
-            schedule, program, decided = self._within(when)
-            search = Search(schedule, program, when, self.situations, self.pairs, self.spent, tells_begun=self.tells_begun)
-            # Facts decided for these sizes exclude none of them, but save the checker from deciding them at each node.
-            yield Case((*when, *decided), *search.nodes())
+        schedule, program, decided = self._within(when)
+        search = Search(schedule, program, when, self.situations, self.pairs, self.spent, tells_begun=self.tells_begun)
+        # Facts decided for these sizes exclude none of them, but save the checker from deciding them at each node.
+        return Case((*when, *decided), *search.nodes())
+
+    def _under(self, when: tuple[Formula, ...], before: Undecided) -> Iterator[Case]:
+        """`before`: why the search failed without the last condition."""
+        if self.parts.empty(when):
             return
+        try:
+            yield self._single(when)
         except Undecided as why:
-            # Splitting is expensive. A deadlock at small sizes ends the search before it.
-            if not when and self.refuted():
-                raise why.again(hopeless=True) from why
-            if self.left <= 0 or self.spent.paused() or why.hopeless:
-                raise
-            cut = self._cut(when, why, small=before is None or not why.alike(before))
-            if cut is None:
-                raise
-            last = why
+            yield from self._split(when, before, why)
+
+    def _split(self, when: tuple[Formula, ...], before: Undecided | None, why: Undecided) -> Iterator[Case]:
+        # (A search that took too long would take as long again.)
+        if self.left <= 0 or self.spent.paused() or why.hopeless or str(why) == TOO_LONG:
+            raise why
+        cut = self._cut(when, why, small=before is None or not why.alike(before))
+        if cut is None:
+            raise why
         for side in (cut, negate(cut)):
-            yield from self._under((*when, side), last)
+            yield from self._under((*when, side), why)
 
     def _cut(self, when: tuple[Formula, ...], why: Undecided, *, small: bool) -> Formula | None:
         """The next condition to split on, if any: which operand a choice has, as this removes choices from the network; else one related

@@ -3,7 +3,7 @@
 from pipec.verify.reader.text.operations import Operation, wrapped
 from pipec.verify.reader.values.forms import Reading, as_formula, masked
 from pipec.verify.reader.values.values import Value
-from pipec.verify.terms import FALSE, TRUE, Apply, Compare, Floor, Formula, Linear, add, both, decided, either, negate
+from pipec.verify.terms import FALSE, TRUE, Apply, Choose, Compare, Floor, Formula, Linear, add, both, decided, either, negate
 
 _MOST_LEFT_OUT = 2  # bits of a number that are masked out in a comparison
 
@@ -23,7 +23,8 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         least, most = how.bounds(difference)
         if least > 0 or most < 0 or least == most:
             return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
-        equal = both(*(decided(Compare("eq", part)) for part in _all_zero(how, difference)))
+        chosen = _chosen_to_be_zero(how, difference)
+        equal = chosen or both(*(decided(Compare("eq", part)) for part in _all_zero(how, difference)))
         return equal if op.how == "eq" else negate(equal)
     if (between := _between(how, op, forms)) is not None:
         return between
@@ -41,6 +42,20 @@ def compared(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     form = add(difference, Linear(-strict))
     least, most = how.bounds(form)
     return TRUE if least >= 0 else FALSE if most < 0 else _signs(how, form) or Compare("ge", form)
+
+
+def _chosen_to_be_zero(how: Reading, form: Linear) -> Formula | None:
+    """When a form is 0 that is so with one operand of a choice and never with the other: what remains of one more, say."""
+    match form:
+        case Linear(constant, ((Choose(condition, yes, no), (1 | -1) as times),)):
+            for when, one, other in ((condition, yes, no), (negate(condition), no, yes)):
+                rest = Linear(times * constant)
+                never = how.bounds(add(other, rest))
+                if add(one, rest) == Linear(0) and (never[0] > 0 or never[1] < 0):
+                    return when
+        case _:
+            pass
+    return None
 
 
 def _between(how: Reading, op: Operation, forms: list[Linear]) -> Formula | None:

@@ -272,7 +272,8 @@ def _high_part(form: Linear, op: Operation) -> tuple[Linear, int] | None:
 def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     upper, lower = forms
     if lower.terms or lower.constant <= 0:
-        return quotient(upper, lower) if _natural(how, op, upper, lower) else _opaque(how, op, forms)
+        natural = _natural(how, op, upper, 0) and _natural(how, op, lower, 1)
+        return quotient(upper, lower) if natural else _opaque(how, op, forms)
     read = how.read(upper, op)
     if how.bounds(read)[0] >= 0:
         return floor(read, lower.constant)
@@ -281,17 +282,17 @@ def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return _rounded(read, lower.constant)
 
 
-def _natural(how: Reading, op: Operation, upper: Linear, lower: Linear) -> bool:
-    """Whether an unsigned division is that of these numbers, whatever they are."""
-    most = (1 << op.width) - 1
-    return not op.signed and all(
-        how.bounds(one)[0] >= least and how.bounds(one)[1] <= most for one, least in ((upper, 0), (lower, 1))
-    )
+def _natural(how: Reading, op: Operation, form: Linear, least: int) -> bool:
+    """Whether a number that is read without a sign is this one, whatever it is, and at least so large."""
+    between = how.bounds(form)
+    return not op.signed and least <= between[0] and between[1] < 1 << op.width
 
 
 def _rem(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    if _natural(how, op, *forms):
-        return remainder(*forms)
+    upper, lower = forms
+    # (A bound is made of what is left more often than of a quotient, which is only worth knowing if more is known of what is divided.)
+    if lower.terms and _natural(how, op, lower, 1):
+        return remainder(how.read(upper, op), lower)
     quotient = _div(how, Operation("div", "", op.width, op.signed, op.to), forms)
     if not isinstance(quotient, Linear) or forms[1].terms or forms[1].constant <= 0:
         return _opaque(how, op, forms)
