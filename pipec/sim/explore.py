@@ -178,7 +178,7 @@ class _Kept:
         return True
 
     def _put_back(self, machine: Machine) -> None:
-        self.memories = machine.outside
+        self.memories = [one.data for one in machine.outside]
         if self.given is None:
             self.given = [data.copy() for data in self.memories]
         for data, before in zip(self.memories, self.given, strict=True):

@@ -208,7 +208,7 @@ def _prepared(
     """The program, with arguments and constants in the machine's memory."""
     arguments = strict(function, loose)
     placement = Placement(machine.memory, arguments, allocations)
-    machine.outside = [one.data for one in machine.memory.allocations if one.writable]
+    machine.outside = [one for one in machine.memory.allocations if one.writable]
     program = load(module, function, machine.memory, dynamic_smem)
     image = machine.image = program.image
     if machine.options.rules is None:

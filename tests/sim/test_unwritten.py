@@ -81,3 +81,33 @@ def test_the_address_that_alloc_writes_is_no_data():
     fenced = text.replace("elect.sync", "fence.proxy.async.shared::cta; elect.sync")
     with pytest.raises(SimulationError, match="bulk store reads shared address 0x404, which nothing has written"):
         launch(fenced, block=32, arguments=[np.zeros(4, np.uint32)])
+
+
+# Warp 1 exchanges what it loaded with warp 0 through the second half of the array, of which warp 0 stores what is masked.
+EXCHANGE = """.version 9.0\n.target sm_90a\n.address_size 64
+.entry k(.param .u64 out) { .reg .pred %p<4>; .reg .b32 %t, %r<9>; .reg .f32 %f<9>; .reg .b64 %d<4>; .shared .align 4 .b8 words[256];
+mov.u32 %t, %laneid; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %t, 4; add.s64 %d1, %d1, %d2; setp.lt.u32 %p1, %t, 20;
+mov.b32 %r1, words; mad.lo.u32 %r1, %t, 4, %r1; mov.u32 %r2, %tid.x; setp.lt.u32 %p2, %r2, 32; @%p2 bra FIRST;
+@%p1 st.shared.f32 [%r1], 1.0; bar.warp.sync -1; ld.shared.f32 %f1, [%r1]; st.global.f32 [%d1+128], %f1; bar.sync 0; bra END;
+FIRST: bar.sync 0; LOAD selp.f32 %f3, %f2, 0.0, %p1; st.global.f32 [%d1], %f3; END: ret; }"""
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_variables_of_the_module_are_no_results(name):
+    out = np.ones(32, np.float32)
+    text = HEAD.replace(".entry", ".global .align 4 .b8 table[64];\n.entry", 1) + HARMLESS[name]
+    assert launch(text, block=32, arguments=[out]).relied_on == ["unwritten memory that does not matter"]
+
+
+def test_what_is_exchanged_through_global_memory_is_no_result():
+    out = np.zeros(64, np.float32)
+    result = launch(EXCHANGE.replace("LOAD", "ld.global.f32 %f2, [%d1+128];"), block=64, arguments=[out])
+    assert result.relied_on == ["unwritten memory that does not matter"] and (out[:32] == (np.arange(32) < 20)).all()
+    with pytest.raises(SimulationError, match="nothing has written"):
+        launch(EXCHANGE.replace("LOAD", "mov.f32 %f2, 1.0;"), block=64, arguments=[out])
+    with pytest.raises(SimulationError, match="nothing has written"):
+        launch(
+            EXCHANGE.replace("LOAD", "ld.global.f32 %f2, [%d1+128];").replace("selp.f32 %f3, %f2, 0.0, %p1", "mov.f32 %f3, %f2"),
+            block=64,
+            arguments=[out],
+        )

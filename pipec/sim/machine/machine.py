@@ -17,7 +17,7 @@ from ..findings import Findings, Severity
 from ..ptx.types import Bytes
 from ..units.numbers.numerics import Numerics
 from .image import Image
-from .memory.global_memory import GlobalMemory
+from .memory.global_memory import Allocation, GlobalMemory
 from .memory.spaces import FlatMemory, SharedMemory
 from .practice import PracticeName, Rules
 from .races.clocks import Actors
@@ -114,7 +114,7 @@ class Machine:
         self.thread: Thread | None = None  # the executing warp
         self.set_going: set[int] = set()  # the instructions that start asynchronous operations
         self.failed: set[tuple[int, int, int, int]] = set()  # mbarrier tests that the schedule made fail
-        self.outside: list[Bytes] = []  # the caller's writable memory
+        self.outside: list[Allocation] = []  # the caller's writable memory
         self.progress = self.meetings = 0
         self.clock_reads = 0
         self.now = 0

@@ -26,6 +26,28 @@ PROGRAMS["a flag in global memory"] = Program(
     },
     grid=2,
 )  # fmt: skip
+# Two CTAs count, and the one that finds both sets the count back by an ordinary store.
+SET_BACK = f"@%first st.global.u32 {FLAG}, 0;"
+PROGRAMS["a count that is set back"] = Program(
+    f"""bar.sync 0;
+    @%first fence.acq_rel.gpu;
+    @%first red.relaxed.gpu.global.add.u32 {FLAG}, 1;
+    @%first st.release.gpu.global.u32 [%array+20480], 1;
+    setp.eq.u32 %p1, %cta, 1; @%p1 bra END;
+    WAIT: ld.acquire.gpu.global.u32 %r1, {FLAG};
+    setp.lt.u32 %p2, %r1, 2; @%p2 bra WAIT;
+    bar.sync 0; {SET_BACK}
+    END:""",
+    {
+        "before it is complete": ("WAIT: ld", f"{SET_BACK} WAIT: ld", UNORDERED),
+        "without having looked at it": (
+            f"ld.acquire.gpu.global.u32 %r1, {FLAG};",
+            "ld.relaxed.gpu.global.u32 %r1, [%array+20480]; mul.lo.u32 %r1, %r1, 2;",
+            "",
+        ),
+    },
+    grid=2,
+)  # fmt: skip
 # Both warps load each word, warp 0 stores it, rounds before warp 1 comes.
 PROGRAMS["words that all warps load"] = Program(
     """mad.wide.u32 %rd1, %lane, 4, %array; xor.b32 %r2, %lane, 1; mad.wide.u32 %rd2, %r2, 4, %array;

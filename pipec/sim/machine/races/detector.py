@@ -24,8 +24,8 @@ from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import ALLOCATION, Missing, all_over, missing_between, together
 from .replaced import Same, forgiven, keep_replaced, replicated
-from .shadow import Index, Shadow, where
-from .signals import Signal
+from .shadow import Index, Shadow, places_of, where
+from .signals import Signal, seen
 from .sums import Sums
 from .thread import Thread
 
@@ -354,6 +354,10 @@ class Races:
                 if missing is None:
                     continue
                 clean = False
+                if missing == "values" and access.writes and old.scope is not None:
+                    places = places_of(cells, index, number, size)
+                    if seen(thread, old.thread.number, old.time, shadow.signals, places):
+                        continue
                 if accepted(Gap(thread, old, access, missing, shadow), self.practised):
                     continue
                 if old.what == ALLOCATION and access.proxy == "async" and not access.writes:

@@ -103,6 +103,12 @@ class Shadow:
     def was_read(self) -> bool:
         return self.was_logged or bool(self.reads.any())
 
+    def read_since(self, offsets: Addresses) -> np.ndarray:
+        """Whether each of these bytes has been read since it was last written."""
+        _, readers = self.cells
+        read: np.ndarray = readers[offsets // self.granule] != 0
+        return read
+
     @property
     def cells(self) -> tuple[Cells, Cells]:
         return self.of(self.granule)
@@ -163,3 +169,10 @@ def where(cells: Cells, index: Index, number: int, size: int) -> int:
         piece, inside = np.flatnonzero(marks == number)[0], 0
     first = int(piece) + index.start if isinstance(index, slice) else int(np.asarray(index).reshape(-1)[piece])
     return int(first * size + inside)
+
+
+def places_of(cells: Cells, index: Index, number: int, size: int) -> list[int]:
+    """The first bytes of all pieces with this mark."""
+    marks = (cells[index] == number).reshape(-1, cells[0].size).any(axis=1)
+    pieces = np.arange(index.start, index.stop) if isinstance(index, slice) else np.asarray(index).reshape(-1)
+    return [int(piece) * size for piece in pieces[marks]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Clock, Knowledge, Log, Reach, merged
 from .thread import Thread
 
@@ -34,6 +36,12 @@ class Signal:
             if told.values:
                 self.near[audience] = merged(self.near.get(audience, UNKNOWING), told)
 
+    def seen(self, thread: Thread, actor: int, time: int) -> bool:
+        """Whether `thread` comes after a read that found here what the actor wrote at that time, or something later."""
+        log = self.logs["order"]
+        version = thread.knowledge.order.get(log.number, 0)
+        return any(told >= time and at <= version for told, at in log.entries.get(actor, ()))
+
     def read(self, thread: Thread, scope: str, acquires: bool) -> None:
         """A read with a narrow scope acquires only the order if threads outside its CTA have written."""
         reach: Reach = "cta" if self.ctas == {thread.cta} else "gpu"
@@ -43,3 +51,9 @@ class Signal:
         for audience in (thread.cta, thread.cluster):
             if audience in self.near:
                 thread.hear_signal(self.near[audience], acquires, reach)
+
+
+def seen(thread: Thread, actor: int, time: int, signals: Mapping[int, Signal], places: Iterable[int]) -> bool:
+    """Whether `thread` knows what an actor wrote at that time to stand in all these places: its own stores there come after that."""
+    found = [signals.get(place) for place in places]
+    return all(signal is not None and signal.seen(thread, actor, time) for signal in found)
