@@ -58,7 +58,8 @@ def _source(name: str, data: bytes) -> Source:
 
 
 def spare(source: str, *outputs: str | None) -> None:
-    """Refuses to overwrite the source, under any name, or to write two outputs to one file. Raises Failure."""
+    """Refuses to overwrite the source, under any name, to write two outputs to one file, or to begin when one cannot be written.
+    Raises Failure."""
     seen: dict[str, str] = {}
     for output in outputs:
         if output is None or output == "-":
@@ -68,6 +69,10 @@ def spare(source: str, *outputs: str | None) -> None:
                 raise cannot_write(output, OSError("it is the file that is read"))
             if seen.setdefault(os.path.realpath(output), output) is not output:
                 raise cannot_write(output, OSError("two outputs would be written there"))
+        try:
+            _target(output)
+        except (OSError, ValueError) as error:
+            raise cannot_write(output, error) from None
 
 
 def read_array(name: str) -> "np.ndarray":
@@ -122,17 +127,24 @@ def _write_stream(data: bytes) -> None:
     stream.buffer.flush()
 
 
-def _write_file(output: str, data: bytes) -> None:
-    # The target of a link is replaced, not the link; a device or pipe is written to, never replaced by a file.
+def _target(output: str) -> Path:
+    """The file that is written: the target of a link, not the link. Raises OSError and ValueError if it can be seen not to be writable."""
     target = Path(os.path.realpath(output))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if target.exists() and not target.is_file():
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return target
+
+
+def _write_file(output: str, data: bytes) -> None:
+    target = _target(output)
+    if target.exists() and not target.is_file():  # a device or pipe is written to, never replaced by a file
         target.write_bytes(data)
         return
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    if mode is not None and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     # Under another name, and readable only by its owner, until it is complete. (`tempfile` does the same, but importing it takes 3 ms.)
     partial = target.parent / f".{target.name[:100]}.{os.urandom(8).hex()}.partial"
     number = os.open(partial, _CREATE, 0o600)

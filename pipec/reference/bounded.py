@@ -8,7 +8,7 @@ array, or an infinity, does not relax it.
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -212,17 +212,20 @@ class Arithmetic:
             error = np.where(condition.error > 0, either, error)
         return bounded(value, error)
 
-    def sum(self, x: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+    def sum(self, x: Bounded, *others: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+        _one_array("sum", others)
         value = np.sum(x.value, axis=axis, keepdims=keepdims)
         terms = x.value.size / max(1, np.size(value))
         share = terms * self.precision.term + self._unit
         lost = np.sum(x.error + share * np.abs(x.value), axis=axis, keepdims=keepdims)
         return bounded(value, lost)
 
-    def max(self, x: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+    def max(self, x: Bounded, *others: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+        _one_array("max", others)
         return bounded(np.max(x.value, axis=axis, keepdims=keepdims), np.max(x.error, axis=axis, keepdims=keepdims))
 
-    def min(self, x: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+    def min(self, x: Bounded, *others: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+        _one_array("min", others)
         return bounded(np.min(x.value, axis=axis, keepdims=keepdims), np.max(x.error, axis=axis, keepdims=keepdims))
 
     def softmax(self, x: Bounded, causal: Bounded | None = None) -> Bounded:
@@ -278,6 +281,13 @@ class Arithmetic:
         if count.value.ndim or not count.exact or not 0 <= count.value <= MOST_NUMBERS or count.value % 1:
             raise ValueError(f"arange: {count.value} is no whole number from 0 to {MOST_NUMBERS}")
         return bounded(np.arange(int(count.value)))
+
+
+def _one_array(name: str, others: Sequence[Bounded]) -> None:
+    """NumPy takes a second operand for the axis, and Python takes it for a second number: here it is neither."""
+    if others:
+        pair = f"; of two values it is `{name}imum(a, b)`" if name in ("min", "max") else ""
+        raise ValueError(f"`{name}` is that of one array's elements, and its axis is written `axis=1`{pair}")
 
 
 def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:

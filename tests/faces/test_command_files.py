@@ -59,8 +59,12 @@ def test_the_source_is_never_written_over(way: str, scale: Path, tmp_path: Path,
 
 @pytest.mark.parametrize("name", ["t.png", "t.txt", "t", "t.html.svg", "x.json/t"])
 @pytest.mark.parametrize("command", ["run", "predict", "sim"])
-def test_a_timeline_is_a_page_or_json(command: str, name: str, scale: Path, ptx: Path, capsys: Capture) -> None:
+def test_a_timeline_is_a_page_or_json(
+    command: str, name: str, scale: Path, ptx: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     """Its ending says which; another one would get JSON that nothing opens. It is refused before anything runs."""
+    monkeypatch.chdir(scale.parent)
+    Path("x.json").mkdir()
     file = [str(ptx), "--grid", "1", "--block", "32", "--arg", "a=f32[8]:zeros"] if command == "sim" else [str(scale)]
     assert main([command, *file, "--timeline", name]) == 1
     captured = capsys.readouterr()

@@ -337,6 +337,8 @@ def test_run_without_shapes(tmp_path: Path, capsys: Capture) -> None:
         ("y = clip(x)", "`clip` missing 2 required"),
         ("y = exp(x, x)", "`exp` takes 1"),
         ("y = sum(x, axis=5)", "axis 5"),
+        ("y = x * min(M, 32)", "of two values it is `minimum(a, b)`"),
+        ("y = x * sum(x, 1)", "its axis is written `axis=1`\n"),
         ("y = scaled(x, x, 0)", ""),
         ("y = block_scale(x, x, 1e12, 1e12)", ""),
         ("y = open(x)", "`open` is not among its functions: abs, arange, block_scale, "),

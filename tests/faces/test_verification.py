@@ -216,6 +216,14 @@ def test_a_certificate_is_never_written_over_the_source(tmp_path: Path, capsys: 
     assert capsys.readouterr().err.count("error[E1001]") == 2 and source.read_text(encoding="utf-8") == SCALE
 
 
+@pytest.mark.parametrize("second", [".", "missing/out.json"])
+def test_nothing_is_written_if_the_second_output_cannot_be(second: str, tmp_path: Path, capsys: Capture) -> None:
+    source, output = tmp_path / "scale.pipe", tmp_path / "out.ptx"
+    source.write_text(SCALE, encoding="utf-8")
+    assert main(["compile", str(source), "-o", str(output), "--certificate", str(tmp_path / second)]) == 1
+    assert capsys.readouterr().err.startswith("error[E1001]") and not output.exists()
+
+
 def test_emitting_another_form_writes_the_certificate_too(tmp_path: Path, capsys: Capture) -> None:
     source, output = tmp_path / "scale.pipe", tmp_path / "out.json"
     source.write_text(SCALE, encoding="utf-8")

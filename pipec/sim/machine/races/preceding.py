@@ -14,6 +14,7 @@ from .shadow import Shadow
 
 Ranges = tuple[tuple[int, int], ...]
 _WAIT, _TRIGGER = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
+_NOT_BEFORE = "no griddepcontrol.wait stands before: the preceding grid may not be over"
 
 
 @record
@@ -57,7 +58,7 @@ class Preceding:
         waits = _WAIT in opcodes
         if programmatic is None:
             if waits:
-                return cls(1, None, "no griddepcontrol.wait stands before: the preceding grid may not be over")
+                return cls(1, None, _NOT_BEFORE)
             if _TRIGGER in opcodes:
                 return cls(
                     2, None, "the kernel lets dependent grids begin, but has no griddepcontrol.wait for the preceding grid"
@@ -71,8 +72,7 @@ class Preceding:
                 None,
                 "the launch is programmatic, but the kernel has no griddepcontrol.wait: the preceding grid may not be over",
             )
-        why = "no griddepcontrol.wait stands before: the preceding grid may not be over"
-        return cls(2, None if isinstance(programmatic, bool) else programmatic, why)
+        return cls(2, None if isinstance(programmatic, bool) else programmatic, _NOT_BEFORE)
 
     def met(self, low: int, high: int, writes: bool) -> Touched | None:
         """The grid, if one is known, that touches this host memory so that an access conflicts."""
