@@ -73,12 +73,11 @@ def _declarations(summary: Summary, sink: Sink) -> None:
             acquired = _acquired(role, side)
             _compare_with_header(role, side, declared, acquired, sink)
             for pipeline in dict.fromkeys((*declared, *acquired)):
-                # The role meant the other side: counting it here would add "two producers" to the actual error.
-                if pipeline not in declared and _other_way_round(role, pipeline):
-                    continue
                 found.setdefault(pipeline, []).append((role.role, acquired.get(pipeline, role.role.span)))
     for pipeline in summary.kernel.pipelines:
-        _roles_of_pipeline(pipeline, producers.get(pipeline, []), consumers.get(pipeline, []), sink)
+        # Which side such a role is on is open: "two producers" or "no consumer" would only repeat its error.
+        if not any(_other_way_round(role, pipeline) for role in summary.roles):
+            _roles_of_pipeline(pipeline, producers.get(pipeline, []), consumers.get(pipeline, []), sink)
 
 
 def _acquired(role: RoleSummary, side: Side) -> dict[tree.Pipeline, Span]:
