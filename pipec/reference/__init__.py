@@ -11,7 +11,7 @@ from pipec.reference.lines import (
     reference_lines,
     shape_sets,
 )
-from pipec.reference.precision import half_unit, precision_of
+from pipec.reference.precision import precision_of, rounding_to
 from pipec.reference.trial import Trial, trial_of
 
 __all__ = [
@@ -26,11 +26,11 @@ __all__ = [
     "dtypes_of",
     "expected_values",
     "given_lines",
-    "half_unit",
     "poisoned",
     "precision_of",
     "reference_lines",
     "rounded",
+    "rounding_to",
     "shape_sets",
     "trial_of",
 ]

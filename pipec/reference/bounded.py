@@ -24,22 +24,34 @@ FUNCTION = 2.0**-18
 ERROR_FUNCTION = 2.0**-20
 TANH_APPROX = 2.0**-11  # of the value; PTX ISA 9.7.3.22
 MOST_NUMBERS = 2**24  # of `arange`: a line is untrusted
+UNDERFLOW = 2.0**-126  # the least normal float32: approximate functions and tensor cores may flush smaller results to zero
 _CHUNK = 32  # terms of a product that are added at once when computing the magnitude of its partial sums
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """The error of rounding to a type: half a unit in the last place, and half the least positive number near zero."""
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        return self.relative * np.abs(values) + np.where(values == 0, 0.0, self.absolute)
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
     """The precision of a kernel's computations.
 
-    `term`: the error of adding one term to a sum, relative to the largest partial sum. `operand`: the relative error of MMA operands
-    that the kernel itself computes; `argument`: the same for operands that the reference takes directly from the arguments. `working`:
-    half a unit in the last place of the coarsest type in which it computes, if that is narrower than float32.
+    `term`: the error of adding one term to a sum, relative to the largest partial sum. `operand`: the rounding of MMA operands that the
+    kernel itself computes; `argument`: the same for operands that the reference takes directly from the arguments. `working`: of the
+    coarsest type in which it computes, if that is narrower than float32.
     """
 
     term: float = 2.0**-23
-    operand: float = 0.0
-    argument: float = 0.0
-    working: float = 0.0
+    operand: Rounding = Rounding()
+    argument: Rounding = Rounding()
+    working: Rounding = Rounding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +86,18 @@ class Arithmetic:
 
     def __init__(self, precision: Precision) -> None:
         self.precision = precision
-        self._unit = ARITHMETIC + precision.working
+        self._unit = ARITHMETIC + precision.working.relative
+        self._operation = Rounding(self._unit, max(UNDERFLOW, precision.working.absolute))
         # Whole numbers up to here have whole sums and products, whatever the order: places, distances, indices.
-        self._whole = min(2.0**24, 1 / precision.working if precision.working else math.inf)
+        self._whole = min(2.0**24, 1 / precision.working.relative if precision.working.relative else math.inf)
 
     # ------------------------------------------------------------------------------------------------------- operators
 
     def add(self, a: Bounded, b: Bounded) -> Bounded:
         # Of both operands: under cancellation their earlier errors remain.
         value = a.value + b.value
-        return bounded(value, a.error + b.error + self._rounding(a, b, value, np.abs(a.value) + np.abs(b.value)))
+        size = np.abs(a.value) + np.abs(b.value)  # and no underflow: sums of floats that become small are exact
+        return bounded(value, a.error + b.error + self._rounding(a, b, value, self._unit * size))
 
     def subtract(self, a: Bounded, b: Bounded) -> Bounded:
         return self.add(a, self.negative(b))
@@ -91,21 +105,20 @@ class Arithmetic:
     def multiply(self, a: Bounded, b: Bounded) -> Bounded:
         value, left, right = a.value * b.value, np.abs(a.value), np.abs(b.value)
         passed_on = _product(left, b.error) + _product(right, a.error) + a.error * b.error
-        return bounded(value, passed_on + self._rounding(a, b, value, np.abs(value)))
+        return bounded(value, passed_on + self._rounding(a, b, value, self._operation.of(value)))
 
-    def _rounding(self, a: Bounded, b: Bounded, value: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """The error of one operation whose rounding is relative to `size`: none where whole numbers give a whole number."""
-        error = self._unit * size
+    def _rounding(self, a: Bounded, b: Bounded, value: np.ndarray, error: np.ndarray) -> np.ndarray:
+        """The error of one operation: none where whole numbers give a whole number."""
         if not (a.exact and b.exact):
             return error
-        whole = (a.value % 1 == 0) & (b.value % 1 == 0) & (size <= self._whole)
+        whole = (a.value % 1 == 0) & (b.value % 1 == 0) & (np.abs(value) <= self._whole)
         return np.where(whole, 0.0, error)
 
     def divide(self, a: Bounded, b: Bounded) -> Bounded:
         value, margin = a.value / b.value, np.abs(b.value) - b.error
         passed_on = (a.error + _product(np.abs(value), b.error)) / np.where(margin > 0, margin, 0.0)
         passed_on = np.where((a.error == 0) & (b.error == 0), 0.0, passed_on)
-        return bounded(value, passed_on + 2 * self._unit * np.abs(value))
+        return bounded(value, passed_on + 2 * self._operation.of(value))
 
     def floor_divide(self, a: Bounded, b: Bounded) -> Bounded:
         value = a.value // b.value
@@ -120,7 +133,7 @@ class Arithmetic:
             return bounded(value, np.where(a.error + b.error > 0, np.inf, 0.0))
         reach = _reach(lambda x: x**b.value, a, value)
         crossing = np.where(a.error >= np.abs(a.value), np.abs(value), 0.0)  # an even power has a zero in between
-        return bounded(value, np.where(a.error > 0, np.maximum(reach, crossing), 0.0) + 4 * self._unit * np.abs(value))
+        return bounded(value, np.where(a.error > 0, np.maximum(reach, crossing), 0.0) + 4 * self._operation.of(value))
 
     def negative(self, a: Bounded) -> Bounded:
         return Bounded(-a.value, a.error)
@@ -131,10 +144,14 @@ class Arithmetic:
     def matmul(self, a: Bounded, b: Bounded) -> Bounded:
         value, way = _sums(a.value, b.value)
         terms = max(1, a.value.shape[-1])
-        error = (self.precision.term + self.precision.working / terms) * way + self._unit * np.abs(value)
+        error = (self.precision.term + self.precision.working.relative / terms) * way + self._operation.of(value)
+        error = error + np.where(way > 0, terms * UNDERFLOW, 0.0)
         made = self.precision.argument if a.exact and b.exact else self.precision.operand
-        if made:
-            error = error + made * (np.abs(a.value) @ np.abs(b.value))
+        if made.relative:
+            left, right = np.abs(a.value), np.abs(b.value)
+            error = (
+                error + made.relative * (left @ right) + made.absolute * (np.ones_like(left) @ right + left @ np.ones_like(right))
+            )
         if not a.exact:
             error = error + a.error @ (np.abs(b.value) + b.error)
         if not b.exact:
@@ -159,7 +176,7 @@ class Arithmetic:
             value = function(x.value)
             if rounds_argument:
                 x = bounded(x.value, x.error + self._unit * np.abs(x.value))
-            return bounded(value, _reach(function, x, value) + (relative + self._unit) * np.abs(value))
+            return bounded(value, _reach(function, x, value) + relative * np.abs(value) + self._operation.of(value))
 
         return applied
 
@@ -169,7 +186,7 @@ class Arithmetic:
     def erf(self, x: Bounded) -> Bounded:
         function = partial(FUNCTIONS["erf"].value, np)
         value = function(x.value)
-        return bounded(value, _reach(function, x, value) + ERROR_FUNCTION + self.precision.working)
+        return bounded(value, _reach(function, x, value) + ERROR_FUNCTION + self.precision.working.relative)
 
     def gelu(self, x: Bounded) -> Bounded:
         grown = self.add(bounded(1.0), self.erf(self.multiply(x, bounded(math.sqrt(0.5)))))

@@ -21,7 +21,7 @@ from pipec.interface import KernelInterface
 from pipec.isa.dtypes import DTYPES
 from pipec.reference.bounded import Arithmetic, Bounded, Precision, bounded, constant, functions
 from pipec.reference.packed_arrays import values_of
-from pipec.reference.precision import half_unit
+from pipec.reference.precision import rounding_to
 from pipec.runtime.arguments.tensors import numpy_dtype
 
 
@@ -129,7 +129,7 @@ def _read_back(value: Bounded, dtype: str | None) -> Bounded:
     kind = DTYPES[dtype] if dtype else None
     if kind is None or not kind.is_float or kind.bits >= 32:
         return value
-    return bounded(value.value, value.error + half_unit(str(kind.numpy)) * np.abs(value.value))
+    return bounded(value.value, value.error + rounding_to(str(kind.numpy)).of(value.value))
 
 
 def _shaped(name: str, expected: Bounded, output: Any) -> Bounded:

@@ -8,7 +8,7 @@ import numpy as np
 from pipec.isa.dtypes import BYTE_FLOATS, DType
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import expressions
-from pipec.reference.bounded import Precision
+from pipec.reference.bounded import Precision, Rounding
 from pipec.sema.tree import (
     Binary,
     BufferRef,
@@ -29,20 +29,23 @@ from pipec.sema.types import dtype_of
 def precision_of(kernel: Kernel) -> Precision:
     """The errors that the reference of the kernel has to allow for."""
     made, straight = _operands(kernel)
-    return Precision(_accumulation(kernel), operand=made, argument=0.0 if straight else made, working=_working(kernel))
+    return Precision(_accumulation(kernel), operand=made, argument=Rounding() if straight else made, working=_working(kernel))
 
 
-def half_unit(dtype: np.dtype | str) -> float:
-    """Half a unit in the last place, relative to the value."""
-    return float(ml_dtypes.finfo(dtype).eps) / 2
+def rounding_to(dtype: np.dtype | str) -> Rounding:
+    limits = ml_dtypes.finfo(dtype)
+    return Rounding(float(limits.eps) / 2, float(limits.smallest_subnormal) / 2)
 
 
 def _operations(kernel: Kernel) -> Iterator[Operation]:
     return (operation for role in kernel.roles for block in role.blocks for operation in block.operations)
 
 
-def _coarsest(dtypes: set[DType]) -> float:
-    return max((half_unit(dtype.numpy) for dtype in dtypes if dtype.is_float and dtype.numpy), default=0.0)
+def _coarsest(dtypes: set[DType]) -> Rounding:
+    all_of_them = [rounding_to(dtype.numpy) for dtype in dtypes if dtype.is_float and dtype.numpy]
+    return Rounding(
+        max((one.relative for one in all_of_them), default=0.0), max((one.absolute for one in all_of_them), default=0.0)
+    )
 
 
 def _accumulation(kernel: Kernel) -> float:
@@ -55,9 +58,9 @@ def _accumulation(kernel: Kernel) -> float:
     return 2.0**-15 if coarse else 2.0**-23
 
 
-def _operands(kernel: Kernel) -> tuple[float, bool]:
-    """The error of MMA operands that a kernel itself computes: half a unit in the last place of the coarsest float type of the operands
-    that its threads write into a tile or hold in registers; 0 if all operands come from the arguments.
+def _operands(kernel: Kernel) -> tuple[Rounding, bool]:
+    """The error of MMA operands that a kernel itself computes: that of the coarsest float type of the operands that its threads write
+    into a tile or hold in registers; 0 if all operands come from the arguments.
 
     And whether there are MMAs whose operands are both used as loaded.
     """
@@ -76,9 +79,9 @@ def _operands(kernel: Kernel) -> tuple[float, bool]:
     return _coarsest(dtypes), straight
 
 
-def _working(kernel: Kernel) -> float:
-    """Half a unit of the coarsest type narrower than float32 in which the kernel computes, accumulates into an output, or keeps values;
-    0 if it only rounds what it stores."""
+def _working(kernel: Kernel) -> Rounding:
+    """Of the coarsest type narrower than float32 in which the kernel computes, accumulates into an output, or keeps values; 0 if it
+    only rounds what it stores."""
     dtypes = {
         store.destination.tensor.dtype for store in _operations(kernel) if isinstance(store, Store | TmaStore) and store.reduce
     }

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipec.driver import Options, compile_source
-from pipec.reference import Bounded, bounded, compare, expected_values, poisoned
+from pipec.reference import Bounded, Precision, bounded, compare, expected_values, poisoned, rounding_to
 from pipec.reference.lines import ReferenceProblem
 from pipec.reference.trial import Trial, trial_of
 from pipec.source import Source
@@ -161,3 +161,42 @@ def test_outputs_that_no_line_names_are_known(dtype: str, line: str) -> None:
 def _near_zero() -> Bounded:
     expected = expected_values(["y = 1 / (x / 3 - x / 3 + z)"], {"x": np.ones(3), "z": np.full(3, 1e-9), "y": np.ones(3)})
     return expected["y"]
+
+
+def _flushed(values: np.ndarray) -> np.ndarray:
+    """As float32, without subnormal numbers: how approximate functions and tensor cores may give them."""
+    single = values.astype(np.float32)
+    return np.where(np.abs(single) < np.finfo(np.float32).smallest_normal, np.float32(0), single)
+
+
+_SMALL = {
+    "exp(x)": (np.exp, np.linspace(-100, -60, 3001)),
+    "exp2(x)": (np.exp2, np.linspace(-140, -100, 3001)),
+    "sigmoid(x)": (lambda x: 1 / (1 + np.exp(-x)), np.linspace(-100, -60, 3001)),
+    "1 / x": (lambda x: 1 / x, np.geomspace(1e30, 3e38, 3001)),
+}
+
+
+@pytest.mark.parametrize("text", _SMALL)
+def test_what_underflows_may_be_multiplied(text: str) -> None:
+    """A value flushed to zero is lost as a whole, and what it is multiplied by makes that larger."""
+    function, values = _SMALL[text]
+    x = single(values)
+    z = np.full_like(x, 3e9)
+    with np.errstate(under="ignore"):
+        value = _flushed(function(x.astype(np.float64)))
+        found = _flushed(_flushed(value * z) * np.float32(1e-5))
+    expected = expected_values([f"y = ({text}) * z * 0.00001"], {"x": x, "z": z, "y": np.zeros_like(x)})["y"]
+    assert (found == 0).any() and compare("y", found, expected).passed
+    assert not compare("y", found + np.float32(1e-32), expected).passed
+
+
+def test_operands_that_underflow_are_multiplied() -> None:
+    """Probabilities written in eight bits, for example: half the least positive number of the type, for each term."""
+    made = rounding_to(ml_dtypes.float8_e4m3fn)
+    a, b = np.full((4, 64), 2.0**-11, np.float32), np.ones((64, 8), np.float32)
+    found = (a.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)) @ b
+    arguments = {"a": a, "b": b, "y": np.zeros((4, 8), np.float32)}
+    expected = expected_values(["y = a @ b"], arguments, precision=Precision(operand=made, argument=made))["y"]
+    assert not found.any() and compare("y", found, expected).passed
+    assert not compare("y", found + np.float32(0.1), expected).passed
