@@ -203,7 +203,8 @@ class _Kernel:
         schedule = self.context.walks.schedule
         if schedule is None:
             return
-        refuse_unused(self.context)
+        if len(self._roles) == len(self._role_names):  # else one that was given up may be the one that iterates
+            refuse_unused(self.context)
         self._grid = derived_grid(self.context, schedule)
         role, pipelines = scheduler_role(self.context)
         self._pipelines += pipelines

@@ -48,6 +48,10 @@ _FIXED_MEMBERS = {
 }
 
 
+_NAMED_TILES = "tiles that have other names travel together in a `TilePayload(name=tile[...], ...)`"
+_ONE_ACCUMULATOR = "each accumulator is a pipeline of its own; a role may hold a stage of both: `with first.produce() as x, second.produce() as y:`"
+
+
 def declare(context: Context, target: ast.Name, node: ast.Call, kind: str) -> None:
     """`name = Constructor(...)` at kernel level."""
     _CONSTRUCTORS[kind](context, target, node)
@@ -88,7 +92,7 @@ def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
 
 def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
     options = ("stages", "stage_stride_cols", "barriers", "tmem", "cta_group", "mma_complete_mask")
-    bound = bind_arguments(context, node, OUTPUT, ("accumulator",), options, signature=_SIGNATURES[OUTPUT])
+    bound = bind_arguments(context, node, OUTPUT, ("accumulator",), options, _SIGNATURES[OUTPUT], _ONE_ACCUMULATOR)
     spec = _spec(context, bound["accumulator"], "tensor", "the accumulator", "`tmem[dtype, rows, columns]`")
     if "stage_stride_cols" in bound:
         stride = _count(context, bound["stage_stride_cols"], "`stage_stride_cols`")
@@ -260,7 +264,7 @@ def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
         )
     assert isinstance(node, ast.Call)
     if kind in _FIXED_MEMBERS:
-        bound = bind_arguments(context, node, kind, _FIXED_MEMBERS[kind], signature=_SIGNATURES[kind])
+        bound = bind_arguments(context, node, kind, _FIXED_MEMBERS[kind], (), _SIGNATURES[kind], _NAMED_TILES)
     else:
         unnamed = next((argument for argument in node.arguments if argument.name is None), None)
         if unnamed is not None or not node.arguments:

@@ -19,14 +19,18 @@ def bind_arguments(
     parameters: tuple[str, ...],
     optional: tuple[str, ...] = (),
     signature: str | None = None,
+    advice: str | None = None,
 ) -> dict[str, ast.Expression]:
-    """Parameter name -> argument expression; positional first, then by name, as in Python. Reports mismatches."""
+    """Parameter name -> argument expression; positional first, then by name, as in Python. Reports mismatches.
+
+    `advice`: what to write instead, for who gives an argument that there is no parameter for.
+    """
     names = parameters + optional
     signature = signature or f"{callee}({', '.join(names)})"
     bound: dict[str, ast.Expression] = {}
 
-    def wrong(problem: str, at: ast.Argument | ast.Call) -> None:
-        context.fail(messages.WrongArguments(callee=callee, problem=problem, signature=signature, at=at.span))
+    def wrong(problem: str, at: ast.Argument | ast.Call, advice: str | None = None) -> None:
+        context.fail(messages.WrongArguments(callee=callee, problem=problem, signature=signature, at=at.span, advice=advice))
 
     by_name = False
     for position, argument in enumerate(node.arguments):
@@ -34,12 +38,16 @@ def bind_arguments(
             if by_name:
                 wrong("has a positional argument after a named one", argument)
             if position >= len(names):
-                wrong(f"takes {len(names)} argument{'s' if len(names) != 1 else ''} and was given {len(node.arguments)}", node)
+                wrong(
+                    f"takes {len(names)} argument{'s' if len(names) != 1 else ''} and was given {len(node.arguments)}",
+                    node,
+                    advice,
+                )
             name = names[position]
         else:
             by_name, name = True, argument.name
         if name not in names:
-            wrong(f"has no parameter `{name}`", argument)
+            wrong(f"has no parameter `{name}`", argument, advice)
         if name in bound:
             wrong(f"is given `{name}` twice", argument)
         bound[name] = argument.value

@@ -62,10 +62,12 @@ class WrongArguments(Message):
     subject = "arguments do not fit the operation"
     labels = (primary("at", "called here"),)
     note = "its form is `{signature}`"
+    help = "{advice}"
     callee: str
     problem: str
     signature: str | None
     at: Span
+    advice: str | None = None
 
 
 class DoesNotFit(Message):
