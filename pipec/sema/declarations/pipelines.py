@@ -49,7 +49,10 @@ _FIXED_MEMBERS = {
 
 
 _NAMED_TILES = "tiles that have other names travel together in a `TilePayload(name=tile[...], ...)`"
-_ONE_ACCUMULATOR = "each accumulator is a pipeline of its own; a role may hold a stage of both: `with first.produce() as x, second.produce() as y:`"
+_ONE_ACCUMULATOR = (
+    "each accumulator is a pipeline of its own; a role may hold stages of both: "
+    "`with first.produce() as x, second.produce() as y:`"
+)
 
 
 def declare(context: Context, target: ast.Name, node: ast.Call, kind: str) -> None:
