@@ -5,6 +5,7 @@ from functools import cache
 
 from pipec.isa.targets import Target
 from pipec.kir.plan.types import Plan
+from pipec.llvm_lock import LLVM_LOCK
 from pipec.ptx import llvm
 from pipec.ptx.negations import as_complements
 from pipec.ptx.normalise import normalise
@@ -45,4 +46,5 @@ def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) ->
 
 def assembly(llvm_ir: str, target: Target) -> str:
     """PTX as LLVM prints it. IR that does not parse or verify is an internal error."""
-    return _machine(target.name, target.features).assembly(llvm_ir)
+    with LLVM_LOCK:
+        return _machine(target.name, target.features).assembly(llvm_ir)

@@ -3,7 +3,7 @@
 llvmlite's Python bindings declare ten times as many, and importing them takes a seventh of a command line's run time. Its version is
 pinned, since the PTX depends on its LLVM; tests/ptx/test_emit.py compares with the result of the bindings.
 
-Each text is compiled in an LLVM context of its own, so it does not interfere with other threads that use LLVM, such as the simulator.
+Callers hold `pipec.llvm_lock.LLVM_LOCK`. Each text is compiled in an LLVM context of its own.
 """
 
 import ctypes
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 _ADDRESS, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
@@ -50,8 +49,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "DisposeMemoryBuffer": (None, (_ADDRESS,)),
     "DisposeString": (None, (_ADDRESS,)),
 }
-# Only one thread uses a machine at a time.
-_lock = Lock()
 
 
 class LLVMError(RuntimeError):
@@ -108,7 +105,7 @@ class Machine:
     def assembly(self, ir: str) -> str:
         """As LLVM prints it."""
         library = self._library
-        with _lock, _owned(library.ContextCreate(), library.ContextDispose) as context, self._parsed(ir, context) as module:
+        with _owned(library.ContextCreate(), library.ContextDispose) as context, self._parsed(ir, context) as module:
             library.SetDataLayout(module, self._layout)
             why = _ADDRESS()
             if library.VerifyModule(module, why):

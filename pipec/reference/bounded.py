@@ -36,7 +36,8 @@ class Rounding:
     absolute: float = 0.0
 
     def of(self, values: np.ndarray) -> np.ndarray:
-        return self.relative * np.abs(values) + np.where(values == 0, 0.0, self.absolute)
+        error: np.ndarray = self.relative * np.abs(values) + np.where(values == 0, 0.0, self.absolute)
+        return error
 
 
 @dataclass(frozen=True, slots=True)

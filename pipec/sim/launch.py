@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ class Result:
     touched: Touched | None = None
 
 
+# All launches of a process share instruction forms and their machine code, which grow while a kernel runs.
+_ONE_AT_A_TIME = threading.RLock()
 # A kernel that is launched many times is parsed once: nothing changes a module afterwards.
 _parsed = functools.lru_cache(maxsize=16)(parse)
 
@@ -99,50 +102,51 @@ def launch(
     `programmatic`: whether the grid may begin before the preceding ones have ended (programmatic dependent launch); `Result.touched` of
     those tells what they touch, True alone that it may be any memory. None: not known. Arrays are changed in place. They are also
     mapped at their host addresses (`array.ctypes.data`), which a kernel may find in memory; `allocations` are arrays that it reaches
-    only this way. Raises SimulationError.
+    only this way. Launches of several threads run one after the other. Raises SimulationError.
     """
     options = Options() if options is None else options
     _check_options(options)
     _check_call(ptx, kernel, cooperative, programmatic, dynamic_smem, arguments, allocations)
-    try:
-        started = time.perf_counter()
-        module = _parsed(ptx)
-        function = _kernel(module, kernel)
-        extents, whole = _block(function, block), _grid(grid)
-        shape = _cluster(function, cluster, whole)
-        explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
+    with _ONE_AT_A_TIME:
+        try:
+            started = time.perf_counter()
+            module = _parsed(ptx)
+            function = _kernel(module, kernel)
+            extents, whole = _block(function, block), _grid(grid)
+            shape = _cluster(function, cluster, whole)
+            explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
 
-        def once(schedule: Schedule, prepare: Prepare | None) -> Started:
-            machine = Machine(extents, whole, options, GlobalMemory(), schedule)
-            program = _prepared(machine, module, function, dynamic_smem, arguments, allocations, programmatic)
-            if prepare is not None:
-                program = program.copy()
-                prepare(machine, program)
-                program.begin()
-            return machine, lambda: _run_to_the_end(machine, program, shape, explicit, cooperative)
+            def once(schedule: Schedule, prepare: Prepare | None) -> Started:
+                machine = Machine(extents, whole, options, GlobalMemory(), schedule)
+                program = _prepared(machine, module, function, dynamic_smem, arguments, allocations, programmatic)
+                if prepare is not None:
+                    program = program.copy()
+                    prepare(machine, program)
+                    program.begin()
+                return machine, lambda: _run_to_the_end(machine, program, shape, explicit, cooperative)
 
-        def run(schedule: Schedule, prepare: Prepare | None = None) -> Machine:
-            if options.prepare is not None:
-                machine, to_the_end = once(schedule, options.prepare)
-                to_the_end()
-                return machine
-            return run_with_unwritten(lambda one: once(one, prepare), schedule)
+            def run(schedule: Schedule, prepare: Prepare | None = None) -> Machine:
+                if options.prepare is not None:
+                    machine, to_the_end = once(schedule, options.prepare)
+                    to_the_end()
+                    return machine
+                return run_with_unwritten(lambda one: once(one, prepare), schedule)
 
-        explored = None
-        if options.timing == "explore":
-            machine, explored = explore(run, prod(whole) // prod(shape), prod(shape), options.seed)
-        else:
-            machine = run(Schedule(options.timing, options.seed))
-        seconds = time.perf_counter() - started
-        statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
-        found = machine.findings.all
-        warnings = machine.warnings + [str(finding) for finding in found] + (explored.lines if explored else [])
-        touched = Touched.of(function.name, (one.shadow for one in machine.memory.allocations if one.shadow is not None))
-        return Result(statistics, warnings, machine.trace, machine.printed, machine.relied_on, found, explored, touched)
-    except MemoryError:
-        raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
-    except RecursionError:
-        raise SimulationError("unsupported", "the kernel's calls nest too deeply to be inlined") from None
+            explored = None
+            if options.timing == "explore":
+                machine, explored = explore(run, prod(whole) // prod(shape), prod(shape), options.seed)
+            else:
+                machine = run(Schedule(options.timing, options.seed))
+            seconds = time.perf_counter() - started
+            statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
+            found = machine.findings.all
+            warnings = machine.warnings + [str(finding) for finding in found] + (explored.lines if explored else [])
+            touched = Touched.of(function.name, (one.shadow for one in machine.memory.allocations if one.shadow is not None))
+            return Result(statistics, warnings, machine.trace, machine.printed, machine.relied_on, found, explored, touched)
+        except MemoryError:
+            raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
+        except RecursionError:
+            raise SimulationError("unsupported", "the kernel's calls nest too deeply to be inlined") from None
 
 
 def _check_options(options: Options) -> None:

@@ -19,6 +19,7 @@ LEAVES = (
     "blocked_waits",
     "cache",
     "garbage",
+    "llvm_lock",
     "grammar",
     "isa",
     "diag",

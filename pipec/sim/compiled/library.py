@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pipec import cache
+from pipec.llvm_lock import LLVM_LOCK
 
 with suppress(ImportError):
     import llvmlite.binding as llvm
@@ -58,19 +59,20 @@ def _optimise(module: llvm.ModuleRef) -> None:
 def named(write: Callable[[str], str], optimised: bool = False, source: str = "") -> str:
     """The name under which machine code finds the function whose IR `write` returns for a given name; `optimised`: run LLVM's passes
     first, which pays for loops and variables. `source`: a text that determines the IR, if it is available earlier."""
-    key = cache.key_of(_host(), (source or write("f")) + "; optimised" * optimised)
-    name = f"lanes_{key}"
-    content = cache.read(_KIND, key)
-    if content is None:
-        module = llvm.parse_assembly(write(name))
-        if optimised:
-            _optimise(module)
-        content = _machine().emit_object(module)
-        cache.write(_KIND, key, content)
-    engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
-    engine.finalize_object()
-    return name
+    with LLVM_LOCK:
+        key = cache.key_of(_host(), (source or write("f")) + "; optimised" * optimised)
+        name = f"lanes_{key}"
+        content = cache.read(_KIND, key)
+        if content is None:
+            module = llvm.parse_assembly(write(name))
+            if optimised:
+                _optimise(module)
+            content = _machine().emit_object(module)
+            cache.write(_KIND, key, content)
+        engine = _engine()
+        engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+        engine.finalize_object()
+        return name
 
 
 def address_of(write: Callable[[str], str]) -> int:
@@ -79,4 +81,5 @@ def address_of(write: Callable[[str], str]) -> int:
 
 
 def address_at(name: str) -> int:
-    return int(_engine().get_function_address(name))
+    with LLVM_LOCK:
+        return int(_engine().get_function_address(name))

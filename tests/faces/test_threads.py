@@ -1,0 +1,71 @@
+"""Threads that compile and simulate at the same time share nothing that one could disturb for another."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faces.kernels import SCALE, WRONG
+
+import pipec
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SOURCES = [EXAMPLES / name for name in ("gemm.pipe", "softmax.pipe", "gemm_sm90_persistent.pipe")]
+
+
+@pytest.fixture(autouse=True)
+def switching() -> Iterator[None]:
+    """With a global interpreter lock, threads take turns often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(work: Callable[[int], Any], count: int) -> list[Any]:
+    """What `work` returns, or the mistakes it is told, on each of `count` threads, which begin at the same time."""
+    found: list[Any] = [None] * count
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        try:
+            found[number] = work(number)
+        except pipec.CompileError as error:
+            found[number] = error
+
+    running = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return found
+
+
+def test_compiling() -> None:
+    ptx = together(lambda number: pipec.compile(SOURCES[number // 2]).ptx, 2 * len(SOURCES))
+    assert ptx == [pipec.compile(SOURCES[number // 2]).ptx for number in range(len(ptx))]
+
+
+def test_a_mistake_on_one_thread_is_told_there() -> None:
+    texts = [SCALE, WRONG]
+    found = together(lambda number: pipec.compile(texts[number % 2]).ptx, 4)
+    assert [isinstance(one, pipec.CompileError) for one in found] == [False, True, False, True]
+    assert found[0] == found[2] and str(found[1]) == str(found[3])
+
+
+def test_simulating() -> None:
+    kernel = pipec.compile(SOURCES[1])["softmax"]
+    inputs = [np.random.default_rng(number).standard_normal((4, 64)).astype(np.float32) for number in range(4)]
+
+    def launch(number: int) -> np.ndarray:
+        output = np.zeros_like(inputs[number])
+        kernel(inputs[number], output)
+        return output
+
+    for x, y in zip(inputs, together(launch, len(inputs)), strict=True):
+        expected = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(y, expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
