@@ -269,29 +269,34 @@ EXPRESSIONS = (
 )
 
 
-# How messages describe the meanings with fixed wording.
-_PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
-    (PayloadSpec, "a payload type"),
-    ((View, tree.Pipeline), "a pipeline"),
-    (Payload, "the payload of a stage"),
-    (Acquired, "a newly acquired stage"),
-    (tree.TensorAllocation, "an allocation of tensor memory"),
-    (AcquiredPair, "two newly acquired stages"),
-    (NewRegisterTile, "a tile in registers that has no name"),
-    (Peeked, "the result of a peek"),
-    (NewAccumulator, "an accumulator without a name"),
-    (Elected, "an election"),
-    (Turn, "a turn, which a `with` holds"),
-    (Range, "a range"),
-    (Void, "an operation that gives no value"),
-    (Poison, "unknown"),
+# How messages describe the meanings with fixed wording; and what to do with one that is given where a value is needed.
+_PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str, str | None], ...] = (
+    (PayloadSpec, "a payload type", None),
+    ((View, tree.Pipeline), "a pipeline", None),
+    (Payload, "the payload of a stage", None),
+    (Acquired, "a newly acquired stage", "give the stage a name: `s = p.acquire_consumer()`"),
+    (tree.TensorAllocation, "an allocation of tensor memory", None),
+    (AcquiredPair, "two newly acquired stages", None),
+    (NewRegisterTile, "a tile in registers that has no name", "give it one first: `x = registers(...)` on a line of its own"),
+    (Peeked, "the result of a peek", None),
+    (NewAccumulator, "an accumulator without a name", "give it one first: `acc = accumulator(...)` on a line of its own"),
+    (Elected, "an election", None),
+    (Turn, "a turn, which a `with` holds", None),
+    (Range, "a range", None),
+    (Void, "an operation that gives no value", None),
+    (Poison, "unknown", None),
 )
 
 
 def describe(meaning: Meaning) -> str:
     """How a message describes a meaning: `this is ...`."""
-    plain = next((words for kinds, words in _PLAIN_WORDS if isinstance(meaning, kinds)), None)
+    plain = next((words for kinds, words, _ in _PLAIN_WORDS if isinstance(meaning, kinds)), None)
     return plain or _named(meaning) or f"a value of type {getattr(meaning, 'type', None)}"
+
+
+def advice(meaning: Meaning) -> str | None:
+    """What to write where a value is needed, instead of this."""
+    return next((instead for kinds, _, instead in _PLAIN_WORDS if isinstance(meaning, kinds)), None)
 
 
 def _named(meaning: Meaning) -> str | None:

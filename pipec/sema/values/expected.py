@@ -9,7 +9,7 @@ from pipec.diag.catalogue.tiles import scaling as scaling_messages
 from pipec.isa.dtypes import DType
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.meanings import EXPRESSIONS, EpilogueStage, Known, Meaning, Token, describe
+from pipec.sema.meanings import EXPRESSIONS, EpilogueStage, Known, Meaning, Token, advice, describe
 from pipec.sema.types import I32, TileType
 from pipec.sema.values import arithmetic
 from pipec.source import Span
@@ -49,7 +49,8 @@ def as_value(context: Context, meaning: Meaning, span: Span, what: str) -> Value
             context.fail(types_messages.WrongType(what=what, expected="a tile in its stored order", found=found, at=span))
         need_values(context, buffer.dtype, "read as a tile of values", span)
         return tree.ReadBuffer(meaning, TileType(buffer.dtype, rows, columns), span)
-    context.fail(types_messages.WrongType(what=what, expected="a number or a tile", found=describe(meaning), at=span))
+    hint = advice(meaning)
+    context.fail(types_messages.WrongType(what=what, expected="a number or a tile", found=describe(meaning), at=span, hint=hint))
 
 
 def need_values(context: Context, dtype: DType, use: str, span: Span) -> None:
