@@ -15,7 +15,7 @@ class Binding:
     span: Span | None
 
 
-BlockKind = Literal["with", "loop", "branch"]
+BlockKind = Literal["with", "elected", "loop", "branch"]
 
 
 @record
@@ -81,9 +81,12 @@ class Scope:
         self.hidden.pop(name, None)
 
     def end(self, inner: "Scope", kind: BlockKind) -> None:
-        """Records the names that a finished inner block had assigned."""
+        """Records the names that a finished inner block had assigned. All threads run a `with` once: the variables that
+        it assigned last, as in Python, but not the stages that it held. (What a tile's name stands for may read such a stage: E0304.)"""
         for name, binding in inner.names.items():
-            if binding.span is not None:
+            if kind == "with" and isinstance(binding.meaning, tree.Variable):
+                self.bind(name, binding.meaning, binding.span)
+            elif binding.span is not None:
                 self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
         for name, ended in inner.ended.items():
             self.ended.setdefault(name, ended)

@@ -97,3 +97,36 @@ def test_state(body, rows, warps):
         y = np.zeros_like(x)
         run(STATE.format(rows=rows, warps=warps, body=body.replace("ROWS", str(rows))), "k", x, y, flag)
         np.testing.assert_array_equal(y, BODIES[body](exact(x), flag))
+
+
+AFTERWARDS = """
+kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    grid(1)
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 32, 64]), stages=2)
+    role load(warps=1) produces ring:
+        for i in range(ceildiv(M, 32)):
+            with ring.produce() as s:
+                tma.load(s.x, x[i * 32, 0])
+    role add(warps=2) consumes ring:
+        total = registers(fill(0.0, f32, 32, 64))
+        for i in range(ceildiv(M, 32)):
+            with ring.consume() as s:
+                v = registers(s.x)
+                row = i * 32
+            total = total + v
+            store.direct(y[row, 0], total)
+"""
+
+
+@pytest.mark.parametrize("rows", [32, 96, 200])
+def test_tiles_outlast_the_stage_they_come_from(rows: int) -> None:
+    """Taken into registers inside a `with`, and used while the stage is filled again."""
+    x = values((rows, 64), "f32")
+    y = np.zeros_like(x)
+    run(AFTERWARDS, "k", x, y)
+    blocks = [x[first : first + 32].astype(np.float64) for first in range(0, rows, 32)]
+    total, expected = np.zeros((32, 64)), np.zeros((rows, 64))
+    for number, block in enumerate(blocks):
+        total[: len(block)] += block
+        expected[number * 32 : number * 32 + len(block)] = total[: len(block)]
+    np.testing.assert_array_equal(y, expected)

@@ -36,6 +36,18 @@ def test_names_end_with_their_block() -> None:
     assert "`q`" in diagnostic.title and len(diagnostic.labels) == 2
 
 
+def test_what_a_with_assigns_outlasts_it() -> None:
+    """All threads run its block once; a stage that it holds ends with it, and so does what one elected thread assigns."""
+    assert told("with ring.consume() as t:\n    q = n\nr = q") == []
+    assert told("with ring.consume() as t:\n    with ring.consume() as t2:\n        q = registers(t2.x)\nr = q + 1.0") == []
+    assert told("with ring.consume() as t:\n    q = n\nq = alpha") == ["TypeChanged"]
+    assert told("if n > 0:\n    with ring.consume() as t:\n        q = n\nr = q") == ["OutOfBlock"]
+    assert told("for i in range(n):\n    with ring.consume() as t:\n        q = n\nr = q") == ["OutOfBlock"]
+    assert told("with ring.consume() as t:\n    if n > 0:\n        q = n\nr = q") == ["OutOfBlock"]
+    assert told("with elect():\n    q = n\nr = q") == ["OutOfBlock"]
+    assert told("with ring.consume() as t:\n    q = n\nr = t") == ["OutOfBlock"]
+
+
 def test_an_outer_variable_is_assigned_inside() -> None:
     first, branch = statements("q = n\nif n > 0:\n    q = 1")
     assert isinstance(first, tree.Assign) and isinstance(branch, tree.If)

@@ -122,10 +122,13 @@ class StageWords:
         )
 
     def used_after_release(self, use: str, at: Span, touch: Touch | None, released: Span | None) -> Message:
+        variable = touch.variable.name if touch and touch.variable else None
+        fix = f"release `{self._named['stage']}` after this"
         return messages.UsedAfterRelease(
             **self._named,
             use=use,
-            variable=touch.variable.name if touch and touch.variable else None,
+            variable=variable,
+            fix=f"{fix}, or take the values out before: `{variable} = registers(...)`" if variable else fix,
             consequence=hardware_effects.overrun(self.handle.side, self.handle.pipeline.name),
             at=at,
             defined=touch.defined if touch else None,

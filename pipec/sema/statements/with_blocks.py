@@ -17,7 +17,7 @@ def with_block(context: Context, statement: ast.With, items: list[ast.WithItem])
     item, rest = items[0], items[1:]
     meaning = context.elaborate(item.context)
     if isinstance(meaning, Elected):
-        with context.block(item.span, "with") as inner:
+        with context.block(item.span, "elected") as inner:
             with_block(inner, statement, rest)
         context.emit(tree.Elect(tuple(inner.statements), item.span))
         return
@@ -44,8 +44,7 @@ def with_block(context: Context, statement: ast.With, items: list[ast.WithItem])
         refuse_shadowing(context, item.target)
     # An unnamed stage still needs a name in messages; nothing in the source can refer to it.
     name = item.target.name if item.target is not None else meaning.pipeline.name
-    # The wait belongs to the enclosing block and the release follows the inner one, so that names assigned inside the `with` end before
-    # the stage is released: otherwise a tile variable could read a slot that is no longer held.
+    # The wait belongs to the enclosing block and the release follows the inner one, with which the stage's name ends.
     handle = acquire(context, name, meaning)
     with context.block(item.span, "with") as inner:
         if item.target is not None:

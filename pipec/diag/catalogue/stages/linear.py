@@ -113,11 +113,12 @@ class UsedAfterRelease(Message):
         secondary("obtained", "obtained here"),
     )
     note = "{consequence}"
-    help = "release `{stage}` after this"
+    help = "{fix}"
     stage: str
     pipeline: str
     use: str
     variable: str | None
+    fix: str
     consequence: str
     at: Span
     defined: Span | None
