@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 # For each kind of block: its keyword, and why a name assigned in it is undefined after it.
 _ENDED: dict[BlockKind, tuple[str, str]] = {
     "with": ("`with`", "what a `with` holds is given back at its end"),
+    "turn": ("turn", "after the turn other blocks change what it may have read"),
     "elected": ("`with elect()`", "only one thread has run the block"),
     "loop": ("loop", "each iteration has its own names, and a loop may run none"),
     "branch": ("branch", "on the other path it would be whatever was left in the register"),

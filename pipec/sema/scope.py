@@ -15,7 +15,7 @@ class Binding:
     span: Span | None
 
 
-BlockKind = Literal["with", "elected", "loop", "branch"]
+BlockKind = Literal["with", "elected", "turn", "loop", "branch"]
 
 
 @record

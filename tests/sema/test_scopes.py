@@ -46,6 +46,7 @@ def test_what_a_with_assigns_outlasts_it() -> None:
     assert told("with ring.consume() as t:\n    if n > 0:\n        q = n\nr = q") == ["OutOfBlock"]
     assert told("with elect():\n    q = n\nr = q") == ["OutOfBlock"]
     assert told("with ring.consume() as t:\n    q = n\nr = t") == ["OutOfBlock"]
+    assert told("with nothing.consume() as t:\n    with t as o:\n        q = n\nr = q") == ["UnknownName"]
 
 
 def test_an_outer_variable_is_assigned_inside() -> None:

@@ -46,7 +46,7 @@ def take_turn(context: Context, meaning: Turn) -> Iterator[Context]:
     counter = replace(meaning.counter, coordinates=coordinates)
     turn, turns = (_settled(context, value, at) for value in (meaning.turn, meaning.turns))
     context.emit(tree.AwaitTurn(counter, turn, turns, at))
-    with context.block(at, "with") as inner:
+    with context.block(at, "turn") as inner:
         inner.turn = at
         yield inner
     context.statements.extend(inner.statements)

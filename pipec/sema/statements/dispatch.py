@@ -24,14 +24,20 @@ def run_body(context: Context, body: tuple[ast.Statement, ...]) -> None:
 
 def _poison(context: Context, statement: ast.Statement) -> None:
     """Poisons the names that a failed statement would have bound, so that their uses are not reported as well."""
-    targets = []
-    if isinstance(statement, ast.Assign | ast.Comptime):
-        targets = [statement.target]
-    elif isinstance(statement, ast.With):
-        targets = [item.target for item in statement.items if item.target is not None]
-    for target in targets:
+    for target in _targets(statement):
         if context.scope.find(target.name) is None:
             context.bind(target.name, Poison(), None)
+
+
+def _targets(statement: ast.Statement) -> list[ast.Name]:
+    match statement:
+        case ast.Assign(target=target) | ast.Comptime(target=target):
+            return [target]
+        case ast.With(items=items, body=body):  # what its body assigns outlasts it
+            held = [item.target for item in items if item.target is not None]
+            return held + [target for inner in body for target in _targets(inner)]
+        case _:
+            return []
 
 
 def _run(context: Context, statement: ast.Statement) -> None:
