@@ -140,3 +140,17 @@ def test_blocks_that_meet_are_refused(grid: str, width: int, turns: str, row: st
     cluster = f"    cluster({width})\n" if width > 1 else ""
     text = MEETING.format(grid=grid, cluster=cluster, turns=turns, row=row)
     assert [one.code for one in compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics] == ["E0618"]
+
+
+@pytest.mark.parametrize(
+    ("counter", "code"), [("0", "E0613"), ("block.x", "E0617"), ("block.x // 2", "E0617"), ("grid.x - block.x", "E0617")]
+)
+def test_turns_are_those_of_the_grid_where_its_blocks_share_the_counter(counter: str, code: str) -> None:
+    """Two turns for four blocks: too few where all share one counter; else some block waits for a turn of a counter of its own."""
+    text = f"""kernel k(c: tensor[i32, N], y: tensor[f32, 8, 64]):
+    grid(4)
+    role all(warps=1):
+        with semaphore(c[{counter}], block.x, 2):
+            store.direct(y[0, 0], fill(1.0, f32, 8, 64), reduce="add")
+"""
+    assert [one.code for one in compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics] == [code]

@@ -64,3 +64,35 @@ def test_the_widest_tile_that_passes_is_taken_by_ptxas(form: tuple[int, int, tup
 )
 def test_warps_come_in_fours(warps: int, registers: int) -> None:
     assert TARGETS["sm_90a"].registers_per_thread(32 * warps) == registers
+
+
+THREE = """
+kernel k(a: tensor[f16, M, K], b: tensor[f16, N, K], d: tensor[f32, M, N], e: tensor[f16, M, N]):
+    grid(1)
+    left = InputTilePipeline(TilePayload(a=tile[f16, 64, 64], b=tile[f16, 256, 64]), stages=1)
+    right = InputTilePipeline(TilePayload(b=tile[f16, 144, 64], c=tile[f16, {columns}, 64]), stages=1)
+    role load(warps=1, registers=24) produces left, right:
+        with left.produce() as s, right.produce() as t:
+            tma.load(s.a, a[0, 0])
+            tma.load(s.b, b[0, 0])
+            tma.load(t.b, b[256, 0])
+            tma.load(t.c, b[400, 0])
+    role compute(warps=4, registers=232) consumes left, right:
+        x = accumulator(f32, 64, 256)
+        y = accumulator(f32, 64, 144)
+        z = accumulator(f16, 64, {columns})
+        with left.consume() as s, right.consume() as t:
+            mma(x, s.a, s.b)
+            mma(y, s.a, t.b)
+            mma(z, s.a, t.c)
+        store.direct(d[0, 0], x)
+        store.direct(d[0, 256], y)
+        store.direct(e[0, 0], z)
+"""
+
+
+@pytest.mark.parametrize(("columns", "codes"), [(24, []), (32, ["E0742"])])
+def test_accumulators_may_take_all_but_what_products_need(columns: int, codes: list[str]) -> None:
+    """128, 72 and a quarter of the columns: of 232 registers 206 are left to them."""
+    state = compile_source(Source("k.pipe", THREE.format(columns=columns)), Options("sm_90a"))
+    assert [one.code for one in state.diagnostics] == codes

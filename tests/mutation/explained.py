@@ -114,11 +114,6 @@ WHY: Mapping[Place, str] = {
         "0 -> 1",
     ): "a quotient of 0 is 0, and a divisor of 0 does not come there",
     (
-        "verify/reader/processes/walk.py",
-        "self.nodes.append(Node(EXIT, 0, 0, self.flow.code[len(self.flow.code) - 1].line, {}, None, [], NO_ACTS))",
-        "1 -> 2",
-    ): "which line of the text is told of the end",
-    (
         "verify/reader/processes/rounds.py",
         "for _ in range(2 * _MOST_WOUND):",
         "* -> +",
@@ -169,11 +164,6 @@ WHY: Mapping[Place, str] = {
         "== -> !=",
     ): "what rounding adds is lost: less is shown",
     (
-        "checks/grid/semaphores.py",
-        'return name.partition(".")[0] in _COMMON_FAMILIES or (name in _AXES and name != axis)',
-        "and -> or",
-    ): "who is told that the turns are not those of the grid; that nobody waits for ever is proved",
-    (
         "kir/global_memory/equations.py",
         "if whole.parts and not rest.parts and rest.constant <= 0:",
         "<= -> <",
@@ -183,14 +173,4 @@ WHY: Mapping[Place, str] = {
         "return term.constant + sum(factor * self._end(atom, factor < 0, _DEEPEST) for atom, factor in term.parts)",
         "0 -> 1",
     ): "factors are not 0",
-    (
-        "checks/memory/registers.py",
-        "if registers + MMA_RESERVE <= budget:",
-        "<= -> <",
-    ): "accumulators that just fit are refused",
-    (
-        "checks/memory/hand_overs.py",
-        "ends = [number for number in loop.blocks if loop.header in ir.successors(self.role.blocks[number].terminator)]",
-        "in -> not in",
-    ): "more is asked of the blocks of a loop, so that fewer are shown to run once each time",
 }

@@ -9,7 +9,7 @@ import pytest
 from pipec.protocol.prove import prove
 from pipec.record import replace
 from pipec.verify.checker.check import check
-from pipec.verify.network import Arrive, Test, Unreadable, Wait
+from pipec.verify.network import Arrive, End, Test, Unreadable, Wait
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.operations import number_of, operation
@@ -89,6 +89,9 @@ def test_every_example_is_read(path: Path, name: str) -> None:
     network = read(path.read_text(), name)
     assert network.name == name
     assert sum(len(process.states) for process in network.processes) < 500
+    ends = {state.line for process in network.processes for state in process.states if isinstance(state.action, End)}
+    entry = path.read_text().index(f".entry {name}(")
+    assert ends == {path.read_text()[: path.read_text().index("\n}", entry)].count("\n") + 1}, "the last instruction"
     for process in network.processes:
         tests = [state.action for at, state in enumerate(process.states) if at != process.start]
         assert not [test for test in tests if isinstance(test, Test) and test.yes == test.no], "a branch that decides nothing"
