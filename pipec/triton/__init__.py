@@ -9,6 +9,7 @@ Arguments are tensors of torch on the CPU, or NumPy arrays as `tensor` makes the
 SimulationError with the line of the Triton source; warnings are collected by `findings()`. See docs/sanitizer.md.
 """
 
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ from pipec.sim.machine.machine import Options
 if TYPE_CHECKING:
     from pipec.triton.driver import SimulatorDriver
 
-_SUPPORTED = "3.9"  # the release whose launch protocol launcher.py implements
+# Distributions that are imported as `triton`, what they are called, and the release whose launch protocol launcher.py implements.
+_SUPPORTED = (("triton", "Triton", "3.9"), ("fbtriton", "fbtriton", "3.7"))
+_NEEDED = " or ".join(f"{title} {release}" for _, title, release in _SUPPORTED)
 
 _installed: list["SimulatorDriver"] = []
 
@@ -36,17 +39,25 @@ def install(arch: str = DEFAULT_TARGET, options: Options | None = None) -> None:
     """
     if arch not in TARGETS:
         raise ValueError(f"arch={arch!r}: there is {', '.join(TARGETS)}")
+    _check_release()
     try:
-        found = version("triton")
-        if not f"{found}.".startswith(f"{_SUPPORTED}."):
-            raise NoTriton(f"Triton {_SUPPORTED} is needed, and {found} is here")
         from pipec.triton.driver import SimulatorDriver
-    except (ImportError, PackageNotFoundError) as error:
-        raise NoTriton(f"Triton {_SUPPORTED} is needed: {error}") from None
+    except ImportError as error:
+        raise NoTriton(f"{_NEEDED} is needed: {error}") from None
     uninstall()
     driver = SimulatorDriver(TARGETS[arch], options or Options(trace=False))
     driver.install()
     _installed.append(driver)
+
+
+def _check_release() -> None:
+    for name, title, release in _SUPPORTED:
+        with suppress(PackageNotFoundError):
+            found = version(name)
+            if not f"{found}.".startswith(f"{release}."):
+                raise NoTriton(f"{title} {release} is needed, and {found} is here")
+            return
+    raise NoTriton(f"{_NEEDED} is needed")
 
 
 def uninstall() -> None:

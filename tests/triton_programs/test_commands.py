@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,24 @@ def test_with_another_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setattr("pipec.triton.version", lambda name: "3.90.0")
     assert main(["triton", program(tmp_path, ", mask=i < n")]) == 1
     assert "Triton 3.9 is needed, and 3.90.0 is here" in capsys.readouterr().err
+
+
+def test_another_distribution_of_triton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """fbtriton is imported as `triton` and has metadata of its own."""
+
+    def version(name: str) -> str:
+        if name != "fbtriton":
+            raise PackageNotFoundError(name)
+        return release
+
+    monkeypatch.setattr("pipec.triton.version", version)
+    release = "3.7.4"
+    assert main(["triton", program(tmp_path, ", mask=i < n")]) == 0
+    release = "3.8.0"
+    assert main(["triton", program(tmp_path, ", mask=i < n")]) == 1
+    assert "fbtriton 3.7 is needed, and 3.8.0 is here" in capsys.readouterr().err
 
 
 TESTS = """
