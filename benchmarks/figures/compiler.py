@@ -74,3 +74,35 @@ def ladders(record: Record) -> list[str]:
     for name, row in record["figures"]["ladders_b200"].items():
         lines.append(row_of(name, ", ".join(map(str, row["teraflops"])), "yes" if row["in_order"] else "no"))
     return lines
+
+
+_RECORDS = {
+    "h200_gemm": "the newer record, {} shapes left out",
+    "h200": "the older record, {} shapes left out",
+    "h200_tiles": "the third record, {} shapes",
+    "h200_choice": "`h200_choice.json`, {} shapes left out",
+    "h200_overlap": "`h200_overlap.json`, {} shapes left out",
+    "h200_fresh": "`h200_fresh.json`, {} shapes, the 40 candidates ranked first",
+    "h200_drawn": "`h200_drawn.json`, {} shapes drawn by chance, the 40 candidates ranked first",
+}
+
+
+def choices(record: Record) -> list[str]:
+    """What it costs to take the tile that is predicted to be fastest."""
+    lines = head(
+        "judged on",
+        "error of good tiles, median",
+        "a choice among all: geometric mean, worst",
+        "among a dozen: geometric mean, 99th percentile, worst",
+    )
+    for name, title in _RECORDS.items():
+        row = record["figures"]["choices_h200"][name]
+        lines.append(
+            row_of(
+                title.format(row["shapes"]),
+                f"{row['error_of_good_tiles']:.1%}",
+                f"{row['regret_of_all']:.3f}, {row['worst_of_all']:.2f}",
+                f"{row['regret_of_a_dozen']:.3f}, {row['p99_of_a_dozen']:.2f}, {row['worst_of_a_dozen']:.2f}",
+            )
+        )
+    return lines

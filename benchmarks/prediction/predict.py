@@ -40,6 +40,7 @@ SWEEP_CLOCK = 1.3e9  # at which the table of main loops was taken
 SHARED_BYTES = 227 * 1024 - 1024  # for the stages where the table says "as many as fit"
 MOST_STAGES = 30
 BLOCK = 128  # elements of K that share scales in gemm_sm90_blockwise_fp8
+RECORDS = (RECORD, "h200", "h200_tiles", "h200_choice", "h200_overlap", "h200_fresh", "h200_drawn")  # whose choices are judged
 NEAR = 1.3  # tiles within this factor of the best at their shape count
 
 MAIN_LOOP = """
@@ -250,7 +251,7 @@ def other_kernels() -> dict[str, Any]:
 def choices() -> dict[str, Any]:
     """Tiles that the closed form picks, at shapes that its constants were not fitted to."""
     known = parts(measured(RECORD))[0]
-    return {name: of_choices(DEVICES["h200"], left_out(measured(name), known)) for name in (RECORD, "h200", "h200_tiles")}
+    return {name: of_choices(DEVICES["h200"], left_out(measured(name), known)) for name in RECORDS}
 
 
 def _figures(record: str) -> dict[str, Any]:

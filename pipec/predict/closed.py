@@ -124,7 +124,13 @@ def _block(work: Workload, device: Device, around: Conditions, held: int) -> flo
     stored = (epilogue - hidden) * held
     if not work.stages:  # one block's reads overlap another one's computation
         return max(pace, stored) + min(pace, stored) / held
-    return max(pace, hidden * held) + stored
+    return max(pace, hidden * held) + stored + exchanged(work, device)
+
+
+def exchanged(work: Workload, device: Device) -> float:
+    """Cycles in which threads wait for what they read from other CTAs, each of which then waits until all have read."""
+    read = sum(role.remote for role in work.roles)
+    return read * device.remote + device.meet if read else 0.0
 
 
 def _loops(work: Workload, device: Device, around: Conditions, held: int) -> float:

@@ -108,7 +108,7 @@ def _averaged(here: RoleWork, everywhere: RoleWork) -> RoleWork:
         replace(one, average=other.average) for one, other in zip(here.epilogues, everywhere.epilogues, strict=True)
     )
     reads = tuple(replace(one, average=other.average) for one, other in zip(here.reads, everywhere.reads, strict=True))
-    return RoleWork(here.name, here.warps, loads, products, epilogues, reads, here.slots)
+    return RoleWork(here.name, here.warps, loads, products, epilogues, reads, here.slots, here.remote)
 
 
 def _tensor_bytes(tensor: tree.TensorParameter, sizes: Mapping[str, int]) -> int:

@@ -110,6 +110,7 @@ class Device:
     astray: float  # the part of what neighbours request together that is not merged, of blocks that load without interruption
     multicast_rate: float  # bytes per cycle that a CTA gets by multicasts, its own included
     meet: float  # until the CTAs of a cluster know that all have started
+    remote: float  # for each four bytes that threads read from the shared memory of other CTAs
     order: float  # until a persistent block has worked out its first tile
     outside: float  # for a row of a box outside its tensor, when all multiprocessors load
     outside_most: float  # and for such a row of a multicast in all CTAs together, at most so many times that
@@ -223,6 +224,7 @@ DEVICES: Mapping[str, Device] = {
         astray=0.0,
         multicast_rate=inf,
         meet=0.0,
+        remote=1.0,  # the H200's
         order=0.0,  # not known, like the next but one
         outside=7.52,
         outside_most=inf,
@@ -288,6 +290,7 @@ DEVICES: Mapping[str, Device] = {
         # The next two, `outside_most` and `launch` are read off h200_starts.json, whose tiles differ in one of them at a time: at
         # 896 x 1152 x 64 persistent ones take 0.31 us more than others, pairs of CTAs 0.35 to 0.47.
         meet=700.0,
+        remote=1.0,  # gemm_sm90_narrow at the fitted shapes of h200_gemm.json, with `meet` before and behind it
         order=614.0,
         outside=11.0,
         outside_most=2.0,  # 8 rows of 128 inside, K of 12,288: pairs take as long as single CTAs, fours 0.63 of it, eights 0.45

@@ -10,7 +10,7 @@ from pipec.predict.occupancy import tile_bytes
 from pipec.predict.sharing import Places, Sharing
 from pipec.predict.tile_loops import operations_in
 from pipec.predict.walk import Times, Walk
-from pipec.predict.work import Slots, instructions, parts_stored, slots, tiles_read
+from pipec.predict.work import Slots, instructions, parts_stored, remote_words, slots, tiles_read
 from pipec.predict.workload import ROW_BYTES, SECTOR_BYTES, Epilogue, Load, Product, RoleWork
 from pipec.record import replace
 from pipec.sema import tree
@@ -53,18 +53,20 @@ class Counter:
             reads += ((operation, self._read(node)) for node in tiles_read(operation))
             match operation:
                 case tree.TmaLoad() | tree.CopyAsync():
-                    loads.append((operation, self._load(operation)))
-                    places[operation] = self._places(operation)
+                    places[operation] = starts = self._places(operation)
+                    loads.append((operation, self._load(operation, starts)))
                 case tree.RegisterMma() | tree.Mma():
                     products.append((operation, _product(operation)))
                 case tree.Store() | tree.TmaStore():
                     epilogues.append((operation, _epilogue(operation)))
                 case _:
                     pass
-        issued = Slots(0.0, 0.0)
+        issued, remote = Slots(0.0, 0.0), 0.0
         for operation, times in done.items():
-            if slots(operation, role.warps).any:
-                issued = issued.and_also(slots(operation, role.warps), times.first)
+            each = slots(operation, role.warps)
+            if each.any:
+                issued = issued.and_also(each, times.first)
+            remote += remote_words(operation) * times.first
         listed = (operation for part in (loads, products, epilogues, reads) for operation, _ in part)
         counted = {operation: {"times": done[operation].first, "average": done[operation].average} for operation in listed}
         for operation, part in self._in_all_trips(role, places):
@@ -77,6 +79,7 @@ class Counter:
             tuple(replace(one, **counted[operation]) for operation, one in epilogues),
             tuple(replace(one, **counted[operation]) for operation, one in reads),
             issued,
+            remote,
         )
 
     def _in_all_trips(
@@ -102,13 +105,12 @@ class Counter:
                 done[operation] = done.get(operation, 0.0) + times.first
         return max(done.values(), default=0.0)
 
-    def _load(self, operation: tree.TmaLoad | tree.CopyAsync) -> Load:
+    def _load(self, operation: tree.TmaLoad | tree.CopyAsync, starts: Places) -> Load:
         tile, source = operation.destination.buffer, operation.source
         multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in source.tensor.shape]
         rows = extents[-2] if len(extents) > 1 else 1
-        starts = self._places(operation)
         # CTAs of a cluster continue side by side beyond the tensor's end.
         span = tile.rows * self._sharing.in_cluster(starts[-2] if len(starts) > 1 else None)
         inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0

@@ -25,6 +25,7 @@ class Sharing:
         clusters = x + specials["clusters.x"] * (y + specials["clusters.y"] * z)
         neighbours = max(1, _NEIGHBOURS // cluster)
         self._neighbourhoods: list[int] = np.broadcast_to(clusters // neighbours, blocks).tolist()
+        self._neighbours = len({*self._neighbourhoods})
 
     @cached_property
     def _leading(self) -> np.ndarray[Any, Any]:
@@ -34,15 +35,23 @@ class Sharing:
 
     def at_once(self, places: Places) -> tuple[float, float]:
         """The fraction of distinct tiles at these places: among all, and summed over all neighbourhoods."""
-        known = [self._each(place).tolist() for place in places if place is not None]
+        known = [place for place in places if place is not None]
         if not known:
             return 1.0, 1.0
-        asked = {*zip(self._neighbourhoods, *known, strict=True)}
-        return len({one[1:] for one in asked}) / self._blocks, len(asked) / self._blocks
+        # Numbered, so that a place is one number; those along axes where all blocks load the same tell nothing apart.
+        number: Values = 0
+        for place in known:
+            if isinstance(place, np.ndarray):
+                least = place.min()
+                number = number * (place.max() - least + 1) + (place - least)
+        if not isinstance(number, np.ndarray):
+            return 1 / self._blocks, self._neighbours / self._blocks
+        asked = {*zip(self._neighbourhoods, number.tolist(), strict=True)}
+        return len({one for _, one in asked}) / self._blocks, len(asked) / self._blocks
 
     def in_cluster(self, place: Values | None) -> int:
         """The number of adjacent tiles loaded by the CTAs of one cluster."""
-        return 1 if place is None or self._cluster == 1 else len(np.unique(self._each(place)[self._leading]))
+        return 1 if place is None or self._cluster == 1 else len({*self._each(place)[self._leading].tolist()})
 
     def in_all(self, begin: Places, end: Places, extents: Sequence[int]) -> float | None:
         """The fraction of distinct tiles from the first places to the last ones, which loops traverse along one axis; None if they

@@ -130,6 +130,9 @@ class Walk:
                 for number, share in _spread(int(np.max(trips)))
             )
         if self._mentions(conditions, loop.variable):
+            most = int(np.max(trips))
+            if most <= _LOOKED_AT:  # any one of them may be the only one that does something, as where CTAs share work
+                return tuple((number, (trips > number) * 1) for number in range(most))
             last = np.maximum(0, trips - 1)
             return (0, last), (last, np.minimum(1, trips))
         return ()

@@ -14,6 +14,7 @@ from pipec.kir.plan.scales import reads_packed
 from pipec.kir.plan.types import TmaPlan
 from pipec.kir.walk import children, evaluated_tile
 from pipec.predict.device import Device
+from pipec.predict.occupancy import tile_bytes
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -141,6 +142,19 @@ def tiles_read(operation: tree.Operation) -> tuple[tree.ReadTensor, ...]:
     """The role's loads from global memory for the tile that it evaluates."""
     tile = evaluated_tile(operation)
     return () if tile is None else tuple(node for node in _nodes(tile) if isinstance(node, tree.ReadTensor))
+
+
+@cache
+def remote_words(operation: tree.Operation) -> float:
+    """Words of four bytes that the role's threads read from the shared memory of other CTAs; the first CTA of a cluster is looked at."""
+    tile = evaluated_tile(operation)
+    reads = [node for node in (() if tile is None else _nodes(tile)) if isinstance(node, tree.ReadBuffer)]
+    others = [node for node in reads if node.source.cta is not None and not _is_first(node.source.cta)]
+    return sum(tile_bytes(node.type.rows, node.type.columns, node.type.dtype.bits) for node in others) / 4
+
+
+def _is_first(cta: tree.Expression) -> bool:
+    return isinstance(cta, tree.Constant) and cta.value == 0
 
 
 def thread_cycles(operation: tree.Operation, warps: int, device: Device) -> float:

@@ -89,6 +89,7 @@ class RoleWork:
     epilogues: tuple[Epilogue, ...]
     reads: tuple[Load, ...]  # by the threads themselves, into registers: not through a pipeline
     slots: Slots  # for all tiles that the first block's threads evaluate
+    remote: float = 0.0  # words of four bytes that the first block's threads read from other CTAs
 
     @property
     def stored(self) -> float:

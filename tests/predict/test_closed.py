@@ -57,6 +57,19 @@ def test_the_closed_form_says_what_the_events_say(example: str, seed: int) -> No
     assert estimate(events.work, device).seconds == pytest.approx(events.seconds, rel=0.16), (constants, sizes)
 
 
+@pytest.mark.parametrize("splits", [2, 4])
+@pytest.mark.parametrize("rows", [16, 64, 128])
+def test_both_count_what_ctas_read_from_each_other(rows: int, splits: int) -> None:
+    constants = {"BM": rows, "BN": 64, "BK": 64, "SPLITS": splits, "STAGES": 5}
+    state = compile_source(read_source(str(EXAMPLES / "gemm_sm90_narrow.pipe")), Options(None, constants), "plan")
+    assert state.trees is not None and state.plans is not None, state.diagnostics
+    events = Launch(state.trees[0], state.plans[0], {"M": rows, "N": 4096, "K": 4096}, H200, None).predict()
+    free = replace(H200, remote=0.0)
+    alone = Launch(state.trees[0], state.plans[0], {"M": rows, "N": 4096, "K": 4096}, free, None).predict()
+    assert estimate(events.work, H200).seconds == pytest.approx(events.seconds, rel=0.16)
+    assert events.seconds > alone.seconds and estimate(events.work, H200).seconds > estimate(events.work, free).seconds
+
+
 @pytest.mark.parametrize("example", ["gemm_mxfp8", "gemm_mxfp8_2cta", "gemm_mxfp4", "gemm_nvfp4", "gemm_nvfp4_2cta"])
 @pytest.mark.parametrize("size", [1024, 4096])
 def test_chunks_of_scale_factors_are_few_rows_to_both(example: str, size: int) -> None:

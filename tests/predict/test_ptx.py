@@ -37,32 +37,36 @@ def predicted(
     return predict_ptx(network, text, BY_ARCH[arch], given, blocks, clock)
 
 
-# The PTX does not tell boxes and loops without barriers; where neither matters it says the same as the source.
-AGREE = {
-    "gemm": 0.1,
-    "gemm_direct": 0.1,
-    "gemm_peek": 0.1,
-    "gemm_blockwise_fp8": 0.1,
-    "gemm_sm90": 0.1,
-    "gemm_sm90_persistent": 0.1,
-    "gemm_2cta": 0.1,
-    "gemm_sm90_cluster": 0.1,
-    "gemm_sm90_pingpong": 0.1,
-    "gemm_sm90_halves": 0.1,
-    "gemm_sm90_narrow": 0.1,
-    "gemm_persistent": 0.1,
-    "gemm_2cta_persistent": 0.1,
-    "gemm_clc": 0.1,
-    "gemm_mxfp8": 0.1,
-    "gemm_nvfp4": 0.15,
-    "gemm_sm90_split_k": 0.15,
-    "gemm_split_k": 0.1,
-    "gemm_split_k_serial": 0.1,
-    "gemm_epilogue": 0.1,
-    "gemm_mxfp8_2cta": 0.15,
-    "attention": 0.25,  # the mask's side of a branch, which few blocks of keys take, counts in PTX
-    "attention_sm90": 0.1,
-    "attention_sm90_persistent": 0.1,
+# The PTX does not tell boxes, nor how often a branch is taken; where neither matters it says the same as the source.
+AGREE = dict.fromkeys(
+    (
+        "gemm",
+        "gemm_direct",
+        "gemm_peek",
+        "gemm_blockwise_fp8",
+        "gemm_sm90",
+        "gemm_sm90_persistent",
+        "gemm_2cta",
+        "gemm_sm90_cluster",
+        "gemm_sm90_pingpong",
+        "gemm_sm90_halves",
+        "gemm_sm90_narrow",
+        "gemm_persistent",
+        "gemm_2cta_persistent",
+        "gemm_clc",
+        "gemm_mxfp8",
+        "gemm_nvfp4",
+        "gemm_sm90_split_k",
+        "gemm_split_k",
+        "gemm_epilogue",
+        "gemm_mxfp8_2cta",
+        "attention_sm90",
+        "attention_sm90_persistent",
+    ),
+    0.065,
+) | {
+    "attention": 0.2,  # the mask's side of a branch, which few blocks of keys take
+    "gemm_split_k_serial": 0.3,  # what the last split does; the first one is looked at in source
 }
 
 
@@ -86,8 +90,9 @@ def test_the_barriers_say_what_the_source_says(name: str) -> None:
 
 def test_more_iterations_take_longer_and_more_blocks_more_waves() -> None:
     short, long = (predicted(GOLDEN / "gemm.ptx", "gemm", {"K": k}) for k in (1024, 4096))
-    assert 3.0 < long.cycles / short.cycles < 4.0 and long.moved == 4 * short.moved and long.flops == 4 * short.flops
-    assert predicted(GOLDEN / "gemm.ptx", "gemm", {"K": 1024}, blocks=149).cycles == pytest.approx(2 * short.cycles)
+    assert 2.8 < long.cycles / short.cycles < 4.0 and long.moved == 4 * short.moved and long.flops == 4 * short.flops
+    two, more = (predicted(GOLDEN / "gemm.ptx", "gemm", {"K": 1024}, blocks=blocks).cycles for blocks in (296, 149))
+    assert two == pytest.approx(2 * short.cycles) and 1.7 * short.cycles < more < two  # a block alone has the L2 to itself
 
 
 def test_tiles_that_are_handed_over_are_work_of_the_launch() -> None:

@@ -127,6 +127,15 @@ def test_a_cluster_asks_once_for_what_its_ctas_share() -> None:
     assert b.requested == sum(len({place // 8 for place in run}) for run in runs) / 132
 
 
+@pytest.mark.parametrize("splits", [1, 2, 4])
+def test_a_cta_of_a_split_adds_up_its_part_of_the_others(splits: int) -> None:
+    """Of 32 columns of 64 rows each stores as many as the cluster has parts, and reads them from all others."""
+    work = gemm("gemm_sm90_narrow", 32, 4096, 4096, BM=32, BN=64, BK=64, SPLITS=splits, STAGES=5)
+    (stored,) = (one for role in work.roles for one in role.epilogues)
+    assert stored.times == 1 and stored.elements == 64 * 32 // splits
+    assert sum(role.remote for role in work.roles) == 64 * (32 // splits) * (splits - 1)
+
+
 def test_what_the_cache_gives_up_first_is_read_again() -> None:
     """A GEMM whose loads of B say so. With all rows in one block B is read once, with two blocks more than once and less than twice."""
     size = 14336 * 4096 * 2

@@ -13,7 +13,17 @@ from pipec.predict.following.tensor_cores import Product
 from pipec.predict.following.uses import Stretch, Unpredictable, Use
 from pipec.predict.following.values import Known, Value
 from pipec.predict.tile_loops import goes_over_tiles, multiplies, operations_in
-from pipec.predict.work import LINE, SCHEDULERS, Transfer, instructions, product_cycles, thread_cycles, tiles_read, transfer
+from pipec.predict.work import (
+    LINE,
+    SCHEDULERS,
+    Transfer,
+    instructions,
+    product_cycles,
+    remote_words,
+    thread_cycles,
+    tiles_read,
+    transfer,
+)
 from pipec.sema import tree
 from pipec.vocabulary import Side
 
@@ -51,6 +61,9 @@ class Role:
     def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | float | None]":
         yield from self._go(self._ready(body))
         self._give_back()
+        if any(isinstance(one, tree.Assign | tree.Store) and remote_words(one) for one in operations_in(body)):
+            # A CTA ends when the others have read what lies in its memory.
+            self.now = self.now.later(Reason("hand over", self.name), self.device.meet)
 
     def _go(self, body: "tuple[_Step, ...]") -> "Iterator[Use | float | None]":
         for do, in_turn, waits in body:
@@ -371,6 +384,14 @@ class Role:
             # Stores occupy the path to memory, not the schedulers. In time order among all computations.
             engine = self.name if isinstance(operation, tree.Store) else _SCHEDULERS
             yield _in_turn(self._compute, type(operation).__name__.lower(), engine, cycles)
+        if remote := remote_words(operation) * self.part:
+            yield _does(self._fetch, remote * self.device.remote)
+
+    def _fetch(self, cycles: float) -> None:
+        """Through the network between multiprocessors, which leaves the schedulers to others."""
+        before = self.now
+        self.now = before.later(Reason("latency", self.name), cycles)
+        self._stretch("read from other CTAs", before.time, self.now.time)
 
     def _compute(self, what: str, engine: str, cycles: float) -> None:
         """Interleaved with other groups and blocks of any role, whose instructions the same schedulers issue."""

@@ -1,14 +1,15 @@
 """The code between two places of a PTX kernel: matrix products, stores, other instructions. Read from the text; nothing is executed.
 
 Only what affects time is read: shapes of products from opcodes (wgmma) and from constant instruction descriptors (tcgen05.mma); bytes of
-stores; counts of everything else. Loops without barriers count once.
+stores; counts of everything else. Loops without barriers count as often as constants in the text say, and once if none do.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from math import inf
 
+from pipec.predict.ptx.loops import Cost, Line, Loop, costliest, loops, reached, times
 from pipec.predict.ptx.products import Unknown, copied_scales, is_tcgen05_product, tcgen05_product, wgmma_product
 from pipec.predict.work import Instructions, Slots
 from pipec.record import record
@@ -21,6 +22,9 @@ _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
 _FREE = frozenset(("mov", "bra"))  # in SASS loop-carried values stay in their registers, and branches are issued in parallel
 _TO_GLOBAL = ("st.global", "red.global")
 _FROM_GLOBAL = ("ld.global", "ld.relaxed.gpu.global", "ld.volatile.global")
+_FROM_OTHERS = ("ld.shared::cluster", "ld.weak.shared::cluster")
+_PACKED = re.compile(r"x([24])\b")
+_REGISTERS = re.compile(r"%\w+")
 _FETCH = re.compile(r"cp\.async\.c[ag]\.shared")
 _BULK = ("cp.async.bulk", "cp.reduce.async.bulk")
 _WARPGROUP = 128
@@ -60,20 +64,40 @@ class Group:
 
 @record
 class Stretch:
-    """What one thread does between two places: `asked`, products and copies in order; bytes `loaded` from global memory into registers,
-    and `stored` there, by all threads together."""
+    """What one thread does between two places: `asked`, products and copies in order; by all threads together, bytes `loaded` from global
+    memory into registers, elements `stored` there, and bytes read from other CTAs (`remote`)."""
 
     slots: Slots
     loaded: float
     stored: float
+    remote: float
     asked: tuple[Multiply | Fetch | Group, ...]
 
 
+_NO_SLOTS = Slots(0.0, 0.0)
+
+
 @record
-class _Line:
-    guarded: bool
-    opcode: str
-    operands: str
+class _Done:
+    """By one instruction; `staged` elements are written to shared memory, and `leaves`: what was staged goes to global memory."""
+
+    slots: Slots = _NO_SLOTS
+    loaded: float = 0.0
+    stored: float = 0.0
+    staged: float = 0.0
+    remote: float = 0.0
+    leaves: bool = False
+    asked: tuple[Multiply | Fetch | Group, ...] = ()
+    groups: bool = False
+
+
+def _cost(done: list[_Done], often: int) -> Cost:
+    moved = sum(one.loaded + one.stored + one.staged + one.remote for one in done)
+    return Cost(
+        sum(len(one.asked) for one in done) * often,
+        moved * often,
+        sum(one.slots.plain + one.slots.special for one in done) * often,
+    )
 
 
 class Code:
@@ -121,12 +145,12 @@ class Code:
         return "\n".join(self._lines[self._first - 1 : self._last]).partition("\n{")[0]
 
     @cached_property
-    def _parsed(self) -> dict[int, list[_Line]]:
-        found: dict[int, list[_Line]] = {}
+    def _parsed(self) -> dict[int, list[Line]]:
+        found: dict[int, list[Line]] = {}
         for at in range(self._first, self._last + 1):
             line = _LABEL.sub("", self._lines[at - 1].partition("//")[0])
             parts = [_INSTRUCTION.match(part.strip(" \t{}")) for part in line.split(";")]
-            found[at] = [_Line(bool(part[1]), part[2], part[3]) for part in parts if part is not None]
+            found[at] = [Line((part[1] or "").removeprefix("@"), part[2], part[3]) for part in parts if part is not None]
         return found
 
     @cached_property
@@ -145,7 +169,7 @@ class Code:
                 operation = one.opcode.partition(".")[0]
                 if operation == "bra" and one.operands.strip() in self._labels:
                     after.append(self._labels[one.operands.strip()])
-                if operation in ("bra", "ret", "exit", "trap") and not one.guarded:
+                if operation in ("bra", "ret", "exit", "trap") and not one.guard:
                     falls = False
             found[at] = (*after, *([at + 1] if falls else []))
         return found
@@ -154,32 +178,91 @@ class Code:
         return " ".join(one.opcode for one in self._parsed.get(line, ()))
 
     def between(self, start: int, end: int, places: frozenset[int], threads: int) -> Stretch:
-        """After line `start` and before `end`, not passing through another of `places`; both sides of a branch count. `threads` execute
-        it."""
-        slots, loaded, stored, staged = Slots(0.0, 0.0), 0.0, 0.0, 0.0
-        asked: list[Multiply | Fetch | Group] = []
-        leaves = False
-        for line in self._on_the_way(start, end, places):
-            for one in self._parsed[line]:
-                request = self._product(line, one, threads) or _fetch(line, one, threads)
-                if request is not None:
-                    asked.append(request)
-                    continue
-                operation = one.opcode.partition(".")[0]
-                special = float(operation in _SPECIAL)
-                plain = 1 - special if operation not in _FREE else 0.0
-                slots = Slots(slots.plain + plain, slots.special + special)
-                loaded += _bytes(one.opcode) * threads if one.opcode.startswith(_FROM_GLOBAL) else 0.0
-                stored += _bytes(one.opcode) * threads if one.opcode.startswith(_TO_GLOBAL) else 0.0
-                staged += _bytes(one.opcode) * threads if one.opcode.startswith("st.shared") else 0.0
-                leaves |= one.opcode.startswith(_BULK) and ".global.shared" in one.opcode
+        """After line `start` and before `end`, not passing through another of `places`; of a branch the costlier side counts. `threads`
+        execute it."""
+        way = self._on_the_way(start, end, places)
+        inner = [loop for loop in self._loops if loop.lines <= way]
+        done = {line: [self._done(line, one, threads) for one in self._parsed[line]] for line in way}
+        costs = {line: _cost(done[line], times(line, inner)) for line in way}
+        path = costliest(start, way, self._next, self._before, costs)
+        parts = [(one, times(line, inner)) for line in path for one in done[line]]
+        slots = _NO_SLOTS
+        for one, often in parts:
+            slots = slots.and_also(one.slots, often)
         # The size of a bulk store is in its tensor map or a register; it equals what was written to shared memory for it.
-        return Stretch(slots, loaded, stored + (staged if leaves else 0.0), tuple(asked))
+        leaves = any(one.leaves for one, _ in parts)
+        return Stretch(
+            slots,
+            sum(one.loaded * often for one, often in parts),
+            sum((one.stored + one.staged * leaves) * often for one, often in parts),
+            sum(one.remote * often for one, often in parts),
+            tuple(request for one, often in parts for request in one.asked * (1 if one.groups else often)),
+        )
 
-    def _on_the_way(self, start: int, end: int, places: frozenset[int]) -> list[int]:
-        forward = _reached(self._next.get(start, ()), self._next, places)
-        backward = _reached(self._before.get(end, ()), self._before, places)
-        return sorted(forward & backward)
+    def _done(self, line: int, one: Line, threads: int) -> _Done:
+        request = self._product(line, one, threads) or _fetch(line, one, threads)
+        if request is not None:
+            return _Done(asked=(request,), groups=isinstance(request, Group))
+        operation = one.opcode.partition(".")[0]
+        special = float(operation in _SPECIAL)
+        plain = 1 - special if operation not in _FREE else 0.0
+        return _Done(
+            slots=Slots(plain, special),
+            loaded=_bytes(one.opcode) * threads if one.opcode.startswith(_FROM_GLOBAL) else 0.0,
+            stored=self._elements(one) * threads if one.opcode.startswith(_TO_GLOBAL) else 0.0,
+            staged=self._elements(one) * threads if one.opcode.startswith("st.shared") else 0.0,
+            remote=_bytes(one.opcode) * threads if self._from_others(one) else 0.0,
+            leaves=one.opcode.startswith(_BULK) and ".global.shared" in one.opcode,
+        )
+
+    def _elements(self, store: Line) -> float:
+        """How many one thread stores: as many as were packed into its registers, otherwise one for each of them, or for each 32 bits."""
+        registers = _REGISTERS.findall(store.operands.rpartition("]")[2])
+        packed = [self._packed(register) for register in registers]
+        return sum(packed) if packed and all(packed) else max(_bytes(store.opcode) / 4, len(registers))
+
+    def _packed(self, register: str, depth: int = 3) -> int:
+        """Elements that an instruction has packed into a register; 0 if none did."""
+        definitions = self._definitions.get(register, [])
+        if len(definitions) != 1 or depth == 0:
+            return 0
+        (one,) = definitions
+        if (match := _PACKED.search(one.opcode)) is not None:
+            return int(match[1])
+        parts = _REGISTERS.findall(one.operands.partition(",")[2]) if one.opcode.startswith("mov.") else []
+        packed = [self._packed(part, depth - 1) for part in parts]
+        return sum(packed) if packed and all(packed) else 0
+
+    def _from_others(self, one: Line) -> bool:
+        """Whether it reads the shared memory of another CTA than the first of the cluster, which is the one that is followed."""
+        if not one.opcode.startswith(_FROM_OTHERS):
+            return False
+        address = one.operands.rpartition("[")[2].partition("]")[0].partition("+")[0].strip()
+        return self._ranks(address) != {"0"}
+
+    def _ranks(self, register: str, depth: int = 12) -> set[str]:
+        """Operands of `mapa` that an address is computed from."""
+        found: set[str] = set()
+        for one in self._definitions.get(register, []) if depth else []:
+            if one.opcode.startswith("mapa."):
+                found.add(one.parts[-1])
+            else:
+                found = found.union(*(self._ranks(part, depth - 1) for part in one.parts[1:]))
+        return found
+
+    @cached_property
+    def reads_from_others(self) -> bool:
+        """Whether threads read the shared memory of other CTAs, so that none may end before all have read."""
+        return any(self._from_others(one) for instructions in self._parsed.values() for one in instructions)
+
+    @cached_property
+    def _loops(self) -> tuple[Loop, ...]:
+        return loops(self._parsed, self._next, self._before, self._labels, self._definitions)
+
+    def _on_the_way(self, start: int, end: int, places: frozenset[int]) -> set[int]:
+        forward = reached(self._next.get(start, ()), self._next, places)
+        backward = reached(self._before.get(end, ()), self._before, places)
+        return forward & backward
 
     @cached_property
     def _before(self) -> dict[int, tuple[int, ...]]:
@@ -191,7 +274,7 @@ class Code:
 
     # -------------------------------------------------------------------------------------------------------- products
 
-    def _product(self, line: int, one: _Line, threads: int) -> Multiply | Group | None:
+    def _product(self, line: int, one: Line, threads: int) -> Multiply | Group | None:
         if one.opcode.startswith("wgmma."):
             if one.opcode.startswith("wgmma.commit_group"):
                 return Group(commit=True)
@@ -208,7 +291,7 @@ class Code:
             return Multiply(copied, late=False)
         return self._tcgen05(line, one) if is_tcgen05_product(one.opcode) else None
 
-    def _tcgen05(self, line: int, one: _Line) -> Multiply:
+    def _tcgen05(self, line: int, one: Line) -> Multiply:
         operands = [operand.strip() for operand in one.operands.split(",")]
         least, most = self._range(operands[3])
         if least != most:
@@ -229,8 +312,8 @@ class Code:
         return _folded(one.opcode.partition(".")[0], sources)
 
     @cached_property
-    def _definitions(self) -> dict[str, list[_Line]]:
-        found: dict[str, list[_Line]] = {}
+    def _definitions(self) -> dict[str, list[Line]]:
+        found: dict[str, list[Line]] = {}
         for instructions in self._parsed.values():
             for one in instructions:
                 target = one.operands.partition(",")[0].split("|")[0].strip()
@@ -264,19 +347,7 @@ def _folded(operation: str, sources: list[tuple[float, float]]) -> tuple[float, 
             return -inf, inf
 
 
-def _reached(first: Iterable[int], links: Mapping[int, tuple[int, ...]], places: frozenset[int]) -> set[int]:
-    """Lines reachable from the first ones without passing through a place."""
-    found: set[int] = set()
-    stack = [line for line in first if line not in places]
-    while stack:
-        line = stack.pop()
-        if line not in found:
-            found.add(line)
-            stack += [other for other in links.get(line, ()) if other not in places]
-    return found
-
-
-def _fetch(line: int, one: _Line, threads: int) -> Fetch | Group | None:
+def _fetch(line: int, one: Line, threads: int) -> Fetch | Group | None:
     if one.opcode.startswith("cp.async.commit_group"):
         return Group(commit=True, fetches=True)
     if one.opcode.startswith(("cp.async.wait_group", "cp.async.wait_all")):

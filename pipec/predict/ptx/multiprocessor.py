@@ -21,6 +21,7 @@ from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, sy
 _WARPGROUP = 128
 _EARLY = 16  # bytes per thread: small loads, such as a factor or a bias, are issued before they are needed
 _ALL = -1  # all blocks
+_WORD = 4  # bytes
 
 UNIFORM = {"%ctaid": 0, "%clusterid": 0, "%cluster_ctaid": 0, "%cluster_ctarank": 0}
 
@@ -44,8 +45,8 @@ class _Key(NamedTuple):
 class _Running:
     """A process of one block, at `state` and `now`; of several warpgroups, each with its own pace, one of `groups`."""
 
-    def __init__(self, process: Process, block: int, numbers: Mapping[Symbol, int], groups: int) -> None:
-        self.process, self.block, self.state, self.now = process, block, process.start, 0.0
+    def __init__(self, process: Process, block: int, numbers: Mapping[Symbol, int], groups: int, begin: float) -> None:
+        self.process, self.block, self.state, self.now = process, block, process.start, begin
         self.rank, self.alike = process.ranks[0], len(process.ranks)
         self.share = groups
         self.threads = process.threads // groups
@@ -85,8 +86,10 @@ class Multiprocessor:
         self.moved = self.flops = 0.0
         self.carried = False  # whether a barrier has waited for copies
         self.stretches: list[Stretch] = []
+        meeting = device.meet if prod(code.cluster) > 1 else 0.0  # the CTAs of a cluster know that all have started
+        self._ending = device.meet if code.reads_from_others else 0.0  # and that all have read what they need of others
         self._running = [
-            _Running(process, block, self._numbers(given, first + block, process.ranks[0], grid, running), groups)
+            _Running(process, block, self._numbers(given, first + block, process.ranks[0], grid, running), groups, meeting)
             for block in range(held)
             for process in network.processes
             for groups in (_groups(process),)
@@ -128,7 +131,8 @@ class Multiprocessor:
         stuck = next((one for one in self._running if not isinstance(one.process.states[one.state].action, End)), None)
         if stuck is not None:
             raise Unclear(stuck.process.states[stuck.state].line, f"`{stuck.process.role}` waits for ever with these sizes")
-        return max([one.now for one in self._running] + [*self._copies.values(), *self._products.values()])
+        ends = [one.now for one in self._running]
+        return max([*ends, *self._copies.values(), *self._products.values()]) + self._ending
 
     def _push(self, one: _Running) -> None:
         self._turn += 1
@@ -240,7 +244,7 @@ class Multiprocessor:
         computing = 0.0
         if one.threads >= _WARPGROUP:  # what a single warp issues in addition to copies and products is part of their cost
             computing = between.slots.cycles(self._device)
-        storing = self._device.tile / one.share + self._device.element * between.stored / 2 if between.stored else 0.0
+        storing = self._device.tile / one.share + self._device.element * between.stored if between.stored else 0.0
         cycles = computing + storing
         if cycles:
             # Interleaved with other groups and blocks, whose instructions the same schedulers issue; a single warp waits for its own
@@ -252,6 +256,9 @@ class Multiprocessor:
             one.now = start + computing * (self._device.dependent if one.share > 1 or self._code.in_registers else 1.0) + storing
             self.busy["threads"] += cycles * one.alike
             self._stretch(one, "work", begun, one.now)
+        if between.remote:  # through the network between multiprocessors, which leaves the schedulers to others
+            begun, one.now = one.now, one.now + between.remote / _WORD * self._device.remote
+            self._stretch(one, "read from other CTAs", begun, one.now)
         for asked in between.asked:
             match asked:
                 case Multiply():

@@ -136,15 +136,19 @@ def _at_clock(
     several = taking_over is None and running > places * each and _differ(network)
     firsts = all_over(grid, code.cluster) if several else [0]
     busy_part = min(1.0, launched / count)
-    runs = [
-        Multiprocessor(taking_over or network, code, device.at(clock), given, each, busy_part, grid, running, first)
-        for first in firsts
-    ]
+
+    def followed_from(first: int, held: int, busy: float) -> Multiprocessor:
+        return Multiprocessor(taking_over or network, code, device.at(clock), given, held, busy, grid, running, first)
+
+    runs = [followed_from(first, each, busy_part) for first in firsts]
     ends = [run.run() for run in runs]
     waves = running / (places * each)
     longest = runs[ends.index(max(ends))]
     if min(ends) > _EVEN * max(ends):
-        cycles = max(ends) * ceil(waves)
+        full, rest = divmod(running, places * each)
+        cycles = max(ends) * full
+        if rest:  # the last wave leaves some multiprocessors, and some of the L2's rate, to others
+            cycles += followed_from(firsts[0], ceil(rest / places), min(1.0, rest / count)).run() if full else max(ends)
     else:  # blocks follow each other without waiting for the longest, and at the end some slots idle
         cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE))
     moved, flops = sum(run.moved for run in runs), sum(run.flops for run in runs)
