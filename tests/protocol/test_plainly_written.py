@@ -107,6 +107,17 @@ def ping_pong(first: str, second: str, turn: int = 0) -> Kernel:
     return Kernel({"p": (4, "a", "b"), "q": (4, "a", "c")}, roles, blocks="min(M, 132)")
 
 
+TILES_IN_MEMORY = "ceildiv(load(ix[0]), 64)"
+
+
+def as_many_as_memory_says(start: str = "block.x", last: str = TILES_IN_MEMORY) -> Kernel:
+    """Tiles whose number is in memory, walked over by hand in one role."""
+    by_range = [f"for t in range(block.x, {TILES_IN_MEMORY}, grid.x):"]
+    walked = [f"tiles = {last}", f"t = {start}", "while t < tiles:", "    {p-}", "    {q+}", "    t += grid.x"]
+    roles = {"a": [*by_range, "    {p+}"], "b": walked, "c": [*by_range, "    {q-}"]}
+    return Kernel({"p": (3, "a", "b"), "q": (1, "b", "c")}, roles, blocks="min(M, 132)")
+
+
 def by_hand(start: str = "block.x", step: str = "grid.x", head: str = TILES[0], blocks: str = "min(M, 132)") -> Kernel:
     """The tiles of a block in a loop whose counter is moved on by hand."""
     return pair([f"t = {start}", "while t < M:", "    {p+}", f"    t += {step}"], [head, "    {p-}"], blocks=blocks)
@@ -231,6 +242,7 @@ KERNELS: dict[str, Kernel] = {
     },
     "K blocks up to the row that a tile is decoded to, downwards": of_a_decoded_tile("row + 1", "row, -1, -1"),
     "K blocks up to twice the row that a tile is decoded to": of_a_decoded_tile("min(M, 2 * row + 2)", "min(2 * (t % M) + 2, M)"),
+    "as many tiles as memory says": as_many_as_memory_says(),
     "every other tile of a block": ping_pong("block.x", "block.x + grid.x"),
     **{
         f"the last block of K in a tile, of {blocks} blocks": last_of_a_tile("i % steps == steps - 1", blocks)
@@ -279,6 +291,8 @@ WRONG = {
     "the next but one block of K begins a tile": last_of_a_tile("(i + 2) % steps == 0"),
     "K blocks up to the row that a tile is decoded to, and one less": of_a_decoded_tile("row + 1", "row"),
     "K blocks up to another row": of_a_decoded_tile("row + 1", "t // M + 1"),
+    "as many tiles as memory says, from the next one on": as_many_as_memory_says("block.x + 1"),
+    "as many tiles as memory says, but one": as_many_as_memory_says(last=f"{TILES_IN_MEMORY} - 1"),
     "the same tiles for both consumers": ping_pong("block.x", "block.x"),
     "every other tile of a block, the other way round": ping_pong("block.x", "block.x + grid.x", 1),
     "each block of K but the last in a tile": last_of_a_tile("i % steps != steps - 1"),

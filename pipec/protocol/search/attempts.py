@@ -54,12 +54,13 @@ def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> 
     registers = registers_of(network)
     multiplied = bool(candidates(network, registers) or exact(network, registers)[1])
     if alignment.whole and multiplied:
-        yield Attempt(Aligned(network, consumers, alignment), 50, products=True, roomy=True)
-    # Where sizes are multiplied, most of the remaining budget is for the attempt with products.
+        yield Attempt(Aligned(network, consumers, alignment), 40, products=True, roomy=True)
+    # Where sizes are multiplied, most of the remaining budget is for the attempt with products, unless one of these has been made.
+    plain = 90 if not multiplied else 40 if alignment.whole else 20
     if quotients_of(network, registers):
-        yield Attempt(Lazy(network, consumers), 20 if multiplied else 50, quotients=True)
+        yield Attempt(Lazy(network, consumers), min(plain, 50), quotients=True)
     # Consumers first keeps rings almost empty, which gives few situations; producers first fills them.
-    yield Attempt(Lazy(network, consumers), 20 if multiplied else 90)
+    yield Attempt(Lazy(network, consumers), plain)
     if multiplied:
         yield Attempt(Lazy(network, consumers), 75, products=True)
     if not alignment.whole and not alignment.common:

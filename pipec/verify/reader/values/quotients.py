@@ -104,9 +104,17 @@ def _is_natural(how: Reading, form: Linear, least: int) -> bool:
 
 def _quotient(number: Linear, lower: Linear, *, up: bool) -> Linear:
     """In canonical form: of a number and its negation, which is rounded the other way, one is the dividend."""
-    if number.terms and number.terms[-1][1] < 0:
+    if _points_down(number):
         return scale(_quotient(scale(number, -1), lower, up=not up), -1)
     return add(quotient(add(number, Linear(-1)), lower), Linear(1)) if up else quotient(number, lower)
+
+
+def _points_down(number: Linear) -> bool:
+    """Of what is left from a block's place to a bound, the dividend is the distance, which is not negative as long as something is."""
+    places = [times for one, times in number.terms if isinstance(one, Symbol) and one.name.startswith("%ctaid.")]
+    if places and len(number.terms) > len(places):
+        return places[-1] > 0
+    return bool(number.terms) and number.terms[-1][1] < 0
 
 
 _SIGNED = Operation("div", "", 32, True, 32)
