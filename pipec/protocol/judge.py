@@ -1,15 +1,14 @@
 """Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
 from pipec.diag.shown import counted
-from pipec.protocol.effort import Effort
 from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
-from pipec.protocol.search.undecided import TOO_LONG, Standing
+from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
 from pipec.record import record, replace
@@ -19,27 +18,6 @@ from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
 from pipec.verify.reader.read import Reading, readings_of
 from pipec.verify.terms import Formula
-
-_FEW_STEPS = 200_000  # of a search in one of several readings: most proofs of examples take a tenth
-
-
-class _Remembered:
-    """The readings of a text, each read once for all that go through them; raises Unreadable where the next one cannot be read."""
-
-    def __init__(self, readings: Iterator[Reading]) -> None:
-        self._rest, self._seen = readings, list[Reading]()
-        self._end: Unreadable | None = None
-
-    def __iter__(self) -> Iterator[Reading]:
-        yield from self._seen
-        try:
-            for reading in self._rest:
-                self._seen.append(reading)
-                yield reading
-        except Unreadable as why:
-            self._end = why
-        if self._end is not None:
-            raise self._end
 
 
 @record
@@ -86,16 +64,12 @@ def judge(
 ) -> Judgement:
     """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have advanced equally at the end;
     `launches`: whether a launch can have these sizes; `asked`: whether a launch can be required to satisfy the conditions."""
-    readings = _Remembered(readings_of(ptx, kernel))
-    found = _soon(readings, sides, asked)
-    if found is not None:
-        return found
     first: Judgement | None = None
     # Read so, it is proved by the first schedule, but under conditions that no launch can check: another reading is more likely to do
     # without them than another schedule.
     conditional: Reading | None = None
     try:
-        for reading in readings:
+        for reading in readings_of(ptx, kernel):
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
@@ -119,30 +93,6 @@ def judge(
         if found.certificate is not None and asked(found.certificate.assumes):
             return found
     return first
-
-
-def _soon(readings: Iterable[Reading], sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:
-    """A proof that is found within few steps, if a text has several readings: in one of them the search may use up everything that it
-    has, where the next one is simple. Conditions that only a later reading needs are not accepted yet."""
-    try:
-        for number, reading in enumerate(readings):
-            if reading.arithmetic.as_read or not (number or reading.others):
-                return None
-            network = reading.network
-            try:
-                certificate = prove(
-                    network, effort=Effort(combinations=_FEW_STEPS), pairs=pairs_of(network, sides), any_conditions=reading.others
-                )
-            except Undecided as why:
-                if str(why) != TOO_LONG:
-                    return None
-                continue
-            found = _found(reading, certificate)
-            if found.certificate is not None and (not certificate.assumes or number == 0 and asked(certificate.assumes)):
-                return found
-    except Unreadable:
-        pass
-    return None
 
 
 def _judged(reading: Reading, sides: Sequence[Side], launches: Launches, *, any_conditions: bool = False) -> Judgement:

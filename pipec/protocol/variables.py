@@ -64,7 +64,7 @@ class Variables:
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
         self._types: list[tuple[Row, ...]] = []  # in the order of `number`
-        self._between: dict[Symbol, tuple[int, int]] = {}  # of sizes
+        self.between: dict[Symbol, tuple[int, int]] = {}  # of sizes
         self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
         self._products: dict[tuple[Row, Row], Row | None] = {}
         self._sizes_only = True
@@ -97,8 +97,6 @@ class Variables:
         self.carried = self._carried(network)
         self.spread = _spread(network)
         self.known = self._known(network.facts)
-        self._cases: list[Connective] = []
-        self._told_apart = 0  # values whose cases have been returned
         self._meanings: list[Meaning] = []
         self._meant = 0  # values whose meanings have been returned
         # (Products are expanded unless they are requested.)
@@ -287,7 +285,7 @@ class Variables:
 
     def _known(self, facts: Iterable[Formula]) -> list[Row]:
         """Bounds of each size, and relations of sizes stated by the facts."""
-        between = self._between
+        between = self.between
         rows = []
         for fact in facts:
             if not isinstance(fact, Compare) or fact.relation != "ge":
@@ -335,7 +333,7 @@ class Variables:
     def _typed(self, each: Atom) -> Iterator[Row]:
         """A value loaded from memory, or selected among such values, is in the range of its type."""
         if isinstance(each, (Apply, Choose)) and not is_remainder(each) and not is_quotient(each):
-            low, high = atom_range(each, self._between)
+            low, high = atom_range(each, self.between)
             if low > -FAR:
                 yield self.row(Linear(-low, ((each, 1),)))
             if high < FAR:
@@ -420,19 +418,6 @@ class Variables:
             name_parts(self, new)
             self._meanings += meanings_of(self, new)
         return self._meanings
-
-    def cases(self) -> list[Connective]:
-        """Quotients by sizes are positive, 0 or negative, depending on the dividend."""
-        for each in [*self.number][self._told_apart :]:
-            if is_quotient(each) and self.number[each] in self.derived:
-                form, divisor = each.arguments
-                whole, last = Compare("ge", add(form, divisor, -1)), add(add(divisor, Linear(-1)), form, -1)
-                upwards = Both((Compare("ge", add(atom(each), Linear(-1))), whole))
-                within = Both((Compare("eq", atom(each)), Compare("ge", form), Compare("ge", last)))
-                downwards = Both((Compare("ge", add(Linear(-1), atom(each), -1)), Compare("ge", add(Linear(-1), form, -1))))
-                self._cases.append(Connective(False, tuple(map(self.condition, (upwards, within, downwards)))))
-        self._told_apart = len(self.number)
-        return self._cases
 
     def floors(self) -> list[Row]:
         """The bounds of quotients and remainders of counters."""

@@ -78,7 +78,6 @@ def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytes
         )
 
     monkeypatch.setattr(judging, "_judged", assuming)
-    monkeypatch.setattr(judging, "_soon", lambda *_: None)  # as if it took many steps
     unasked = judging.judge(ptx, "gemm_split_k")
     assert unasked.certificate is not None and unasked.certificate.assumes
     asked = judging.judge(ptx, "gemm_split_k", asked=lambda assumed: not assumed)

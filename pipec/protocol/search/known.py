@@ -129,7 +129,7 @@ class Known:
         self.alias(made)
         for row in self.variables.floors():
             made.at_least(row)
-        assume_cases(made, self.variables.cases())
+        assume_cases(made, self.program.signs.all())
         resolve(made, self.program.remainders)
         # Of what is made of known registers, which had no name before, more follows.
         if self.variables.count > known:

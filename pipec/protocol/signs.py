@@ -1,0 +1,77 @@
+"""The sign of a quotient by a size, such as the number of blocks: positive, 0 or negative, depending on the dividend.
+
+That is told only of quotients of whose dividend something else is known. Of the number of tiles of a group, which is computed from numbers
+in memory, nobody asks but the loop over these tiles: by its definition the quotient may have any sign, and to ask again in each situation
+takes most of the time of a proof.
+"""
+
+from collections.abc import Iterator
+
+from pipec.protocol.comparisons import Connective
+from pipec.protocol.extents import range_of
+from pipec.protocol.sample import forms_of
+from pipec.protocol.variables import Variables
+from pipec.verify.network import Network, Test, edges_of
+from pipec.verify.terms import RANGES, Apply, Both, Choose, Compare, Floor, Linear, Product, Symbol, add, atom, is_quotient
+
+
+class Signs:
+    """Of the quotients of registers, also of those that are named as the search goes on. `compared`: the functions whose values tests or
+    requirements compare."""
+
+    def __init__(self, network: Network, variables: Variables) -> None:
+        self.variables = variables
+        self.compared = {each.function for form in _compared(network) for each in _inside(form) if isinstance(each, Apply)}
+        self.known = 0  # values that had a name when these were made
+        self.found: list[Connective] = []
+
+    def all(self) -> list[Connective]:
+        numbers = self.variables.number
+        for each in [*numbers][self.known :]:
+            if is_quotient(each) and numbers[each] in self.variables.derived and self._is_known_of(each.arguments[0]):
+                self.found.append(self._cases(each))
+        self.known = len(numbers)
+        return self.found
+
+    def _cases(self, quotient: Apply) -> Connective:
+        form, divisor = quotient.arguments
+        whole, last = Compare("ge", add(form, divisor, -1)), add(add(divisor, Linear(-1)), form, -1)
+        upwards = Both((Compare("ge", add(atom(quotient), Linear(-1))), whole))
+        within = Both((Compare("eq", atom(quotient)), Compare("ge", form), Compare("ge", last)))
+        downwards = Both((Compare("ge", add(Linear(-1), atom(quotient), -1)), Compare("ge", add(Linear(-1), form, -1))))
+        return Connective(False, tuple(map(self.variables.condition, (upwards, within, downwards))))
+
+    def _is_known_of(self, dividend: Linear) -> bool:
+        low, high = range_of(dividend, self.variables.between)
+        parts = _inside(dividend)
+        return low >= 0 or high < 0 or any(isinstance(each, Symbol) or each.function in self.compared for each in parts)
+
+
+def _compared(network: Network) -> Iterator[Linear]:
+    for process in network.processes:
+        for state in process.states:
+            if isinstance(state.action, Test):
+                yield from forms_of(state.action.condition)
+            for edge in edges_of(state.action):
+                for formula in edge.requires:
+                    yield from forms_of(formula)
+
+
+def _inside(form: Linear) -> Iterator[Symbol | Apply]:
+    """What the value of a form is computed from, but not the arguments of functions of which nothing is known."""
+    for each, _ in form.terms:
+        match each:
+            case Symbol():
+                yield each
+            case Floor(inner, _):
+                yield from _inside(inner)
+            case Choose(condition, yes, no):
+                for part in (yes, no, *forms_of(condition)):
+                    yield from _inside(part)
+            case Product(factors):
+                for factor in factors:
+                    yield from _inside(atom(factor))
+            case Apply(kind, (number,)) if kind in RANGES:
+                yield from _inside(number)
+            case Apply():
+                yield each
