@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from pipec.record import field, mutable, record
@@ -91,7 +92,7 @@ class Guard:
     negated: bool
 
 
-@record
+@record(caches=True)
 class Instruction:
     opcode: str
     operands: tuple[Operand, ...]
@@ -100,7 +101,7 @@ class Instruction:
     location: tuple[int, int, int] | None
     scope: int
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The opcode without its modifiers."""
         return self.opcode.partition(".")[0]
