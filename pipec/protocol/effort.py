@@ -1,11 +1,15 @@
 """The cost limits of a search for a proof, and its cost so far."""
 
+from collections.abc import Callable
+
 from pipec.budgets import BUDGETS
 from pipec.protocol.premises import combined
 from pipec.protocol.refute import tried
 from pipec.record import record
 from pipec.verify.inequalities import combined as exactly_combined
 from pipec.verify.reader.values.surroundings import worked
+
+_PATIENCE = 50_000  # steps, of which nearly all examples need fewer
 
 
 def steps_so_far() -> int:
@@ -33,13 +37,14 @@ class Effort:
 
 
 class Spent:
-    """The cost of the search so far."""
+    """The cost of the search so far. `refuted`: whether there is nothing to prove, which is expensive to find out."""
 
-    def __init__(self, effort: Effort) -> None:
+    def __init__(self, effort: Effort, refuted: Callable[[], bool] = lambda: False) -> None:
         steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
         # Steps are relative to those of all earlier searches, as the counters are never reset.
         self.visits, self.until, self.runs = effort.visits, steps_so_far() + steps, effort.runs
         self.pause = self.until, 0, 0
+        self.refuted, self.patience = refuted, steps_so_far() + _PATIENCE
 
     def share(self, percent: int) -> None:
         """Limits the next attempt to a percentage of what remains."""
@@ -52,6 +57,10 @@ class Spent:
     def visit(self) -> bool:
         self.visits -= 1
         return not self.paused()
+
+    def in_vain(self) -> bool:
+        """Whether there is nothing to prove; asked once the search has taken longer than most proofs."""
+        return steps_so_far() >= self.patience and self.refuted()
 
     def paused(self) -> bool:
         """Whether the share is used up."""

@@ -7,7 +7,7 @@ from typing import Literal
 from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
-from pipec.interface import BarrierRange, KernelInterface
+from pipec.interface import BarrierRange, KernelInterface, PointerParameter
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import operations
 from pipec.protocol.conditions import with_conditions
@@ -140,7 +140,7 @@ class Report:
         if self.deadlock.uneven is not None:
             row = self.row(self.deadlock.uneven)
             return None if row is None else self._uneven(row)
-        blocked = self._blocked()
+        blocked = self.blocked_roles()
         return self._deadlock(blocked) if blocked and not self.deadlock.why else None
 
     def _uneven(self, row: BarrierRange) -> Message:
@@ -149,9 +149,9 @@ class Report:
         taken = [each for one in self.kernel.roles for each in operations(one) if isinstance(each, tree.Acquire)]
         return messages.Uneven(
             pipeline=row.pipeline,
-            filled=_times(self.deadlock.filled),
+            filled=times(self.deadlock.filled),
             role=role,
-            consumed=_times(self.deadlock.given),
+            consumed=times(self.deadlock.given),
             when=self.when(),
             at=self.kernel.span if pipeline is None else pipeline.span,
             fills=tuple(one.span for one in taken if (one.handle.pipeline, one.handle.side) == (pipeline, "producer")),
@@ -177,7 +177,7 @@ class Report:
             others=tuple(one.at for one in others),
         )
 
-    def _blocked(self) -> list[Blocked]:
+    def blocked_roles(self) -> list[Blocked]:
         states = [(process, self.network.processes[process].states[place]) for process, place in self.deadlock.blocked]
         return self.blocked(
             [Standing(process, state.line, state.action.use.ring) for process, state in states if isinstance(state.action, Wait)]
@@ -234,16 +234,19 @@ class Report:
         return next((row for row in rows if row.offset <= first < row.offset + 8 * row.stages * row.sub_stages), None)
 
     def when(self) -> str:
-        """` when K = 64, block.x = 1`: the sizes of the run, with the names of the source."""
+        """` when K = 64, block.x = 1, begins[0] = 2`: the sizes of the run, and what it has assumed of memory, with the names of the
+        source."""
         names = names_of(self.interface) | {TILES.name: TILES.name}
         for axis in "xyz":
             names[f"%ctaid.{axis}"] = f"block.{axis}"
-        return _sizes_in_words(self.deadlock.sizes, names)
+        tensors = {row.symbol: row.tensor for row in self.interface.parameters if isinstance(row, PointerParameter)}
+        held = [(f"{tensors.get(pointer.name, 'memory')}[{place}]", number) for pointer, place, number in self.deadlock.memory]
+        return _sizes_in_words(self.deadlock.sizes, names, held)
 
 
-def _sizes_in_words(numbers: Mapping[Symbol, int], names: Mapping[str, str]) -> str:
+def _sizes_in_words(numbers: Mapping[Symbol, int], names: Mapping[str, str], held: Sequence[tuple[str, int]] = ()) -> str:
     sizes = [(names[symbol.name], value) for symbol, value in numbers.items() if symbol.name in names]
-    shown = ", ".join(f"{name} = {value}" for name, value in sorted(sizes))
+    shown = ", ".join(f"{name} = {value}" for name, value in (*sorted(sizes), *held))
     return f" when {shown}" if shown else ""
 
 
@@ -258,5 +261,5 @@ def _spans(kernel: Kernel) -> Iterator[Span]:
                 yield operation.span
 
 
-def _times(count: int) -> str:
+def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"

@@ -8,6 +8,7 @@ from pipec.diag.shown import counted
 from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
+from pipec.protocol.refute_by_memory import refute_by_memory
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
@@ -33,7 +34,8 @@ class Side:
 class Judgement:
     """`certificate`: the protocol is proved, according to the checker; a certificate with assumptions is not a proof until `confirmed`.
     `deadlock`: it is refuted. Neither: `why` is what stopped the search, `standing` the processes whose next step it did
-    not find, `uneven` a ring of full barriers that it saw advance too far, and `runs` the number of small sizes without a deadlock.
+    not find, `uneven` a ring of full barriers that it saw advance too far, `runs` the number of small sizes without a deadlock, and
+    `by_memory` a deadlock with certain numbers in memory.
     `network`: None if the PTX could not be read. `reading`: of the text, for another round with the assumed conditions."""
 
     network: Network | None
@@ -43,11 +45,14 @@ class Judgement:
     runs: int = 0
     standing: tuple[Standing, ...] = ()
     uneven: int | None = None
+    by_memory: Deadlock | None = None
     reading: Reading | None = None
 
     @property
     def tried(self) -> str:
         """The result of the runs at small sizes, if any."""
+        if self.by_memory is not None:
+            return "; refuted with certain numbers in memory"
         return f"; no deadlock in {counted(self.runs, 'small size')}" if self.runs else ""
 
     @property
@@ -83,7 +88,7 @@ def judge(
                 first = found if found.deadlock is not None or first is None or first.certificate is None else first
                 break
             first = first or found
-            if found.deadlock is not None and found.deadlock.wraps is None:
+            if found.by_memory is not None or found.deadlock is not None and found.deadlock.wraps is None:
                 break
     except Unreadable as why:
         first = first or Judgement(None, why=str(why))
@@ -100,14 +105,19 @@ def _judged(reading: Reading, sides: Sequence[Side], launches: Launches, *, any_
     pairs = pairs_of(network, sides)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))
+    by_memory = cache(lambda: None if runs()[0] is not None else refute_by_memory(plain(), pairs, launches))
+
+    def refuted() -> bool:
+        return runs()[0] is not None or by_memory() is not None
+
     try:
-        certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None, any_conditions=any_conditions)
+        certificate = prove(network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
         if deadlock is None:
             deadlock, _ = refute(plain(), pairs, launches, large=True)
-        return Judgement(network, None, deadlock, str(why), ended, why.standing, why.uneven)
+        return Judgement(network, None, deadlock, str(why), ended, why.standing, why.uneven, by_memory())
     return _found(reading, certificate)
 
 

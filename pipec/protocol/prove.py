@@ -34,7 +34,7 @@ def prove(
     what was filled was released. `refuted`: queried before expensive steps; if it holds there is nothing to prove. `any_conditions`: also
     those that no launch can check; otherwise, all other schedules are tried first."""
     effort = effort or Effort()
-    spent = Spent(effort)
+    spent = Spent(effort, refuted)
     # Names determine the order of terms, and thus which proof is found first.
     network, names = canonical(network)
     parts: dict[tuple[bool, bool], Parts] = {}

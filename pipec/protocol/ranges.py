@@ -4,7 +4,7 @@ A run at some sizes that depends only on certain outcomes is a run of the machin
 all values are known; the scheduler's responses grant the chosen number of blocks, without saying which.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pipec.protocol.sample import evaluated_function, known_function
 from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Product, Symbol
@@ -12,10 +12,44 @@ from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Eithe
 _FAR = 1 << 64  # beyond the range of any register
 TILES = Symbol("tiles per block")  # the number of tiles that a scheduler hands to a block, including its own
 _PLACES = (0, 2**31 - 1)  # of blocks in the grid
+LOAD, _SIZE = "ld.global.s32", 4  # what the reader knows of memory that the kernel does not write, and its bytes
+_APART = 1 << 40  # bytes between pointers
 
 Range = tuple[int, int]  # the minimum and the maximum
 ANYTHING: Range = (-_FAR, _FAR)
 Ranges = Mapping[Symbol, Range]
+
+
+class Contents(dict[Symbol, Range]):
+    """Ranges of a run that assumes what is in memory, too. `number`: the assumed one at each place, counted from the pointer through
+    which it is read, and a bit further for each pointer; `read`: those that the run has asked for, by their addresses."""
+
+    def __init__(self, known: Ranges, pointers: Iterable[Symbol], number: Callable[[int], int]) -> None:
+        super().__init__(known)
+        self.number, self.read = number, dict[int, int]()
+        # So far from each other that what is read through one is never what is read through another.
+        self.pointers = {count * _APART: pointer for count, pointer in enumerate(pointers, 1)}
+        self.update({pointer: (address, address) for address, pointer in self.pointers.items()})
+
+    def loaded(self, address: int) -> int | None:
+        """None where nothing is assumed: in front of all pointers, or across two numbers."""
+        pointer, offset = self._place(address)
+        if pointer not in self.pointers or not 0 <= offset or offset % _SIZE:
+            return None
+        # (Also what is read through two pointers at the same place differs.)
+        return self.read.setdefault(address, self.number(offset // _SIZE + pointer // _APART - 1))
+
+    def numbers(self) -> Iterator[tuple[Symbol, int, int]]:
+        """The pointers, the places behind them, and the numbers there."""
+        for address, number in sorted(self.read.items()):
+            pointer, offset = self._place(address)
+            yield self.pointers[pointer], offset // _SIZE, number
+
+    @staticmethod
+    def _place(address: int) -> tuple[int, int]:
+        """The nearest pointer, and the distance from it."""
+        pointer = (address + _APART // 2) // _APART * _APART
+        return pointer, address - pointer
 
 
 def range_of(form: Linear, known: Ranges) -> Range:
@@ -56,6 +90,11 @@ def _function(function: str, arguments: tuple[Linear, ...], known: Ranges) -> Ra
     if function.endswith(".ctaid"):
         return _PLACES
     ranges = [range_of(argument, known) for argument in arguments]
+    if function == LOAD and isinstance(known, Contents):
+        low, high = ranges[0]
+        number = known.loaded(low) if low == high else None
+        if number is not None:
+            return number, number
     operation, _, kind = function.rpartition(".")
     divides = operation in ("div", "rem") and ranges[1] == (0, 0)  # undefined on the machine
     if known_function(function) and not divides and all(low == high for low, high in ranges):

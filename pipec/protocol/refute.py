@@ -25,7 +25,8 @@ _MOST_STEPS = 12_000  # of one run; all runs together have a budget
 class Deadlock:
     """`sizes`: those of the stuck run. `blocked`: process and place of all waiting processes; `why`: instead, an invalid arrival.
     `uneven`: all have ended, but this ring of full barriers has advanced further than its empty ones, by `filled` and `given` uses.
-    `wraps`: the process and place whose arithmetic overflows 32 bits, which ends the run."""
+    `wraps`: the process and place whose arithmetic overflows 32 bits, which ends the run. `memory`: pointers, places behind them, and
+    the numbers there that the run has assumed."""
 
     sizes: dict[Symbol, int]
     blocked: tuple[tuple[int, int], ...]
@@ -35,6 +36,7 @@ class Deadlock:
     filled: int = 0
     given: int = 0
     wraps: tuple[int, int] | None = None
+    memory: tuple[tuple[Symbol, int, int], ...] = ()
 
 
 tried = [0]  # steps, over all runs of this process
@@ -47,13 +49,13 @@ def refute(
     still restrict the launch to smaller ones."""
     # Any order will do: the system is confluent, since a step of one process never disables a step of another.
     schedule = Lazy(network, orders(network)[0])
-    crosses = _crosses(network)
+    remote = crosses(network)
     runs, meter = 0, Meter("protocol steps")
     for sizes in large_sizes(network, launches) if large else small_sizes(network, launches):
-        known = {symbol: (value, value) for symbol, value in sizes.items() if not (crosses and symbol.name.startswith("%ctaid"))}
+        known = {symbol: (value, value) for symbol, value in sizes.items() if not (remote and symbol.name.startswith("%ctaid"))}
         left = meter.left
         try:
-            found, ended = _run(schedule, known, sizes, pairs, meter)
+            found, ended = run(schedule, known, sizes, pairs, meter)
         except BudgetEnded:
             break
         finally:
@@ -64,16 +66,15 @@ def refute(
     return None, runs
 
 
-def _crosses(network: Network) -> bool:
+def crosses(network: Network) -> bool:
     """Whether CTAs of a cluster signal each other: knowledge about one's place does not apply to another."""
     actions = (state.action for process in network.processes for state in process.states)
     return any(isinstance(action, Arrive) and action.targets for action in actions)
 
 
-def _run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
-    """The error, if any, and whether the run ended."""
+def run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
+    """The error, if any, and whether the run ended. `known`: of sizes; those of registers are added."""
     at = Configuration(schedule.layout)
-    known = dict(known)
     for _ in range(_MOST_STEPS):
         meter.spend()
         places = list(at.places)

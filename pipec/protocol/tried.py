@@ -34,7 +34,7 @@ Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
 def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     """One size at which sums of sizes wrap around, the others 1: a loop over it ends without a result, a test of it does not."""
     steps: dict[Symbol, int] = {}
-    for form in _forms(network):
+    for form in all_forms(network):
         # Overflow of a product of sizes is not an error of the program: a proof requires the launch to exclude it.
         if any(isinstance(one, Apply) for one, _ in form.terms):
             return
@@ -52,7 +52,7 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     """Multiples of the divisors of sizes, then numbers in between, then constants that the network compares sizes with."""
     registers = registers_of(network)
     steps: dict[Symbol, int] = {}
-    for form in _forms(network):
+    for form in all_forms(network):
         _steps(form, registers, steps)
     rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
 
@@ -72,7 +72,7 @@ def _strided(network: Network, registers: frozenset[Symbol], steps: Numbers) -> 
     """One size at, next to and between multiples of the numbers by which counters advance or are divided; the others are one step. Roles
     that have every tenth and every eleventh turn differ first in the twelfth."""
     strides: dict[int, None] = {}
-    for form in _forms(network):
+    for form in all_forms(network):
         for one, times in form.terms:
             if isinstance(one, Symbol) and one in registers and times == 1 and len(form.terms) == 1:
                 strides[abs(form.constant)] = None
@@ -98,7 +98,7 @@ def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -
 def _compared(network: Network, registers: frozenset[Symbol], steps: Numbers) -> Iterator[Numbers]:
     """One size at or next to a constant that decides a test; the others are one or two steps."""
     found: dict[tuple[Symbol, int], None] = {}
-    for form in _forms(network):
+    for form in all_forms(network):
         if len(form.terms) != 1:
             continue
         ((one, coefficient),) = form.terms
@@ -129,7 +129,7 @@ def _adding_up(places: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
             yield first, *rest
 
 
-def _forms(network: Network) -> Iterator[Linear]:
+def all_forms(network: Network) -> Iterator[Linear]:
     """All forms in tests and assignments."""
     for process in network.processes:
         for state in process.states:

@@ -9,7 +9,7 @@ from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import expressions, operations
 from pipec.protocol.conditions import FROM_MEMORY, asks_memory
-from pipec.protocol.explain import Places, Report
+from pipec.protocol.explain import Places, Report, times
 from pipec.protocol.judge import Judgement
 from pipec.protocol.search.known import WRAPS
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
@@ -60,6 +60,10 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
     skip = next((one for role in kernel.roles for one in operations(role) if isinstance(one, tree.Skip)), None)
     if skip is not None and why == PARITY_TAKEN_FOR_ANOTHER:
         return _taken_too_early(skip, at)
+    if found.network is not None and found.by_memory is not None and found.deadlock is None:
+        met = _by_memory(Report(ptx, kernel, interface, found.network, found.by_memory))
+        if met is not None:
+            return messages.NotDecided(kernel=kernel.name, tried="", why=met.why, advice=met.advice, at=met.at, others=met.others)
     read = next((each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement)), None)
     if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
         return messages.NotDecided(
@@ -76,6 +80,24 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         stop = _where(Report(ptx, kernel, interface, found.network), found, found.network) or stop
     advice = stop.advice if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
     return messages.NotDecided(kernel=kernel.name, tried=tried, why=stop.why, advice=advice, at=stop.at, others=stop.others)
+
+
+def _by_memory(report: Report) -> _Stop | None:
+    """What happens if memory holds certain numbers: a wait that never ends, or a stage that is never given back."""
+    when = f"{report.when()}, if memory can hold that"
+    if report.deadlock.uneven is not None:
+        row = report.row(report.deadlock.uneven)
+        pipeline = None if row is None else report.pipelines.get(row.pipeline)
+        if row is None or pipeline is None:
+            return None
+        filled, given = times(report.deadlock.filled), times(report.deadlock.given)
+        return _Stop(f"filled {filled} and given back {given}{when}", pipeline.span, _equal_loops(report, row))
+    blocked = report.blocked_roles()
+    if not blocked:
+        return None
+    first, *others = [one for one in blocked if not one.at_end] or blocked
+    why = f"`{first.role}` waits for ever for {report.awaited(first.row)}{when}"
+    return _Stop(why, first.at, _equal_loops(report, first.row), tuple(one.at for one in others))
 
 
 def _where(report: Report, found: Judgement, network: Network) -> _Stop | None:

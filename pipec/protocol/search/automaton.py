@@ -16,7 +16,7 @@ from pipec.protocol.schedule import Pairs, Schedule, Stuck, uneven
 from pipec.protocol.search.known import Known
 from pipec.protocol.search.places import Place, PlaceKey, Places, Stretch, Told
 from pipec.protocol.search.runs import Runs
-from pipec.protocol.search.undecided import TOO_LONG, UNEVEN, Undecided, at_test, stopped
+from pipec.protocol.search.undecided import STUCK, TOO_LONG, UNEVEN, Undecided, at_test, stopped
 from pipec.verify.checker.certificate import Moves, Node
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.terms import Formula
@@ -53,6 +53,8 @@ class Search:
             # A visit may take long if many rows are connected; so the budget is checked before each.
             if not self.spent.visit():
                 raise Undecided(TOO_LONG, standing=at_test(self.places.found[self.work[0]].situation))
+            if self.spent.in_vain():
+                raise Undecided(STUCK, hopeless=True)
             key = self.work.popleft()
             self.queued.discard(key)
             place = self.places.found[key]

@@ -74,6 +74,9 @@ class NotDecided(Message):
       a size, `min(load(n[0]), N)`
     - ranges of stream-K, whose tiles begin at `i // steps`
 
+    Where the roles wait for ever only if memory holds certain numbers, the message says which, as in "when B = 1, counts[0] = 64". Either
+    memory never holds such numbers, which pipec cannot know, or this is the mistake.
+
     If nothing else helps, `--allow-undecided` (Python: `allow_undecided=True`) accepts the kernel as it is; run it with `--watchdog`
     then.
     """

@@ -1,0 +1,97 @@
+"""Searches numbers in memory with which processes wait for ever, as `refute` searches sizes.
+
+Whether memory can hold such numbers only the caller of the kernel knows, so the kernel is not refuted. But what would be proved holds
+whatever memory contains, and the search for a proof need not go on.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from pipec.budgets import BudgetEnded, Meter
+from pipec.protocol.lazily import Lazy
+from pipec.protocol.program import registers_of
+from pipec.protocol.ranges import LOAD, Contents
+from pipec.protocol.refute import Deadlock, crosses, run, tried
+from pipec.protocol.sample import forms_of
+from pipec.protocol.schedule import Pairs
+from pipec.protocol.structure import orders
+from pipec.protocol.tried import Launches, all_forms, small_sizes
+from pipec.record import replace
+from pipec.verify.network import Network
+from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Product, Symbol, atom
+
+_MOST_SIZES = 60
+_MOST_STEPS = 12_000  # of all runs
+# Alike, different from their neighbours, ascending, and in no order.
+_NUMBERS: tuple[Callable[[int], int], ...] = (
+    lambda place: 1,
+    lambda place: place % 3,
+    lambda place: place,
+    lambda place: (place * 7 + 3) % 5,
+)
+
+
+def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> Deadlock | None:
+    """The first deadlock found; its `memory` says what has been read."""
+    parts = dict.fromkeys(part for form in all_forms(network) for part in _parts(form))
+    loads = [part for part in parts if isinstance(part, Apply) and part.function == LOAD]
+    registers = registers_of(network)
+    pointers = sorted({symbol for load in loads for symbol in _pointers(load, registers)}, key=lambda symbol: symbol.name)
+    if not pointers or crosses(network):
+        return None
+    # A number that is divided by 64 matters in steps of 64.
+    step = max([part.divisor for part in parts if isinstance(part, Floor) and any(map(_is_load, _parts(part.form)))], default=1)
+    numbers = [each for number in _NUMBERS for each in ((number, _scaled(number, step)) if step > 1 else (number,))]
+    schedule, meter = Lazy(network, orders(network)[0]), Meter("protocol steps")
+    first = meter.left
+    for sizes in islice(small_sizes(network, launches), _MOST_SIZES):
+        for number in numbers:
+            known = Contents({symbol: (value, value) for symbol, value in sizes.items()}, pointers, number)
+            left = meter.left
+            try:
+                found, _ = run(schedule, known, sizes, pairs, meter)
+            except BudgetEnded:
+                return None
+            finally:
+                tried[0] += left - meter.left
+            if found is not None and found.wraps is None:
+                return replace(found, memory=tuple(known.numbers()))
+            if first - meter.left > _MOST_STEPS:
+                return None
+            if not known.read:
+                break  # other numbers make no difference
+    return None
+
+
+def _scaled(number: Callable[[int], int], times: int) -> Callable[[int], int]:
+    return lambda place: times * number(place)
+
+
+def _pointers(load: Apply, registers: frozenset[Symbol]) -> Iterator[Symbol]:
+    for form in load.arguments:
+        for one, times in form.terms:
+            if isinstance(one, Symbol) and times == 1 and one not in registers:
+                yield one
+
+
+def _is_load(one: Atom) -> bool:
+    return isinstance(one, Apply) and one.function == LOAD
+
+
+def _parts(form: Linear) -> Iterator[Atom]:
+    """All values that the form is computed from."""
+    for one, _ in form.terms:
+        yield one
+        match one:
+            case Symbol():
+                inside: tuple[Linear, ...] = ()
+            case Floor(inner, _):
+                inside = (inner,)
+            case Choose(condition, yes, no):
+                inside = (yes, no, *forms_of(condition))
+            case Product(factors):
+                inside = tuple(map(atom, factors))
+            case Apply(_, arguments):
+                inside = arguments
+        for each in inside:
+            yield from _parts(each)
