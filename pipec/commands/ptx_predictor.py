@@ -22,7 +22,7 @@ def predict_ptx_file(options: argparse.Namespace) -> int:
     """PTX of any compiler whose barriers can be read. Raises Failure with what is missing."""
     source = read_input(options.file)
     try:
-        network = read(source.text, options.kernel, FORMS)
+        network = read(source.text, options.kernel, FORMS, branches=True)
     except Unreadable as unreadable:
         what = f"its protocol cannot be read, since {unreadable.why}"
         raise not_predictable(options, source, options.kernel or source.name, what, unreadable.line) from None

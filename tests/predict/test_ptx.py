@@ -31,7 +31,7 @@ def predicted(
     clock: float | None = None,
 ) -> PtxPrediction:
     text = path.read_text(encoding="utf-8")
-    network = read(text, kernel, FORMS)
+    network = read(text, kernel, FORMS, branches=True)
     names = names_of(network)
     given = {parameter: size for name, size in sizes.items() if (parameter := parameter_of(name, names, kernel)) is not None}
     return predict_ptx(network, text, BY_ARCH[arch], given, blocks, clock)
@@ -122,7 +122,7 @@ def test_every_ptx_has_a_time_or_a_reason(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for kernel in entries_of(text):
         try:
-            network = read(text, kernel, FORMS)
+            network = read(text, kernel, FORMS, branches=True)
             given = {name: 256 for name in names_of(network) if not name.startswith("%")}
             found = predict_ptx(network, text, BY_ARCH["sm_100a"], given, None, None)
         except (Unclear, Unreadable):
@@ -161,7 +161,7 @@ $end:
 
 def synchronous(loads: str, turns: int) -> PtxPrediction:
     text = SYNCHRONOUS.format(loads=loads)
-    network = read(text, "k", FORMS)
+    network = read(text, "k", FORMS, branches=True)
     return predict_ptx(network, text, BY_ARCH["sm_90a"], {"k_n": turns}, 132, None)
 
 

@@ -20,6 +20,7 @@ from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
 from pipec.verify.reader.processes.ring_liveness import Used
+from pipec.verify.reader.processes.tidy import tidied
 from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.walk import TooManyStates, Walk
 from pipec.verify.reader.text.interface import (
@@ -48,18 +49,23 @@ _PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.VOTE, Kind.SIGN, Kind.CLUSTER_
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
-def read(ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False) -> Network:
+def read(
+    ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False, branches: bool = False
+) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
     `limit`: of arithmetic.LIMITS, beyond which forms are folded; `as_read`: see Arithmetic. Each choice gives a sound model of the text.
+    `branches`: with those around others that decide nothing but how much code is executed.
     """
-    return reading_of(ptx, kernel, limit, as_read=as_read).network
+    return reading_of(ptx, kernel, limit, as_read=as_read, branches=branches).network
 
 
-def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False) -> "Reading":
+def reading_of(
+    ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False, branches: bool = False
+) -> "Reading":
     """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
     try:
-        return Reading(ptx, kernel, limit, as_read=as_read)
+        return Reading(ptx, kernel, limit, as_read=as_read, branches=branches)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -97,8 +103,10 @@ def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
 class Reading:
     """The result of reading an entry of a text: `network`."""
 
-    def __init__(self, ptx: str, name: str | None, limit: int | None = None, *, as_read: bool = False) -> None:
-        self.ptx = ptx
+    def __init__(
+        self, ptx: str, name: str | None, limit: int | None = None, *, as_read: bool = False, branches: bool = False
+    ) -> None:
+        self.ptx, self.branches = ptx, branches
         self.kernel = kernel_of(ptx, name)
         self.interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         block = self.kernel.directives.get("reqntid", ())
@@ -194,12 +202,13 @@ class Reading:
         interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
-            return read(ptx, self.kernel.name, self.arithmetic.limit, as_read=self.arithmetic.as_read)
+            return read(ptx, self.kernel.name, self.arithmetic.limit, as_read=self.arithmetic.as_read, branches=self.branches)
         return self._assembled(interface, self.network.assumptions)
 
     def _assembled(self, interface: Interface, assumed: tuple[Assumption, ...]) -> Network:
         facts = facts_of(interface, self.kernel.parameters)
-        return Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts).network(self.ctas, assumed)
+        assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts)
+        return tidied(assembly.network(self.ctas, assumed), branches=self.branches)
 
     def _classes(self, flow: Flow, rank: int) -> list[ThreadClass]:
         classes: list[ThreadClass] = []

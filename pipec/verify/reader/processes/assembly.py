@@ -7,7 +7,7 @@ from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network,
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.leaving import leaves
 from pipec.verify.reader.processes.states import Node, Transition
-from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed, tidied
+from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.values.machine import Machine
@@ -74,7 +74,7 @@ class Assembly:
             for number in range(len(drafts[ranks[0]])):
                 same = [drafts[rank][number] for rank in ranks]
                 processes.append(self._numbered(self._joined(same, ranks, colours, place), len(processes)))
-        return tidied(Network(self.name, tuple(rings), tuple(processes), self._facts(processes), assumptions))
+        return Network(self.name, tuple(rings), tuple(processes), self._facts(processes), assumptions)
 
     @staticmethod
     def _numbered(process: Process, number: int) -> Process:

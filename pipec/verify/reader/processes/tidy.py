@@ -7,16 +7,16 @@ from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, St
 from pipec.verify.terms import FALSE, TRUE, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
 
 
-def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Process:
+def _shortened(process: Process, number: int, rings: Mapping[int, int], *, branches: bool) -> Process:
     """The process without synchronisations with itself and branches with equal successors. `number`: of the process; `rings`: the new
-    numbers of the remaining rings."""
+    numbers of the remaining rings; `branches`: see `tidied`."""
     onwards: dict[int, Edge] = {}
     for at, state in enumerate(process.states):
         match state.action:
             case Arrive(use, edge) | Wait(use, edge) if use.ring not in rings:
                 advances = tuple(row for row in edge.advances if row[0] != use.cursor)
                 onwards[at] = Edge(edge.target, edge.values, advances, edge.requires)
-    _decide_nothing(process.states, onwards)
+    _decide_nothing(process.states, onwards, branches=branches)
     reached = reached_from(process.start, process.states)
     kept = [at for at in range(len(process.states)) if at not in onwards and at in reached]
     place = {old: new for new, old in enumerate(kept)}
@@ -49,10 +49,13 @@ def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Proce
     return renamed(made, lambda name: names.get(name, name)) if names else made
 
 
-def _decide_nothing(states: Sequence[State], onwards: dict[int, Edge]) -> None:
-    """Adds the branches whose two edges lead to the same state in the same way, once those on the way there are left out: of a branch
-    within a branch the inner one comes first."""
+def _decide_nothing(states: Sequence[State], onwards: dict[int, Edge], *, branches: bool) -> None:
+    """Adds the branches whose two edges lead to the same state in the same way, also those, unless `branches` are asked for, of which that
+    is so once those on the way there are left out: of a branch within a branch the inner one comes first."""
     tests = [(at, state.action) for at, state in enumerate(states) if isinstance(state.action, Test)]
+    onwards.update({at: test.yes for at, test in tests if test.yes == test.no})
+    if branches:
+        return
     known = -1
     while known < len(onwards):
         known = len(onwards)
@@ -116,11 +119,11 @@ def _alone(network: Network) -> set[int]:
     return {ring for ring, by in users.items() if len(by) == 1 and whole[ring] and network.rings[ring].kind == "named"}
 
 
-def tidied(network: Network) -> Network:
-    """The network without what decides nothing."""
+def tidied(network: Network, *, branches: bool = False) -> Network:
+    """The network without what decides nothing. `branches`: with those around others, as they decide how much code is executed."""
     alone = _alone(network)
     rings = {old: new for new, old in enumerate(ring for ring in range(len(network.rings)) if ring not in alone)}
-    processes = [_counting(_shortened(process, at, rings), at) for at, process in enumerate(network.processes)]
+    processes = [_counting(_shortened(process, at, rings, branches=branches), at) for at, process in enumerate(network.processes)]
     return replace(network, rings=tuple(network.rings[old] for old in rings), processes=tuple(processes))
 
 
