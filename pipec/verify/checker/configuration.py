@@ -52,10 +52,8 @@ class Layout:
                 waiters[ring].append(number)
         self.waiters = tuple(map(tuple, waiters))
         # By ring, the processes that read answers of the scheduler there.
-        self.readers = [
-            {number for number, rings in enumerate(map(_read_by, self.actions)) if ring in rings}
-            for ring in range(len(network.rings))
-        ]
+        read = [*map(_read_by, self.actions)]
+        self.readers = [{number for number, rings in enumerate(read) if ring in rings} for ring in range(len(network.rings))]
         # By ring, the processes that are no longer waited for once they have ended, with their numbers of arrivals.
         self.leaving: dict[int, list[tuple[int, int]]] = {}
         for number, process in enumerate(network.processes):

@@ -253,11 +253,10 @@ def _check_hidden(scopes: _Scopes) -> None:
     for (name, counted), places in scopes.declared.items():
         stem = name.rstrip("0123456789")
         same = [(name, counted), *([(stem, True)] if stem != name and not counted else []), (name, not counted)]
-        others = [around for one in same for around in scopes.declared.get(one, ())]
-        for around, line in places.items():
-            for other in others:
-                inner, outer = (around, other) if len(around) > len(other) else (other, around)
-                if inner != outer and inner[: len(outer)] == outer:
+        others = {around: line for one in same for around, line in scopes.declared.get(one, {}).items()}
+        for inside, outside in ((places, others), (others, places)):
+            for around, line in inside.items():
+                if any(around[:depth] in outside for depth in range(len(around))):
                     raise Unreadable(line, "a register that hides another is not understood")
 
 
