@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gemm.gemm_shapes import SHAPES
 from benchmarks.prediction.measured import Measured, measured
-from pipec.predict.closed import estimate, sustained_clock
+from pipec.predict.closed import sustained_clock
 from pipec.predict.device import DEVICES, Device
 from pipec.record import replace
 
@@ -49,7 +49,7 @@ class Estimated(NamedTuple):
 
 
 def seconds(device: Device, one: Measured) -> float:
-    return estimate(one.work, device).seconds
+    return one.estimate(device)
 
 
 def best_of(rows: Sequence[Measured]) -> dict[str, float]:
@@ -74,7 +74,7 @@ def loss(device: Device, rows: Sequence[Measured], best: Mapping[str, float]) ->
         if one.seconds >= _FAR * best[one.shape]:
             continue
         weight = 1.0 if one.seconds < _NEAR * best[one.shape] else 0.25
-        expected, noted = seconds(device, one), estimate(one.work, device, one.clock).seconds
+        expected, noted = seconds(device, one), one.estimate(device, one.clock)
         total += weight * (abs(log(expected / one.seconds)) + abs(log(noted / one.seconds)))
         weights += weight
     return total / weights + sum(map(abs, clocks(device, rows, best))) / len(best)
@@ -149,7 +149,7 @@ def figures(device: Device, rows: Sequence[Measured]) -> dict[str, float]:
     best, tiles = best_of(rows), [Estimated(one, seconds(device, one)) for one in rows]
     good = [tile for tile in tiles if tile.measured.seconds < _NEAR * best[tile.measured.shape]]
     errors = [abs(tile.estimate / tile.measured.seconds - 1) for tile in good]
-    noted = [abs(estimate(one.measured.work, device, one.measured.clock).seconds / one.measured.seconds - 1) for one in good]
+    noted = [abs(one.measured.estimate(device, one.measured.clock) / one.measured.seconds - 1) for one in good]
     every, dozens = regrets(tiles), regrets(tiles, dozen=True)
     return {
         "shapes": len(best),

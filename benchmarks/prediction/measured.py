@@ -10,7 +10,9 @@ from pathlib import Path
 from benchmarks.gemm.gemm_shapes import Kind
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
+from pipec.predict.closed import estimate
 from pipec.predict.counting import workload
+from pipec.predict.device import Device
 from pipec.predict.workload import Workload
 from pipec.record import replace
 from pipec.sema import tree
@@ -29,7 +31,8 @@ PATIENCE = Patience()  # of the screenings on record
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A tile of an example at a shape; `name` as the record has it. Seconds per launch, inputs in DRAM."""
+    """A tile of an example at a shape; `name` as the record has it. Seconds per launch, inputs in DRAM; of all the kernels of a file,
+    those `behind` the first one included."""
 
     shape: str
     kind: Kind
@@ -39,6 +42,11 @@ class Measured:
     seconds: float
     work: Workload
     clock: float | None  # Hz, read while tiles of the shape were measured
+    behind: tuple[Workload, ...] = ()
+
+    def estimate(self, device: Device, clock: float | None = None) -> float:
+        """Seconds by the closed form."""
+        return sum(estimate(work, device, clock).seconds for work in (self.work, *self.behind))
 
 
 @cache
@@ -67,10 +75,11 @@ def _of_shape(shape: str, row: dict, overlapping: bool) -> Iterator[Measured]:
             continue
         example = "gemm_sm90" if found[1] == "sm90" else f"gemm_sm90_{found[1]}"
         constants = found[2].strip() + (" AB=e4m3" if kind == "fp8" else "")
-        work = workload(_kernel(example, constants.strip()), {"M": m, "N": n, "K": k}, MULTIPROCESSORS)
-        work = work if overlapping else replace(work, programmatic=False)
+        counted = (workload(kernel, {"M": m, "N": n, "K": k}, MULTIPROCESSORS) for kernel in _kernels(example, constants.strip()))
+        work, *behind = (one if overlapping else replace(one, programmatic=False) for one in counted)
         clock = row["clock_mhz"] * 1e6 if row.get("clock_mhz") else None
-        yield Measured(shape, "fp8" if kind == "fp8" else "bf16", example, name, (m, n, k), microseconds / 1e6, work, clock)
+        dtype: Kind = "fp8" if kind == "fp8" else "bf16"
+        yield Measured(shape, dtype, example, name, (m, n, k), microseconds / 1e6, work, clock, tuple(behind))
 
 
 def compared(screened: dict) -> dict[str, float]:
@@ -86,8 +95,8 @@ def compared(screened: dict) -> dict[str, float]:
 
 
 @cache
-def _kernel(example: str, constants: str) -> tree.Kernel:
+def _kernels(example: str, constants: str) -> tuple[tree.Kernel, ...]:
     given = dict(word.split("=") for word in constants.split())
     state = compile_source(read_source(str(ROOT / "examples" / f"{example}.pipe")), Options(None, given), until="analyse")
     assert state.trees is not None, state.diagnostics
-    return state.trees[0]
+    return tuple(state.trees)

@@ -139,7 +139,9 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     walking = sum(walk(load, device, around) * load.times for load in work.loads)
     walking += sum(read.bytes * read.inside / around.bytes_per_cycle * read.times for read in work.reads)
     served = sum(load.bytes * load.inside * around.served[load.tensor] * load.times for load in work.loads)
-    received = sum(load.bytes * load.inside * load.times for load in work.loads if load.shared > 1) / device.multicast_rate
+    received = 0.0
+    if any(load.shared > 1 for load in work.loads):
+        received = sum(load.bytes * load.inside * load.times for load in work.loads) / device.multicast_rate
     issued = max(_issued(role, device, work) for role in work.roles)
     threads = sum(role.slots.cycles(device) for role in work.roles if _in_loop(role))  # the schedulers are shared
     chain = max((_one_after_the_other(role, device) for role in work.roles), default=0.0)

@@ -68,6 +68,7 @@ class Block:
         self._counts: dict[tuple[tree.Pipeline, Side], int] = {}
         self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role obtained each stage
         self.groups = {role.name: warpgroups(role) for role in kernel.roles}
+        self.multicasts = any(copy.line is not None for copy in plan.tma.values())
 
     def arrive(self, use: Use, event: Event) -> None:
         arrived = self.arrived[use]

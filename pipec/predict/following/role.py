@@ -298,7 +298,7 @@ class Role:
         requests = conditions.requests.get(tensor, 1.0)
         there = copy.rows * inside * requests * self.device.row * conditions.slower
         moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
-        if parts > 1:
+        if self.block.multicasts:
             moved = max(moved, copy.bytes * parts * inside / self.device.multicast_rate)
         filled = copy.rows * (1 - inside) * max(self.device.row, self.device.outside * conditions.busy)
         return max(there, moved) + filled, "l2" if moved > there + filled else "copies"
