@@ -18,7 +18,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.figures.attention_and_memory import attention, copying, decode, memory, memory_summary
-from benchmarks.figures.compiler import choices, compiling, ladders, predicted, simulating
+from benchmarks.figures.compiler import choices, compiling, foreign, ladders, predicted, simulating
 from benchmarks.figures.launches import launching, llama
 from benchmarks.figures.products import blockwise, chosen_then, epilogue, fresh, gemm, gemm_choice, gemm_summary, grouped, split_k
 from benchmarks.figures.text import Record
@@ -57,6 +57,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "predicted": ("predict", predicted),
     "ladders": ("predict", ladders),
     "choices": ("predict", choices),
+    "foreign": ("h200_foreign", foreign),
 }
 
 

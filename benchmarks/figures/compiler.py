@@ -1,5 +1,7 @@
 """Tables of what compiling, simulating and predicting cost and say."""
 
+from statistics import median
+
 from benchmarks.figures.text import Record, head, row_of
 
 _STAGES = ("parse", "analyse", "build", "check", "plan", "limits", "lower", "emit", "prove")
@@ -106,3 +108,39 @@ def choices(record: Record) -> list[str]:
             )
         )
     return lines
+
+
+def foreign(record: Record) -> list[str]:
+    """Kernels of Triton: how far predictions are from times, at the model's clock and at the one that was read."""
+    lines = head("kernels", "rows", "median", "p90", "largest", "with its sign", "median at the clock that was read")
+    groups: dict[str, list[Record]] = {}
+    for name, row in record["kernels"].items():
+        if "predicted" in row:
+            groups.setdefault("all", []).append(row)
+            groups.setdefault(_kind(name), []).append(row)
+    for kind, rows in sorted(groups.items(), key=lambda item: (item[0] == "all", item[0])):
+        ratios = [row["predicted"] / row["seconds"] - 1 for row in rows]
+        errors = sorted(map(abs, ratios))
+        at_clock = median(abs(row["predicted_at_clock"] / row["seconds"] - 1) for row in rows)
+        shown = (median(errors), errors[min(len(errors) - 1, int(0.9 * len(errors)))], errors[-1])
+        lines.append(row_of(kind, len(rows), *(f"{one:.1%}" for one in shown), f"{median(ratios):+.1%}", f"{at_clock:.1%}"))
+    return lines
+
+
+_SMALL = 64  # rows of a product below which Triton takes mma.sync
+
+
+def _kind(name: str) -> str:
+    function, *rest = name.split()
+    if function == "matmul" and int(rest[0].partition("x")[0]) < _SMALL:
+        return "matmul, `cp.async` and `mma.sync`"
+    return {
+        "matmul": "matmul, `cp.async` and `wgmma`",
+        "matmul_tma": "matmul, TMA",
+        "matmul_persistent": "matmul, TMA, persistent",
+        "attention": "attention, causal" if "causal" in rest else "attention",
+        "softmax": "softmax, layer norm, RMS norm",
+        "layer_norm": "softmax, layer norm, RMS norm",
+        "rms_norm": "softmax, layer norm, RMS norm",
+        "add": "sums of vectors",
+    }[function]

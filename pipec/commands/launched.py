@@ -14,7 +14,7 @@ from pipec.commands.ptx_predictor import device_of, not_predictable
 from pipec.diag.catalogue.commands import prediction as messages
 from pipec.diag.catalogue.commands import run as run_messages
 from pipec.diag.message import Failure, Sink
-from pipec.predict.executed.launch import Launched, NotTimed, RegistersNeeded, Timed, timed
+from pipec.predict.executed.launch import Executed, Launched, NotTimed, RegistersNeeded, Timed, timed
 from pipec.predict.executed.loops import Loop, Place
 from pipec.predict.ptx.code import Unclear
 from pipec.ptx.assemble import assemble
@@ -40,7 +40,7 @@ def predict_launch(options: argparse.Namespace) -> int:
             source.text, kernel.name, _three(call.grid), call.block, call.cluster, call.shared, call.arguments, call.allocations,
             call.registers or _registers(source, kernel),
         )  # fmt: skip
-        found = timed(launched, device, options.clock and options.clock * 1e9)
+        found = timed(Executed(launched), device, options.clock and options.clock * 1e9)
     except Unclear as unclear:
         raise not_predictable(options, source, options.kernel or source.name, unclear.what, unclear.line) from None
     except NotTimed as reason:

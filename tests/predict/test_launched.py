@@ -184,6 +184,23 @@ def test_registers_are_asked_for_where_nothing_tells_them(
     )
 
 
+TURNS = """
+.visible .entry turns(.param .u64 next, .param .u32 count) .reqntid 32 {
+.reg .b32 %n, %count; .reg .b64 %x; .reg .pred %p;
+ld.param.u64 %x, [next]; ld.param.u32 %count, [count];
+AGAIN: atom.global.add.u32 %n, [%x], 32; setp.lt.u32 %p, %n, %count; @%p bra AGAIN;
+ret; }
+"""
+TAKES_OVER = """
+.visible .entry takes_over(.param .u64 x) .reqntid 32 {
+.shared .align 16 .b8 answer[16]; .shared .align 8 .b8 bar[8];
+.reg .b32 %t, %a, %b; .reg .pred %p; mov.u32 %t, %tid.x; mov.u32 %a, answer; mov.u32 %b, bar; setp.ne.u32 %p, %t, 0; @%p bra END;
+mbarrier.init.shared.b64 [%b], 1;
+mbarrier.arrive.expect_tx.shared.b64 _, [%b], 16;
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%a], [%b];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p, [%b], 0; @!%p bra WAIT;
+END: ret; }
+"""
 SLOW = "sqrt.rn.f64 %d, %d;\nmul.wide.u32"
 SPARSE = "mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32"
 
@@ -192,14 +209,20 @@ SPARSE = "mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32"
     ("text", "call", "why"),
     [
         (SPIN, {"grid": [8], "arguments": ["x=u32[1]:zeros"], "registers": 16}, "waits"),
+        (TURNS, {"grid": [8], "arguments": ["x=u32[1]:zeros", "i32:64"], "registers": 16}, "memory that other blocks change"),
         (ADD.replace("mul.wide.u32", SLOW).replace(".reg .b32", ".reg .f64 %d; .reg .b32"), sums(4), "what `sqrt.rn.f64` takes"),
     ],
-    ids=["blocks that wait for others", "unknown cost"],
+    ids=["blocks that wait for others", "a counter in memory", "unknown cost"],
 )
 def test_what_no_time_follows_from(text: str, call: dict[str, Any], why: str, tmp_path: Path, capsys: Capture) -> None:
     error = said(tmp_path, capsys, text, call, status=1)
     assert "error[E0295]" in error or "error[E10" in error
     assert why in error
+
+
+def test_blocks_that_take_over_work_are_refused(tmp_path: Path, capsys: Capture) -> None:
+    call = {"grid": [8], "arguments": ["i64:0"], "registers": 16}
+    assert "cluster launch control" in said(tmp_path, capsys, TAKES_OVER, call, arch="sm_100a", status=1)
 
 
 def test_other_targets_and_sizes_are_refused(tmp_path: Path, capsys: Capture) -> None:
@@ -226,3 +249,4 @@ def test_costs_are_known_or_not() -> None:
         assert found is not None and found.cycles >= 1
     for opcode in (SPARSE, "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "sqrt.rn.f64", "div.rn.f64", "never.heard.of"):
         assert cost_of(opcode, H200) is None
+    assert cost_of("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", DEVICES["b200"]) is None  # measured on an H200 only

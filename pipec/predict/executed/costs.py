@@ -3,7 +3,7 @@
 A unit belongs to one scheduler of a multiprocessor, except `shared`, which all of them share. Figures are those of an H200, from chains
 and independent streams of single instructions (`benchmarks/results/h200_foreign.json`, `instructions`); they agree with the rates of
 compute capability 9.0 in the CUDA programming guide (throughput of native arithmetic instructions), which special functions are from. A
-B200's are assumed to be the same, except where its `Device` says otherwise.
+B200's are assumed to be the same, except where its `Device` says otherwise; not those of mma.sync.
 """
 
 import re
@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 
 from pipec.predict.device import Device
 from pipec.predict.work import LINE
+
+MEASURED = "sm_90a"  # what runs on the device whose instructions were measured
 
 Unit = Literal["fma", "alu", "special", "shared", "tensor", "none"]
 _WARP = 32
@@ -127,6 +129,8 @@ def cost_of(opcode: str, device: Device) -> Cost | None:
     root, _, rest = opcode.partition(".")
     if root in _NONE or (root in ("ld", "ldu") and rest.startswith(("param", "const"))):
         return _FREE
+    if root == "mma" and device.arch != MEASURED:
+        return None
     return _cost_of(opcode, device.transcendental, device.compare, device.machine.operand_bytes)
 
 

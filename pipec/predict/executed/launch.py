@@ -8,7 +8,7 @@ import numpy as np
 
 from pipec.predict.bounds import joined, largest, powered
 from pipec.predict.device import Device
-from pipec.predict.executed.costs import cost_of
+from pipec.predict.executed.costs import MEASURED, cost_of
 from pipec.predict.executed.happenings import Recording
 from pipec.predict.executed.loops import Loop, Place, Text, paces, waits_at
 from pipec.predict.executed.recorder import Recorder, Unrecorded
@@ -100,8 +100,8 @@ class Timed:
 _BUSY = 0.85
 
 
-class _Executed:
-    """What the simulator says of a kernel and some of its clusters."""
+class Executed:
+    """What the simulator says of a kernel and of those of its clusters that have been asked for."""
 
     def __init__(self, launched: Launched) -> None:
         self.launched = launched
@@ -183,11 +183,11 @@ class _Executed:
                 self.back[pc] = min(image.successors[pc])
 
 
-def timed(launched: Launched, device: Device, clock: float | None) -> Timed:
+def timed(executed: Executed, device: Device, clock: float | None) -> Timed:
     """At the clock that launches can sustain, unless one is given. Raises NotTimed, RegistersNeeded, SimulationError."""
-    executed = _Executed(launched)
     first = executed.cluster_of((0,))
     _check_costs(executed, device)
+    _check_alone(executed, first)
     if clock is not None:
         return _at_clock(executed, first, device, clock)
     nominal = _at_clock(executed, first, device, device.clock)
@@ -196,13 +196,25 @@ def timed(launched: Launched, device: Device, clock: float | None) -> Timed:
     return nominal if part == 1.0 else _at_clock(executed, first, device, device.clock * part)
 
 
-def _check_costs(executed: _Executed, device: Device) -> None:
+def _check_costs(executed: Executed, device: Device) -> None:
     for item in executed.items:
         if cost_of(item.opcode, device) is None:
             raise NotTimed(item.line, f"what `{item.opcode}` takes is not on record")
+        if item.root == "clusterlaunchcontrol":
+            raise NotTimed(
+                item.line, "its blocks take over the work of others (cluster launch control), which are not executed here"
+            )
 
 
-def _at_clock(executed: _Executed, first: Recording, device: Device, clock: float) -> Timed:
+def _check_alone(executed: Executed, recording: Recording) -> None:
+    """A block that asks a counter in memory for its next tile would get all of them here."""
+    pc = next((one.pc for stream in recording.streams for one in stream.happenings if one.kind == "exchange"), None)
+    if pc is not None:
+        item = executed.items[pc]
+        raise NotTimed(item.line, f"what a block does follows from memory that other blocks change, by this `{item.opcode}`")
+
+
+def _at_clock(executed: Executed, first: Recording, device: Device, clock: float) -> Timed:
     launched, machine, at = executed.launched, device.machine, device.at(clock)
     size = prod(executed.shape)
     blocks = prod(launched.grid)
@@ -274,7 +286,7 @@ def _length(recording: Recording) -> int:
     return sum(len(stream.happenings) for stream in recording.streams)
 
 
-def _held(executed: _Executed, first: Recording) -> int:
+def _held(executed: Executed, first: Recording) -> int:
     """Blocks on a multiprocessor at a time. Raises RegistersNeeded."""
     threads = ceil(executed.threads / 32) * 32
     others = min(_BLOCKS, _THREADS // threads, SHARED_BYTES // (executed.shared + BLOCK_BYTES))
@@ -303,9 +315,11 @@ def _memory_bytes(recordings: Sequence[Recording], clusters: int) -> float:
 
 _CONFLICTS = "which accesses to shared memory conflict: they are taken to be free of conflicts"
 _ONCE = "how much of what does not stay in the L2 is read again: from memory, each tensor comes once"
+_OTHERS = "what its single instructions take: an H200's stand in for them"
 _SCHEDULE = "how the assembler orders instructions: results that do not need each other are taken to overlap"
 
 
-def _unknown(executed: _Executed, device: Device) -> tuple[str, ...]:
+def _unknown(executed: Executed, device: Device) -> tuple[str, ...]:
     shared = any(item.root in ("ld", "st", "ldmatrix", "stmatrix") and ".shared" in item.opcode for item in executed.items)
-    return (_SCHEDULE, _ONCE, *((_CONFLICTS,) if shared else ()), *device.unknown)
+    others = (_OTHERS,) if device.arch != MEASURED else ()
+    return (_SCHEDULE, _ONCE, *((_CONFLICTS,) if shared else ()), *others, *device.unknown)
