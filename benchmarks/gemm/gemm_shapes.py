@@ -78,7 +78,7 @@ class Tile:
     @property
     def name(self) -> str:
         words = " ".join(f"{name}={value}" for name, value in self.constants.items() if name != "AB")
-        return f"{self.example.removeprefix('gemm_sm90_').removeprefix('gemm_')} {words}".strip()
+        return f"{self.example.rpartition('/')[2].removeprefix('gemm_sm90_').removeprefix('gemm_')} {words}".strip()
 
 
 KERNEL = "gemm_sm90_persistent"  # the one whose default, automatic and best tile are compared
