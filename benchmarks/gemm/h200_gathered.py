@@ -38,8 +38,11 @@ SIZES = (  # rows of all groups, columns, K, groups, tokens
     (8192, 1536, 2048, 128, 1024),
     (512, 4096, 7168, 64, 64),
 )
-_ROWS = [(bm, bn) for bm, bn in product((64, 128), (64, 128, 192, 256)) if bm == 64 or bn <= 128]
-TILES = {f"BM={bm} BN={bn}": Tile("gemm_sm90_gathered", {"BM": bm, "BN": bn}) for bm, bn in _ROWS}
+TILES = {
+    f"BM={bm} BN={bn} PARTS={parts}": Tile("gemm_sm90_gathered", {"BM": bm, "BN": bn, "PARTS": parts})
+    for bm, bn, parts in product((64, 128), (64, 96, 128, 192, 256), (1, 2))
+    if bn <= 128 or (bm == 64 and parts == 1)
+}
 BEFORE = "index_select, "  # in front of contenders whose rows are copied first
 
 

@@ -1,6 +1,7 @@
 """A grouped product with gathered rows in Triton, by pointers, as fused mixtures of experts have it: for h200_gathered.py."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 import triton
@@ -38,11 +39,7 @@ CONFIGURATIONS = tuple(
 def tiles_of(begins: torch.Tensor, bm: int) -> torch.Tensor:
     """Group, first row and end of the rows of each tile of `bm` rows."""
     limits = begins.tolist()
-    rows = [
-        (group, first, end)
-        for group, (start, end) in enumerate(zip(limits, limits[1:], strict=False))
-        for first in range(start, end, bm)
-    ]
+    rows = [(group, first, end) for group, (start, end) in enumerate(pairwise(limits)) for first in range(start, end, bm)]
     return torch.tensor(rows, device=begins.device, dtype=torch.int32)
 
 
