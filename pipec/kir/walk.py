@@ -10,7 +10,7 @@ from pipec.sema import tree
 _LEAVES = frozenset(
     (
         tree.Constant, tree.ReadVariable, tree.ReadDimension, tree.ReadParameter, tree.Special,
-        tree.StageIndex, tree.ReadResponse, tree.ReadAccumulator, tree.Position,
+        tree.StageIndex, tree.ReadResponse, tree.ReadAccumulator, tree.ReadReducedColumns, tree.Position,
     )
 )  # fmt: skip
 
@@ -33,7 +33,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             return expression.arguments
         case (
             tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special()
-            | tree.StageIndex() | tree.ReadResponse() | tree.ReadAccumulator() | tree.Position()
+            | tree.StageIndex() | tree.ReadResponse() | tree.ReadAccumulator() | tree.ReadReducedColumns() | tree.Position()
         ):  # fmt: skip
             return ()
         case _:

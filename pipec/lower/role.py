@@ -24,6 +24,7 @@ from pipec.lower.tensor_cores import (
 )
 from pipec.lower.tiles import (
     async_copy,  # noqa: F401
+    column_reductions,  # noqa: F401
     fragments,
     stores,
     tma,

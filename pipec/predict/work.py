@@ -240,7 +240,7 @@ _OF_COLUMNS = ("+", "-", "*", "//", "%", "<", "<=", ">", ">=", "==", "!=")
 
 def _of_node(node: tree.Expression) -> Slots:
     match node:
-        case tree.ReadBuffer():
+        case tree.ReadBuffer() | tree.ReadReducedColumns():
             return Slots(_READ, 0.0)
         case tree.ReadTensor():
             return Slots(_READ_GLOBAL, 0.0)

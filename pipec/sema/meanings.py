@@ -266,6 +266,7 @@ EXPRESSIONS = (
     tree.ReadAccumulator,
     tree.Columns,
     tree.RowReduce,
+    tree.ReadReducedColumns,
 )
 
 

@@ -57,6 +57,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "softmax": ({"T": "bf16", "BM": "1", "BN": "1024"}, {"BM": "2", "WARPS": "8"}),
     "rms_norm": ({"T": "f32", "BM": "1", "EARLY": "False"}, {"BM": "8", "WARPS": "8"}),
     "layer_norm": ({"T": "f32", "BM": "1", "EARLY": "False"}, {"BM": "2"}),
+    "layer_norm_backward": ({"T": "f32", "BM": "2"}, {"BM": "1", "PER": "1"}),
     "pointwise": ({"T": "f32", "BN": "1001"}, {"T": "f16", "WARPS": "1"}),
     "gemm_sm90": (
         {"AB": "f16", "WARPS": "4", "BM": "64"},
@@ -92,7 +93,11 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"GROUPS": "4", "CAUSAL": "true", "BLOCKS": "1"},
         {"CX": "2", "GROUPS": "2", "BLOCKS": "4"},
     ),
-    "gemm_sm90_gathered": ({"BLOCKS": "3", "BN": "64"}, {"BM": "64", "STAGES": "2", "BN": "32", "OUT": "f32"}),
+    "gemm_sm90_gathered": (
+        {"BLOCKS": "3", "BN": "64"},
+        {"PARTS": "2", "BN": "32"},
+        {"BM": "64", "STAGES": "2", "BN": "32", "OUT": "f32"},
+    ),
     "attention_sm90_window": ({"D": "128", "BLOCKS": "2"}, {"BM": "64", "BN": "64", "STAGES": "3"}),
     "gemm_sm90_blockwise_fp8_split": ({"BN": "64", "STAGES": "2"}, {"SPLITS": "4", "STAGES": "2"}),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),

@@ -299,8 +299,16 @@ _VOTE = """kernel k(x: tensor[f32, M, 8], y: tensor[f32, M, 8]):
         store.direct(y[block.x * 128, 0], t)
 """
 
+_COLUMNS = """
+kernel k(x: tensor[f32, M, N], y: tensor[f32, T, N]):
+    grid(1)
+    role compute(warps=4):
+        t = load(x[0, 0], 128, 32)
+        store.direct(y[0, 0], column_max(t) - column_min(t))
+"""
 RIGHT = (
     _VOTE.format(condition="t > 1.0"),
+    _COLUMNS,
     *(two_roles(kind, fill, read) for kind in KINDS for fill, read in zip(FILLS, READS, strict=True)),
     *map(in_turn, KINDS),
     *(two_roles(kind, "p.producer_signal_and_step()", "p.consumer_signal_and_step()") for kind in tuple(KINDS)[:2]),

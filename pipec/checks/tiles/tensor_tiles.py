@@ -63,7 +63,9 @@ def _folded(role: ir.Role, sink: Sink) -> None:
         if value is None or buffer is None:
             continue
         problem, at = _beyond_storing(value, lets)
-        if not isinstance(operation, tree.Store):
+        if isinstance(operation, tree.ReduceColumns):
+            problem, at = "reduced along its columns", operation.span
+        elif not isinstance(operation, tree.Store):
             problem, at = "kept in registers or written to a tile", operation.span
         if problem is not None:
             sink.report(

@@ -96,6 +96,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         staging=shared.staging,
         stored=stored,
         exchange_offsets=shared.exchange_offsets,
+        reduced_offsets=shared.reduced_offsets,
         row_maps=row_maps,
         zero_fills=shared.zero_fills,
         shared_items=shared.items,

@@ -6,6 +6,7 @@ from operator import mul
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
+from pipec.kir.plan.reductions import reduced_bytes
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.scales import scale_columns, scale_layout, stored_bits, unpacked_tiles
 from pipec.kir.plan.striping import exchange_bytes
@@ -125,6 +126,7 @@ class SharedPlan:
     barrier_offsets: dict[tuple[Pipeline, Side], int]
     staging: dict[tree.Store, Staging]
     exchange_offsets: dict[str, int]
+    reduced_offsets: dict[tree.ReducedColumns, int]
     zero_fills: dict[Buffer, ZeroFill]
     items: tuple[SharedItem, ...]
     bytes: int
@@ -167,12 +169,21 @@ def plan_shared(
     small += sum(4 * buffer.count for buffer, (_, condition) in unwritten.items() if condition is None)
     responses = kernel.schedule.responses if kernel.schedule is not None else None
     response_bytes = RESPONSE_BYTES * responses.stages if responses is not None else 0
+    reduced = {result: size for row in roles for result, size in reduced_bytes(row, row_maps).items()}
     exchanges = {row.role.name: size for row in roles if (size := exchange_bytes(row, row_maps)) > 0}
     # Plus the address of tensor memory, and padding for barriers and responses.
-    small = round_up(small + 4 + 8, 16) + response_bytes + sum(round_up(size, _EXCHANGE_ALIGNMENT) for size in exchanges.values())
+    small = (
+        round_up(small + 4 + 8, 16)
+        + response_bytes
+        + sum(round_up(size, _EXCHANGE_ALIGNMENT) for size in (*exchanges.values(), *reduced.values()))
+    )
     staging = _plan_staging(shared, target, roles, row_maps, small)
     exchange_offsets = {
         name: shared.take(f"{name} row reductions", size, _EXCHANGE_ALIGNMENT) for name, size in exchanges.items()
+    }
+    reduced_offsets = {
+        result: shared.take(f"{result.name} of line {result.span.line}", size, _EXCHANGE_ALIGNMENT)
+        for result, size in reduced.items()
     }
     answers = shared.take(f"{responses.name} responses", response_bytes, RESPONSE_BYTES) if responses is not None else None
     barriers: dict[tuple[Pipeline, Side], int] = {}
@@ -188,7 +199,17 @@ def plan_shared(
         zero_fills[buffer] = ZeroFill(pipeline, condition, flag)
     size = round_up(shared.offset, 16)
     return SharedPlan(
-        offsets, strides, barriers, staging, exchange_offsets, zero_fills, tuple(shared.items), size, address, answers
+        offsets,
+        strides,
+        barriers,
+        staging,
+        exchange_offsets,
+        reduced_offsets,
+        zero_fills,
+        tuple(shared.items),
+        size,
+        address,
+        answers,
     )
 
 

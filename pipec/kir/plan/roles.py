@@ -97,7 +97,10 @@ def _runs_in_one_thread(role: Role) -> bool:
     if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
         return False
     # One thread would take 32 times as long for what a whole warp stores or copies; a vote needs all lanes.
-    if any(isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync, tree.Vote)) for operation in operations(role)):
+    if any(
+        isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync, tree.Vote, tree.ReduceColumns))
+        for operation in operations(role)
+    ):
         return False
     for node in expressions(role):
         if isinstance(node.type, TileType):

@@ -43,9 +43,10 @@ def rows_together(values: Values, lets: Lets) -> dict[tree.Operation, int]:
     """
     rows = {operation: _rows(value) for operation, value in values.items()}
     beside = {other for value in values.values() for other in _broadcast(value, lets)}
-    if len(beside) == 1 and all(isinstance(operation, tree.Assign) for operation, count in rows.items() if count == 1):
+    kept = {operation for operation, count in rows.items() if count == 1 and _keeps(operation, values[operation], lets)}
+    if len(beside) == 1 and all(isinstance(operation, tree.Assign) for operation in kept):
         (other,) = beside
-        return {operation: other if count == 1 else count for operation, count in rows.items()}
+        return {operation: other if operation in kept else count for operation, count in rows.items()}
     return rows
 
 
@@ -59,7 +60,8 @@ def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[
     if sharing < 2 or row.uses_tensor or row.mma_waits is not None:
         return 0
     mine = {operation: value for operation, value in values.items() if together[operation] == rows}
-    if any(rows in (1, other) and 1 in together.values() for value in values.values() for other in _broadcast(value, lets)):
+    apart = any(together[operation] == 1 and _keeps(operation, value, lets) for operation, value in values.items())
+    if apart and any(rows in (1, other) for value in values.values() for other in _broadcast(value, lets)):
         return 0
     vector = _VECTOR_BYTES // max((dtype.bytes for one in mine.items() for dtype in _in_memory(*one, lets)), default=4)
     for value in mine.values():
@@ -76,6 +78,13 @@ def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[
 def _rows(value: tree.Expression) -> int:
     assert isinstance(value.type, TileType)
     return value.type.rows
+
+
+def _keeps(operation: tree.Operation, value: tree.Expression, lets: Lets) -> bool:
+    """Whether an operation has to do with register-resident tiles; of others, such as stores of reduced columns, nothing is kept."""
+    return isinstance(operation, tree.Assign) or any(
+        isinstance(node, tree.ReadVariable) and node.variable.in_registers for node in subexpressions(value, lets)
+    )
 
 
 def _broadcast(value: tree.Expression, lets: Lets) -> Iterator[int]:

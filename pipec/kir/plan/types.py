@@ -9,7 +9,7 @@ from pipec.isa.targets import WARP, Target
 from pipec.kir.clusters import Line, Sharing
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
-from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, Store, TmaLoad, TmaStore, Variable
+from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, ReducedColumns, Store, TmaLoad, TmaStore, Variable
 from pipec.vocabulary import Completion, Side, Swizzle
 
 PANEL_ALIGNMENT = 128  # alignment of a shared address required by TMA, in bytes (hardware.md 2.2)
@@ -318,6 +318,7 @@ class Plan:
     staging: dict[Store, Staging]  # for stores by path "tma"
     stored: dict[Store, dict[TileLayout, TmaPlan]]  # for the same: how their panels are copied, by layout
     exchange_offsets: dict[str, int]  # for roles in which several warps share a row: shared memory for reductions
+    reduced_offsets: dict[ReducedColumns, int]  # where the columns of tiles are reduced
     row_maps: dict[Operation, RowMap]  # of each operation that evaluates a tile
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
     shared_items: tuple[SharedItem, ...]

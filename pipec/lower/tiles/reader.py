@@ -27,7 +27,7 @@ from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.tensor_cores import wgmma
 from pipec.lower.tiles import masks, striped
 from pipec.lower.tiles.chunks import Chunk, Found, Place, Row
-from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, identity, shuffle
+from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, identity, read_reduced, shuffle
 from pipec.lower.tiles.vectors import Vector, load_vectors
 from pipec.record import replace
 from pipec.sema import tree
@@ -39,6 +39,7 @@ _WORD_BYTES = 4
 # Nodes whose result depends on the element's position in the chunk.
 _READ_AS_A_WHOLE = (
     tree.ReadBuffer, tree.ReadTensor, tree.ReadVariable, tree.ReadAccumulator, tree.Position, tree.Columns,
+    tree.ReadReducedColumns,
 )  # fmt: skip
 
 
@@ -170,9 +171,8 @@ class TileReader:
                 return self.values(operand, chunk.moved(builder, first))
             case tree.ReadVariable() if expression.variable.in_registers:
                 return self._read_registers(expression, chunk)
-            case tree.ReadAccumulator(accumulator):
-                assert chunk.place is not None
-                return wgmma.read(role, accumulator, chunk.place.block, chunk.place.half, chunk.place.groups)
+            case tree.ReadAccumulator() | tree.ReadReducedColumns():
+                return self._read_result(expression, chunk)
             case tree.RowReduce():
                 return [chunk.row.values[expression]] * chunk.count
             case (
@@ -214,6 +214,14 @@ class TileReader:
         slots = rows[number][chunk.register : chunk.register + chunk.count]
         assert len(slots) == chunk.count
         return [slot.read() for slot in slots]
+
+    def _read_result(self, node: tree.ReadAccumulator | tree.ReadReducedColumns, chunk: Chunk) -> list[Value]:
+        if isinstance(node, tree.ReadAccumulator):
+            assert chunk.place is not None
+            return wgmma.read(self.role, node.accumulator, chunk.place.block, chunk.place.half, chunk.place.groups)
+        if node not in chunk.columns:
+            chunk.columns[node] = read_reduced(self.role, node.reduced, chunk)
+        return chunk.columns[node]
 
     def _read_buffer(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
         source, builder = node.source, self.builder

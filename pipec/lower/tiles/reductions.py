@@ -1,4 +1,4 @@
-"""Row reductions: the binary functions, and how the threads that share a row combine their results."""
+"""Reductions: the binary functions, and how the threads that share a row, or a column, combine their results."""
 
 import functools
 from collections.abc import Sequence
@@ -10,7 +10,9 @@ from pipec.lower.context import FULL_WARP, RoleContext
 from pipec.lower.emit.arithmetic import binary, constant
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.llvm import Builder
-from pipec.lower.emit.value import Value, floating, integer
+from pipec.lower.emit.value import TRUE, Value, floating, integer
+from pipec.lower.tiles.chunks import Chunk
+from pipec.sema.tree import ReducedColumns
 from pipec.vocabulary import RowFunction
 
 _VECTOR_WORDS = 4  # of one load from shared memory
@@ -78,13 +80,19 @@ def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Va
     turn = role.exchange_turn.read()
     role.exchange_turn.write(builder.bits("xor", turn, 1))
     base = builder.binary("add", role.kernel.shared_address(offset), builder.multiply(turn, role.plan.role.warps * size))
-    mine = builder.shared_pointer(builder.binary("add", base, builder.multiply(role.role_warp, size)))
+    mine = builder.binary("add", base, builder.multiply(role.role_warp, size))
     # Every lane has the warp's value; one writes it, to avoid 32 writes to a bank.
     first = builder.compare("eq", role.lane, integer(0))
-    builder.call(f"store.shared.if.{8 * size}", mine, _word(builder, value, dtype), first)
+    store_word(builder, mine, value, dtype, first)
     role.synchronise()
     start = builder.binary("add", base, builder.multiply(row, warps * size))
-    return fold_tree(builder, function, dtype, _read_words(builder, start, warps, dtype))
+    return fold_tree(builder, function, dtype, read_words(builder, start, warps, dtype))
+
+
+def store_word(builder: Builder, address: Value, value: Value, dtype: DType, allowed: Value) -> None:
+    """An element to shared memory, in one word or two."""
+    bits = 8 * max(4, dtype.bytes)
+    builder.call(f"store.shared.if.{bits}", builder.shared_pointer(address), _word(builder, value, dtype), allowed)
 
 
 def _word(builder: Builder, value: Value, dtype: DType) -> Value:
@@ -92,7 +100,48 @@ def _word(builder: Builder, value: Value, dtype: DType) -> Value:
     return bits if dtype.bits == 64 else builder.cast("zext", bits, "i32")
 
 
-def _read_words(builder: Builder, start: Value, count: int, dtype: DType) -> list[Value]:
+def fold_across(
+    role: RoleContext, function: RowFunction, dtype: DType, values: list[Value], distances: Sequence[int]
+) -> tuple[list[Value], Value, Value]:
+    """A power of two of values, each over the lanes at these distances. Lanes share out the values: at each distance, a lane passes on one
+    half of what it has left, and reduces the other. What is left, the number of the first of it, and whether this lane is the one to use it
+    (of several that have the same)."""
+    assert len(values) & (len(values) - 1) == 0, "lanes could not share out the values evenly"
+    builder, start, owner = role.builder, integer(0), TRUE
+    for distance in sorted(distances, reverse=True):
+        upper = builder.compare("ne", builder.bits("and", role.lane, distance), integer(0))
+        if len(values) == 1:
+            others = [shuffle(role, "shuffle.bfly", values[0], dtype, integer(distance))]
+            lower = builder.compare("eq", builder.bits("and", role.lane, distance), integer(0))
+            owner = lower if owner is TRUE else builder.binary("and", owner, lower)
+        else:
+            half = len(values) // 2
+            pairs = list(zip(values[:half], values[half:], strict=True))
+            passed = [builder.select(upper, low, high) for low, high in pairs]
+            values = [builder.select(upper, high, low) for low, high in pairs]
+            others = [shuffle(role, "shuffle.bfly", value, dtype, integer(distance)) for value in passed]
+            start = builder.binary("add", start, builder.select(upper, integer(half), integer(0)))
+        values = [fold(builder, function, dtype, pair) for pair in zip(values, others, strict=True)]
+    return values, start, owner
+
+
+def read_reduced(role: RoleContext, reduced: ReducedColumns, chunk: Chunk) -> list[Value]:
+    """The columns of a chunk of what `ReduceColumns` left in shared memory."""
+    builder, dtype = role.builder, reduced.type.dtype
+    size = max(4, dtype.bytes)
+    start = role.kernel.shared_address(role.kernel.plan.reduced_offsets[reduced])
+
+    def run(column: Value, count: int) -> list[Value]:
+        return read_words(builder, builder.binary("add", start, builder.multiply(column, size)), count, dtype)
+
+    if chunk.place is None:
+        return run(chunk.column, chunk.count)
+    together = 1 if chunk.end is not None else 2
+    firsts = [chunk.position(builder, index) for index in range(0, chunk.count, together)]
+    return [value for first in firsts for value in run(first, together)]
+
+
+def read_words(builder: Builder, start: Value, count: int, dtype: DType) -> list[Value]:
     """Consecutive elements, each in one or two words; as many per load as alignment allows."""
     word, size = ("i64", 8) if dtype.bits == 64 else ("i32", 4)
     together = min(_VECTOR_WORDS * 4 // size, count & -count)

@@ -165,7 +165,7 @@ class Role:
             case tree.RegisterMma():
                 yield from self._work(operation)
                 yield _in_turn(self._multiply, operation, *product_cycles(instructions(operation), self.device))
-            case tree.Store() | tree.Write() | tree.WriteAccumulator() | tree.Vote():
+            case tree.Store() | tree.Write() | tree.WriteAccumulator() | tree.Vote() | tree.ReduceColumns():
                 yield from self._work(operation)
             case tree.AwaitTurn():
                 yield _does(self._await_turn, self.block.values.of(operation.turns))

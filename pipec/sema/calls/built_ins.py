@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 from pipec.diag.catalogue.language import types as messages
 from pipec.diag.catalogue.tiles import columns as column_messages
-from pipec.isa.dtypes import DTYPES
 from pipec.sema import tree
+from pipec.sema.calls.reductions import row_reduction
 from pipec.sema.context import Context
 from pipec.sema.language.functions import REDUCTIONS
 from pipec.sema.meanings import EXPRESSIONS, Elected, Known, Meaning, Range, describe
-from pipec.sema.types import BOOL, I32, TileType, dtype_of
-from pipec.sema.values import arithmetic
+from pipec.sema.types import I32, TileType
 from pipec.sema.values.arguments import bind_arguments
 from pipec.sema.values.columns import moving_columns
 from pipec.sema.values.expected import (
@@ -25,7 +24,6 @@ from pipec.sema.values.expected import (
     value,
 )
 from pipec.sema.values.groups import ask_for_value
-from pipec.sema.values.names import dotted
 from pipec.sema.values.operators import select
 from pipec.syntax import ast
 
@@ -36,22 +34,6 @@ def select_call(context: Context, node: ast.Call) -> Meaning:
     if isinstance(condition, Known):
         return when_true if known(context, bound["condition"], bool, "the condition", "a condition") else when_false
     return select(context, condition, when_true, when_false, node.span)
-
-
-def row_reduction(context: Context, node: ast.Call) -> Meaning:
-    name = dotted(context, node.callee) or ""
-    bound = bind_arguments(context, node, name, ("tile",))
-    operand = runtime(context, bound["tile"], None, "what is reduced")
-    tile = operand.type
-    if not isinstance(tile, TileType):
-        context.fail(messages.WrongType(what="what is reduced", expected="a tile", found=describe(operand), at=node.span))
-    # Summing thousands of 16-bit floats loses precision that f32 keeps; the tensor cores accumulate in f32 as well.
-    if tile.dtype.is_float and tile.dtype.bits == 16:
-        operand = arithmetic.widen(operand, DTYPES["f32"]) or operand
-    dtype = dtype_of(operand.type)
-    if dtype is BOOL or not dtype.computes:
-        context.fail(messages.BadOperand(operator=name, type=str(dtype), hint="convert it first: `cast[f32](...)`", at=node.span))
-    return tree.RowReduce(REDUCTIONS[name], operand, TileType(dtype, tile.rows, 1), node.span)
 
 
 def _load(context: Context, node: ast.Call) -> Meaning:

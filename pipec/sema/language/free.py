@@ -123,6 +123,31 @@ FREE_ROWS = (
         waits="the role's other threads",
         document="as `any`: whether it holds everywhere, in every thread",
     ),
+    Operation(
+        "column_sum",
+        ("",),
+        "column_sum(tile)",
+        "reduce_columns",
+        waits="the role's other threads",
+        document="the sum of each column, a tile of one row: the threads of the role, which have the tile's rows between them, exchange "
+        "their parts through shared memory now",
+    ),
+    Operation(
+        "column_max",
+        ("",),
+        "column_max(tile)",
+        "reduce_columns",
+        waits="the role's other threads",
+        document="as `column_sum`: the largest of each column",
+    ),
+    Operation(
+        "column_min",
+        ("",),
+        "column_min(tile)",
+        "reduce_columns",
+        waits="the role's other threads",
+        document="as `column_sum`: the smallest of each column",
+    ),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
     Operation(
         "assume",

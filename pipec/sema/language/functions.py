@@ -89,3 +89,4 @@ _ROWS = (
 
 FUNCTIONS: dict[str, ElementFunction] = {row.name: row for row in _ROWS}
 REDUCTIONS: dict[str, RowFunction] = {"row_sum": "sum", "row_max": "max", "row_min": "min"}
+COLUMN_REDUCTIONS: dict[str, RowFunction] = {"column_sum": "sum", "column_max": "max", "column_min": "min"}

@@ -59,7 +59,11 @@ _ROWS = (
         "a size has a name of its own, bound when the kernel is launched",
         "write the dimension of the tensor: `N` of `tensor[f32, M, N]`",
     ),
-    _row("sum reduce", "sums run along the rows of a tile", 'write `row_sum(tile)`; over blocks, `store(..., reduce="add")`'),
+    _row(
+        "sum reduce",
+        "sums run along the rows or the columns of a tile",
+        'write `row_sum(tile)` or `column_sum(tile)`; over blocks, `store(..., reduce="add")`',
+    ),
     _row("int", "a conversion names the element type", "write `cast[i32](x)`"),
     _row("float", "a conversion names the element type", "write `cast[f32](x)`"),
     _row("silu swish", "it is a product", "write `x * sigmoid(x)`"),
@@ -146,9 +150,21 @@ _ROWS = (
 
 # Only after a library's name: `tl.max(x, 1)` reduces, `max(x, y)` does not.
 _MEMBERS = (
-    _row("max amax reduce_max", "a reduction of a tile runs along its rows", "write `row_max(tile)`"),
-    _row("min amin reduce_min", "a reduction of a tile runs along its rows", "write `row_min(tile)`"),
-    _row("sum reduce_sum", "a reduction of a tile runs along its rows", "write `row_sum(tile)`"),
+    _row(
+        "max amax reduce_max",
+        "a reduction of a tile runs along its rows or its columns",
+        "write `row_max(tile)` or `column_max(tile)`",
+    ),
+    _row(
+        "min amin reduce_min",
+        "a reduction of a tile runs along its rows or its columns",
+        "write `row_min(tile)` or `column_min(tile)`",
+    ),
+    _row(
+        "sum reduce_sum",
+        "a reduction of a tile runs along its rows or its columns",
+        "write `row_sum(tile)` or `column_sum(tile)`",
+    ),
     _row(
         "load",
         "a copy by hardware fills a stage, a load by threads gives values",

@@ -4,7 +4,7 @@ All integer division and remainder here follow Python (floor); lowering picks th
 """
 
 from pipec.record import record
-from pipec.sema.tree.symbols import Accumulator, Buffer, Handle, ScalarParameter, TensorParameter, Variable
+from pipec.sema.tree.symbols import Accumulator, Buffer, Handle, ReducedColumns, ScalarParameter, TensorParameter, Variable
 from pipec.sema.types import ScalarType, TileType, ValueType
 from pipec.source import Span
 from pipec.vocabulary import BinaryOperator, RowFunction, UnaryOperator
@@ -249,6 +249,18 @@ class RowReduce:
     span: Span
 
 
+@record(eq=False)
+class ReadReducedColumns:
+    """One value for each column, as `ReduceColumns` last left them; read when used."""
+
+    reduced: ReducedColumns
+    span: Span
+
+    @property
+    def type(self) -> TileType:
+        return self.reduced.type
+
+
 Expression = (
     Constant
     | ReadVariable
@@ -271,4 +283,5 @@ Expression = (
     | ReadAccumulator
     | Columns
     | RowReduce
+    | ReadReducedColumns
 )

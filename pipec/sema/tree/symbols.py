@@ -148,3 +148,12 @@ class Accumulator:
     @property
     def type(self) -> TileType:
         return TileType(self.dtype, self.rows, self.columns)
+
+
+@record(eq=False)
+class ReducedColumns:
+    """What a role has reduced the columns of a tile to: a row in shared memory, which all its threads read."""
+
+    name: str
+    type: TileType
+    span: Span

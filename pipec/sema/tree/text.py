@@ -96,6 +96,8 @@ def _parts(expression: tree.Expression, write: Callable[[tree.Expression, int], 
             return f"{axis}_index({size})", _ATOM
         case tree.ReadAccumulator():
             return f"read({expression.accumulator.name})", _ATOM
+        case tree.ReadReducedColumns():
+            return f"read({expression.reduced.name})", _ATOM
         case tree.Columns(operand, first, type_):
             return f"columns({write(operand, 0)}, {first}, {type_.columns})", _ATOM
         case tree.RowReduce():

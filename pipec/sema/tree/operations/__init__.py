@@ -8,5 +8,6 @@ from pipec.sema.tree.operations.copies import *
 from pipec.sema.tree.operations.grids import *
 from pipec.sema.tree.operations.multiplications import *
 from pipec.sema.tree.operations.operation import *
+from pipec.sema.tree.operations.reductions import *
 from pipec.sema.tree.operations.stages import *
 from pipec.sema.tree.operations.votes import *
