@@ -17,10 +17,21 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path[:0] = [str(ROOT)]
 
-from benchmarks.figures.attention_and_memory import attention, copying, decode, memory, memory_summary
+from benchmarks.figures.attention_and_memory import attention, copying, decode, layer_norm_backward, memory, memory_summary
 from benchmarks.figures.compiler import choices, compiling, foreign, ladders, predicted, simulating
 from benchmarks.figures.launches import launching, llama
-from benchmarks.figures.products import blockwise, chosen_then, epilogue, fresh, gemm, gemm_choice, gemm_summary, grouped, split_k
+from benchmarks.figures.products import (
+    blockwise,
+    chosen_then,
+    epilogue,
+    fresh,
+    gathered,
+    gemm,
+    gemm_choice,
+    gemm_summary,
+    grouped,
+    split_k,
+)
 from benchmarks.figures.text import Record
 
 DOCUMENTS = (
@@ -44,12 +55,14 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "epilogue": ("h200_epilogue", epilogue),
     "blockwise": ("h200_blockwise", blockwise),
     "grouped": ("h200_grouped", grouped),
+    "gathered": ("h200_gathered", gathered),
     "attention": ("h200_attention", attention),
     "attention-backward": ("h200_attention_backward", attention),
     "decode": ("h200_decode", decode),
     "copying": ("copy_tma", copying),
     "memory-summary": ("h200_memory", memory_summary),
     "memory": ("h200_memory", memory),
+    "layer-norm-backward": ("h200_layer_norm_backward", layer_norm_backward),
     "launching": ("launch", launching),
     "llama": ("llama", llama),
     "compiling": ("compile", compiling),

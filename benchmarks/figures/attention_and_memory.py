@@ -90,6 +90,19 @@ def _to_fastest(ratios: Mapping[str, Any], rivals: Sequence[str]) -> Any:
     return min((ratios[rival] for rival in rivals if rival in ratios), key=lambda one: one["median"])
 
 
+def layer_norm_backward(record: Record) -> list[str]:
+    """All gradients; ratios within rounds."""
+    lines = [f"{record['date'][:10]}, {record['gpu']}, torch {record['torch']}.", ""]
+    lines += head("rows x columns", "torch", "torch.compile", "pipec", "pipec / torch", "pipec / torch.compile", "tile")
+    for shape, row in record["figures"].items():
+        ours, compiled = row["pipec"], row.get("compiled")
+        cells = [f"{row['torch']['microseconds']:.1f} us", f"{compiled['microseconds']:.1f}" if compiled else "-"]
+        cells += [f"{ours['microseconds']:.1f} ({ours['terabytes_per_second']:.1f} TB/s)", f"{ours['to torch']['median']:.2f}"]
+        cells += [f"{ours['to torch']['median'] / compiled['to torch']['median']:.2f}" if compiled else "-"]
+        lines.append(row_of(shape.replace("x", " x "), *cells, ours["name"].removeprefix("pipec ")))
+    return lines
+
+
 def memory(record: Record) -> list[str]:
     """Every operation, shape and type."""
     lines = head(

@@ -153,6 +153,21 @@ def grouped(record: Record) -> list[str]:
     return lines
 
 
+def gathered(record: Record) -> list[str]:
+    """Speeds beside a copy of the rows and torch's grouped product."""
+    sides = {"triton": "Triton", "index_select, pipec": "copy, pipec grouped", "pipec": "pipec gathered"}
+    lines = [f"{record['date'][:10]}, {record['gpu']}, torch {record['torch']}. Speed relative to copy and torch:", ""]
+    lines += head("rows x N x K", "tokens", "rows of a group", "copy, torch", *sides.values(), "tile of pipec gathered")
+    for shape, row in record["figures"].items():
+        size, _, rest = shape.partition(" in ")
+        groups, _, tokens = rest.partition(", ")
+        cells = [f"{size.replace('x', ' x ')}, {groups}", tokens.removesuffix(" tokens")]
+        cells += [f"{row['rows']['least']} to {row['rows']['most']}", f"{row['torch']['microseconds']:.1f} us"]
+        cells += [f"{row[side]['to torch']['median']:.2f}" if side in row else "-" for side in sides]
+        lines.append(row_of(*cells, row["pipec"]["name"].removeprefix("pipec ")))
+    return lines
+
+
 def gemm_choice(record: Record) -> list[str]:
     """What the choice among kernels costs beside the best tile of each record, group by group."""
     lines = head(

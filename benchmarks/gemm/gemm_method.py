@@ -27,6 +27,7 @@ COLUMNS: dict[str, str] = {
     "serial": "the same, each launch behind the end of the one in front, as those of the others are (no programmatic dependent launch)",
 }
 BASE = "cublaslt"
+_CLOSE = 8  # of a screening's first, which are screened on: they differ by less than the rounds so far can tell
 _AGAIN = " (again)"  # the base has two turns in a round: the ratio of the two says what a ratio means nothing below
 
 
@@ -35,6 +36,7 @@ class Settings:
     rounds: int = 25
     seed: int = 0
     patience: Patience = field(default_factory=Patience)
+    close: Patience = field(default_factory=lambda: Patience(behind=1.01, least=6, most=24))
 
 
 class Field(Protocol):
@@ -86,8 +88,9 @@ def measure(shape: Shape, on: Field, settings: Settings) -> dict[str, Any]:
             continue
         seed = f"{settings.seed} {shape} {family}"
         found = screen(names, on.clock, settings.patience, seed)
-        columns |= _winners(family, found, on, fixed)
-        screenings[family] = _screened(found)
+        close = screen(found.ranking[:_CLOSE], on.clock, settings.close, f"{seed} close")
+        columns |= _winners(family, (*close.ranking, *found.ranking[_CLOSE:]), on, fixed)
+        screenings[family] = _screened(found) | {"close": _screened(close)}
         on.forget([name for name in names if name not in columns.values()])
     final = _final(columns, on.clock, settings, f"{settings.seed} {shape} final")
     record = {"group": shape.group, "kind": shape.kind} | on.facts()
@@ -97,16 +100,15 @@ def measure(shape: Shape, on: Field, settings: Settings) -> dict[str, Any]:
     return record | {"rounds": _turns(final), "screened": screenings, "failed": dict(on.failed())}
 
 
-def _winners(family: Family, found: Screening, on: Field, fixed: Mapping[str, str]) -> dict[str, str]:
+def _winners(family: Family, ranked: Sequence[str], on: Field, fixed: Mapping[str, str]) -> dict[str, str]:
     if family != "pipec":
-        return {family: found.best}
-    ranked = found.ranking
+        return {family: ranked[0]}
     best = next((name for name in ranked if on.kernel(name)), None)
     chosen = {column: name for column, name in fixed.items() if name in ranked}
     for column, names in on.among().items():
         if (first := next((name for name in ranked if name in names), None)) is not None:
             chosen[column] = first
-    return chosen | ({} if best is None else {"best": best}) | {"any": found.best, "serial": on.serial(found.best)}
+    return chosen | ({} if best is None else {"best": best}) | {"any": ranked[0], "serial": on.serial(ranked[0])}
 
 
 def _final(columns: Mapping[str, str], clock: Clock, settings: Settings, seed: str) -> Rounds:
@@ -129,7 +131,8 @@ def _spread(spread: Spread) -> dict[str, float]:
 
 
 def _screened(found: Screening) -> dict[str, Any]:
-    """Microseconds of every candidate, fastest first; `dropped` names the round after which it was out."""
+    """Microseconds of every candidate, fastest first; `dropped` names the round after which it was out. (The first of them are screened
+    on, which is recorded beside it as `close`.)"""
     medians = {name: rounded(found.rounds.time(name).median * 1e6) for name in found.ranking}
     return {
         "seed": found.rounds.seed,

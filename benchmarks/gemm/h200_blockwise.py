@@ -60,6 +60,8 @@ TILES = {
         (128, 2, 1, 16),
     )
 }
+# 128 blocks, where tiles are a multiple of them: all begin and end together, so that each group of tiles stays in the L2 cache.
+TILES |= {f"BN=128 GROUP={group} BLOCKS=128": Tile(EXAMPLE, {"BN": 128, "GROUP": group, "BLOCKS": 128}) for group in (8, 16, 32)}
 FEW_ROWS = 128  # up to which a split of K is screened
 SPLIT = {
     f"split BN={bn} SPLITS={splits} STAGES={stages}": Tile(
