@@ -62,9 +62,10 @@ class NotCallable(Message):
 
 
 class OutOfBlock(Message):
-    """A variable first assigned inside a block ends with the block. On a path that skips the block it would have whatever the register
-    had before; after a `with`, the stage that it may have been read from has been released. A variable that is also assigned before the
-    block keeps its new value after it."""
+    """A variable first assigned inside a loop or branch ends with it: on a path that skips the block it would have whatever the register
+    had before. So it is where one elected thread runs a block, and in a turn, after which other blocks change what was read. A `with`
+    around a stage ends only the name of the stage; what its block assigns goes on. A variable that is also assigned before a block keeps
+    its new value after it."""
 
     code = "E0212"
     title = "`{name}` ends with the block that assigns it"
