@@ -13,13 +13,13 @@ _PATIENCE = 50_000  # steps, of which nearly all examples need fewer
 
 
 def steps_so_far() -> int:
-    """The steps of all searches of this process."""
-    return combined[0] + exactly_combined[0]
+    """The steps of all searches of this thread."""
+    return int(combined.value + exactly_combined.value)
 
 
 def work_so_far() -> int:
     """The work of all protocol analysis: reading, searching, checking, sampling sizes."""
-    return steps_so_far() + tried[0] + worked[0]
+    return steps_so_far() + int(tried.value + worked.value)
 
 
 @record

@@ -58,7 +58,7 @@ class Facts:
         self.clauses = [clause for clause in self.clauses if all(holds(clause, numbers) for numbers in self.points)]
 
     def _widen(self, numbers: Numbers) -> bool:
-        combined[0] += len(self.equations)
+        combined.value += len(self.equations)
         rests = [evaluated(row, numbers) for row in self.equations]
         failing = [number for number, rest in enumerate(rests) if rest]
         if not failing:
@@ -78,7 +78,7 @@ class Facts:
     def propose(self, directions: Iterable[Row], clauses: Iterable[Condition]) -> None:
         """Adds candidate inequalities close to how they are written, and clauses, that all points satisfy."""
         self.clauses = [clause for clause in clauses if all(holds(clause, numbers) for numbers in self.points)]
-        combined[0] += _PROPOSED * len(self.points)
+        combined.value += _PROPOSED * len(self.points)
         for row in directions:
             least = min(evaluated(row, numbers) for numbers in self.points)
             if least >= -_SLACK:

@@ -19,7 +19,7 @@ class Numbers(dict[int, int]):
         self.variables, self.launch = variables, launch
 
     def __missing__(self, variable: int) -> int:
-        combined[0] += _WORKED_OUT
+        combined.value += _WORKED_OUT
         form = self.variables.forms[variable]
         inside = self.variables.derived.get(variable)
         if inside is not None:

@@ -9,12 +9,13 @@ from math import gcd
 
 from pipec.protocol.comparisons import Condition
 from pipec.protocol.rows import Row, Terms, negative, plus, primitive, replaced, scaled, tight
+from pipec.verify.per_thread import PerThread
 
 _MOST_ROWS = 60  # maximum number of inequalities during elimination
 
 # The cost counter of a search: steps that each take about as long as combining two rows. Other work is counted at the same rate, fitted to
 # the times of some hundred searches (tests/protocol/test_effort.py).
-combined = [0]
+combined = PerThread(0)
 
 
 class Premises:
@@ -31,7 +32,7 @@ class Premises:
         self._parts: dict[int, dict[Terms, int]] | None = None
 
     def copy(self) -> "Premises":
-        combined[0] += len(self.solved) + len(self.least)
+        combined.value += len(self.solved) + len(self.least)
         made = Premises()
         made.contradictory, made.solved, made.least = self.contradictory, dict(self.solved), dict(self.least)
         made.clauses, made._parts = list(self.clauses), self._parts
@@ -41,7 +42,7 @@ class Premises:
         return replaced(row, self.solved)
 
     def at_least(self, row: Row) -> None:
-        combined[0] += 2
+        combined.value += 2
         row = tight(replaced(row, self.solved))
         constant, terms = row
         if not terms:
@@ -80,7 +81,7 @@ class Premises:
 
     def define(self, variable: int, value: Row) -> None:
         """Defines a variable as a row in which it does not occur."""
-        combined[0] += 1 + (len(self.solved) + len(self.least)) // 16  # looking at a row costs less than combining two
+        combined.value += 1 + (len(self.solved) + len(self.least)) // 16  # looking at a row costs less than combining two
         known = {variable: value}
         # (Rows are sorted: most rows end before this variable, and need no replacement.)
         for other, row in self.solved.items():
@@ -96,7 +97,7 @@ class Premises:
         """Whether the row is at least 0 wherever the conjunction holds; False if that is not established."""
         if self.contradictory:
             return True
-        combined[0] += 1
+        combined.value += 1
         constant, terms = tight(replaced(row, self.solved))
         if not terms:
             return constant >= 0
@@ -112,7 +113,7 @@ class Premises:
 
     def _near(self, terms: Terms) -> dict[Terms, int]:
         """The inequalities connected with these variables."""
-        combined[0] += len(self.least)
+        combined.value += len(self.least)
         parts = self._parts
         if parts is None:
             parts = self._parts = _connected(self.least)
@@ -151,7 +152,7 @@ def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
     if last[0] < rows.get(last[1], last[0] + 1):
         rows[last[1]] = last[0]
     while rows:
-        combined[0] += len(rows)
+        combined.value += len(rows)
         variable, free = _cheapest(rows)
         if free:
             # A row with a variable that is bounded on one side only contradicts nothing.
@@ -167,7 +168,7 @@ def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
                 upper.append((-factor, (constant, terms)))
             else:
                 made[terms] = constant
-        combined[0] += len(lower) * len(upper)
+        combined.value += len(lower) * len(upper)
         for low, left in lower:
             for high, right in upper:
                 common = gcd(low, high)

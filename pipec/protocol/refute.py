@@ -16,6 +16,7 @@ from pipec.protocol.tried import LARGE, Launches, large_sizes, small_sizes
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
+from pipec.verify.per_thread import PerThread
 from pipec.verify.terms import Symbol
 
 _MOST_STEPS = 12_000  # of one run; all runs together have a budget
@@ -39,7 +40,7 @@ class Deadlock:
     memory: tuple[tuple[Symbol, int, int], ...] = ()
 
 
-tried = [0]  # steps, over all runs of this process
+tried = PerThread(0)  # steps, over all runs
 
 
 def refute(
@@ -59,7 +60,7 @@ def refute(
         except BudgetEnded:
             break
         finally:
-            tried[0] += left - meter.left
+            tried.value += left - meter.left
         if found is not None and (found.wraps is None or max(sizes.values(), default=0) < LARGE[0]):
             return found, runs
         runs += ended

@@ -53,7 +53,7 @@ def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = l
             except BudgetEnded:
                 return None
             finally:
-                tried[0] += left - meter.left
+                tried.value += left - meter.left
             if found is not None and found.wraps is None:
                 return replace(found, memory=tuple(known.numbers()))
             if first - meter.left > _MOST_STEPS:

@@ -104,7 +104,7 @@ class Schedule(Generic[Memory]):
 
     def settle(self, at: Configuration, memory: Memory, edges: tuple[Edge, ...]) -> Situation[Memory]:
         """Steps until a process has to branch. Takes ownership of the configuration. Raises Stuck."""
-        combined[0] += _SETTLED
+        combined.value += _SETTLED
         steps, followed = [], list(edges)
         for _ in range(_MOST_STEPS):
             chosen = self.choose(at, memory)

@@ -208,7 +208,7 @@ class Variables:
         found = self._renamed.get((variable, parts))
         if found is None:
             # Substitution builds terms and sorts them by their text, which takes far longer than a row operation.
-            combined[0] += _RENAMED
+            combined.value += _RENAMED
             known = {
                 symbol: self.form(part)
                 for each, part in zip(self.derived[variable], parts, strict=True)
@@ -224,7 +224,7 @@ class Variables:
         parts = tuple(values.get(each, one(each)) for each in self.computed[variable])
         found = self._renamed.get((~variable, parts))
         if found is None:
-            combined[0] += _RENAMED
+            combined.value += _RENAMED
             known = {
                 self.forms[each].terms[0][0]: self.form(part)
                 for each, part in zip(self.computed[variable], parts, strict=True)

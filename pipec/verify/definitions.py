@@ -216,8 +216,8 @@ class Definitions(Renaming):
     def _bounds(self, one: Atom, asked: frozenset[Atom] = frozenset(), *, within: int = 0) -> tuple[float, float]:
         """Finite bounds are integers, and thus exact. `within`: the nesting of products whose bounds are being computed."""
         # The parts of a value may consist of the others, each of which is visited on every path to it.
-        combined[0] += bool(asked or within)
-        if combined[0] > allowed[0]:
+        combined.value += bool(asked or within)
+        if combined.value > allowed.value:
             return -inf, inf
         constant, coefficients = self._reduced(self._row(atom(one)))
         low: float = constant
@@ -312,7 +312,7 @@ class Definitions(Renaming):
                 if constant < _LARGE and len(key) <= _MOST_OF_A_FACTOR and all(self._atoms[one] in factors for one, _ in key):
                     rows.append((constant, key))
             rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
-            combined[0] += len(rows) ** 2
+            combined.value += len(rows) ** 2
             for left, right in combinations_with_replacement(rows, 2):
                 row = self._multiplied(left, right, made_of)
                 if row is not None:
@@ -342,7 +342,7 @@ class Definitions(Renaming):
         """Sets values of one function equal whose arguments are; whether that was news."""
         applied = [one for one in self._atoms if isinstance(one, Apply) and among(one)]
         found = False
-        combined[0] += len(applied) ** 2
+        combined.value += len(applied) ** 2
         for left, right in combinations(applied, 2):
             if left.function != right.function or len(left.arguments) != len(right.arguments):
                 continue

@@ -9,14 +9,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd, inf
 
+from pipec.verify.per_thread import PerThread
 from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, summed, symbols_of
 
 _MOST_ROWS = 150  # number of inequalities during elimination
 
 # The total number of combinations of inequalities: the cost counter of a search.
-combined = [0]
+combined = PerThread(0)
 # The limit beyond which nothing is shown to be impossible, which is always sound.
-allowed: list[float] = [inf]
+allowed = PerThread(inf)
 
 # constant + sum of coefficient * variable; a variable is the number of an atom.
 Row = tuple[int, dict[int, int]]
@@ -156,8 +157,8 @@ class Inequalities:
 def contradict(rows: Rows) -> bool:
     """Whether inequalities (coefficients -> the smallest constant) contradict each other: eliminates one variable after the other."""
     while rows:
-        combined[0] += len(rows)
-        if combined[0] > allowed[0]:
+        combined.value += len(rows)
+        if combined.value > allowed.value:
             return False
         variable, free = _cheapest(rows)
         if variable is None:
@@ -174,7 +175,7 @@ def contradict(rows: Rows) -> bool:
                 (lower if factor > 0 else upper).append((abs(factor), constant, coefficients))
             else:
                 made[key] = min(constant, made.get(key, constant))
-        combined[0] += len(lower) * len(upper)
+        combined.value += len(lower) * len(upper)
         for low, constant, coefficients in lower:
             for high, other, others in upper:
                 total = dict.fromkeys(coefficients, 0)

@@ -45,7 +45,7 @@ class System(Definitions):
         return made
 
     def assume(self, formula: Formula) -> None:
-        combined[0] += _ASSUMED
+        combined.value += _ASSUMED
         match formula:
             case Compare("ge", form):
                 self._at_least(self._row(form))
@@ -74,16 +74,16 @@ class System(Definitions):
     @staticmethod
     def _within(question: Callable[[], Answer]) -> Answer:
         """The answer, if it takes no more steps than a question may."""
-        before, allowed[0] = allowed[0], min(allowed[0], combined[0] + _MOST_STEPS)
+        before, allowed.value = allowed.value, min(allowed.value, combined.value + _MOST_STEPS)
         try:
             return question()
         finally:
-            allowed[0] = before
+            allowed.value = before
 
     def _entails(self, formula: Formula) -> bool:
         if self.contradictory:
             return True
-        if combined[0] > allowed[0]:
+        if combined.value > allowed.value:
             return False
         match formula:
             case Compare("ge", form):
@@ -103,7 +103,7 @@ class System(Definitions):
     def _impossible(self, splits: int = _MOST_SPLITS) -> bool:
         if self.contradictory:
             return True
-        if combined[0] > allowed[0]:
+        if combined.value > allowed.value:
             return False
         self._propagate()
         if self._multiply() and (
@@ -136,7 +136,7 @@ class System(Definitions):
         met = {variable for variable, _ in key}
         for _ in range(_NEAR):
             near = [(one, constant) for one, constant in self._least.items() if not met.isdisjoint([each for each, _ in one])]
-            combined[0] += len(near)
+            combined.value += len(near)
             rows = {**dict(near), **rows}
             if contradict(rows):
                 return True
@@ -161,10 +161,10 @@ class System(Definitions):
         returns whether there was any. Otherwise splitting would nest as deep as there are cases, doubling the time at each level."""
         found = False
         for cases, case in [*((self._cases, one) for one in self._cases), *((self._implied, one) for one in self._implied)]:
-            if combined[0] > allowed[0]:
+            if combined.value > allowed.value:
                 return found
             left = [part for part in case.parts if not self._refuted(part)]
-            combined[0] += _beyond_two(case.parts)
+            combined.value += _beyond_two(case.parts)
             if len(left) < 2:
                 cases.remove(case)
                 self.assume(left[0] if left else FALSE)
@@ -189,15 +189,15 @@ class System(Definitions):
             case Compare(_, form):
                 return self._equal_at_hand(form, Linear(0))
             case Both(parts):
-                combined[0] += _beyond_two(parts)
+                combined.value += _beyond_two(parts)
                 return any(self._refuted(part) for part in parts)
             case Either(parts):
-                combined[0] += _beyond_two(parts)
+                combined.value += _beyond_two(parts)
                 return all(self._refuted(part) for part in parts)
 
     def _splits(self, most: int) -> Iterator[list["System"]]:
         """Ways to split cases: each a list of systems one of which holds."""
-        combined[0] += len(self._least)
+        combined.value += len(self._least)
         for case in self._cases[:most]:
             parts = [self.extended([part]) for part in case.parts]
             for part in parts:

@@ -45,19 +45,19 @@ class Renaming(Inequalities):
         `first` have been renamed, and of them only those have another name now that are made of what has changed. What this brings in is
         not renamed again, as that could go on for ever."""
         again = [one for one in self._atoms[:first] if not changed.isdisjoint(parts_of(one))]
-        combined[0] += len(self._atoms) + _LOOKED_AT * (len(self._atoms) - first + len(again))
+        combined.value += len(self._atoms) + _LOOKED_AT * (len(self._atoms) - first + len(again))
         for one in (*again, *self._atoms[first:]):
             parts = parts_of(one)
             if any(self._numbers.get(part) in self._solved for part in parts):
                 known = {part: self.solved(atom(part)) for part in parts}
-                combined[0] += _RENAMED
+                combined.value += _RENAMED
                 # (A quotient of a product is a factor like others.)
                 grows = _sums_products if isinstance(one, Product) else _multiplies
                 if _is_product(one) and any(grows(form) for part, form in known.items() if not _machines(part, form)):
                     continue  # products in products would grow with each turn
                 if _most_written(one, known) <= MOST_WRITTEN:
                     made = self._remade(one, known)
-                    combined[0] += size_of(made) // _WRITTEN
+                    combined.value += size_of(made) // _WRITTEN
                     self.assume(Compare("eq", add(atom(one), made, -1)))
 
     def _remade(self, one: Atom, known: dict[Atom, Linear]) -> Linear:

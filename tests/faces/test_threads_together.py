@@ -69,3 +69,11 @@ def test_simulating() -> None:
     for x, y in zip(inputs, together(launch, len(inputs)), strict=True):
         expected = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
         np.testing.assert_allclose(y, expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_proofs_of_several_threads_do_not_use_up_each_others_limits() -> None:
+    """In a few rounds: a limit that one thread leaves to the others makes every later proof of the process undecided."""
+    for _ in range(6):
+        ptx = together(lambda number: pipec.compile(SOURCES[number % len(SOURCES)]).ptx, 2 * len(SOURCES))
+        assert all(isinstance(one, str) for one in ptx), ptx
+    assert pipec.compile(SOURCES[0]).ptx == ptx[0]

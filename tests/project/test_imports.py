@@ -81,6 +81,7 @@ INSIDE = {
         "timeline",
     ),
     "verify": (
+        "per_thread",
         "terms",
         "inequalities",
         "renaming",

@@ -51,13 +51,13 @@ class Unknown(Symbol):
 
 def check(network: Network, certificate: Certificate) -> None:
     """Raises Refused, also if the check takes too many steps."""
-    before, allowed[0] = allowed[0], min(allowed[0], combined[0] + _MOST_STEPS)
+    before, allowed.value = allowed.value, min(allowed.value, combined.value + _MOST_STEPS)
     try:
         _check(network, certificate)
     except Refused as why:
-        raise Refused(f"{why} (after {_MOST_STEPS:,} steps)" if combined[0] > allowed[0] else str(why)) from None
+        raise Refused(f"{why} (after {_MOST_STEPS:,} steps)" if combined.value > allowed.value else str(why)) from None
     finally:
-        allowed[0] = before
+        allowed.value = before
 
 
 def _check(network: Network, certificate: Certificate) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipec.record import field, mutable, record
 from pipec.verify.network import Unreadable
+from pipec.verify.per_thread import PerThread
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
@@ -106,7 +107,7 @@ class Barriers:
 # For one text: steps executed, and values kept in states. A tenth of this takes about a second; no example takes a hundredth.
 MOST_WORK = 4_000_000
 
-worked = [0]  # over all texts of this process
+worked = PerThread(0)  # over all texts
 
 
 @mutable(caches=True)
@@ -143,7 +144,7 @@ class Surroundings:
     def spend(self, count: int) -> None:
         """A count, so that the result does not depend on the machine."""
         self.work += count
-        worked[0] += count
+        worked.value += count
         if self.work > MOST_WORK:
             raise Unreadable(self.kernel.line, f"to follow its threads takes more than {MOST_WORK:,} steps and values")
 
