@@ -78,4 +78,4 @@ def test_a_number_of_turns_of_which_nobody_else_asks_costs_little(example: str) 
     """A loop by a step known at launch, over as many tiles as memory says: what sign that quotient has decides nothing, but to ask took
     longer than the search has, in the text as it is read first."""
     network = reading_of((EXAMPLES.parent / "tests" / "golden" / f"{example}.ptx").read_text()).network
-    check(network, prove(network, Effort(combinations=50_000)))
+    check(network, prove(network, Effort(combinations=200_000)))

@@ -176,6 +176,7 @@ def _senders(role: Role, kind: Completion, reach: Reach) -> int:
 
 
 def _arriving(participation: Participation, warps: int) -> int:
+    """Each thread for itself: that costs no more than one lane for its warp (hardware.md 1)."""
     match participation.threads:
         case "one":
             return 1
