@@ -1,8 +1,10 @@
 """Bundles in C against a stand-in for libcuda: compiling them, calling them through ctypes, reading what they asked of the driver."""
 
+import atexit
 import ctypes
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -134,6 +136,14 @@ class FakeCuda:
             if function in ("", name):
                 found.append({"call": name, **dict(word.split("=", 1) for word in words)})
         return found
+
+
+@cache
+def stand_in() -> FakeCuda:
+    """The one of this process: a second library of that name would be asked instead of the first, or not at all."""
+    folder = tempfile.TemporaryDirectory(prefix="pipec-libcuda-")
+    atexit.register(folder.cleanup)
+    return FakeCuda(Path(folder.name))
 
 
 class CBundle:

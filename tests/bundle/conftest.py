@@ -1,15 +1,15 @@
 """Shared by the tests of bundles: libcuda's stand-in in C, and the one in Python."""
 
 import pytest
-from bundle.c_bundle import FakeCuda, missing
+from bundle.c_bundle import FakeCuda, missing, stand_in
 from fake_driver import FakeApi, install
 
 
 @pytest.fixture(scope="session")
-def cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
+def cuda() -> FakeCuda:
     if missing():
         pytest.skip(f"bundles cannot be compiled here: {missing()}")
-    return FakeCuda(tmp_path_factory.mktemp("libcuda"))
+    return stand_in()
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ import atexit
 import random
 import struct
 import tempfile
-from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from bundle.c_bundle import CBundle, FakeCuda, layouts, missing, request, unassembled
+from bundle.c_bundle import CBundle, FakeCuda, layouts, missing, request, stand_in, unassembled
 from fuzz.bundle_kernels import MULTIPROCESSORS, Kernel, draw, values
 
 from pipec.bundle.build import build
@@ -22,11 +21,6 @@ KERNELS, CALLS = 5, 40
 _REFUSED = {"E0293", "E0274", "E0238"}  # conditions that contradict each other, grids of no block or of too many
 _FOLDER = tempfile.TemporaryDirectory(prefix="pipec-bundles-")
 atexit.register(_FOLDER.cleanup)
-
-
-@cache
-def stand_in() -> FakeCuda:
-    return FakeCuda(Path(_FOLDER.name))
 
 
 def attempt(chance: random.Random) -> str | None:

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from bundle.c_bundle import needs_compiler
+from bundle.c_bundle import needs_compiler, stand_in
 from fuzz import fuzz_bundles
 from fuzz.bundle_kernels import draw
 from samples import numbers
@@ -27,5 +27,5 @@ def test_another_grid_or_condition_is_noticed(changed: dict[str, tuple[str, ...]
             return other.source()
 
     pretends = Pretends(kernel.name, kernel.grid, kernel.conditions, kernel.by_tma, kernel.early, kernel.warps)
-    wrong = fuzz_bundles.judged([pretends], random.Random(1), fuzz_bundles.stand_in())
+    wrong = fuzz_bundles.judged([pretends], random.Random(1), stand_in())
     assert wrong is not None and "instead of" in wrong
