@@ -49,7 +49,7 @@ class Kernel:
         extents = [_evaluated(extent, values) for extent in self.grid]
         extents += [Number(1)] * (3 - len(extents))
         limits = (LARGEST, 65_535, 65_535)
-        fits = all(1 <= one.value <= limit for one, limit in zip(extents, limits, strict=True))
+        fits = all(not one.wide and 1 <= one.value <= limit for one, limit in zip(extents, limits, strict=True))
         return tuple(one.value for one in extents) if fits else None
 
 
@@ -96,14 +96,14 @@ def _condition(chance: random.Random, depth: int) -> str:
 
 
 class Number:
-    """`gone`: a product of two such numbers in it left its type."""
+    """`gone`: a product of two such numbers in it left its type; `wide`: it, or a part of it, is beyond the 64 bits of the host."""
 
-    def __init__(self, value: int, gone: bool = False) -> None:
-        self.value, self.gone = value, gone
+    def __init__(self, value: int, gone: bool = False, wide: bool = False) -> None:
+        self.value, self.gone, self.wide = value, gone, wide or not -(2**63) <= value < 2**63
 
     def _with(self, other: Any, value: int, *, product: bool = False) -> "Number":
-        leaves = product and isinstance(other, Number) and not -(2**31) <= value <= LARGEST
-        return Number(value, self.gone or _number(other).gone or leaves)
+        leaves, part = product and isinstance(other, Number) and not -(2**31) <= value <= LARGEST, _number(other)
+        return Number(value, self.gone or part.gone or leaves, self.wide or part.wide)
 
     def __add__(self, other: Any) -> "Number":
         return self._with(other, self.value + _number(other).value)
@@ -124,10 +124,10 @@ class Number:
         return self * other
 
     def __floordiv__(self, divisor: int) -> "Number":
-        return Number(self.value // divisor, self.gone)
+        return Number(self.value // divisor, self.gone, self.wide)
 
     def __mod__(self, divisor: int) -> "Number":
-        return Number(self.value % divisor, self.gone)
+        return Number(self.value % divisor, self.gone, self.wide)
 
     def _holds(self, other: Any, holds: bool) -> bool:
         return holds and not self.gone and not _number(other).gone
@@ -161,11 +161,11 @@ def _either(choose: Any, left: Any, right: Any) -> Any:
     if isinstance(left, int) and isinstance(right, int):
         return choose(left, right)
     one, other = _number(left), _number(right)
-    return Number(choose(one.value, other.value), one.gone or other.gone)
+    return Number(choose(one.value, other.value), one.gone or other.gone, one.wide or other.wide)
 
 
 def _ceildiv(one: Any, divisor: int) -> Any:
-    return -(-one // divisor) if isinstance(one, int) else Number(-(-one.value // divisor), one.gone)
+    return -(-one // divisor) if isinstance(one, int) else Number(-(-one.value // divisor), one.gone, one.wide)
 
 
 class _Gpu:
