@@ -23,7 +23,7 @@ READ = {
     "does every parity mean its phase": ("checker/knowledge.py",),
     "does the schedule end": ("checker/progress.py",),
     "what is a number": ("terms.py",),
-    "what follows from facts": ("inequalities.py", "definitions.py", "renaming.py", "logic.py"),
+    "what follows from facts": ("inequalities.py", "definitions.py", "renaming.py", "logic.py", "per_thread.py"),
 }  # fmt: skip
 
 
