@@ -14,10 +14,14 @@ CASES = cases()
 COMPARED = [case for case in CASES if case.path.stem not in COMPARED_ELSEWHERE]
 
 
+# Bytes that ptxas spills: a pair of values around the loop over masked keys, in kernels that are faster for its words (masks.py).
+SPILLED = {"attention_sm90_roles-GROUPS4-CAUSALtrue-BLOCKS1": 8}
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case.constants], ids=lambda case: case.name)
 def test_assembles_without_spills(case: Case) -> None:
     """Without constants it is the golden that ptxas takes (tests/golden)."""
-    assert_assembles(compiled(case).ptx or "", compiled(case).arch, "ptxas")
+    assert_assembles(compiled(case).ptx or "", compiled(case).arch, "ptxas", SPILLED.get(case.name, 0))
 
 
 @pytest.mark.sample(0.2)
