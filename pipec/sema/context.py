@@ -166,7 +166,7 @@ class Context:
         self.bind_again(name.name, meaning, name.span)
 
     def look_up(self, name: ast.Name, extra: tuple[str, ...] = ()) -> Meaning:
-        binding = self.scope.find(name.name)
+        binding = self.scope.find_value(name.name)
         if binding is None:
             ended = self.scope.ended_at(name.name)
             if ended is not None and ended.span in self.walks.targets:

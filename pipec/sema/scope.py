@@ -33,6 +33,7 @@ class Scope:
 
     `again`: the names of an enclosing block that this one gave another meaning, and where. `hidden`: those of finished inner blocks, whose
     old meaning is not what the program says any more. `used`: the names of enclosing blocks that were read here, and where.
+    `outlasting`: the variables of finished `with` blocks, which nothing has read since. Until something does, an assignment begins anew.
     """
 
     parent: "Scope | None" = None
@@ -42,6 +43,7 @@ class Scope:
     again: dict[str, Span] = field(default_factory=dict)
     hidden: dict[str, Span] = field(default_factory=dict)
     used: dict[str, Span] = field(default_factory=dict)
+    outlasting: dict[str, Binding] = field(default_factory=dict)
 
     def inner(self, kind: "BlockKind | None" = None) -> "Scope":
         return Scope(self, kind)
@@ -51,6 +53,20 @@ class Scope:
         while scope is not None:
             if name in scope.names:
                 return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def find_value(self, name: str) -> Binding | None:
+        """The same, or a variable that has outlasted its `with`, which is one of this block from now on; but not one that a loop or a
+        branch may have given another value since."""
+        scope: Scope | None = self
+        assigned = False
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            if name in scope.outlasting and not assigned:
+                return scope.names.setdefault(name, scope.outlasting.pop(name))
+            assigned = assigned or name in scope.ended
             scope = scope.parent
         return None
 
@@ -81,16 +97,21 @@ class Scope:
         self.hidden.pop(name, None)
 
     def end(self, inner: "Scope", kind: BlockKind) -> None:
-        """Records the names that a finished inner block had assigned. All threads run a `with` once: the variables that
-        it assigned last, as in Python, but not the stages that it held. (What a tile's name stands for may read such a stage: E0304.)"""
-        for name, binding in inner.names.items():
-            if kind == "with" and isinstance(binding.meaning, tree.Variable):
-                self.bind(name, binding.meaning, binding.span)
-            elif binding.span is not None:
-                self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
+        """Records the names that a finished inner block had assigned. All threads run a `with` once: the variables that it assigned
+        last, as in Python, but not the stages that it held. (What a tile's name stands for may read such a stage: E0304.)"""
         for name, ended in inner.ended.items():
-            self.ended.setdefault(name, ended)
+            self._end(name, ended)
+        for name, binding in {**inner.outlasting, **inner.names}.items():
+            if kind == "with" and isinstance(binding.meaning, tree.Variable):
+                self.outlasting[name] = binding
+                self.ended.pop(name, None)
+            elif binding.span is not None:
+                self._end(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
         self.hidden.update({**inner.hidden, **inner.again})
+
+    def _end(self, name: str, ended: Ended) -> None:
+        self.ended.setdefault(name, ended)
+        self.outlasting.pop(name, None)
 
     def ended_at(self, name: str) -> Ended | None:
         scope: Scope | None = self
@@ -105,7 +126,7 @@ class Scope:
         known: set[str] = set(extra)
         scope: Scope | None = self
         while scope is not None:
-            known |= scope.names.keys()
+            known |= scope.names.keys() | scope.outlasting.keys()
             scope = scope.parent
         return closest(name, known)
 

@@ -40,13 +40,34 @@ def test_what_a_with_assigns_outlasts_it() -> None:
     """All threads run its block once; a stage that it holds ends with it, and so does what one elected thread assigns."""
     assert told("with ring.consume() as t:\n    q = n\nr = q") == []
     assert told("with ring.consume() as t:\n    with ring.consume() as t2:\n        q = registers(t2.x)\nr = q + 1.0") == []
-    assert told("with ring.consume() as t:\n    q = n\nq = alpha") == ["TypeChanged"]
     assert told("if n > 0:\n    with ring.consume() as t:\n        q = n\nr = q") == ["OutOfBlock"]
     assert told("for i in range(n):\n    with ring.consume() as t:\n        q = n\nr = q") == ["OutOfBlock"]
     assert told("with ring.consume() as t:\n    if n > 0:\n        q = n\nr = q") == ["OutOfBlock"]
     assert told("with elect():\n    q = n\nr = q") == ["OutOfBlock"]
     assert told("with ring.consume() as t:\n    q = n\nr = t") == ["OutOfBlock"]
     assert told("with nothing.consume() as t:\n    with t as o:\n        q = n\nr = q") == ["UnknownName"]
+
+
+def test_what_outlasts_a_with_begins_anew_until_it_is_read() -> None:
+    """A name may stand for something else in the next block, of another type; once it was read behind its block, it is a variable there."""
+    block = "with ring.consume() as t:\n    "
+    assert told(f"{block}q = n\nq = alpha") == []
+    assert told(f"{block}q = registers(t.x)\n{block}q = registers(t.h)") == []
+    assert told(f"{block}q = t.x * 2.0\nfor i in range(n):\n    {block}    q = t.h\n        r = q") == []
+    assert told(f"{block}q = n\nr = q\nq = alpha") == ["TypeChanged"]
+    assigned = [one for one in statements(f"{block}q = n\n{block}q = n + 1\nr = q") if isinstance(one, tree.Assign)]
+    first, last, read = assigned
+    assert isinstance(read.value, tree.ReadVariable) and read.value.variable is last.variable is not first.variable
+
+
+def test_what_outlasts_a_with_is_not_what_a_loop_has_changed() -> None:
+    """There the name began anew: behind it, neither value would be right."""
+    block = "with ring.consume() as t:\n    "
+    assert told(f"{block}q = n\nfor i in range(n):\n    q = i\nr = q") == ["OutOfBlock"]
+    assert told(f"{block}q = n\nfor i in range(n):\n    if i > 0:\n        q = i\n    r = q") == ["OutOfBlock"]
+    assert told(f"{block}q = n\n{block}if n > 0:\n        q = 1\nr = q") == ["OutOfBlock"]
+    assert told(f"{block}q = n\nfor i in range(n):\n    r = q\n    q = i\nr = q") == []
+    assert told(f"{block}q = n\nif n > 0:\n    q = 1\n{block}q = 2\nr = q") == []
 
 
 def test_an_outer_variable_is_assigned_inside() -> None:
