@@ -12,14 +12,13 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from pipec.predict.device import Device
+from pipec.predict.ptx.accesses import access_bytes
 from pipec.predict.work import LINE
 
 MEASURED = "sm_90a"  # what runs on the device whose instructions were measured
 
 Unit = Literal["fma", "alu", "special", "shared", "tensor", "none"]
 _WARP = 32
-_PIECES = re.compile(r"\.v([248])\b")
-_WIDTH = re.compile(r"\.[a-z]+(\d+)$")
 _MATRIX = re.compile(r"\.x([124])\b")
 
 
@@ -140,7 +139,7 @@ def _cost_of(opcode: str, special: float, compare: float, shared_bytes: int) -> 
     if root in ("ld", "ldu", "st", "atom", "red"):
         if ".shared" not in opcode:
             return Cost("none", 0.0, 0.0)  # the replay has them
-        size = _WARP * _bytes(opcode)
+        size = _WARP * access_bytes(opcode)
         return Cost("shared", max(1.0, size / shared_bytes), _SHARED_LATENCY)
     if root == "mma":
         found = _MULTIPLY.search(opcode)
@@ -178,11 +177,6 @@ def _cost_of(opcode: str, special: float, compare: float, shared_bytes: int) -> 
     if root in ("add", "sub", "neg", "abs", "min", "max", "setp", "set", "slct", "shl", "shr") and _LONG.search(opcode):
         return Cost("alu", 2 * _ALU, 2 * _ARITHMETIC_LATENCY, 2.0)
     return Cost("alu", _ALU, _ARITHMETIC_LATENCY)
-
-
-def _bytes(opcode: str) -> float:
-    pieces, width = _PIECES.search(opcode), _WIDTH.search(opcode)
-    return (int(pieces[1]) if pieces else 1) * (int(width[1]) / 8 if width else 4)
 
 
 Costs = Callable[[str], Cost | None]

@@ -5,7 +5,6 @@ straight-line code, which `regions.py` reads from the text. Values are those of 
 maps need no analysis.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -14,7 +13,10 @@ import numpy as np
 
 from pipec.predict.executed.happenings import Happening, Kind, Recording, Signal, Stream
 from pipec.predict.executed.regions import awaited_loads
+from pipec.predict.executed.traffic import Traffic
+from pipec.predict.ptx.accesses import access_bytes
 from pipec.predict.ptx.products import Unknown, copied_scales, tcgen05_product, wgmma_product
+from pipec.predict.workload import ROW_BYTES, SECTOR_BYTES
 from pipec.sim.machine.machine import Machine
 from pipec.sim.machine.memory.spaces import OFFSET_MASK, RANK_SHIFT
 from pipec.sim.machine.program import Execute, Program
@@ -22,11 +24,7 @@ from pipec.sim.machine.threads.cta import Warp
 from pipec.sim.machine.threads.divergence import Outcome, Wait
 from pipec.sim.ptx.tree import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
 
-SECTOR = 32  # bytes: what the L2 moves
-_WIDTH = re.compile(r"\.[a-z]+(\d+)$")
-_VECTOR = re.compile(r"\.v([248])\b")
 _WARPS = 4  # of a warpgroup
-# Where generic addresses of global memory end or begin is for the simulator to know: it has an allocation there or not.
 
 
 class Unrecorded(Exception):
@@ -45,8 +43,7 @@ class Recorder:
         self._expected: dict[Signal, int] = defaultdict(int)
         self._met: dict[tuple[int, int], int] = defaultdict(int)  # (rank, barrier) -> threads that have arrived so far
         self._products: dict[tuple[int, int], int] = defaultdict(int)  # (rank, warp) -> its wgmma so far
-        self._sectors: dict[tuple[int, bool], list[np.ndarray[Any, Any]]] = defaultdict(list)
-        self._boxes: dict[tuple[int, bool], dict[tuple[int, ...], float]] = defaultdict(dict)
+        self._traffic = Traffic()
         self._columns = 0
         self._machine: Machine | None = None
 
@@ -76,29 +73,7 @@ class Recorder:
     def take(self) -> Recording:
         assert self._machine is not None
         streams = tuple(Stream(rank, index, found) for (rank, index), found in sorted(self._streams.items()))
-        return Recording(streams, dict(self._expected), self._touched(self._machine), self._columns)
-
-    # ---- the memory that was touched
-
-    def _touched(self, machine: Machine) -> dict[str, tuple[int, float, float]]:
-        bytes_of: dict[str, list[float]] = {}
-        allocations = machine.memory.allocations
-        for (number, written), pieces in self._sectors.items():
-            one = allocations[number]
-            row = bytes_of.setdefault(one.name, [float(one.data.size), 0.0, 0.0])
-            row[1 + written] += float(np.unique(np.concatenate(pieces)).size * SECTOR)
-        for (number, written), boxes in self._boxes.items():
-            one = allocations[number]
-            row = bytes_of.setdefault(one.name, [float(one.data.size), 0.0, 0.0])
-            row[1 + written] += sum(boxes.values())
-        return {name: (int(size), min(size, read), min(size, wrote)) for name, (size, read, wrote) in bytes_of.items()}
-
-    def _allocation(self, address: int) -> int | None:
-        assert self._machine is not None
-        for number, one in enumerate(self._machine.memory.allocations):
-            if one.base <= address < one.base + one.data.size:
-                return number
-        return None
+        return Recording(streams, dict(self._expected), self._traffic.totals(self._machine.memory), self._columns)
 
     # ---- watching
 
@@ -197,21 +172,26 @@ class Recorder:
         store = item.root in ("st", "red")
         atomic = item.root in ("atom", "red")
         where = item.operands[0 if store else 1]
-        width = _access_bytes(item.opcode)
+        width = access_bytes(item.opcode)
 
         def tell(warp: Warp) -> None:
             addresses = self._values(warp, where)
             assert self._machine is not None
-            addresses = self._machine.memory.placed(addresses)
-            number = self._allocation(int(addresses[0]))
-            if number is None:
-                return  # generic addresses of shared memory
-            first, last = addresses // SECTOR, (addresses + width - 1) // SECTOR
+            memory = self._machine.memory
+            addresses = memory.placed(addresses)
+            first, last = addresses // SECTOR_BYTES, (addresses + width - 1) // SECTOR_BYTES
             spread = int((last - first).max()) + 1
             sectors = np.unique((first[:, None] + np.arange(spread))[(first[:, None] + np.arange(spread)) <= last[:, None]])
-            self._sectors[number, store or atomic].append(sectors)
+            if not self._traffic.add_sectors(memory, sectors, int(addresses[0]), written=store or atomic):
+                return
             kind: Kind = "exchange" if item.root == "atom" else "store" if store else "load"
-            self._add(warp, pc, kind, size=float(sectors.size * SECTOR), rows=float(np.unique(sectors // 4).size))
+            self._add(
+                warp,
+                pc,
+                kind,
+                size=float(sectors.size * SECTOR_BYTES),
+                rows=float(np.unique(sectors * SECTOR_BYTES // ROW_BYTES).size),
+            )
 
         return self._plain(item, pc, tell)
 
@@ -229,11 +209,15 @@ class Recorder:
             if not addresses.size:
                 self._add(warp, pc, "step")
                 return
-            sectors = np.unique(np.concatenate([addresses // SECTOR, (addresses + width - 1) // SECTOR]))
-            number = self._allocation(int(addresses[0]))
-            if number is not None:
-                self._sectors[number, False].append(sectors)
-            self._add(warp, pc, "fetch", size=float(sectors.size * SECTOR), rows=float(np.unique(sectors // 4).size))
+            sectors = np.unique(np.concatenate([addresses // SECTOR_BYTES, (addresses + width - 1) // SECTOR_BYTES]))
+            self._traffic.add_sectors(self._machine.memory, sectors, int(addresses[0]), written=False)
+            self._add(
+                warp,
+                pc,
+                "fetch",
+                size=float(sectors.size * SECTOR_BYTES),
+                rows=float(np.unique(sectors * SECTOR_BYTES // ROW_BYTES).size),
+            )
 
         return self._plain(item, pc, tell)
 
@@ -286,20 +270,19 @@ class Recorder:
         holder = details.get("holder", details.get("destination", warp.cta.rank))
         barrier = warp.cta.cluster.ctas[holder].mbarriers[details["barrier"]]
         signal: Signal = "phase", barrier.actor, phases[holder, details["barrier"]]
-        tensor = details.get("tensor")
-        if tensor is not None:
-            number = self._allocation(int(tensor))
-            if number is not None:
-                self._boxes[number, False][int(tensor), *details["coordinates"]] = size
-        self._add(warp, pc, "copy", size=size, rows=size / min(row, 128.0), signals=self._expect([signal]))
+        self._moved(details, size, written=False)
+        self._add(warp, pc, "copy", size=size, rows=size / min(row, float(ROW_BYTES)), signals=self._expect([signal]))
 
     def _told_of_put(self, warp: Warp, pc: int, details: Mapping[str, Any]) -> None:
         size = float(details["bytes"])
+        self._moved(details, size, written=True)
+        self._add(warp, pc, "put", size=size, rows=size / min(float(details.get("row_bytes", 0) or size), float(ROW_BYTES)))
+
+    def _moved(self, details: Mapping[str, Any], size: float, *, written: bool) -> None:
+        assert self._machine is not None
         tensor = details.get("tensor")
-        number = self._allocation(int(tensor)) if tensor is not None else None
-        if number is not None and tensor is not None:
-            self._boxes[number, True][int(tensor), *details["coordinates"]] = size
-        self._add(warp, pc, "put", size=size, rows=size / min(float(details.get("row_bytes", 0) or size), 128.0))
+        if tensor is not None:
+            self._traffic.add_box(self._machine.memory, int(tensor), tuple(details["coordinates"]), size, written=written)
 
     # ---- mbarriers and barriers of threads
 
@@ -429,11 +412,6 @@ class Recorder:
         return self._plain(
             item, pc, lambda warp: self._add(warp, pc, "sleep", size=float(self._values(warp, item.operands[0])[0]))
         )
-
-
-def _access_bytes(opcode: str) -> int:
-    vector, width = _VECTOR.search(opcode), _WIDTH.search(opcode)
-    return max(1, (int(vector[1]) if vector else 1) * (int(width[1]) // 8 if width else 4))
 
 
 # By the start of the opcode, the longest first.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 from math import inf
 
+from pipec.predict.ptx.accesses import access_bytes
 from pipec.predict.ptx.loops import Cost, Line, Loop, costliest, loops, reached, times
 from pipec.predict.ptx.products import Unknown, copied_scales, is_tcgen05_product, tcgen05_product, wgmma_product
 from pipec.predict.work import Instructions, Slots
@@ -16,8 +17,6 @@ from pipec.record import record
 
 _LABEL = re.compile(r"^\s*([\w$]+):(?!:)")
 _INSTRUCTION = re.compile(r"^\s*(?:(@!?%?\w+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.DOTALL)
-_VECTOR = re.compile(r"\.v([248])\b")
-_WIDTH = re.compile(r"\.[a-z]+(\d+)$")
 _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
 _FREE = frozenset(("mov", "bra"))  # in SASS loop-carried values stay in their registers, and branches are issued in parallel
 _TO_GLOBAL = ("st.global", "red.global")
@@ -208,10 +207,10 @@ class Code:
         plain = 1 - special if operation not in _FREE else 0.0
         return _Done(
             slots=Slots(plain, special),
-            loaded=_bytes(one.opcode) * threads if one.opcode.startswith(_FROM_GLOBAL) else 0.0,
+            loaded=access_bytes(one.opcode) * threads if one.opcode.startswith(_FROM_GLOBAL) else 0.0,
             stored=self._elements(one) * threads if one.opcode.startswith(_TO_GLOBAL) else 0.0,
             staged=self._elements(one) * threads if one.opcode.startswith("st.shared") else 0.0,
-            remote=_bytes(one.opcode) * threads if self._from_others(one) else 0.0,
+            remote=access_bytes(one.opcode) * threads if self._from_others(one) else 0.0,
             leaves=one.opcode.startswith(_BULK) and ".global.shared" in one.opcode,
         )
 
@@ -219,7 +218,7 @@ class Code:
         """How many one thread stores: as many as were packed into its registers, otherwise one for each of them, or for each 32 bits."""
         registers = _REGISTERS.findall(store.operands.rpartition("]")[2])
         packed = [self._packed(register) for register in registers]
-        return sum(packed) if packed and all(packed) else max(_bytes(store.opcode) / 4, len(registers))
+        return sum(packed) if packed and all(packed) else max(access_bytes(store.opcode) / 4, len(registers))
 
     def _packed(self, register: str, depth: int = 3) -> int:
         """Elements that an instruction has packed into a register; 0 if none did."""
@@ -358,9 +357,3 @@ def _fetch(line: int, one: Line, threads: int) -> Fetch | Group | None:
     if not size.isdecimal():
         raise Unclear(line, f"how much `{one.opcode}` copies is worked out at run time")
     return Fetch(float(int(size) * threads))
-
-
-def _bytes(opcode: str) -> float:
-    """Bytes of one thread's load or store."""
-    vector, width = _VECTOR.search(opcode), _WIDTH.search(opcode)
-    return (int(vector[1]) if vector else 1) * (int(width[1]) / 8 if width else 4)
