@@ -1,5 +1,6 @@
 """Threads that compile and simulate at the same time share nothing that one could disturb for another."""
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,9 @@ import pytest
 from faces.kernels import SCALE, WRONG
 
 import pipec
+from pipec.llvm_lock import LLVM_LOCK
+from pipec.sim.launch import _ONE_AT_A_TIME
+from pipec.verify.inequalities import allowed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOURCES = [EXAMPLES / name for name in ("gemm.pipe", "softmax.pipe", "gemm_sm90_persistent.pipe")]
@@ -43,6 +47,28 @@ def together(work: Callable[[int], Any], count: int) -> list[Any]:
     for thread in running:
         thread.join()
     return found
+
+
+def test_limits_are_those_of_a_thread() -> None:
+    before, allowed.value = allowed.value, 5
+    try:
+        assert together(lambda _: allowed.value, 2) == [math.inf, math.inf] and allowed.value == 5
+    finally:
+        allowed.value = before
+
+
+@pytest.mark.parametrize(("lock", "source"), [(LLVM_LOCK, SCALE), (_ONE_AT_A_TIME, None)], ids=["LLVM", "simulator"])
+def test_who_uses_what_belongs_to_the_process_waits_for_others(lock: Any, source: str | None) -> None:
+    kernel = pipec.compile(SCALE)["scale"]
+    x, y = np.ones((16, 64), np.float32), np.zeros((16, 64), np.float32)
+    work = (lambda: pipec.compile(source)) if source else (lambda: kernel(x, y, 2.0, device="sim"))
+    thread = threading.Thread(target=work)
+    with lock:
+        thread.start()
+        thread.join(0.5)
+        assert thread.is_alive()
+    thread.join(60)
+    assert not thread.is_alive() and (source or (y == 2).all())
 
 
 def test_compiling() -> None:
