@@ -12,7 +12,7 @@ _WORD_BYTES = 4
 
 
 def element_bytes(dtype: DType) -> int:
-    """Of a part: whole words."""
+    """That an element takes where threads exchange it: whole words."""
     return max(_WORD_BYTES, dtype.bytes)
 
 

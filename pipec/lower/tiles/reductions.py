@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP
+from pipec.kir.plan.reductions import element_bytes
 from pipec.kir.plan.types import RowMap
 from pipec.lower.context import FULL_WARP, RoleContext
 from pipec.lower.emit.arithmetic import binary, constant
@@ -75,7 +76,7 @@ def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Va
     """
     builder, warps = role.builder, row_map.warps_of_row
     offset = role.kernel.plan.exchange_offsets[role.prefix]
-    size = max(4, dtype.bytes)
+    size = element_bytes(dtype)
     assert role.exchange_turn is not None
     turn = role.exchange_turn.read()
     role.exchange_turn.write(builder.bits("xor", turn, 1))
@@ -91,7 +92,7 @@ def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Va
 
 def store_word(builder: Builder, address: Value, value: Value, dtype: DType, allowed: Value) -> None:
     """An element to shared memory, in one word or two."""
-    bits = 8 * max(4, dtype.bytes)
+    bits = 8 * element_bytes(dtype)
     builder.call(f"store.shared.if.{bits}", builder.shared_pointer(address), _word(builder, value, dtype), allowed)
 
 
@@ -128,7 +129,7 @@ def fold_across(
 def read_reduced(role: RoleContext, reduced: ReducedColumns, chunk: Chunk) -> list[Value]:
     """The columns of a chunk of what `ReduceColumns` left in shared memory."""
     builder, dtype = role.builder, reduced.type.dtype
-    size = max(4, dtype.bytes)
+    size = element_bytes(dtype)
     start = role.kernel.shared_address(role.kernel.plan.reduced_offsets[reduced])
 
     def run(column: Value, count: int) -> list[Value]:
