@@ -10,9 +10,11 @@ from pipec.predict.bounds import joined, largest, powered
 from pipec.predict.device import Device
 from pipec.predict.executed.costs import MEASURED, cost_of
 from pipec.predict.executed.happenings import Recording
+from pipec.predict.executed.log import Unrecorded
 from pipec.predict.executed.loops import Loop, Place, Text, paces, waits_at
-from pipec.predict.executed.recorder import Recorder, Unrecorded
-from pipec.predict.executed.replay import Program, Replay, Stuck
+from pipec.predict.executed.pieces import Program
+from pipec.predict.executed.recorder import Recorder
+from pipec.predict.executed.replay import Replay, Stuck
 from pipec.predict.following.uses import Stretch
 from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
 from pipec.predict.ptx.timing import all_over
