@@ -1,0 +1,62 @@
+"""What threads do themselves: instructions, reads from memory and from other CTAs, and turns at a semaphore."""
+
+from pipec.predict.following.events import Reason, later_of
+from pipec.predict.following.threads import Threads
+from pipec.predict.following.values import Value
+from pipec.predict.work import SCHEDULERS
+from pipec.sema import tree
+
+ON_SCHEDULERS = "schedulers"
+
+
+def await_turn(threads: Threads, turns: Value) -> None:
+    threads.turns = turns(threads.known), threads.now.time
+
+
+def take_turns(threads: Threads) -> None:
+    """Concurrent blocks reach their turns together, and the last of them waits for all others: each passes the turn on when its
+    stores have completed, through a counter that the next one polls."""
+    turns, since = threads.turns
+    others = max(0.0, (turns or 1) * threads.around.conditions.at_once - 1)
+    if others:
+        begun = threads.now.time
+        section = begun - since + threads.device.turn_over
+        threads.now = threads.now.later(Reason("turns", threads.name), others * section)
+        threads.stretch("wait for turns of other blocks", begun, threads.now.time)
+
+
+def fetch(threads: Threads, cycles: float) -> None:
+    """Through the network between multiprocessors, which leaves the schedulers to others."""
+    before = threads.now
+    threads.now = before.later(Reason("latency", threads.name), cycles)
+    threads.stretch("read from other CTAs", before.time, threads.now.time)
+
+
+def compute(threads: Threads, what: str, engine: str, cycles: float) -> None:
+    """Interleaved with other groups and blocks of any role, whose instructions the same schedulers issue."""
+    before, around, reason = threads.now, threads.around, Reason("work", threads.name)
+    start = later_of(before, around.working[engine])
+    filled = cycles * min(1.0, threads.plan.role.warps / SCHEDULERS)
+    around.working[engine] = start.later(reason, filled)
+    # With one warp per scheduler, a warpgroup waits for its own results meanwhile.
+    waits = threads.multiplies and engine == ON_SCHEDULERS
+    threads.now = start.later(reason, cycles * (threads.device.dependent if waits else 1.0))
+    threads.stretch(what, before.time, threads.now.time)
+    around.busy[f"work {threads.name}"] += cycles
+    if engine == ON_SCHEDULERS:
+        around.busy[ON_SCHEDULERS] += filled
+
+
+def read(threads: Threads, tiles: tuple[tree.ReadTensor, ...]) -> None:
+    """Threads wait for their loads from global memory, which come through the L2 like copies."""
+    before, around = threads.now, threads.around
+    for tile in tiles:
+        size = tile.type.rows * tile.type.columns * tile.source.tensor.dtype.bits / 8 * threads.part
+        first = later_of(before, around.copies)
+        around.copies = first.later(Reason("read", threads.name), size / around.conditions.bytes_per_cycle)
+    whole = [tile for tile in tiles if tile.axis is None]
+    if not whole:
+        return  # row and column vectors are small, stay in the L2 and are loaded early
+    late = threads.device.load + around.conditions.farther
+    threads.now = around.copies.later(Reason("latency", whole[-1].source.tensor.name), late)
+    threads.stretch("read", before.time, threads.now.time)

@@ -1,0 +1,81 @@
+"""Copies that threads issue: what each takes from its thread and from the copy engine, and when its data is there."""
+
+from pipec.predict.following.events import Reason, later_of
+from pipec.predict.following.threads import NOTHING, Threads
+from pipec.predict.work import LINE, Transfer, transfer
+from pipec.sema import tree
+
+_FILLED = 64  # bytes per L2 request
+
+
+def copy_async(threads: Threads, into: tree.BufferRef) -> None:
+    lines = into.buffer.columns * into.buffer.dtype.bits / 8 / LINE
+    late = threads.device.load + threads.around.conditions.farther + lines
+    threads.lands(into.handle, threads.now.later(Reason("latency", into.buffer.label), late))
+
+
+def load(threads: Threads, operation: tree.TmaLoad) -> None:
+    handle, copy = operation.destination.handle, transfer(operation, threads.block.plan.tma[operation])
+    around, device, pipeline = threads.around, threads.device, handle.pipeline.name
+    parts, tensor = _parts(threads, operation, copy), operation.source.tensor.name
+    walking, engine = _walking(threads, copy, parts, tensor)
+    if threads.landed[handle] == NOTHING:
+        threads.now = threads.now.later(Reason("issue", threads.name), device.turn)
+        around.busy[f"issue {threads.name}"] += device.turn
+    started, begin = threads.now, later_of(threads.now, around.copies)
+    for _ in range(copy.instructions):
+        around.copies = later_of(threads.now, around.copies).later(Reason("walk", pipeline), walking / copy.instructions)
+        threads.now = threads.now.later(
+            Reason("issue", threads.name), device.issue + device.issue_row * copy.rows / copy.instructions
+        )
+    threads.stretch(f"issue loads of {pipeline}", started.time, threads.now.time)
+    around.busy[f"issue {threads.name}"] += threads.now.time - started.time
+    threads.engine("copies", pipeline, begin, around.copies, 0.0)
+    around.busy[engine] += walking
+    around.instructions[threads.name] += copy.instructions
+    inside = around.conditions.inside.get(tensor, 1.0)
+    given = copy.bytes * parts * inside * around.conditions.served.get(tensor, 0.0)
+    around.served = later_of(begin, around.served).later(Reason("walk", pipeline), given)
+    around.busy["served"] += given
+    rows, size = threads.landed[handle]
+    rows, size = rows + copy.rows * parts, size + copy.bytes * parts
+    threads.landed[handle] = rows, size
+    # A request transfers at least 64 bytes, so that shorter rows find half of theirs already there.
+    far = around.conditions.farther * min(1.0, size / rows / _FILLED)
+    late = device.load + far + rows * device.load_row + size / LINE * device.load_line
+    threads.lands(handle, later_of(around.copies, around.served).later(Reason("latency", pipeline), late))
+
+
+def _parts(threads: Threads, operation: tree.TmaLoad, copy: Transfer) -> int:
+    """The number of CTAs of the cluster that load a tile together."""
+    if threads.block.plan.tma[operation].line is None:
+        return 1
+    shares = operation.destination.buffer.rows * copy.instructions // max(1, copy.rows)
+    return min(threads.block.plan.kernel.cluster.size, max(1, shares))
+
+
+def _walking(threads: Threads, copy: Transfer, parts: int, tensor: str) -> tuple[float, str]:
+    """Cycles of the copy engine, for rows inside the tensor, which need requests, and for those outside, which are zero-filled; and
+    whether the engine or the L2 is the limit."""
+    conditions = threads.around.conditions
+    inside = conditions.inside.get(tensor, 1.0)
+    requests = conditions.requests.get(tensor, 1.0)
+    there = copy.rows * inside * requests * threads.device.row * conditions.slower
+    moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
+    if threads.block.multicasts:
+        moved = max(moved, copy.bytes * parts * inside / threads.device.multicast_rate)
+    filled = copy.rows * (1 - inside) * max(threads.device.row, threads.device.outside * conditions.busy)
+    return max(there, moved) + filled, "l2" if moved > there + filled else "copies"
+
+
+def store(threads: Threads, operation: tree.TmaStore) -> None:
+    copy = transfer(operation, threads.block.plan.tma[operation])
+    around = threads.around
+    begin = later_of(threads.now, around.stores)
+    around.stores = begin.later(Reason("store", operation.destination.tensor.name), copy.rows * threads.device.row)
+    threads.engine("stores", operation.destination.tensor.name, begin, around.stores, copy.rows * threads.device.row)
+    threads.lands(
+        operation.source.handle,
+        around.stores.later(Reason("latency", operation.destination.tensor.name), threads.device.load / 2),
+    )
+    threads.now = threads.now.later(Reason("issue", threads.name), copy.instructions * threads.device.issue)
