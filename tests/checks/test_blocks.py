@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 
 import pytest
 from index_kernels import TEMPLATES, Filled, Template, collision, filled
@@ -154,3 +155,48 @@ def test_turns_are_those_of_the_grid_where_its_blocks_share_the_counter(counter:
             store.direct(y[0, 0], fill(1.0, f32, 8, 64), reduce="add")
 """
     assert [one.code for one in compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics] == [code]
+
+
+PLACES = (
+    "block.x", "cta.x", "1 - cta.x", "cluster.x", "cluster.x * W + (cta.x + 1) % W", "cluster.x * W + W - 1 - cta.x",
+    "grid.x - 1 - block.x", "block.x + grid.x", "cta.x + cluster.x * W", "block.x // W", "cta.rank", "block.x - cta.x",
+)  # fmt: skip
+# The second one's CTAs hand stages over to each other, which orders nothing in a tensor.
+ROLES = (
+    "    role work(warps=1):\n{body}\n",
+    """    parts = InputTilePipeline(TilePayload(x=tile[f32, 32, 4]), stages=1, scope="cluster")
+    role work(warps=1) produces parts:
+{body}
+        with parts.produce() as s:
+            write(s.x, fill(1.0, f32, 32, 4))
+    role read(warps=1) consumes parts:
+        with parts.consume() as s:
+            store.direct(z[block.x * 32, 0], s.x.of(0))
+""",
+)
+
+
+@pytest.mark.parametrize("roles", ROLES, ids=("alone", "together"))
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_what_a_block_stores_no_other_may_touch_in_a_cluster_or_not(width: int, roles: str) -> None:
+    """The grid is of eight blocks, so which elements each touches can be counted: what is refused is what two of them share."""
+    draw = random.Random(f"{width} {roles}")
+    for _ in range(12):
+        stored, loaded = draw.choice(PLACES).replace("W", str(width)), draw.choice(PLACES).replace("W", str(width))
+        body = f"        store.direct(y[({stored}) * 32, 0], load(x[0, 0], 32, 64))\n"
+        body += f"        store.direct(z[block.x * 32, 0], load(y[({loaded}) * 32, 0], 32, 4))"
+        text = "kernel k(x: tensor[f32, 32, 64], y: tensor[f32, 512, 64], z: tensor[f32, 256, 4]):\n    grid(8)\n"
+        text += f"    cluster({width})\n" if width > 1 else ""
+        if width > 1 or roles == ROLES[0]:
+            codes = [
+                one.code for one in compile_source(Source("k.pipe", text + roles.format(body=body)), until="limits").diagnostics
+            ]
+            stores, loads = ([_place(one, block, width) for block in range(8)] for one in (stored, loaded))
+            pairs = itertools.permutations(range(8), 2)
+            met = any(stores[one] >= 0 and stores[one] in (stores[other], loads[other]) for one, other in pairs)
+            assert ("E0618" in codes) == met, f"{stored}, {loaded}: {codes}"
+
+
+def _place(text: str, block: int, width: int) -> int:
+    known = {"block.x": block, "grid.x": 8, "cta.x": block % width, "cta.rank": block % width, "cluster.x": block // width}
+    return int(eval(re.sub(r"\w+\.\w+", lambda name: str(known[name[0]]), text)))

@@ -188,7 +188,7 @@ def _met(
         cells = Cells([one.touch.box for one in all_of])
         earlier = ((all_of[place], use) for number, use in enumerate(all_of) for place in cells.before(number))
         pairs = ((one, use) for one, use in earlier if one.block != use.block)
-        race = next((pair for pair in pairs if _race(kernel, *pair)), None)
+        race = next((pair for pair in pairs if _race(*pair)), None)
         if race is not None:
             first, second = race
             blocks = first.block, second.block
@@ -232,13 +232,9 @@ def _turns(kernel: Kernel) -> frozenset[str] | None:
     return frozenset(found) if len(found) < 2 else None
 
 
-def _race(kernel: Kernel, one: _Use, other: _Use) -> bool:
-    if not _clash(one.touch, other.touch) or _earlier(one, other) or _earlier(other, one):
-        return False
-    shape = kernel.cluster.shape
-    near = all(at // width == there // width for at, there, width in zip(one.block, other.block, shape, strict=True))
-    # CTAs of a cluster can wait for each other, but not if all of them do the same at the same point.
-    return not near or (one.touch.access is other.touch.access and one.touch.step == other.touch.step)
+def _race(one: _Use, other: _Use) -> bool:
+    """CTAs of a cluster are no exception: what they hand over to each other orders shared memory, not the copies of each to a tensor."""
+    return _clash(one.touch, other.touch) and not _earlier(one, other) and not _earlier(other, one)
 
 
 def _clash(one: RecordedAccess, other: RecordedAccess) -> bool:
