@@ -196,6 +196,15 @@ def test_bits_of_an_address_below_its_alignment() -> None:
             read(text.replace(asked, f"{beyond} setp.ne.u32 %p2, %r2, 0;"))
 
 
+@pytest.mark.parametrize("change", ["cvt.u16.u32 {low}, %r1;", "mov.b32 {{{low}, _}}, %r1;", "mov.b32 {{_, {low}}}, %r1;"])
+def test_a_part_of_an_address_may_be_zero(change: str) -> None:
+    text = (Path(__file__).parent / "attacked" / "address.ptx").read_text(encoding="utf-8")
+    asked = "setp.lt.u32 %p2, %r1, 300000;"
+    part = f"{{ .reg .b16 low; {change.format(low='low')} setp.eq.u16 %p2, low, 0; }}"
+    with pytest.raises(Unreadable, match="depends on where the variable lies"):
+        read(text.replace(asked, part))
+
+
 def test_the_leader_of_a_pair_at_an_aligned_address() -> None:
     """Compilers clear the bit of the rank, and those that are 0 anyway, with one mask."""
     text = (Path(__file__).parent / "attacked" / "address.ptx").read_text(encoding="utf-8")

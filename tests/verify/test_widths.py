@@ -89,6 +89,30 @@ def test_registers_of_another_width(code: str, true: bool) -> None:
     assert holds(code) is true
 
 
+@pytest.mark.parametrize(
+    ("code", "true"),
+    [
+        ("mov.b32 %r2, 0xFFFE0007;\nmov.b32 {%rs2, %rs3}, %r2;\nadd.s16 %rs4, %rs2, %rs3;\nsetp.eq.s16 %p2, %rs4, 5;", True),
+        ("mov.b32 %r2, 0xFFFE0007;\nmov.b32 {_, %rs3}, %r2;\nsetp.eq.s16 %p2, %rs3, -2;", True),
+        ("mov.b32 %r2, 0xFFFE0007;\nmov.b32 {_, %rs3}, %r2;\nsetp.eq.s16 %p2, %rs3, 7;", False),
+        ("mov.b64 %rd2, 0x500000003;\nmov.b64 {%rs2, _, %rs4, _}, %rd2;\nsetp.eq.s16 %p2, %rs4, 5;", True),
+        ("mov.b64 %rd2, 0x500000003;\nmov.b64 {%r2, %r3}, %rd2;\nsetp.eq.s32 %p2, %r3, 5;", True),
+        # What shifts the number of a warp out leaves 0 in each thread.
+        ("shr.u32 %r2, %r1, 5;\nmov.b32 {%rs2, %rs3}, %r2;\nor.b16 %rs4, %rs2, %rs3;\nsetp.eq.s16 %p2, %rs4, 0;", True),
+        ("cvt.u64.u32 %rd2, %r9;\nmov.b64 {_, %r3}, %rd2;\nsetp.eq.s32 %p2, %r3, 0;", True),
+        ("cvt.u64.u32 %rd2, %r9;\nmov.b64 {%r3, _}, %rd2;\nsetp.eq.s32 %p2, %r3, %r9;", True),
+        # Nothing is known of these.
+        ("mov.b32 %r2, 7;\nmov.b32 {%r3, %r4}, %r2;\nsetp.eq.s32 %p2, %r3, 7;", False),
+        ("mov.b32 %r2, 7;\nmov.f32 {%rs3, %rs4}, %r2;\nsetp.eq.s16 %p2, %rs3, 7;", False),
+        ("mov.b32 %r2, 7;\nmov.b32 {%rs3, %rs4, %rs5}, %r2;\nsetp.eq.s16 %p2, %rs3, 7;", False),
+        ("mov.b32 %r2, 7;\n@%p1 mov.b32 {%rs3, %rs4}, %r2;\nsetp.eq.s16 %p2, %rs3, 7;", False),
+    ],
+)
+def test_parts_of_a_word(code: str, true: bool) -> None:
+    """Compilers take the upper half of a number apart in place of a shift."""
+    assert holds(code) is true
+
+
 def test_registers_for_a_signed_parameter() -> None:
     """A register of all its bits, and none of more."""
     assert signed_as_declared("i32", "b32") and signed_as_declared("i64", "u64")

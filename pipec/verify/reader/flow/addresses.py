@@ -13,7 +13,7 @@ from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import COMPUTING, Kind, defines
-from pipec.verify.reader.text.operations import computable
+from pipec.verify.reader.text.operations import computable, operation
 from pipec.verify.reader.text.statements import registers
 
 # The variables from which an address may be derived; in another CTA of the cluster it is that CTA's variable.
@@ -112,7 +112,7 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
         return _NONE
     addresses = [roots for roots in operands if roots]
     match one.head:
-        case head if head in _PASSES and operands[0] and len(addresses) == 1:
+        case head if head in _PASSES and operands[0] and len(addresses) == 1 and _whole(one):
             return addresses[0]
         case "mapa" if operands[0] and len(addresses) == 1:
             return frozenset(f"{root} of another CTA" for root in addresses[0])
@@ -138,6 +138,12 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
             return _NONE
         case _:
             raise _refused(one)
+
+
+def _whole(one: Instruction) -> bool:
+    """Whether the result has all bits of an address: a part of them may be 0."""
+    done = operation(one.opcode)
+    return one.operands[0][:1] != "{" and (done is None or done.to >= 32)
 
 
 def _constant(one: Instruction) -> int | None:

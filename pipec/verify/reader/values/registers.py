@@ -34,7 +34,7 @@ class Registers(Places):
         )
         if one.predicate is None and op is not None and fills and op.name != "mapa":
             return self._arithmetic(one, op)
-        names, special = one.first, None if op is not None else _special(one)
+        names, special, unpacked = one.first, None if op is not None else _special(one), self._unpacking(one)
 
         def execute(machine: Registers, env: Env, require: Require) -> None:
             if one.head == "mapa" and (remote := machine._remote(one, env)) is not None:
@@ -43,6 +43,9 @@ class Registers(Places):
             if op is not None and fills:
                 values = [machine.value(text, env) for text in one.operands[1:]]
                 made = {names[0]: machine._applied(op, values, require)}
+            elif unpacked:
+                word = machine.value(one.operands[1], env)
+                made = {name: machine._part_of(word, steps, require) for name, steps in unpacked}
             else:
                 made = special(machine, one, env) if special is not None else dict.fromkeys(names, UNKNOWN)
             if one.predicate is not None and len(made) == 1:
@@ -53,6 +56,23 @@ class Registers(Places):
             env.update(made)
 
         return execute
+
+    def _unpacking(self, one: Instruction) -> list[tuple[str, tuple[tuple[Operation, tuple[int, ...]], ...]]]:
+        """Of `mov.b32 {a, b}, word`: the registers, and the operations that make each of the word, with their further operands."""
+        if one.head != "mov" or one.operands[0][:1] != "{" or one.operands[1][:1] == "{" or one.parts[-1] not in ("b32", "b64"):
+            return []
+        names = [name.strip() for name in one.operands[0][1:-1].split(",")]
+        width = int(one.parts[-1][1:])
+        part, left = divmod(width, len(names))
+        shift, cut = operation(f"shr.u{width}"), operation(f"cvt.u{part}.u{width}")
+        if left or shift is None or cut is None or any(self.around.kernel.is_wider(name, part) for name in names):
+            return []
+        return [(name, ((shift, (place * part,)), (cut, ()))) for place, name in enumerate(names) if name != "_"]
+
+    def _part_of(self, word: Value, steps: tuple[tuple[Operation, tuple[int, ...]], ...], require: Require) -> Value:
+        for op, more in steps:
+            word = self._applied(op, [word, *more], require)
+        return word
 
     def _arithmetic(self, one: Instruction, op: Operation) -> Plan:
         """For plain arithmetic, almost always on numbers."""
