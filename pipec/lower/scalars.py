@@ -9,6 +9,7 @@ from pipec.lower.emit.arithmetic import binary, ceil_divide, constant, convert, 
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.global_memory import global_row, load_element
+from pipec.lower.synchronisation import clusters
 from pipec.lower.synchronisation.launch_control import read_response
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
@@ -138,5 +139,7 @@ def _special(role: RoleContext, name: str) -> Value:
             return role.role_thread
         case "role_warp":
             return role.role_warp
+        case "cta.x" | "cta.y" | "cta.z":
+            return clusters.coordinate(role, name[-1])
         case _:
             return role.builder.call(name)

@@ -6,7 +6,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from running import exact, run, values
+from running import compiled, exact, run, values
 
 import pipec
 from pipec.driver import compile_source
@@ -307,3 +307,23 @@ def test_one_thread_of_each_cta_gives_the_accumulator_back() -> None:
     plans = compile_source(Source("pair.pipe", CONVERTED), until="plan").plans
     assert plans is not None
     assert {pipeline.name: row.count for (pipeline, side), row in plans[0].signals.items() if side == "consumer"}["output"] == 2
+
+
+PLACES = """
+kernel places(x: tensor[f32, 8, 32], y: tensor[f32, 8, 32]):
+    cluster({shape})
+    grid({shape})
+    role say(warps=1):
+        store.direct(y[cta.rank, 0], load(x[cta.rank, 0], 1, 32) + cast[f32](cta.x + 10 * cta.y + 100 * cta.z))
+"""
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 1), (2, 2, 2), (1, 3, 2), (3, 1, 2), (8, 1, 1), (1, 1, 5)])
+def test_the_place_in_a_cluster_is_that_of_the_rank(shape: tuple[int, int, int]) -> None:
+    """x runs fastest. ptxas would divide for the coordinates themselves."""
+    source = PLACES.format(shape=", ".join(map(str, shape)))
+    x, y = np.zeros((2, 8, 32), np.float32)
+    run(source, "places", x, y)
+    places = [a + 10 * b + 100 * c for c in range(shape[2]) for b in range(shape[1]) for a in range(shape[0])]
+    assert y[: len(places), 0].tolist() == places
+    assert "%cluster_ctaid" not in compiled(source).ptx

@@ -1,7 +1,9 @@
 """Signals to other CTAs: computes the destinations at run time, and arrives there (see pipec.kir.clusters)."""
 
 from collections.abc import Iterator
+from math import prod
 
+from pipec.isa.specials import AXES
 from pipec.kir.clusters import EVERY, FIRST, LEADER, PAIR, Line, Reach
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import TRUE, Value, integer
@@ -51,6 +53,19 @@ def rank(role: RoleContext) -> Value:
     return role.builder.call("cta.rank")
 
 
+def coordinate(role: RoleContext, axis: str) -> Value:
+    """The coordinate of this CTA in its cluster: of its rank, in which x runs fastest. ptxas divides for `%cluster_ctaid`, in about 20
+    instructions, as if the cluster's shape were not known."""
+    shape = role.kernel.plan.kernel.cluster.shape
+    number = AXES.index(axis)
+    if shape[number] == 1:
+        return integer(0)
+    place = rank(role)
+    if (inner := prod(shape[:number])) > 1:
+        place = role.builder.bits("udiv", place, inner)
+    return role.builder.bits("urem", place, shape[number]) if prod(shape[number + 1 :]) > 1 else place
+
+
 def leader_rank(role: RoleContext) -> Value:
     """The rank of the leader of this CTA's pair: the even one of the ranks 2i and 2i + 1."""
     return role.builder.bits("and", rank(role), -2)
@@ -85,7 +100,7 @@ def line_mask(role: RoleContext, line: Line, members: int) -> Value:
 
 
 def line_coordinate(role: RoleContext, line: Line) -> Value:
-    place = role.builder.call(f"cta.{line.axis}")
+    place = coordinate(role, line.axis)
     paired = line.axis == "x" and line.stride == 2
     return role.builder.bits("lshr", place, 1) if paired else place
 

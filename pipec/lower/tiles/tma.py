@@ -47,7 +47,8 @@ def _load_into_cluster(
     if row.line is not None:
         first = _share(role, row)
         with builder.early():
-            mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
+            # In a cluster that is one line the mask is a constant, which ptxas would move to a register in each iteration.
+            mask = builder.cast("trunc", bases.own(role, clusters.line_mask(role, row.line, 1)), "i16")
             aside = builder.multiply(first, row.layout.span_bytes)
         # Each CTA of the line loads its share and sends it to all: every byte is read from the L2 once per line.
         tile = builder.binary("add", tile, aside)
