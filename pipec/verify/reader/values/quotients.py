@@ -62,13 +62,16 @@ def remaining(how: Reading, condition: Formula, yes: Linear, no: Linear) -> Line
 
 
 def left_over(how: Reading, whole: Linear, taken: Linear) -> Linear | None:
-    """The difference, if it is what a division leaves: compilers that need both results subtract the multiple of the divisor."""
+    """The difference, if it is what a division leaves: compilers that need both results subtract the multiple of the divisor. (What the
+    machine leaves goes with its own quotient, which it rounds towards 0.)"""
     match taken:
         case Linear(0, ((Apply("mul.lo.s32" | "mul.lo.u32", factors), 1),)):
             for by, lower in (factors, factors[::-1]):
                 # (No multiple of the divisor up to the number wraps.)
                 if by == atom(Apply(QUOTIENT, (whole, lower))) and _is_natural(how, whole, 0) and _is_natural(how, lower, 1):
                     return remainder(whole, lower)
+                if by == atom(Apply("div.s32", (whole, lower))) and _is_natural(how, lower, 1):
+                    return atom(Apply("rem.s32", (whole, lower)))
         case _:
             pass
     return None
@@ -121,10 +124,8 @@ _SIGNED = Operation("div", "", 32, True, 32)
 
 
 def _remains(how: Reading, upper: Linear, lower: Linear) -> Formula:
-    """The condition that there is a remainder, in the form that compilers use."""
-    taken = FORMS["mul"](how, Operation("mul", "lo", 32, True, 32), [atom(Apply("div.s32", (upper, lower))), lower])
-    assert isinstance(taken, Linear)
-    return _is_not_zero(how, add(upper, taken, -1))
+    """The condition that there is a remainder, in the form that compilers use (see `left_over`)."""
+    return _is_not_zero(how, atom(Apply("rem.s32", (upper, lower))))
 
 
 def _is_not_zero(how: Reading, form: Linear) -> Formula:
