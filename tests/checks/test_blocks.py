@@ -200,3 +200,35 @@ def test_what_a_block_stores_no_other_may_touch_in_a_cluster_or_not(width: int, 
 def _place(text: str, block: int, width: int) -> int:
     known = {"block.x": block, "grid.x": 8, "cta.x": block % width, "cta.rank": block % width, "cluster.x": block // width}
     return int(eval(re.sub(r"\w+\.\w+", lambda name: str(known[name[0]]), text)))
+
+
+TWO_ROLES = """kernel k(x: tensor[f32, 64, 64], y: tensor[f32, M, 64], z: tensor[f32, N, 8], n: i32):
+    grid(1)
+    role one(warps=1):
+        store(y[{first}, 0], load(x[0, 0], 64, 64))
+    role two(warps=1):
+        store.direct(y[{second}, 0], load(x[0, 0], 64, 64))
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("0", "M - 32"),
+        ("0", "M // 2"),
+        ("64", "N - 64"),
+        ("0", "M - 1000"),
+        ("M - 4096", "64"),
+        ("n * 64", "5120"),
+        ("2 * N - 20000", "0"),
+    ],
+)
+def test_stores_of_two_roles_that_meet_at_one_size_are_refused(first: str, second: str) -> None:
+    text = TWO_ROLES.format(first=first, second=second)
+    assert "E0614" in {one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics}
+
+
+def test_stores_of_two_roles_at_the_ends_of_a_tensor_are_right_if_it_is_assumed_to_be_long() -> None:
+    text = TWO_ROLES.format(first="0", second="M - 64")
+    assert compile_source(Source("k.pipe", text), until="limits").failed
+    assert not compile_source(Source("k.pipe", text.replace("grid(1)", "grid(1)\n    assume(M >= 128)")), until="limits").failed

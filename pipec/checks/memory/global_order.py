@@ -5,6 +5,8 @@ order them: every access of one before every access of the other; or iteration b
 turns, through a one-stage pipeline that both hold around their accesses, or through two pipelines of which one acknowledges the other.
 """
 
+from collections.abc import Mapping
+
 from pipec.checks.memory.findings import Partners
 from pipec.checks.memory.hand_overs import HandOvers, Use, before, ordered, speaks_alike
 from pipec.checks.summary import collect as collect_summary
@@ -58,7 +60,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
     found = between_roles(plan.kernel, rows) if not told else None
     if found is not None:
         (role, use), (partner, second_use) = found.first, found.second
-        sink.report(_unordered(role.name, use.access, partner.name, second_use.access))
+        sink.report(_unordered(role.name, use.access, partner.name, second_use.access, found.sizes))
     return list(taken)
 
 
@@ -88,18 +90,21 @@ def _clash(clash: Clash) -> Message:
     return messages.ReadsWhatItStores(tensor=tensor, at=first, store=second)
 
 
-def _unordered(role: str, one: Access, other: str, second: Access) -> Message:
+def _unordered(role: str, one: Access, other: str, second: Access, at: Mapping[str, int] | None = None) -> Message:
+    """`at`: sizes at which they use the same element, if they do not at others."""
     # The message is about the access that may observe a wrong value.
     if one.writes and not second.writes:  # that is the reader
         role, one, other, second = other, second, role, one
     both = one.writes and second.writes
+    sizes = ", ".join(f"{name} = {size}" for name, size in (at or {}).items())
     return messages.UnorderedRoles(
         role=role,
         other=other,
         tensor=one.tensor,
         does="stores" if one.writes else "loads",
         other_does="stores" if second.writes else "loads",
-        consequence="either of the two may be the last" if both else "the load may find old values, new ones, or some of both",
+        consequence=("either of the two may be the last" if both else "the load may find old values, new ones, or some of both")
+        + (f"; with {sizes} they use the same elements" if sizes else ""),
         at=one.span,
         first=second.span,
     )

@@ -1,11 +1,12 @@
 """The launches that are sampled: a few sizes that a kernel admits, and the first blocks of each grid."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, permutations, product
 
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
+from pipec.kir.global_memory.places import Place
 from pipec.kir.global_memory.runs import Box
 from pipec.kir.global_memory.scalars import Scalars, Unknown
 from pipec.kir.ir import Kernel
@@ -13,7 +14,7 @@ from pipec.kir.plan.roles import expressions
 from pipec.kir.walk import children
 from pipec.record import record
 from pipec.sema import tree
-from pipec.terms.term import Operator, Term
+from pipec.terms.term import LAUNCH, Operator, Term
 from pipec.terms.walk import leaves
 from pipec.verify.conditions import condition_data, met
 
@@ -21,13 +22,15 @@ Position = tuple[int, int, int]
 
 # Values for dimensions and for scalar parameters. TMA requires rows of multiples of 16 bytes; packed elements come in units of 128.
 SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
-IN_BLOCK = ((256, 2), (144, 3), (640, 17))  # loops that end at a parameter go round often enough, too
+# Loops that end at a parameter go round often enough, too; and in a small tensor tiles at its two ends overlap.
+IN_BLOCK = ((256, 2), (144, 3), (640, 17), (40, 1))
 WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to reach the tiles of another block
 FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a block that the kernel names
 _PACKED_ROW = 128
 _MULTIPROCESSORS = 3
 _MOST_BLOCKS = 128  # of one launch
 _MOST_NEAR = 12
+_LARGEST_TRIED = 1 << 16
 _NAMED = 48  # the smallest block number that is sampled explicitly
 _MOST_NAMED = 4
 _COMPARED = frozenset(("//", "%", "&", "<", "<=", ">", ">=", "==", "!=", "min", "max"))
@@ -79,6 +82,27 @@ def _numbers(data: object) -> Iterator[int]:
         yield data
     for part in data if isinstance(data, list | tuple) else ():
         yield from _numbers(part)
+
+
+def sizes_at_which_they_meet(pairs: Iterable[tuple[Place, Place]]) -> tuple[tuple[int, int], ...]:
+    """A size or parameter can be chosen so that a tile that stands at it begins where another one does, as `M - 1000` does at 0."""
+    ends = (axis for place, other in pairs for axis in zip(place.corner, other.corner, strict=True))
+    found = (one for one in dict.fromkeys(map(_meeting, ends)) if one is not None)
+    return tuple(islice(found, _MOST_NEAR))
+
+
+def _meeting(ends: tuple[Term, Term]) -> tuple[int, int] | None:
+    """A size of dimensions and a parameter, of which the difference of the two has one."""
+    one, other = ends
+    of_launch = [(atom, factor) for atom, factor in (one - other).parts if atom.operator in LAUNCH]
+    if len(of_launch) != 1:
+        return None
+    ((atom, factor),) = of_launch
+    value = (other.constant - one.constant) // factor
+    reach = abs(one.constant) + abs(other.constant) + IN_BLOCK[0][0]
+    if not 0 < value <= _LARGEST_TRIED:
+        return None
+    return (value, IN_BLOCK[0][1]) if atom.operator is Operator.DIMENSION else (reach, value)
 
 
 def numbers_of_blocks(kernel: Kernel) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from pipec.kir.global_memory.launches import (
     Position,
     launches,
     numbers_of_blocks,
+    sizes_at_which_they_meet,
 )
 from pipec.kir.global_memory.places import GridAxis, Place, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
@@ -264,7 +265,7 @@ def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> StoreOverlap
     own: dict[str, set[tuple[Access, Access]]] = {}
     shared: set[tuple[Access, Access]] = set()
     several = [short_course(kernel, row) for row in rows if _deals_out(row) or any(one.tensor in both for one in row.accesses)]
-    for known in _some_blocks(kernel) if several else ():
+    for known in _some_blocks(kernel, rows) if several else ():
         of_all: dict[str, list[tuple[str, RecordedAccess]]] = {}
         for course in several:
             stores: dict[str, list[RecordedAccess]] = {}
@@ -313,8 +314,20 @@ def _deals_out(row: RoleAccesses) -> bool:
     return any(one.writes and one.place.dealt_out for one in row.accesses)
 
 
-def _some_blocks(kernel: Kernel) -> Iterator[Mapping[str, int]]:
-    return (known for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN) for known in launch.blocks.values())
+def _some_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Mapping[str, int]]:
+    return (known for launch in _in_block(kernel, rows) for known in launch.blocks.values())
+
+
+def _in_block(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Launch]:
+    stores = [one for row in rows for one in row.accesses if one.writes][:_MOST_HARD]
+    meeting = (
+        (one.place, other.place)
+        for one in stores
+        for row in rows
+        for other in row.accesses[:_MOST_HARD]
+        if other is not one and other.tensor == one.tensor
+    )
+    return launches(kernel, IN_BLOCK + sizes_at_which_they_meet(meeting), most=_MOST_OWN)
 
 
 def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | None:
@@ -335,7 +348,7 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | N
     return next(
         (
             found
-            for launch in launches(kernel, IN_BLOCK, most=_MOST_OWN)
+            for launch in _in_block(kernel, rows)
             for block, known in launch.blocks.items()
             # Whose elements are its own needs no order: only where roles meet are hand-overs followed.
             if _meet(using, known, suspects) and (clocks := _together(courses, known)) is not None
