@@ -59,6 +59,9 @@ kernel bound(n: i32, ix: tensor[i32, 4], y: tensor[f32, M, 64]):
     ("rank", "codes"),
     [
         ("(cta.rank + n) % 4", set()),
+        ("block.x % 4", set()),
+        ("block.x", set()),
+        ("block.x - cluster.x", set()),
         ("turn", set()),
         ("3 - turn", set()),
         ("turn ^ cta.rank", set()),

@@ -59,7 +59,7 @@ class Launch:
             "block": blocks - 1,
             "grid": blocks,
             "cta": extent - 1,
-            "cluster": blocks // extent,
+            "cluster": (blocks - 1) // extent,
             "clusters": blocks // extent,
         }
         return leaf(Operator.SPECIAL, name, least=int(family in ("grid", "clusters")), largest=largest[family])
