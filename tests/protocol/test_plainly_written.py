@@ -1,5 +1,7 @@
 """Right kernels as they are plainly written: the same turns said in other words by each role."""
 
+from itertools import combinations
+
 import pytest
 
 from pipec.driver import Options, compile_source
@@ -72,6 +74,45 @@ def one_loop(count: str, back: str = "0", blocks: str = "4") -> Kernel:
     outputs = ["if N > 0:", *indented([*heads, "    {q-}"])]
     roles = {"a": [*heads, "    for k in range(ceildiv(N, 64)):", "        {p+}"], "b": flat, "c": outputs}
     return Kernel({"p": (4, "a", "b"), "q": (2, "b", "c")}, roles, blocks=blocks)
+
+
+MANY_TILES = "ceildiv(M, 128) * ceildiv(N, 128)"
+#: The share of a block of the tiles, in other words: the lines before the body, and what comes behind it in each turn.
+SHARES: dict[str, tuple[Lines, Lines]] = {
+    "range": ([f"for t in range(block.x, {MANY_TILES}, grid.x):"], []),
+    "while": (["t = block.x", f"while t < {MANY_TILES}:"], ["t += grid.x"]),
+    "counted": ([f"for i in range(ceildiv({MANY_TILES} - block.x, grid.x)):"], []),
+    "counted by hand": ([f"tiles = {MANY_TILES}", "for i in range((tiles - block.x + grid.x - 1) // grid.x):"], []),
+    "counted down": ([f"left = ceildiv({MANY_TILES} - block.x, grid.x)", "while left > 0:"], ["left -= 1"]),
+    "from the last one": ([f"tiles = {MANY_TILES}", "for i in range((tiles - 1 - block.x) // grid.x, -1, -1):"], []),
+    "rows by columns": (
+        ["rows = ceildiv(M, 128)", "columns = ceildiv(N, 128)", "t = block.x", "while t < rows * columns:"],
+        ["t = t + grid.x"],
+    ),
+}
+ONE_MORE: dict[str, tuple[Lines, Lines]] = {
+    "one too many": ([f"for t in range(block.x, {MANY_TILES} + 1, grid.x):"], []),
+    "counted, with one too many": ([f"for i in range(ceildiv({MANY_TILES} + 1 - block.x, grid.x)):"], []),
+    "counted by hand, with one too many": (
+        [f"tiles = {MANY_TILES}", "for i in range((tiles - block.x + grid.x) // grid.x):"],
+        [],
+    ),
+}
+
+
+def shares(filled: str, emptied: str, blocks: str = "132") -> Kernel:
+    """The tiles of two dimensions, K blocks in each, as a load, an MMA and a store would walk over them."""
+
+    def share(name: str, body: Lines) -> Lines:
+        before, behind = (SHARES | ONE_MORE)[name]
+        return [*before, *indented([*body, *behind])]
+
+    roles = {
+        "a": share(filled, ["for k in range(ceildiv(n, 64)):", "    {p+}"]),
+        "b": share(filled, ["for k in range(ceildiv(n, 64)):", "    {p-}", "{q+}"]),
+        "c": share(emptied, ["{q-}"]),
+    }
+    return Kernel({"p": (3, "a", "b"), "q": (2, "b", "c")}, roles, blocks=blocks)
 
 
 def last_of_a_tile(condition: str, blocks: str = "4") -> Kernel:
@@ -271,6 +312,8 @@ KERNELS: dict[str, Kernel] = {
         blocks="4",
     ),
     **{f"the rest of a tile, {how}": in_tiles(body) for how, body in HALVES.items()},
+    **{f"tiles of two dimensions, {one} and {other}": shares(one, other) for one, other in combinations(SHARES, 2)},
+    "tiles of two dimensions, of as many blocks as there may be": shares("counted", "while", "min(M, 132)"),
     **{
         f"{parts} parts of tiles of {blocks} blocks against all parts": parts_of_tiles(parts, blocks)
         for parts, blocks in ((3, "8"), (4, "4"), (4, "8"))
@@ -280,6 +323,7 @@ KERNELS: dict[str, Kernel] = {
 
 # Each differs from one of those above in one number.
 WRONG = {
+    **{f"tiles of two dimensions, {one} and {other}": shares(one, other) for one in ("range", "counted") for other in ONE_MORE},
     "turns of three roles": dealt("range(0, N, 3)", "range(1, N, 3)", "range(1, N, 3)"),
     "turns of two roles": dealt("range(N // 2)", "range(N // 2)"),
     "two K blocks in each turn, from the second on": twice_unrolled("1", "1"),

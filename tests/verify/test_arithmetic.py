@@ -7,6 +7,7 @@ from verify.interpret import holds, value
 
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.values import Lanes
 from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add, atom, choose, floor
 
@@ -97,6 +98,67 @@ def test_products_are_alike_in_any_order(seed: int) -> None:
         return left[0]
 
     assert len({multiplied() for _ in range(8)}) == 1
+
+
+DIVIDENDS = [
+    atom(Symbol("z")),
+    add(atom(Symbol("y")), atom(Symbol("w")), -1),
+    add(atom(Symbol("w")), atom(Symbol("y")), -1),
+    add(add(atom(Symbol("y")), Linear(-9)), atom(Symbol("w")), -3),
+]
+#: How much a quotient rounded towards zero is corrected by, and in which ways compilers ask whether it is.
+CORRECTED = {"up": (1, ["left > 0", "left >= 1", "left != 0, number >= 0"]), "down": (-1, ["left < 0", "left != 0, number < 0"])}
+OPCODES = {">": "gt", ">=": "ge", "!=": "ne", "<": "lt"}
+
+
+@pytest.mark.parametrize(("which", "asked"), [(which, asked) for which, (_, ways) in CORRECTED.items() for asked in ways])
+@pytest.mark.parametrize("divisor", [2, 3, 8, 132])
+@pytest.mark.parametrize("dividend", DIVIDENDS, ids=range(len(DIVIDENDS)))
+def test_a_division_with_its_correction_is_one_quotient(dividend: Linear, divisor: int, which: str, asked: str) -> None:
+    arithmetic = Arithmetic(RANGES)
+
+    def made(opcode: str, *values: object) -> object:
+        found, requires = arithmetic.apply(_known(opcode), list(values))  # type: ignore[arg-type]
+        assert not requires
+        return found
+
+    towards_zero = made("div.s32", dividend, divisor)
+    left = made("sub.s32", dividend, made("mul.lo.s32", towards_zero, divisor))
+    flag: object = 1
+    for condition in asked.split(", "):
+        name, how, other = condition.split()
+        compared = made(f"setp.{OPCODES[how]}.s32", left if name == "left" else dividend, int(other))
+        flag = compared if flag == 1 else made("and.pred", flag, compared)
+    found = made("add.s32", towards_zero, made("selp.b32", CORRECTED[which][0], 0, flag))
+    assert isinstance(found, Linear)
+    assert not any(isinstance(one, Choose) for one, _ in found.terms), found
+    draw = random.Random(divisor)
+    for _ in range(40):
+        at = numbers(draw)
+        number = value(dividend, at)
+        assert value(found, at) == (-(-number // divisor) if which == "up" else number // divisor), at
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_comparing_what_a_division_leaves_is_a_difference_of_quotients(seed: int) -> None:
+    draw = random.Random(seed)
+    divisor, sign = draw.randint(2, 7), draw.choice((1, -1))
+    divided = add(
+        add(Linear(draw.randint(-9, 9)), atom(Symbol("y")), draw.choice((-2, -1, 1, 3))),
+        atom(Symbol("w")),
+        draw.choice((-1, 0, 1)),
+    )
+    quotient = floor(divided, divisor)
+    left = add(divided, quotient, -divisor)
+    asked = Compare("ge", add(Linear(draw.randint(-8, 8)), left, sign))
+    # The choice between negative and other numbers is what the reader looks into.
+    form = choose(Compare("ge", divided), choose(asked, Linear(1), Linear(0)), choose(asked, Linear(1), Linear(0)))
+    outer = add(choose(asked, Linear(5), Linear(2)), quotient)
+    for one in (form, outer):
+        found = merged(one, lambda _: True)
+        for _ in range(30):
+            at = numbers(draw)
+            assert value(found, at) == value(one, at), (one, found, at)
 
 
 def _folded(form: Linear) -> bool:

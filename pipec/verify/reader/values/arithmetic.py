@@ -10,7 +10,7 @@ from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
 from pipec.verify.reader.values.merged import merged
-from pipec.verify.reader.values.quotients import dealt, left_over, remaining, rounded
+from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
@@ -77,6 +77,7 @@ class Arithmetic:
         self._same: dict[Value, Value] = {}
         self._bounds: dict[Atom, tuple[float, float]] = {}
         self._usual: dict[Atom, tuple[float, float]] = {}
+        self._left: dict[Linear, tuple[int, int]] = {}  # what divisions leave: between which numbers
         self._requires: list[Formula] = []
 
     def apply(self, op: Operation, values: list[Value]) -> tuple[Value, tuple[Formula, ...]]:
@@ -242,8 +243,11 @@ class Arithmetic:
             forms.append(Linear(value) if isinstance(value, int) else value)
         if op.name == "add" and op.width == 32 and (whole := rounded(self, *forms) or rounded(self, *forms[::-1])) is not None:
             return whole
-        if op.name == "sub" and op.width == 32 and (rest := left_over(self, *forms)) is not None:
-            return rest
+        if op.name == "sub" and op.width == 32:
+            if (rest := left_over(self, *forms)) is not None:
+                return rest
+            if (divisor := divided_by(self, *forms)) is not None:
+                self._left[add(forms[0], forms[1], -1)] = 1 - divisor, divisor - 1
         rule = compared if op.name == "setp" else FORMS.get(op.name)
         return rule(self, op, forms) if rule else UNKNOWN
 
@@ -305,7 +309,7 @@ class Arithmetic:
         """Whether only sizes leave the range that nobody launches: that they do not is then for the launch to see to."""
         names = {symbol.name for symbol in symbols_of(form)}
         # (Where a block stands no launch can ask about; but about sizes with which the form is small enough wherever it stands.)
-        if names <= self.ranges.keys() - self.checked or not all(map(self._asked, names)) or not _exact(form):
+        if names <= self.ranges.keys() - self.checked or not all(map(self._asked, names)) or not _exact(form, products=True):
             return False
         least, most = self.bounds(form, usual=True)
         return least >= low and most <= high
@@ -328,6 +332,8 @@ class Arithmetic:
 
     def bounds(self, form: Linear, *, usual: bool = False) -> tuple[float, float]:
         """Between which numbers the form lies, from the ranges of its symbols. `usual`: where these are no larger than they usually are."""
+        if form in self._left:
+            return self._left[form]
         # Exact: a float stands for what has no bound alone, as it is never a sum of two that are finite.
         low: float = form.constant
         high: float = form.constant
@@ -386,13 +392,23 @@ def _without_turns(form: Linear, turn: int) -> Linear:
     return Linear(form.constant, tuple((one, times) for one, times in form.terms if times % turn))
 
 
-def _exact(form: Linear) -> bool:
-    """Whether the meaning of each part is known, but for sizes and registers."""
-    return all(isinstance(one, Symbol) or isinstance(one, Floor) and _exact(one.form) or _chosen(one) for one, _ in form.terms)
+def _exact(form: Linear, *, products: bool = False) -> bool:
+    """Whether the meaning of each part is known, but for sizes and registers. `products`: also if it is one."""
 
+    def known(one: Atom) -> bool:
+        match one:
+            case Symbol():
+                return True
+            case Floor(inner, _):
+                return _exact(inner, products=products)
+            case Choose(_, yes, no):
+                return _exact(yes, products=products) and _exact(no, products=products)
+            case Apply("mul.lo.s32", factors) if products:
+                return all(_exact(factor, products=True) for factor in factors)
+            case _:
+                return False
 
-def _chosen(one: Atom) -> bool:
-    return isinstance(one, Choose) and _exact(one.yes) and _exact(one.no)
+    return all(known(one) for one, _ in form.terms)
 
 
 def _size(value: Linear | Formula, most: int, folds: Container[str]) -> int:

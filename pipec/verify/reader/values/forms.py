@@ -132,11 +132,11 @@ def _part(how: Reading, form: Linear, factor: int, power: int, within: tuple[flo
     if 1 < divisor and 0 < over and over * most < 1 << power and over * -least <= 1 << power:
         if least >= 0:
             return floor(form, divisor)
-        return add(_rounded(form, divisor), _negative(how, form), -1)
+        return add(towards_zero(form, divisor), _negative(how, form), -1)
     return floor(scale(form, factor), 1 << power)
 
 
-def _rounded(form: Linear, divisor: int) -> Linear:
+def towards_zero(form: Linear, divisor: int) -> Linear:
     """The quotient rounded towards 0."""
     downwards = scale(floor(scale(form, -1), divisor), -1)
     return choose(decided(Compare("ge", form)), floor(form, divisor), downwards)
@@ -177,7 +177,7 @@ def _sign(how: Reading, form: Linear) -> Linear | None:
                     inside = one.condition.form
                     quotient = one.yes.terms[0][0] if len(one.yes.terms) == 1 else None
                     if isinstance(quotient, Floor) and form == add(
-                        _rounded(inside, quotient.divisor), _negative(how, inside), -1
+                        towards_zero(inside, quotient.divisor), _negative(how, inside), -1
                     ):
                         return _negative(how, inside)
     return None
@@ -279,7 +279,7 @@ def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         return floor(read, lower.constant)
     if only_counters(read):
         return _opaque(how, op, forms)
-    return _rounded(read, lower.constant)
+    return towards_zero(read, lower.constant)
 
 
 def _natural(how: Reading, op: Operation, form: Linear, least: int) -> bool:

@@ -113,6 +113,8 @@ def _plain_atom(one: Atom) -> bool:
             return _plain(form)
         case Choose(condition, yes, no):
             return _plain(yes) and _plain(no) and all(map(_plain, _forms(condition)))
+        case Apply("mul.lo.s32", factors):
+            return all(map(_plain, factors))
         case Apply() | Product():
             return False
 
@@ -126,16 +128,18 @@ def _forms(condition: Formula) -> list[Linear]:
 
 
 def _asked(form: Linear) -> Formula | None:
-    """An inequality in the condition of a choice in the form."""
+    """An inequality in the condition of a choice in the form; one that is made of no other choice, if possible: what is known of it decides
+    others."""
     for one, _ in form.terms:
         if isinstance(one, Choose):
             parts = one.condition.parts if isinstance(one.condition, (Both, Either)) else (one.condition,)
-            for part in parts:
-                if isinstance(part, Compare) and part.relation == "ge":
-                    return part
-            for inner in (one.yes, one.no, *(part.form for part in parts if isinstance(part, Compare))):
+            compared = [part for part in parts if isinstance(part, Compare)]
+            for inner in (*(part.form for part in compared), one.yes, one.no):
                 if (found := _asked(inner)) is not None:
                     return found
+            for part in compared:
+                if part.relation == "ge":
+                    return part
     return None
 
 
@@ -180,15 +184,36 @@ def _upright(form: Linear, divisor: int) -> Linear:
 
 
 def _choice(condition: Formula, yes: Linear, no: Linear) -> Linear:
-    """If the condition is whether a division has a remainder, the quotient rounded up is one more than that rounded down."""
+    """If the condition is whether a division has a remainder, or how large it is, a number chosen by it is a difference of quotients."""
     step = add(yes, no, -1)
-    if isinstance(condition, Compare) and condition.relation != "ge" and not step.terms:
-        for one, times in condition.form.terms:
-            if isinstance(one, Floor) and abs(times) == one.divisor:
-                divisor = one.divisor
-                divided = add(scale(condition.form, -1 if times > 0 else 1), atom(one), divisor)
-                beyond = add(one.form, divided, -1)
-                if not beyond.terms and 0 <= beyond.constant < divisor:
-                    leaves = add(floor(add(divided, Linear(divisor - 1)), divisor), floor(divided, divisor), -1)
-                    return add(no, leaves, step.constant) if condition.relation == "ne" else add(yes, leaves, -step.constant)
+    if isinstance(condition, Compare) and not step.terms:
+        asked = _remains if condition.relation != "ge" else _is_left
+        if (holds := asked(condition.form)) is not None:
+            return add(yes, holds, -step.constant) if condition.relation == "eq" else add(no, holds, step.constant)
     return choose(condition, yes, no)
+
+
+def _remains(form: Linear) -> Linear | None:
+    """1 if the form is not 0, else 0, if it is what a division leaves: the quotient rounded up is one more than that rounded down."""
+    for one, times in form.terms:
+        if isinstance(one, Floor) and abs(times) == one.divisor:
+            divided = add(scale(form, -1 if times > 0 else 1), atom(one), one.divisor)
+            beyond = add(one.form, divided, -1)
+            if not beyond.terms and 0 <= beyond.constant < one.divisor:
+                return add(floor(add(divided, Linear(one.divisor - 1)), one.divisor), floor(divided, one.divisor), -1)
+    return None
+
+
+def _is_left(form: Linear) -> Linear | None:
+    """1 if the form is not negative, else 0, if it compares what a division leaves, which is from 0 to the divisor, with a number."""
+    for one, times in form.terms:
+        if isinstance(one, Floor) and abs(times) == one.divisor:
+            left = add(one.form, atom(one), -one.divisor)
+            apart = add(form, left, 1 if times > 0 else -1)
+            if not apart.terms:
+                # At least this much is left; or the opposite, that more is.
+                least = apart.constant + 1 if times > 0 else -apart.constant
+                least = min(max(least, 0), one.divisor)
+                reached = add(floor(add(one.form, Linear(one.divisor - least)), one.divisor), atom(one), -1)
+                return add(Linear(1), reached, -1) if times > 0 else reached
+    return None

@@ -5,9 +5,11 @@ The machine rounds towards zero, so a compiler corrects its quotient: by one mor
 sign, or by one less if they have not.
 """
 
+from math import gcd
+
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.values.compared import compared
-from pipec.verify.reader.values.forms import FORMS, Reading, as_formula
+from pipec.verify.reader.values.forms import FORMS, Reading, as_formula, towards_zero
 from pipec.verify.terms import (
     QUOTIENT,
     Apply,
@@ -20,6 +22,7 @@ from pipec.verify.terms import (
     add,
     atom,
     choose,
+    floor,
     is_remainder,
     negate,
     quotient,
@@ -75,6 +78,15 @@ def left_over(how: Reading, whole: Linear, taken: Linear) -> Linear | None:
         case _:
             pass
     return None
+
+
+def divided_by(how: Reading, whole: Linear, taken: Linear) -> int | None:
+    """The constant divisor, if the difference is what a division leaves: whatever the number, it is nearer to 0 than the divisor."""
+    divisor = gcd(*(times for _, times in taken.terms))
+    if divisor < 2 or taken.constant % divisor:
+        return None
+    down, up = floor(whole, divisor), scale(floor(scale(whole, -1), divisor), -1)
+    return divisor if taken in [scale(each, divisor) for each in (towards_zero(whole, divisor), down, up)] else None
 
 
 def dealt(condition: Formula, yes: Linear, no: Linear) -> Linear | None:
