@@ -8,13 +8,15 @@ import ctypes
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from pipec.cute import ffi
+from pipec.cute.ffi import OnDevice
 from pipec.cute.maps import decoded
 from pipec.host.distinct import DistinctFindings
 from pipec.host.stream import Stream
@@ -26,10 +28,14 @@ from pipec.sim.ptx.parse import parse
 
 _POINTER = ctypes.c_void_p
 _TYPES: dict[str, Any] = {"!llvm.ptr": _POINTER, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
-_DECLARED = re.compile(r"llvm\.func @(_cu\w+)\(([^)]*)\) -> i32")
+_DECLARED = re.compile(r"llvm\.func @(_cu\w+|cuda_dialect_\w*library_once)\(([^)]*)\)")
 _FAILED, _UNSUPPORTED = 719, 801  # cudaErrorLaunchFailure, cudaErrorNotSupported
 _COOPERATIVE, _CLUSTER, _PROGRAMMATIC = 2, 4, 6  # cudaLaunchAttributeID
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
+
+_MOST_LIBRARIES = 64  # of device code in one compiled function
+_LOADS = ctypes.CFUNCTYPE(ctypes.c_int32, _POINTER)
+_LOADS_TO_DEVICE = ctypes.CFUNCTYPE(ctypes.c_int32, _POINTER, ctypes.c_int32)
 
 Service = Callable[..., int]
 
@@ -127,18 +133,12 @@ class SimulatedDevice:
             return engine
 
         def run_compiled_program(executor: Any, arguments: Any) -> Any:
-            try:
+            with self._calls():
                 return run(executor, arguments)
-            finally:
-                failure, self._failure = self._failure, None
-                if failure is not None:
-                    raise failure
 
         def made_of(tensor: Any, source: Any, *given: Any, **named: Any) -> None:
-            if named.get("enable_tvm_ffi"):
-                raise SimulationError("argument", "arguments by TVM FFI are not supported: compile without --enable-tvm-ffi")
             self.keep(source)
-            convert(tensor, source, *given, **named)
+            convert(tensor, OnDevice(source) if hasattr(source, "__dlpack__") else source, *given, **named)
 
         self._set(Compiler, "jit", jit)
         self._set(JitExecutor, "run_compiled_program", run_compiled_program)
@@ -149,10 +149,23 @@ class SimulatedDevice:
         self._set(
             HardwareInfo, "get_max_active_clusters", lambda _, cluster_size, *__: self.target.multiprocessors // cluster_size
         )
+        with suppress(ImportError):  # without TVM FFI there are no functions that take arguments by it
+            for owner, name, value in ffi.changes(self.keep, self._calls):
+                self._set(owner, name, value)
         with suppress(ImportError):  # without torch nothing asks it for a GPU
             from pipec.host.torch_cuda import as_cuda
 
             self._undo.enter_context(as_cuda(self.target, _Event))
+
+    @contextmanager
+    def _calls(self) -> Iterator[None]:
+        """Around a call of a compiled function: what stopped one of its launches is raised where Python called it."""
+        try:
+            yield
+        finally:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
 
     def uninstall(self) -> None:
         self._undo.close()
@@ -183,6 +196,14 @@ class SimulatedDevice:
         for file in self._folder.rglob("*.ptx"):
             file.unlink()
         names: dict[int, str] = {}
+        libraries = (_POINTER * _MOST_LIBRARIES)()
+
+        def load_once(loaded: int, load: int, to_device: int, *_: Any) -> int:
+            """`loaded` is zero before the first call of a function that takes its arguments by TVM FFI."""
+            status = 0
+            if not ctypes.c_uint64.from_address(loaded).value:
+                status = _LOADS(load)(libraries) or _LOADS_TO_DEVICE(to_device)(libraries, 0)
+            return status or _store(loaded, 1, ctypes.c_uint64)
 
         def get_kernel(out: int, library: int, name: int) -> int:
             number = len(names) + 1
@@ -200,10 +221,14 @@ class SimulatedDevice:
             return 0
 
         services: dict[str, Service] = {
+            "cuda_dialect_init_library_once": load_once,
+            "cuda_dialect_unload_library_once": lambda *_: 0,
             "_cudaLibraryGetKernel": get_kernel,
             "_cudaLaunchKernelEx": launch_kernel,
             "_cudaLibraryLoadData": lambda out, *_: _store(out, 1, ctypes.c_uint64),
             "_cudaGetDevice": lambda out: _store(out, 0),
+            "_cudaGetDeviceCount": lambda out: _store(out, 1),
+            "_cudaSetDevice": lambda *_: 0,
             "_cudaDeviceGetAttribute": lambda out, attribute, _: _store(out, self._attribute(attribute)),
             "_cuKernelGetAttribute": lambda out, *_: _store(out, 0),
             "_cudaOccupancyMaxActiveBlocksPerMultiprocessor": lambda out, *_: _store(out, 1),

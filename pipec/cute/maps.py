@@ -12,6 +12,7 @@ from pipec.sim.units.copies.tensormap import REPLACED_SWIZZLES, REPLACED_TYPES
 
 _FIELDS = (4, 7), (7, 15), (13, 3)  # of word 2, rank less one, type and swizzle: lowest bit and mask
 _FIXED = 0x40002  # of word 2, the only value seen of the bits outside these fields
+_LARGE = 1 << 21  # of word 2, set for tensors of 128 KiB or more; copies move the same bytes
 _BOX, _MOST = 55, 5  # the first byte of the box; dimensions
 
 
@@ -20,7 +21,7 @@ def decoded(data: bytes) -> TensorMap | None:
     words = struct.unpack_from("<16I", data)
     kind = words[2]
     rank, type_, swizzle = (kind >> low & mask for low, mask in _FIELDS)
-    rest = kind & ~sum(mask << low for low, mask in _FIELDS)
+    rest = kind & ~sum(mask << low for low, mask in _FIELDS) & ~_LARGE
     box = data[_BOX : _BOX + _MOST]
     rank += 1
     if rest != _FIXED or rank > _MOST or type_ >= len(REPLACED_TYPES) or words[13] & 0xFFFFFF or words[15]:

@@ -20,9 +20,18 @@ def test_known_properties() -> None:
     assert (found.dtype, found.dims, found.strides, found.box, found.swizzle) == ("f16", (64, 96), (128,), (64, 32), "128B")
 
 
-@pytest.mark.parametrize(("word", "bits"), [(2, 1 << 11), (2, 1 << 15), (2, 1 << 21), (2, 7 << 4), (2, 2), (13, 1), (15, 1)])
+def test_large_tensors() -> None:
+    """From 128 KiB on, the map has one more bit."""
+    words = list(WORDS)
+    words[2] |= 1 << 21
+    words[9] = 1023
+    found = decoded(struct.pack("<32I", *words))
+    assert found is not None and found.dims == (64, 1024)
+
+
+@pytest.mark.parametrize(("word", "bits"), [(2, 1 << 11), (2, 1 << 15), (2, 1 << 22), (2, 7 << 4), (2, 2), (13, 1), (15, 1)])
 def test_other_properties_are_not_guessed(word: int, bits: int) -> None:
-    """Interleaving, fill, promotion; more dimensions than there are; no map at all; element strides."""
+    """Interleaving, fill, an unknown bit; more dimensions than there are; no map at all; element strides."""
     words = list(WORDS)
     words[word] ^= bits if bits != 7 << 4 else 6 << 4
     assert decoded(struct.pack("<32I", *words)) is None

@@ -93,6 +93,46 @@ def test_a_wrong_number_of_bytes(kernels: Any, wrong: int) -> None:
         kernels.copied(given(aligned(64, 64)), given(aligned(64, 64)), 3, BYTES + wrong)
 
 
+@pytest.mark.skipif(find_spec("tvm_ffi") is None, reason="TVM FFI is not installed")
+class TestArgumentsByTvmFfi:
+    """Arrays as they are, or described by `from_dlpack` with `enable_tvm_ffi`."""
+
+    def compiled(self, kernels: Any) -> Any:
+        from cutlass import cute
+
+        x = given(np.zeros(300, np.float32)).mark_layout_dynamic()
+        return cute.compile(kernels.twice, x, x, 300, options="--enable-tvm-ffi")
+
+    def test_arrays(self, kernels: Any) -> None:
+        function = self.compiled(kernels)
+        for n in (300, 100):
+            x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+            function(x, y, n)
+            assert (y == 2 * x).all()
+
+    def test_described_arrays(self, kernels: Any) -> None:
+        from cutlass.cute.runtime import from_dlpack
+
+        x, y = np.arange(300, dtype=np.float32), np.zeros(300, np.float32)
+        self.compiled(kernels)(*(from_dlpack(one, enable_tvm_ffi=True) for one in (x, y)), 300)
+        assert (y == 2 * x).all()
+
+    def test_faults(self, kernels: Any) -> None:
+        function = self.compiled(kernels)
+        with pytest.raises(SimulationError, match=r"out_of_bounds: .* 0 bytes past the end of allocation \d+ \(1200 bytes\)"):
+            function(np.zeros(300, np.float32), np.zeros(300, np.float32), 301)
+        with pytest.raises(ValueError, match="dtype"):
+            function(np.zeros(300, np.int32), np.zeros(300, np.float32), 300)
+
+
+def test_a_tensor_map_of_many_bytes(kernels: Any) -> None:
+    """From 128 KiB on the host code describes a tensor otherwise."""
+    x, y = aligned(2048, 64), aligned(2048, 64)
+    x[:64] = 1
+    kernels.copied(given(x), given(y), 3, BYTES)
+    assert (x == y).all()
+
+
 def test_installing_again_changes_the_options(kernels: Any) -> None:
     from cutlass import cute
 

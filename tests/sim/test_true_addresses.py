@@ -137,3 +137,12 @@ def test_what_is_no_array(wrong):
 def test_an_empty_allocation():
     with pytest.raises(SimulationError, match="no elements"):
         launch(f"{HEAD}.entry k() {{ ret; }}", block=1, allocations=[np.zeros(0)])
+
+
+def test_a_store_past_an_array_is_told_of_that_array():
+    first, second = unaligned(64), unaligned(64)
+    for array in (first, second):
+        table = np.array([array.ctypes.data + array.nbytes], np.uint64)
+        store = "ld.param.u64 %d1, [p0]; ld.global.u64 %d2, [%d1]; st.global.u32 [%d2], %t;"
+        with pytest.raises(SimulationError, match=r" 0 bytes past the end of allocation \d+ \(256 bytes\)"):
+            run(store, [table], (first, second), block=1)

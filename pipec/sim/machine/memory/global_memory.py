@@ -166,6 +166,11 @@ class GlobalMemory:
         return [(allocation, part - allocation.base) for allocation, part in found]
 
     def _nearest(self, address: int) -> str:
+        """Of the allocations that begin below the address the last one, where its memory is on the host or here."""
+        regions = [region for region in self.regions if region.low <= address]
+        if regions:
+            region = regions[-1]
+            address += region.base - region.low
         index = bisect.bisect_right(self.bases, address) - 1
         if index < 0:
             return ", which belongs to no argument"
