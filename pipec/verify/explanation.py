@@ -23,6 +23,8 @@ launch; whoever launches the PTX by other means must do so too.
 Always assumed of hardware
 - mbarriers count arrivals and bytes as PTX says; a try_wait in a loop succeeds once its phase has completed.
   Of a parity the lowest bit counts (PTX defines only 0 and 1).
+- What a thread does to barriers takes effect in its order: an arrival behind a wait comes after that wait, also where
+  one of them is .relaxed, or of a scope that leaves out whoever reads data across it.
 - Everything that was issued completes: copies, MMAs and the commits behind them.
 - Warps are scheduled fairly, and all CTAs of a cluster are resident together.
 - elect.sync elects the first lane of a warp. No variable in shared memory has the address 0.
