@@ -73,7 +73,9 @@ class Program:
             self.variables.compared = tuple(self.variables.derived)
             for process in range(len(network.processes)):
                 self._asked(process)
-            self.variables.written = tuple(self.variables.derived)
+        # What must not wrap is made of registers as an edge finds them, also where no test or assignment has the same.
+        self._name_required()
+        self.variables.written = tuple(self.variables.derived)
 
     @property
     def facts(self) -> tuple[Formula, ...]:
@@ -272,6 +274,13 @@ class Program:
                     if variable in self.variables.derived[made]:
                         after = plus(one(variable), plus(before, one(variable), -1), -1)
                         yield replaced(row, {made: self.variables.renamed(made, {variable: after})})
+
+    def _name_required(self) -> None:
+        for process in self.network.processes:
+            for state in process.states:
+                for edge in edges_of(state.action):
+                    for condition in edge.requires:
+                        self.variables.condition(condition)
 
     def _steps(self, process: int) -> list[tuple[int, Row]]:
         """The values of counters before an increment, in terms of those after it."""
