@@ -115,6 +115,19 @@ def shares(filled: str, emptied: str, blocks: str = "132") -> Kernel:
     return Kernel({"p": (3, "a", "b"), "q": (2, "b", "c")}, roles, blocks=blocks)
 
 
+def counted_shares(start: str = "block.x", where: str = "t % M", blocks: str = "132") -> Kernel:
+    """As many K blocks in a tile as memory says; one role counts its tiles, and knows which one it is from that."""
+    steps = [f"    for k in range(load(ix[{where}])):"]
+    walked = [f"for t in range(block.x, {MANY_TILES}, grid.x):", *steps, "        {p+}"]
+    counted = [
+        f"for i in range(ceildiv({MANY_TILES} - block.x, grid.x)):",
+        f"    t = {start} + i * grid.x",
+        *steps,
+        "        {p-}",
+    ]
+    return pair(walked, counted, blocks=blocks)
+
+
 def last_of_a_tile(condition: str, blocks: str = "4") -> Kernel:
     """One loop over the K blocks of all tiles, which asks of each whether it is the last one of its tile."""
     flat = ["steps = ceildiv(N, 64)", "for i in range(ceildiv(M - block.x, grid.x) * steps):", "    {p-}"]
@@ -313,6 +326,7 @@ KERNELS: dict[str, Kernel] = {
     ),
     **{f"the rest of a tile, {how}": in_tiles(body) for how, body in HALVES.items()},
     **{f"tiles of two dimensions, {one} and {other}": shares(one, other) for one, other in combinations(SHARES, 2)},
+    "tiles of as many K blocks as memory says, counted": counted_shares(),
     "tiles of two dimensions, of as many blocks as there may be": shares("counted", "while", "min(M, 132)"),
     **{
         f"{parts} parts of tiles of {blocks} blocks against all parts": parts_of_tiles(parts, blocks)
@@ -323,6 +337,7 @@ KERNELS: dict[str, Kernel] = {
 
 # Each differs from one of those above in one number.
 WRONG = {
+    "tiles of as many K blocks as memory says, counted from the next one": counted_shares("block.x + 1"),
     **{f"tiles of two dimensions, {one} and {other}": shares(one, other) for one in ("range", "counted") for other in ONE_MORE},
     "turns of three roles": dealt("range(0, N, 3)", "range(1, N, 3)", "range(1, N, 3)"),
     "turns of two roles": dealt("range(N // 2)", "range(N // 2)"),

@@ -43,6 +43,7 @@ from pipec.verify.terms import (
 LIMITS = (72, 24, 23, 240)
 _SOURCE = (1 << 31) - 1  # the largest `i32`
 _COMPARED = 4  # parts that a comparison has beside the numbers
+_PLACES = ("%ctaid.", "%clusterid.", "%nctaid.")
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
 # By name: the symbols in their order, and what it is of them.
@@ -292,7 +293,7 @@ class Arithmetic:
         whole = _without_turns(form, high - low + 1)
         if whole != form:
             return self._within(whole, low, high, otherwise, compared)
-        if not (has_counter(form) if compared else only_counters(form)) and not self._usually(form, low, high):
+        if not (has_counter(form) if compared else _of_places(form)) and not self._usually(form, low, high):
             return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         # Bits that are read without a sign, or in part, are no arithmetic that leaves the 32 bits of the source's numbers.
         if low == 0 or high < _SOURCE:
@@ -315,7 +316,7 @@ class Arithmetic:
         return least >= low and most <= high
 
     def _asked(self, name: str) -> bool:
-        return name in self.checked or name.startswith(("%ctaid.", "%clusterid.", "%nctaid."))
+        return name in self.checked or name.startswith(_PLACES)
 
     def _turned(self, form: Linear, low: int, high: int) -> Linear | None:
         """The number in the range that is equal modulo its width, where at most one turn is missing."""
@@ -390,6 +391,12 @@ def _plain(value: Value) -> Value:
 def _without_turns(form: Linear, turn: int) -> Linear:
     """Equal modulo `turn`: multiples of it are left out. Compilers shift what may be negative as if it were not, and back."""
     return Linear(form.constant, tuple((one, times) for one, times in form.terms if times % turn))
+
+
+def _of_places(form: Linear) -> bool:
+    """Whether the form is made of counters, perhaps with the place of a block among the others: its share of the tiles."""
+    counted = [(one, times) for one, times in form.terms if not (isinstance(one, Symbol) and one.name.startswith(_PLACES))]
+    return bool(counted) and only_counters(Linear(0, tuple(counted)))
 
 
 def _exact(form: Linear, *, products: bool = False) -> bool:
