@@ -28,10 +28,14 @@ def main() -> int:
                 (package / entry.name).symlink_to(entry)
         for name in ("runtime", "grammar"):
             (package / name).symlink_to(ROOT / name)
-        running = [_started(folder, platform) for platform in sys.argv[1:] or [sys.platform]]
+        running = {platform: _started(folder, platform, "2") for platform in sys.argv[1:] or [sys.platform]}
         status = 0
-        for process in running:
+        for platform, process in running.items():
             said, _ = process.communicate()
+            if "INTERNAL ERROR" in said:
+                # On a busy machine its workers may begin too late for it. An error of its own comes again.
+                process = _started(folder, platform, "0")
+                said, _ = process.communicate()
             # The links' names mean the same files in the checkout, so messages can be followed from there.
             for name in ("runtime", "grammar"):
                 said = said.replace(f"pipec/{name}/", f"{name}/")
@@ -40,12 +44,12 @@ def main() -> int:
     return status
 
 
-def _started(folder: str, platform: str) -> "subprocess.Popen[str]":
+def _started(folder: str, platform: str, workers: str) -> "subprocess.Popen[str]":
     """What mypy remembers of one platform holds for no other, so each has a cache of its own."""
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
     command += ["--platform", platform, "--cache-dir", str(ROOT / ".mypy_cache" / platform)]
     if platform == sys.platform:
-        command += ["-p", "pipec", "--num-workers", "2"]
+        command += ["-p", "pipec", "--num-workers", workers]
     else:
         command += ["--follow-imports", "silent", *(word for module in differing() for word in ("-m", module))]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
