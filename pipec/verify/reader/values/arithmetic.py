@@ -1,15 +1,16 @@
 """What operations make of abstract values. Results are remembered."""
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from itertools import repeat
 from math import inf, isinf
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
-from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
+from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
 from pipec.verify.reader.values.merged import merged
+from pipec.verify.reader.values.parts import PLACES, exact, has_counter, of_places, size_of
 from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
@@ -43,7 +44,6 @@ from pipec.verify.terms import (
 LIMITS = (72, 24, 23, 240)
 _SOURCE = (1 << 31) - 1  # the largest `i32`
 _COMPARED = 4  # parts that a comparison has beside the numbers
-_PLACES = ("%ctaid.", "%clusterid.", "%nctaid.")
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
 # By name: the symbols in their order, and what it is of them.
@@ -133,7 +133,7 @@ class Arithmetic:
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
         limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
-        size = _size(value, limit, self.folds if self.limit in LIMITS[2:] else ())
+        size = size_of(value, limit, self.folds if self.limit in LIMITS[2:] else ())
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
         return value if size <= limit else self._function(value, width)
@@ -293,7 +293,7 @@ class Arithmetic:
         whole = _without_turns(form, high - low + 1)
         if whole != form:
             return self._within(whole, low, high, otherwise, compared)
-        if not (has_counter(form) if compared else _of_places(form)) and not self._usually(form, low, high):
+        if not (has_counter(form) if compared else of_places(form)) and not self._usually(form, low, high):
             return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         # Bits that are read without a sign, or in part, are no arithmetic that leaves the 32 bits of the source's numbers.
         if low == 0 or high < _SOURCE:
@@ -310,19 +310,19 @@ class Arithmetic:
         """Whether only sizes leave the range that nobody launches: that they do not is then for the launch to see to."""
         names = {symbol.name for symbol in symbols_of(form)}
         # (Where a block stands no launch can ask about; but about sizes with which the form is small enough wherever it stands.)
-        if names <= self.ranges.keys() - self.checked or not all(map(self._asked, names)) or not _exact(form, products=True):
+        if names <= self.ranges.keys() - self.checked or not all(map(self._asked, names)) or not exact(form, products=True):
             return False
         least, most = self.bounds(form, usual=True)
         return least >= low and most <= high
 
     def _asked(self, name: str) -> bool:
-        return name in self.checked or name.startswith(_PLACES)
+        return name in self.checked or name.startswith(PLACES)
 
     def _turned(self, form: Linear, low: int, high: int) -> Linear | None:
         """The number in the range that is equal modulo its width, where at most one turn is missing."""
         least, most = self.bounds(form)
         turn = high - low + 1
-        if least < low - turn or most > high + turn or not _exact(form):
+        if least < low - turn or most > high + turn or not exact(form):
             return None
         # What is added is chosen, not the sum: quotients of it by powers of two, and what they leave, are then those of the form.
         if least < low:
@@ -391,51 +391,3 @@ def _plain(value: Value) -> Value:
 def _without_turns(form: Linear, turn: int) -> Linear:
     """Equal modulo `turn`: multiples of it are left out. Compilers shift what may be negative as if it were not, and back."""
     return Linear(form.constant, tuple((one, times) for one, times in form.terms if times % turn))
-
-
-def _of_places(form: Linear) -> bool:
-    """Whether the form is made of counters, perhaps with the place of a block among the others: its share of the tiles."""
-    counted = [(one, times) for one, times in form.terms if not (isinstance(one, Symbol) and one.name.startswith(_PLACES))]
-    return bool(counted) and only_counters(Linear(0, tuple(counted)))
-
-
-def _exact(form: Linear, *, products: bool = False) -> bool:
-    """Whether the meaning of each part is known, but for sizes and registers. `products`: also if it is one."""
-
-    def known(one: Atom) -> bool:
-        match one:
-            case Symbol():
-                return True
-            case Floor(inner, _):
-                return _exact(inner, products=products)
-            case Choose(_, yes, no):
-                return _exact(yes, products=products) and _exact(no, products=products)
-            case Apply("mul.lo.s32", factors) if products:
-                return all(_exact(factor, products=True) for factor in factors)
-            case _:
-                return False
-
-    return all(known(one) for one, _ in form.terms)
-
-
-def _size(value: Linear | Formula, most: int, folds: Container[str]) -> int:
-    """How many parts a form has, counted as often as they appear; large forms are only counted so far."""
-    size, work = 0, [value]
-    while work and size <= most:
-        one = work.pop()
-        size += 1
-        if isinstance(one, Compare):
-            work.append(one.form)
-        elif isinstance(one, (Both, Either)):
-            work += one.parts
-        else:
-            for term, _ in one.terms:
-                size += 1
-                if isinstance(term, Floor):
-                    work.append(term.form)
-                elif isinstance(term, Choose):
-                    work += [term.condition, term.yes, term.no]
-                # (What was folded is one part.)
-                elif isinstance(term, Apply) and term.function.partition(".")[0] not in folds:
-                    work += term.arguments
-    return size

@@ -6,13 +6,13 @@ from math import gcd, inf
 from typing import Protocol
 
 from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.values.parts import only_counters
 from pipec.verify.reader.values.values import UNKNOWN, Value
 from pipec.verify.terms import (
     FALSE,
     RANGES,
     TRUE,
     Apply,
-    Atom,
     Both,
     Choose,
     Compare,
@@ -41,26 +41,6 @@ class Reading(Protocol):
     def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear: ...
 
     def bounds(self, form: Linear) -> tuple[float, float]: ...
-
-
-def has_counter(form: Linear) -> bool:
-    """Whether a symbolic register is a term of the form."""
-    return any(map(_counts, form.terms))
-
-
-def only_counters(form: Linear) -> bool:
-    return all(map(_counts, form.terms))
-
-
-def _counts(term: tuple[Atom, int]) -> bool:
-    match term[0]:
-        case Symbol(name):
-            return ":" in name and " " not in name
-        case Floor(form, _):
-            return only_counters(form)
-        case Choose(_, yes, no):
-            return has_counter(yes) or has_counter(no)
-    return False
 
 
 def as_formula(value: Value) -> Formula:

@@ -1,0 +1,75 @@
+"""What forms are made of: counters, sizes, numbers without a meaning of their own."""
+
+from collections.abc import Container
+
+from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol
+
+PLACES = ("%ctaid.", "%clusterid.", "%nctaid.")  # of blocks, and how many there are
+
+
+def has_counter(form: Linear) -> bool:
+    """Whether a symbolic register is a term of the form."""
+    return any(map(_counts, form.terms))
+
+
+def only_counters(form: Linear) -> bool:
+    return all(map(_counts, form.terms))
+
+
+def _counts(term: tuple[Atom, int]) -> bool:
+    match term[0]:
+        case Symbol(name):
+            return ":" in name and " " not in name
+        case Floor(form, _):
+            return only_counters(form)
+        case Choose(_, yes, no):
+            return has_counter(yes) or has_counter(no)
+    return False
+
+
+def of_places(form: Linear) -> bool:
+    """Whether the form is made of counters, perhaps with the place of a block among the others: its share of the tiles."""
+    counted = [(one, times) for one, times in form.terms if not (isinstance(one, Symbol) and one.name.startswith(PLACES))]
+    return bool(counted) and only_counters(Linear(0, tuple(counted)))
+
+
+def exact(form: Linear, *, products: bool = False) -> bool:
+    """Whether the meaning of each part is known, but for sizes and registers. `products`: also if it is one."""
+
+    def known(one: Atom) -> bool:
+        match one:
+            case Symbol():
+                return True
+            case Floor(inner, _):
+                return exact(inner, products=products)
+            case Choose(_, yes, no):
+                return exact(yes, products=products) and exact(no, products=products)
+            case Apply("mul.lo.s32", factors) if products:
+                return all(exact(factor, products=True) for factor in factors)
+            case _:
+                return False
+
+    return all(known(one) for one, _ in form.terms)
+
+
+def size_of(value: Linear | Formula, most: int, folds: Container[str]) -> int:
+    """How many parts a form has, counted as often as they appear; large forms are only counted so far."""
+    found, work = 0, [value]
+    while work and found <= most:
+        one = work.pop()
+        found += 1
+        if isinstance(one, Compare):
+            work.append(one.form)
+        elif isinstance(one, (Both, Either)):
+            work += one.parts
+        else:
+            for term, _ in one.terms:
+                found += 1
+                if isinstance(term, Floor):
+                    work.append(term.form)
+                elif isinstance(term, Choose):
+                    work += [term.condition, term.yes, term.no]
+                # (What was folded is one part.)
+                elif isinstance(term, Apply) and term.function.partition(".")[0] not in folds:
+                    work += term.arguments
+    return found
