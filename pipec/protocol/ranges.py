@@ -4,10 +4,24 @@ A run at some sizes that depends only on certain outcomes is a run of the machin
 all values are known; the scheduler's responses grant the chosen number of blocks, without saying which.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from pipec.protocol.sample import evaluated_function, known_function
-from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Product, Symbol
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Product,
+    Symbol,
+    symbols_of,
+)
 
 _FAR = 1 << 64  # beyond the range of any register
 TILES = Symbol("tiles per block")  # the number of tiles that a scheduler hands to a block, including its own
@@ -17,14 +31,37 @@ _APART = 1 << 40  # bytes between pointers
 
 Range = tuple[int, int]  # the minimum and the maximum
 ANYTHING: Range = (-_FAR, _FAR)
-Ranges = Mapping[Symbol, Range]
 
 
-class Contents(dict[Symbol, Range]):
+class Ranges(dict[Symbol, Range]):
+    """Ranges of the symbols of a run, and of the forms that have been evaluated since a symbol in them changed: a step changes few, while
+    a form such as the number of tiles, or what is read at a place, is deep and recurs in most tests."""
+
+    def __init__(self, known: Iterable[tuple[Symbol, Range]] | dict[Symbol, Range] = ()) -> None:
+        super().__init__(known)
+        self.evaluated: dict[Linear, Range] = {}
+        self._with: dict[Symbol, set[Linear]] = {}
+
+    def assign(self, values: Iterable[tuple[Symbol, Range]]) -> None:
+        """(Only so may a symbol change once a form has been evaluated.)"""
+        for symbol, value in values:
+            if self.get(symbol) != value:
+                self[symbol] = value
+                for form in self._with.pop(symbol, ()):
+                    self.evaluated.pop(form, None)
+
+    def evaluate(self, form: Linear) -> Range:
+        self.evaluated[form] = found = _range_of(form, self)
+        for symbol in symbols_of(form):
+            self._with.setdefault(symbol, set()).add(form)
+        return found
+
+
+class Contents(Ranges):
     """Ranges of a run that assumes what is in memory, too. `number`: the assumed one at each place, counted from the pointer through
     which it is read, and a bit further for each pointer; `read`: those that the run has asked for, by their addresses."""
 
-    def __init__(self, known: Ranges, pointers: Iterable[Symbol], number: Callable[[int], int]) -> None:
+    def __init__(self, known: dict[Symbol, Range], pointers: Iterable[Symbol], number: Callable[[int], int]) -> None:
         super().__init__(known)
         self.number, self.read = number, dict[int, int]()
         # So far from each other that what is read through one is never what is read through another.
@@ -53,6 +90,13 @@ class Contents(dict[Symbol, Range]):
 
 
 def range_of(form: Linear, known: Ranges) -> Range:
+    for one, _ in form.terms:
+        if not isinstance(one, Symbol):
+            return known.evaluated.get(form) or known.evaluate(form)
+    return _range_of(form, known)
+
+
+def _range_of(form: Linear, known: Ranges) -> Range:
     least = most = form.constant
     for one, coefficient in form.terms:
         low, high = _atom(one, known)

@@ -8,7 +8,7 @@ cluster with the same behaviour are represented by one: if they signal each othe
 
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.lazily import Lazy
-from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
+from pipec.protocol.ranges import ANYTHING, Range, Ranges, certain, range_of
 from pipec.protocol.sample import Numbers
 from pipec.protocol.schedule import Pairs, Stuck, uneven
 from pipec.protocol.structure import orders
@@ -56,7 +56,7 @@ def refute(
         known = {symbol: (value, value) for symbol, value in sizes.items() if not (remote and symbol.name.startswith("%ctaid"))}
         left = meter.left
         try:
-            found, ended = run(schedule, known, sizes, pairs, meter)
+            found, ended = run(schedule, Ranges(known), sizes, pairs, meter)
         except BudgetEnded:
             break
         finally:
@@ -73,7 +73,7 @@ def crosses(network: Network) -> bool:
     return any(isinstance(action, Arrive) and action.targets for action in actions)
 
 
-def run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
+def run(schedule: Lazy, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
     """The error, if any, and whether the run ended. `known`: of sizes; those of registers are added."""
     at = Configuration(schedule.layout)
     for _ in range(_MOST_STEPS):
@@ -103,7 +103,7 @@ def run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs
         if None in allowed:
             return None, False
         if edge.values:
-            known.update(_assigned(edge, known))
+            known.assign(_assigned(edge, known))
     return None, False
 
 
@@ -140,8 +140,9 @@ def _passes(at: Configuration) -> bool:
     return False
 
 
-def _assigned(edge: Edge, known: dict[Symbol, Range]) -> dict[Symbol, Range]:
-    return {symbol: ANYTHING if value is None else range_of(value, known) for symbol, value in edge.values}
+def _assigned(edge: Edge, known: Ranges) -> list[tuple[Symbol, Range]]:
+    # All at once: the values are in terms of those before.
+    return [(symbol, ANYTHING if value is None else range_of(value, known)) for symbol, value in edge.values]
 
 
 def _left(at: Configuration, sizes: Numbers, pairs: Pairs) -> Deadlock | None:

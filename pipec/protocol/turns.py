@@ -4,11 +4,10 @@ A GPU with room for only one block does just that. If a block waits for a counte
 waits for a block that may never start.
 """
 
-from collections.abc import Mapping
 from itertools import product
 
 from pipec.budgets import Meter
-from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
+from pipec.protocol.ranges import ANYTHING, Ranges, certain, range_of
 from pipec.record import record
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.states import Node, Transition
@@ -21,8 +20,6 @@ from pipec.verify.terms import Linear, Symbol, symbols_of
 _SIZES = (1, 64, 600)  # values of all sizes of a launch at once
 _MOST_BLOCKS = 64
 _APART = 1 << 40  # between tensors
-
-Known = dict[Symbol, Range]
 
 
 @record
@@ -81,7 +78,7 @@ class _Launch:
 
     def __init__(self, around: Surroundings, walk: Walk, sizes: dict[Symbol, int], meter: Meter) -> None:
         self.walk, self.sizes, self.meter = walk, sizes, meter
-        self.known: Known = {one: (value, value) for one, value in sizes.items()}
+        self.known = Ranges({one: (value, value) for one, value in sizes.items()})
         # Far apart, so that no offset into one tensor is an address in another: tensors of a launch do not overlap.
         pointers = enumerate(sorted(around.pointers), 1)
         self.known |= {Symbol(name): (number * _APART, number * _APART) for number, name in pointers}
@@ -98,13 +95,13 @@ class _Launch:
         for z, y, x in product(*(range(extent) for extent in reversed(self.extents))):
             places = {Symbol(f"%ctaid.{axis}"): (at, at) for axis, at in zip("xyz", (x, y, z), strict=True)}
             counts = {Symbol(f"%nctaid.{axis}"): (many, many) for axis, many in zip("xyz", self.extents, strict=True)}
-            found = self._block({**self.known, **places, **counts})
+            found = self._block(Ranges({**self.known, **places, **counts}))
             if found is not None:
                 node, turn, value = found
                 return BlockedTurn(node.line, (x, y, z), turn, value, self.sizes)
         return None
 
-    def _block(self, known: Known) -> tuple[Node, int, int] | None:
+    def _block(self, known: Ranges) -> tuple[Node, int, int] | None:
         """Where the block waits for a turn, which one, and the value found; None if it ends."""
         way = self.walk.start
         while True:
@@ -131,7 +128,7 @@ class _Launch:
                 return node, number, found
             way = node.edges[0]
 
-    def _action(self, node: Node, known: Known) -> tuple[int, int]:
+    def _action(self, node: Node, known: Ranges) -> tuple[int, int]:
         """The address of a counter, and the value that is awaited or stored."""
         ring = node.act.ring if node.act is not None else None
         match ring:
@@ -139,13 +136,13 @@ class _Launch:
                 return _exactly(where, known), _exactly(value if isinstance(value, Linear) else Linear(value), known)
         raise _NotKnown
 
-    def _take(self, way: Transition, known: Known) -> None:
+    def _take(self, way: Transition, known: Ranges) -> None:
         if not all(certain(one, known) for one in way.requires):
             raise _NotKnown
-        known.update([(symbol, ANYTHING if value is None else range_of(value, known)) for symbol, value in way.values])
+        known.assign([(symbol, ANYTHING if value is None else range_of(value, known)) for symbol, value in way.values])
 
 
-def _exactly(form: Linear, known: Mapping[Symbol, Range]) -> int:
+def _exactly(form: Linear, known: Ranges) -> int:
     low, high = range_of(form, known)
     if low != high:
         raise _NotKnown

@@ -1,15 +1,17 @@
 """Sizes at which roles wait for ever are found whatever the roles ask, and only where some launch gets there."""
 
+import random
+
 import numpy as np
 import pytest
 
 from pipec.driver import Compilation, Options, compile_source
 from pipec.protocol.judge import judge
-from pipec.protocol.ranges import ANYTHING, TILES, certain, range_of
+from pipec.protocol.ranges import ANYTHING, TILES, Ranges, certain, range_of
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 from pipec.source import Source
-from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Symbol, add, atom
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Symbol, add, atom, choose, floor
 
 RING = """kernel k(x: tensor[f32, M, 32], y: tensor[f32, M, 32], ix: tensor[i32, 4], n: i32):
     {grid}
@@ -125,23 +127,23 @@ def at_least(form: Linear) -> Compare:
     ],
 )
 def test_ranges(form: Linear, expected: tuple[int, int]) -> None:
-    assert range_of(form, {N: (1, 3)}) == expected
+    assert range_of(form, Ranges({N: (1, 3)})) == expected
 
 
 def test_a_value_less_itself_is_nothing() -> None:
-    assert range_of(add(LOADED, LOADED, -1), {}) == (0, 0)
+    assert range_of(add(LOADED, LOADED, -1), Ranges()) == (0, 0)
 
 
 @pytest.mark.parametrize(("constant", "expected"), [(0, True), (-1, True), (-2, None), (-4, False)])
 def test_conditions_come_out_as_the_whole_range_does(constant: int, expected: bool | None) -> None:
     form = Linear(constant, ((N, 1),))
-    assert certain(at_least(form), {N: (1, 3)}) is expected
+    assert certain(at_least(form), Ranges({N: (1, 3)})) is expected
 
 
 def test_answers_say_as_many_blocks_as_there_are() -> None:
     answers = [atom(Apply("is_canceled", (atom(Apply("answer 2", (Linear(number),))),))) for number in range(3)]
-    assert [range_of(one, {TILES: (2, 2)})[0] for one in answers] == [1, 0, 0]
-    assert range_of(answers[0], {}) == (0, 1)
+    assert [range_of(one, Ranges({TILES: (2, 2)}))[0] for one in answers] == [1, 0, 0]
+    assert range_of(answers[0], Ranges()) == (0, 1)
 
 
 def test_a_bit_that_only_the_largest_sizes_have() -> None:
@@ -231,3 +233,19 @@ def test_arrivals_count_towards_the_phase_that_is_open(count: int, refuted: bool
     """Seven lanes arrive, and then all 32: the phase of 32 is complete, whichever of them was meant for it."""
     found = judge(COUNTED.replace("{count}", str(count)), "k")
     assert (found.deadlock is not None) is refuted
+
+
+def test_what_has_been_evaluated_follows_its_symbols() -> None:
+    """Beside ranges that evaluate everything anew."""
+    draw = random.Random("ranges")
+    symbols = [Symbol(f"%r{number}") for number in range(3)]
+    forms = [atom(one) for one in symbols]
+    for _ in range(12):
+        left, right = draw.choice(forms), draw.choice(forms)
+        forms += [add(left, right), floor(left, 3), choose(at_least(left), right, Linear(1)), atom(Apply("s32", (left,)))]
+    known = Ranges()
+    for _ in range(60):
+        low = draw.randint(-9, 9)
+        # As a step does, which sets several registers, some of them to what they are.
+        known.assign([(one, (low, low + draw.randint(0, 2))) for one in draw.sample(symbols, 2)])
+        assert [range_of(one, known) for one in forms] == [range_of(one, Ranges(known)) for one in forms]
