@@ -13,7 +13,7 @@ from pipec.verify.terms import Formula, Linear, Symbol, atom, substituted
 UNASKED = "the proof needs a condition that no launch can check"
 FEW_SIZES = "arithmetic may wrap at 32 bits at usual sizes; that none does is known for `{}` only"
 FROM_MEMORY = "what is read here may be a number near 2^31, and arithmetic on it wrap at 32 bits"
-_USUAL = 100  # a typical large size
+USUAL = 100  # a typical large size
 
 
 def with_conditions(interface: KernelInterface, assumed: Sequence[Formula]) -> KernelInterface | None:
@@ -37,7 +37,7 @@ def _in_words_of_launches(interface: KernelInterface, assumed: Sequence[Formula]
 def _empties(condition: Formula, names: frozenset[str]) -> bool:
     """Whether only few sizes satisfy the condition. Useful conditions keep numbers far beyond any array within 32 bits; a condition that
     requires empty arrays would make the proof vacuous."""
-    return not met(condition, dict.fromkeys(names, _USUAL))
+    return not met(condition, dict.fromkeys(names, USUAL))
 
 
 def asks_memory(network: Network) -> bool:

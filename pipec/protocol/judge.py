@@ -12,7 +12,7 @@ from pipec.protocol.refute_by_memory import refute_by_memory
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
-from pipec.record import record, replace
+from pipec.record import mutable, record, replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
@@ -73,12 +73,13 @@ def judge(
     # Read so, it is proved by the first schedule, but under conditions that no launch can check: another reading is more likely to do
     # without them than another schedule.
     conditional: Reading | None = None
+    earlier = _Earlier()
     try:
         for reading in readings_of(ptx, kernel):
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
-            found = _judged(reading, sides, launches, any_conditions=reading.others)
+            found = _judged(reading, sides, launches, earlier, any_conditions=reading.others)
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
             if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
@@ -94,18 +95,35 @@ def judge(
         first = first or Judgement(None, why=str(why))
     assert first is not None
     if conditional is not None and first.deadlock is None:
-        found = _judged(conditional, sides, launches)
+        found = _judged(conditional, sides, launches, earlier)
         if found.certificate is not None and asked(found.certificate.assumes):
             return found
     return first
 
 
-def _judged(reading: Reading, sides: Sequence[Side], launches: Launches, *, any_conditions: bool = False) -> Judgement:
+@mutable
+class _Earlier:
+    """What is known from earlier readings of the text. `settled`: no numbers in memory were found with which processes wait for ever, and
+    each run told how it ends. Another reading writes the same values differently, so that its runs end in the same way."""
+
+    settled: bool = False
+
+
+def _judged(
+    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, *, any_conditions: bool = False
+) -> Judgement:
     network = reading.network
     pairs = pairs_of(network, sides)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))
-    by_memory = cache(lambda: None if runs()[0] is not None else refute_by_memory(plain(), pairs, launches))
+
+    @cache
+    def by_memory() -> Deadlock | None:
+        if earlier.settled or runs()[0] is not None:
+            return None
+        found, told = refute_by_memory(plain(), pairs, launches)
+        earlier.settled = found is None and told
+        return found
 
     def refuted() -> bool:
         return runs()[0] is not None or by_memory() is not None

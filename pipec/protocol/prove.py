@@ -5,7 +5,7 @@ them. A situation consists of the places of all processes, the arrivals so far, 
 sizes. If that fails, the sizes are split into cases, or another schedule is tried.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.everywhere import askable_formula
@@ -43,6 +43,7 @@ def prove(
     for attempts in rounds(network):
         # Splitting the sizes multiplies the work: it comes after all schedules of a round, one of which may need none.
         work: list[tuple[Attempt, Undecided | None]] = [(attempt, None) for attempt in attempts]
+        failures: list[tuple[Attempt, Undecided]] = []
         for attempt, before in work:
             spent.share(attempt.share)
             kind = attempt.products, attempt.quotients
@@ -60,14 +61,23 @@ def prove(
                 # A deadlock at small sizes ends the search before more is tried.
                 if first is None and (why.hopeless or before is None and refuted()):
                     raise why.again(hopeless=True) from why
+                failures.append((attempt, why))
                 if before is None:
                     work.append((attempt, why))
                 # A wait that some attempt could not get past says more than that later ones took too long.
                 reason = why if str(why) != TOO_LONG or str(reason) != STUCK else reason
             if spent.out():
                 break
-        if spent.out():
+        if spent.out() or _lacks_one_thing(failures):
             break
     if first is not None:
         return in_names_of(first, names)
     raise reason.again()
+
+
+def _lacks_one_thing(failures: Sequence[tuple[Attempt, Undecided]]) -> bool:
+    """Whether all attempts of a round, with both kinds of schedules, failed because one and the same number may wrap. Other schedules
+    relate the roles to each other in other ways, but do not bound a number that is read from memory."""
+    kinds = {type(attempt.schedule) for attempt, _ in failures}
+    required = {why.required for _, why in failures}
+    return len(kinds) > 1 and len(required) == 1 and None not in required

@@ -31,36 +31,37 @@ _NUMBERS: tuple[Callable[[int], int], ...] = (
 )
 
 
-def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> Deadlock | None:
-    """The first deadlock found; its `memory` says what has been read."""
+def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> tuple[Deadlock | None, bool]:
+    """The first deadlock found, whose `memory` says what has been read; and whether all runs told how they end."""
     parts = dict.fromkeys(part for form in all_forms(network) for part in _parts(form))
     loads = [part for part in parts if isinstance(part, Apply) and part.function == LOAD]
     registers = registers_of(network)
     pointers = sorted({symbol for load in loads for symbol in _pointers(load, registers)}, key=lambda symbol: symbol.name)
     if not pointers or crosses(network):
-        return None
+        return None, True
     # A number that is divided by 64 matters in steps of 64.
     step = max([part.divisor for part in parts if isinstance(part, Floor) and any(map(_is_load, _parts(part.form)))], default=1)
     numbers = [each for number in _NUMBERS for each in ((number, _scaled(number, step)) if step > 1 else (number,))]
     schedule, meter = Lazy(network, orders(network)[0]), Meter("protocol steps")
-    first = meter.left
+    first, told = meter.left, True
     for sizes in islice(small_sizes(network, launches), _MOST_SIZES):
         for number in numbers:
             known = Contents({symbol: (value, value) for symbol, value in sizes.items()}, pointers, number)
             left = meter.left
             try:
-                found, _ = run(schedule, known, sizes, pairs, meter)
+                found, ended = run(schedule, known, sizes, pairs, meter)
             except BudgetEnded:
-                return None
+                return None, told
             finally:
                 tried.value += left - meter.left
+            told &= ended
             if found is not None and found.wraps is None:
-                return replace(found, memory=tuple(known.numbers()))
+                return replace(found, memory=tuple(known.numbers())), told
             if first - meter.left > _MOST_STEPS:
-                return None
+                return None, told
             if not known.read:
                 break  # other numbers make no difference
-    return None
+    return None, told
 
 
 def _scaled(number: Callable[[int], int], times: int) -> Callable[[int], int]:

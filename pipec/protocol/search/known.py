@@ -214,7 +214,9 @@ class Known:
                 continue
             lacking = self._lacking(condition, system)
             if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
-                raise Undecided(WRAPS)
+                why = Undecided(WRAPS)
+                why.required = formula
+                raise why
             if lacking not in self.program.assumed:
                 self.program.assumed.append(lacking)
             assume(self.base, self.variables.condition(lacking))

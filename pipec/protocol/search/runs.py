@@ -3,11 +3,13 @@
 from typing import Any
 
 from pipec.protocol.comparisons import holds
+from pipec.protocol.conditions import USUAL
 from pipec.protocol.effort import Spent
 from pipec.protocol.numbers import Numbers
 from pipec.protocol.program import Program, Values
-from pipec.protocol.schedule import Situation
+from pipec.protocol.schedule import Situation, Stuck
 from pipec.protocol.search.places import Place, PlaceKey, Places, Told
+from pipec.protocol.search.undecided import Undecided
 from pipec.verify.terms import Formula
 
 _MOST_DECISIONS = 300  # of one run
@@ -91,10 +93,20 @@ class Runs:
                 if len(place.outcomes) > 1 and place.facts is None:
                     self.places.open(place)
                 news[key] = None
-            way = self.places.way(key[0], outcome)
+            try:
+                way = self.places.way(key[0], outcome)
+            except Undecided as why:
+                if isinstance(why.__cause__, Stuck) and self._is_usual(numbers):
+                    # The order of steps does not matter (refute.py): at these sizes no schedule ends.
+                    raise why.again(hopeless=True) from why
+                raise
             situation, key = self.places.situations[way.target], self.places.following(place, outcome, way)
             numbers = numbers.after(way.values)
         return news, key[1]
+
+    def _is_usual(self, numbers: Numbers) -> bool:
+        """Whether no condition of a proof may exclude the sizes (conditions.py)."""
+        return all(-USUAL <= value <= USUAL for value in numbers.launch.values())
 
     @staticmethod
     def _shows(place: Place, numbers: Numbers) -> bool:

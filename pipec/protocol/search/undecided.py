@@ -21,7 +21,7 @@ class Standing:
 class Undecided(Exception):
     """No certificate was found; says why. `hopeless`: other attempts will fail likewise. `standing`: the processes whose next step was
     not found, `uneven`: the ring of full barriers that advanced further than that of empty ones. `asked`: the question at which it
-    failed, `told`: the earlier outcomes of tests of sizes."""
+    failed, `told`: the earlier outcomes of tests of sizes; `required`: what did not follow, if that is what stopped it."""
 
     def __init__(
         self, why: str, *, hopeless: bool = False, standing: tuple[Standing, ...] = (), uneven: int | None = None
@@ -30,6 +30,7 @@ class Undecided(Exception):
         self.hopeless, self.standing, self.uneven = hopeless, standing, uneven
         self.asked: Formula | None = None
         self.told: tuple[Formula, ...] = ()
+        self.required: Formula | None = None
 
     def again(self, *, hopeless: bool = False) -> "Undecided":
         """The same failure of a larger part of the search."""
