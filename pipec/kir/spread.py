@@ -148,7 +148,7 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
     if row_map.half_warps:
         return _half_warp_place(ops, row_map, threads)
     if row_map.vector:
-        return _striped_place(ops, row_map, threads)
+        return _striped_place(ops, row_map, threads, block)
     if row_map.folded:
         half = ops.bits("lshr", threads.thread, row_map.block_rows.bit_length() - 1)
         return Place(ops.bits("and", threads.thread, row_map.block_rows - 1), zero, zero, half=half)
@@ -182,7 +182,7 @@ def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -
     return Place(index, ops.add(group, half), group, working)
 
 
-def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Place[N]:
+def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) -> Place[N]:
     """Rows of whole warps are indexed by warp, so that the index is visibly uniform over the lanes."""
     zero = ops.constant(0)
     if row_map.split < WARP:
@@ -198,6 +198,8 @@ def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> 
     if row_map.idle:
         working = ops.compare("ult", index, ops.constant(row_map.block_rows))
         index = ops.select(working, index, zero)
+    if row_map.blocks > 1:
+        index = ops.add(index, ops.multiply(block, row_map.block_rows))
     return Place(index, part, zero, working)
 
 

@@ -121,7 +121,9 @@ class RoleContext:
         default_factory=dict
     )  # with a watchdog: number of waits so far
     stamps: Slot | None = None  # the number of time stamps that the role has recorded
-    late: Slot | None = None  # the barrier of the stage to be released at the next release, or 0: see MmaWaits.lagging
+    late: dict[tree.Pipeline, Slot] = field(
+        default_factory=dict
+    )  # the barrier of the stage to be released at the next release, or 0: see MmaWaits.lagging
     bases: dict[tuple[int, int], Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
     # Coordinates of copies, by copy, axis and the offset of the box: see pipec.lower.tiles.tma.
     coordinates: dict[tuple[tree.TmaLoad, int, int], Value] = field(default_factory=dict)

@@ -190,7 +190,7 @@ class _Search:
         """The rings that only this parameter affects, if the code is the same with other numbers of stages; it is not if a stage would
         be released late (pipec.kir.plan.mma_waits)."""
         plan = next(one for one in self._state.plans or () if one.kernel.name == self._name)
-        if any(row.mma_waits is not None and row.mma_waits.lagging is None for row in plan.roles):
+        if any(row.mma_waits is not None and not row.mma_waits.lagging for row in plan.roles):
             return frozenset()
         rings = self._mentions.only_stages_of(parameter) or frozenset()
         pipelines = [one for one in self._kernel.pipelines if one.name in rings]

@@ -7,7 +7,7 @@ from samples import some
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan.memory import tile_layout
 from pipec.kir.plan.roles import fragment_map, row_map_of, with_split
-from pipec.kir.plan.striping import striped_map, threads_of_row
+from pipec.kir.plan.striping import Stripes, striped_map, threads_of_row
 from pipec.kir.plan.types import RowMap
 from pipec.kir.spread import Share, Threads, direct_share, elements, panel_share, striped_share
 from pipec.record import replace
@@ -60,15 +60,25 @@ def test_neighbouring_threads_share_rows() -> None:
             if threads_of_row(rows, 32 * warps) == 1:
                 continue
             for vector in (1, 2, 4, 8, 16):
-                row_map = striped_map(rows, 32 * warps, vector, in_registers=False)
+                stripes = Stripes(vector, threads_of_row(rows, 32 * warps))
+                row_map = striped_map(rows, 32 * warps, stripes, in_registers=False)
                 for width in (vector, 3 * vector, 32 * vector, 40 * vector, 96 * vector):
                     _covers(row_map, warps, TileType(DTYPES["f32"], rows, width), striped_share(row_map, width))
+
+
+def test_threads_have_a_row_of_each_block() -> None:
+    """Of tiles with more rows than the threads have at a time, as many to a row as share its vectors."""
+    for warps, rows, sharing in ((4, 64, 8), (8, 128, 8), (4, 128, 16), (1, 64, 32), (2, 48, 4)):
+        row_map = striped_map(rows, 32 * warps, Stripes(4, sharing), in_registers=False)
+        assert row_map.blocks == rows * sharing // (32 * warps)
+        for width in (4 * sharing, 12 * sharing, 4 * sharing + 4):
+            _covers(row_map, warps, TileType(DTYPES["f32"], rows, width), striped_share(row_map, width))
 
 
 def test_threads_keep_equal_parts_of_a_row() -> None:
     """As many registers as the vectors of the thread that has most."""
     for columns, registers in ((1, 1), (8, 8), (512, 8), (520, 16), (1024, 16)):
-        assert striped_map(4, 256, 8, in_registers=True).columns_of_thread(columns) == registers
+        assert striped_map(4, 256, Stripes(8, 64), in_registers=True).columns_of_thread(columns) == registers
 
 
 def test_lanes_of_a_warp_lie_side_by_side() -> None:
@@ -76,7 +86,7 @@ def test_lanes_of_a_warp_lie_side_by_side() -> None:
     number = np.arange(256)
     threads = Threads(number, number // 32, number % 32, 8)
     for rows in (1, 2, 8, 32):
-        row_map = striped_map(rows, 256, 4, in_registers=False)
+        row_map = striped_map(rows, 256, Stripes(4, threads_of_row(rows, 256)), in_registers=False)
         tile = TileType(DTYPES["f32"], rows, 4096)
         first = next(elements(AllThreads(), row_map, threads, tile, striped_share(row_map, 4096)))
         row, column = np.broadcast_arrays(first.row, first.column)

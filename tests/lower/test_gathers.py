@@ -6,6 +6,8 @@ import pytest
 from running import run
 
 import pipec
+from pipec.driver import compile_source
+from pipec.source import Source
 
 SOURCE = """
 kernel gather(x: tensor[{dtype}, M, N], at: tensor[i32, ROWS], y: tensor[{dtype}, ROWS, D]):
@@ -85,3 +87,58 @@ def test_rows_are_added_to_an_accumulator(store: str) -> None:
     d = np.full((64, 40), np.nan, np.float32)
     pipec.compile(ADDED.format(store=store), arch="sm_90a")["added"](a, b, x, at, d, device="sim")
     assert np.array_equal(d, a.astype(np.float32) @ b.astype(np.float32).T + x[at])
+
+
+BROUGHT = """
+kernel bring(x: tensor[{dtype}, M, N], at: tensor[i32, ROWS], y: tensor[{dtype}, ROWS, D]):
+    grid(1)
+    ring = InputTilePipeline(TilePayload(t=tile[{dtype}, {rows}, {columns}]), stages=2)
+
+    role load(warps={warps}) produces ring:
+        numbers = registers(per_row(at[0], {rows}))
+        for i in range(ceildiv(D, {columns})):
+            {loaded}
+            with ring.produce() as s:
+                write(s.t, {written})
+
+    role pass_on(warps=4) consumes ring:
+        for i in range(ceildiv(D, {columns})):
+            with ring.consume() as s:
+                store.direct(y[0, i * {columns}], s.t)
+"""
+WAYS = {
+    "at once": ("pass", "load(x[0, i * {columns}], {rows}, {columns}, at=numbers)"),
+    "kept": ("t = registers(load(x[0, i * {columns}], {rows}, {columns}, at=numbers))", "t"),
+    "computed": ("t = registers(2 * load(x[0, i * {columns}], {rows}, {columns}, at=numbers))", "t - t / 2"),
+    "by row": ("pass", "load(x[0, i * {columns}], {rows}, {columns}) + cast[{dtype}](numbers)"),
+    "reduced": ("t = registers(load(x[0, i * {columns}], {rows}, {columns}, at=numbers))", "t + row_sum(t) - row_sum(t)"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("warps", "rows", "columns"), [(4, 128, 32), (8, 128, 64), (2, 64, 40), (1, 64, 8), (4, 96, 4), (3, 96, 16)]
+)
+@pytest.mark.parametrize("beside", [0, 1])
+def test_tiles_that_are_brought_from_memory_to_a_stage(way: str, warps: int, rows: int, columns: int, beside: int) -> None:
+    """Threads have a row of each block of rows; rows that are not aligned, or end inside a vector, are read by elements."""
+    loaded, written = (text.format(rows=rows, columns=columns, dtype="f32") for text in WAYS[way])
+    source = BROUGHT.format(dtype="f32", warps=warps, rows=rows, columns=columns, loaded=loaded, written=written)
+    generator = np.random.default_rng(rows + columns)
+    wide = 2 * columns + beside
+    x = generator.integers(1, 100, (rows + 5, wide)).astype(np.float32)
+    at = generator.integers(0, rows + 5, rows).astype(np.int32)
+    y = np.full((rows, wide), np.nan, np.float32)
+    run(source, "bring", x, at, y)
+    assert np.array_equal(y, x[:rows] + at[:, None] if way == "by row" else x[at])
+
+
+@pytest.mark.parametrize("threads", [128, 256])
+def test_lanes_that_bring_rows_lie_side_by_side(threads: int) -> None:
+    """Eight lanes load the 128 bytes of a row, where one or two threads for each row would touch a line of their own with every load."""
+    loaded, written = (text.format(rows=128, columns=64, dtype="bf16") for text in WAYS["kept"])
+    source = BROUGHT.format(dtype="bf16", warps=threads // 32, rows=128, columns=64, loaded=loaded, written=written)
+    plans = compile_source(Source("bring.pipe", source), until="plan").plans
+    assert plans is not None
+    maps = [one for one in plans[0].row_maps.values() if one.vector]
+    assert {(one.split, one.block_rows) for one in maps} == {(8, threads // 8)}

@@ -115,6 +115,57 @@ def test_operands_from_two_pipelines_and_a_second_mma_into_the_same_accumulator(
     assert np.array_equal(given["d"], np.concatenate(expected_rows).astype(np.float32))
 
 
+APART = """
+kernel gemm(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    grid(1)
+    left = InputTilePipeline(TilePayload(a=tile[bf16, 64, 64]), stages=LEFT)
+    right = InputTilePipeline(TilePayload(b=tile[bf16, 64, 64]), stages=RIGHT)
+    token = ProducerConsumerPipeline(stages=1)
+    steps = ceildiv(K, 64)
+
+    role load_left(warps=1) produces left CONSUMES:
+        for k in range(steps):
+            WAIT
+            with left.produce() as s:
+                tma.load(s.a, a[0, k * 64])
+
+    role load_right(warps=1) produces right PRODUCES:
+        for k in range(steps):
+            with right.produce() as s:
+                tma.load(s.b, b[0, k * 64])
+            PASS
+
+    role compute(warps=4) consumes left, right:
+        acc = accumulator(f32, 64, 64)
+        for k in range(steps):
+            with left.consume() as p, right.consume() as q:
+                mma(acc, p.a, q.b)
+        store(d[0, 0], acc)
+"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize(
+    ("left", "right", "tied", "pending"),
+    [(2, 2, False, 1), (2, 3, False, 1), (2, 1, False, 0), (1, 2, False, 0), (2, 2, True, 0)],
+)
+def test_one_group_stays_in_flight_where_two_pipelines_have_a_stage_more(
+    left: int, right: int, tied: bool, pending: int, timing: str
+) -> None:
+    """The role waits for one pipeline while it holds a late stage of the other: not where one is filled only after the other."""
+    text = APART.replace("LEFT", str(left)).replace("RIGHT", str(right))
+    body = "\n                pass"
+    words = (" consumes token", f"with token.consume():{body}", ", token", f"with token.produce():{body}")
+    for name, word, alone in zip((" CONSUMES", "WAIT", " PRODUCES", "PASS"), words, ("", "pass", "", "pass"), strict=True):
+        text = text.replace(name, word if tied else alone)
+    text = text if tied else text.replace("    token = ProducerConsumerPipeline(stages=1)\n", "")
+    waits = [line.split()[-1] for line in ptx(text).splitlines() if "wgmma.wait_group" in line]
+    assert ("1;" in waits) == (pending == 1)
+    given = {name: value for name, value in arguments("store", 64, 64, 320).items() if name in ("a", "b", "d")}
+    run(text, given, timing)
+    assert np.array_equal(given["d"], given["a"].astype(np.float32) @ given["b"].astype(np.float32).T)
+
+
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize(("a_view", "b_view"), [(".T", ""), ("", ".T"), (".T", ".T")])
 def test_operands_stored_with_k_outermost(a_view: str, b_view: str, warps: int) -> None:

@@ -14,10 +14,9 @@ from pipec.sema import tree
 from pipec.sema.tree import Pipeline
 
 _MOST_PENDING = 7  # groups that are distinguished; a wait for older ones waits for these too
-_LATE = "late"  # the stage that was released in the source, but not signalled yet
 
-# What is in flight (an accumulator, a stage, the registers of an operand: its variable or the id of its MMA), and a lower bound on the
-# number of MMAs issued after the last one that uses it.
+# What is in flight (an accumulator, a stage, the registers of an operand: its variable or the id of its MMA; a pipeline: its stage that was
+# released in the source, but not signalled yet), and a lower bound on the number of MMAs issued after the last one that uses it.
 _State = dict[object, int]
 
 
@@ -44,19 +43,37 @@ def _operand_tiles(role: Role, mmas: list[tree.RegisterMma]) -> frozenset[tree.V
     return frozenset(mma.a.variable for mma in mmas if isinstance(mma.a, tree.ReadVariable)) - read
 
 
-def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeline | None:
-    """The pipeline whose stages may be released one release late.
+def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> tuple[Pipeline, ...]:
+    """The pipelines whose stages may be released one release late.
 
-    The role then holds one more stage while it waits for the next, so one more must exist, and no role that waits for the late stage may
-    be one that this role waits for in between. Hence: only one pipeline, without sub-stages, feeds the MMAs, nobody drains it inside a
-    loop, nobody holds two of its stages at a time (a producer that needs two before it fills one would wait for the late one), and the
-    stage is released before the role waits for anything else (see `_Analysis`).
+    The role then holds one more stage of each while it waits for the next, so one more must exist, and no role that waits for the late
+    stage may be one that this role waits for in between. Hence: the MMAs read the same pipelines, without sub-stages, nobody drains one
+    inside a loop, nobody holds two stages of one at a time (a producer that needs two before it fills one would wait for the late one),
+    and the stage is released before the role waits for anything else (see `_Analysis`). In between the role waits for the other pipelines,
+    where there are several: then each is filled by roles that wait for nothing else, and nobody else empties it.
     """
-    pipelines = {tile.handle.pipeline for mma in mmas for tile in mma.tiles}
-    # With two pipelines the role waits for the other one in between, whose producer may be waiting for the late stage.
-    if len(pipelines) != 1:
-        return None
-    (pipeline,) = pipelines
+    first, *others = ({tile.handle.pipeline for tile in mma.tiles} for mma in mmas)
+    if any(other != first for other in others):
+        return ()
+    pipelines = tuple(pipeline for pipeline in kernel.pipelines if pipeline in first)
+    if len(pipelines) > 1 and not all(_waits_for_one(one, pipelines) for one in kernel.roles if one is not role):
+        return ()
+    return pipelines if all(_has_one_more(kernel, role, pipeline) for pipeline in pipelines) else ()
+
+
+def _waits_for_one(role: Role, pipelines: tuple[Pipeline, ...]) -> bool:
+    """Whether the role uses none of the pipelines, or only fills one and uses no other."""
+    waits = [
+        operation for block in role.blocks for operation in block.operations if isinstance(operation, tree.Acquire | tree.Drain)
+    ]
+    used = {one.handle.pipeline if isinstance(one, tree.Acquire) else one.pipeline for one in waits}
+    if used.isdisjoint(pipelines):
+        return True
+    return len(used) == 1 and all(isinstance(one, tree.Acquire) and one.handle.side == "producer" for one in waits)
+
+
+def _has_one_more(kernel: Kernel, role: Role, pipeline: Pipeline) -> bool:
+    """Whether the role can hold one more stage of the pipeline and nobody waits for it."""
     held = {
         operation.handle
         for block in role.blocks
@@ -65,8 +82,8 @@ def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeli
     }
     parts = max(pipeline.producer_sub_stages, pipeline.consumer_sub_stages)
     if len(held) + 1 > pipeline.stages or parts > 1 or _drained_in_loop(kernel, pipeline):
-        return None
-    return None if any(_holds_two(one, pipeline) for one in kernel.roles) else pipeline
+        return False
+    return not any(_holds_two(one, pipeline) for one in kernel.roles)
 
 
 def _holds_two(role: Role, pipeline: Pipeline) -> bool:
@@ -102,7 +119,7 @@ def _drained_in_loop(kernel: Kernel, pipeline: Pipeline) -> bool:
 class _Analysis:
     """Tracks what is in flight along every path of a role."""
 
-    def __init__(self, role: Role, lagging: Pipeline | None, operand_tiles: frozenset[tree.Variable]) -> None:
+    def __init__(self, role: Role, lagging: tuple[Pipeline, ...], operand_tiles: frozenset[tree.Variable]) -> None:
         self._role = role
         self._lagging = lagging
         self._operands = operand_tiles
@@ -148,7 +165,7 @@ class _Analysis:
         needed = [state[key] for key in self._needs(operation, state) if key in state]
         if needed:
             pending = min(needed)
-            wait = MmaWait(pending, gives_back=state.get(_LATE, -1) >= pending)
+            wait = MmaWait(pending, tuple(one for one in self._lagging if state.get(one, -1) >= pending))
             # Groups complete in order (PTX ISA, wgmma.wait_group): once one is complete, all older ones are.
             for key in [key for key, age in state.items() if age >= pending]:
                 del state[key]
@@ -157,13 +174,13 @@ class _Analysis:
                 state[key] = min(age + 1, _MOST_PENDING)
             state.update(dict.fromkeys(self._works_on(operation), 0))
         elif (stage := self._late_stage(operation, state)) is not None:
-            state[_LATE] = state.pop(stage)
+            state[stage.pipeline] = state.pop(stage)
         return wait
 
     def _late_stage(self, operation: tree.Operation, state: _State) -> tree.Handle | None:
         """The stage that the operation signals, if the signal is deferred to the next release."""
         match operation:
-            case tree.Signal(handle) | tree.Release(handle, True) if handle.pipeline is self._lagging and handle in state:
+            case tree.Signal(handle) | tree.Release(handle, True) if handle.pipeline in self._lagging and handle in state:
                 return handle
             case _:
                 return None
@@ -188,13 +205,13 @@ class _Analysis:
             case tree.RegisterMma() | tree.Peek() | tree.ExpectBytes():
                 return []
             case tree.Release() | tree.Signal():
-                return [operation.handle] if self._late_stage(operation, state) is None else [_LATE]
+                return [operation.handle if self._late_stage(operation, state) is None else operation.handle.pipeline]
             case tree.Assign(variable) if variable in self._names:
                 return []
-            case tree.Acquire(handle) if handle.pipeline is self._lagging and handle.side == "consumer":
+            case tree.Acquire(handle) if handle.pipeline in self._lagging and handle.side == "consumer":
                 return []
             case tree.Acquire() | tree.Drain():
-                return [_LATE]  # the awaited role may be waiting for that stage
+                return list(self._lagging)  # the awaited role may be waiting for the late stage
             case tree.ClearAccumulator():
                 return [operation.accumulator]
             case _:

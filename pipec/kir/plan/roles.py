@@ -7,7 +7,7 @@ from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.mma_waits import plan_mma_waits
-from pipec.kir.plan.striping import rows_together, striped_map, striped_vector
+from pipec.kir.plan.striping import Stripes, rows_together, striped_map, stripes_of
 from pipec.kir.plan.types import MOST_OF_A_THREAD, RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, nodes, subexpressions
 from pipec.record import replace
@@ -174,14 +174,14 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     resident_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in resident)
     maps: dict[tree.Operation, RowMap] = {}
     together = rows_together(values, lets)
-    vectors: dict[int, int] = {}  # by the number of rows
+    striped: dict[int, Stripes | None] = {}  # by the number of rows
     for operation, value in values.items():
         assert isinstance(value.type, TileType)
         rows, spread_as = value.type.rows, together[operation]
-        if spread_as not in vectors:
-            vectors[spread_as] = striped_vector(row, values, lets, together, spread_as)
-        if vectors[spread_as]:
-            maps[operation] = striped_map(spread_as, row.threads, vectors[spread_as], in_registers=operation in resident)
+        if spread_as not in striped:
+            striped[spread_as] = stripes_of(row, values, lets, together, spread_as)
+        if (stripes := striped[spread_as]) is not None:
+            maps[operation] = striped_map(spread_as, row.threads, stripes, in_registers=operation in resident)
             continue
         if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in resident):
             maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in resident)

@@ -3,6 +3,9 @@
 A role with at least twice as many threads as a tile has rows assigns each row to neighbouring lanes, or to whole warps: loads and stores
 are then coalesced, and a row of thousands of elements fits into the registers of its threads. Rows distributed by tensor memory or
 `wgmma` keep that distribution.
+
+Where a role only brings tiles from global to shared memory, a row has as many threads as vectors, also if the tile has more rows than
+that: each thread then has several rows, in blocks. Otherwise the lanes of a warp would load 16 bytes from each of as many lines.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,10 +16,12 @@ from pipec.isa.targets import WARP
 from pipec.kir.lazy_tiles import lazy_tiles
 from pipec.kir.plan.types import RolePlan, RowMap
 from pipec.kir.walk import evaluated_tile, subexpressions
+from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
 
 _VECTOR_BYTES = 16  # of one access to memory by a thread, at most
+_MOST_BLOCKS = 16  # of rows of a thread: their loads are written out
 _EXCHANGED = 2  # rounds of the shared memory through which the warps of a row exchange partial reductions
 
 Values = Mapping[tree.Operation, tree.Expression]
@@ -30,9 +35,19 @@ def threads_of_row(rows: int, threads: int) -> int:
     return 1 << (max(1, threads // rows).bit_length() - 1)
 
 
-def striped_map(rows: int, threads: int, vector: int, *, in_registers: bool) -> RowMap:
-    sharing = threads_of_row(rows, threads)
-    return RowMap(rows, 1, sharing, False, rows * sharing != threads, in_registers=in_registers, vector=vector)
+@record
+class Stripes:
+    """How the tiles of a role with some number of rows are striped: elements of a vector, and threads of a row."""
+
+    vector: int
+    sharing: int
+
+
+def striped_map(rows: int, threads: int, stripes: Stripes, *, in_registers: bool) -> RowMap:
+    block_rows = min(rows, threads // stripes.sharing)
+    idle = block_rows * stripes.sharing != threads
+    blocks = rows // block_rows
+    return RowMap(block_rows, blocks, stripes.sharing, False, idle, in_registers=in_registers, vector=stripes.vector)
 
 
 def rows_together(values: Values, lets: Lets) -> dict[tree.Operation, int]:
@@ -50,19 +65,18 @@ def rows_together(values: Values, lets: Lets) -> dict[tree.Operation, int]:
     return rows
 
 
-def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[tree.Operation, int], rows: int) -> int:
-    """The vector length in elements for the role's tiles that are distributed like those with this many rows; 0 if they are not striped.
+def stripes_of(row: RolePlan, values: Values, lets: Lets, together: Mapping[tree.Operation, int], rows: int) -> Stripes | None:
+    """The stripes of the role's tiles that are distributed like those with this many rows; None if they are not striped.
 
-    The same for all of these tiles, so that each thread keeps its columns: 16 bytes of the widest type that is transferred from or to
-    memory, or fewer if some tile has an odd number of columns.
+    The vectors are the same for all of these tiles, so that each thread keeps its columns: 16 bytes of the widest type that is
+    transferred from or to memory, or fewer if some tile has an odd number of columns.
     """
-    sharing = threads_of_row(rows, row.threads)
-    if sharing < 2 or row.uses_tensor or row.mma_waits is not None:
-        return 0
+    if row.uses_tensor or row.mma_waits is not None:
+        return None
     mine = {operation: value for operation, value in values.items() if together[operation] == rows}
     apart = any(together[operation] == 1 and _keeps(operation, value, lets) for operation, value in values.items())
     if apart and any(rows in (1, other) for value in values.values() for other in _broadcast(value, lets)):
-        return 0
+        return None
     vector = _VECTOR_BYTES // max((dtype.bytes for one in mine.items() for dtype in _in_memory(*one, lets)), default=4)
     for value in mine.values():
         for node in subexpressions(value, lets):
@@ -72,7 +86,27 @@ def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[
                 vector = gcd(vector, node.first or vector)
     moved = (node for value in mine.values() for node in subexpressions(value, lets) if isinstance(node, tree.Columns))
     # Registers cannot be indexed by lane: columns of a register-resident tile must start at a stripe, or threads must have whole rows.
-    return 0 if any(node.first % (vector * sharing) and _reads_registers(node, lets) for node in moved) else vector
+    sharing = max(threads_of_row(rows, row.threads), _threads_that_bring(mine, lets, rows, row.threads, vector))
+    if sharing < 2 or any(node.first % (vector * sharing) and _reads_registers(node, lets) for node in moved):
+        return None
+    return Stripes(vector, sharing)
+
+
+def _threads_that_bring(mine: Values, lets: Lets, rows: int, threads: int, vector: int) -> int:
+    """The number of threads per row of tiles that are only brought from global to shared memory, in whole blocks of rows; else 1."""
+    nodes = [node for value in mine.values() for node in subexpressions(value, lets)]
+    tiles = [node.type for node in nodes if isinstance(node.type, TileType)]
+    wide = [tile.columns // vector for tile in tiles if tile.columns > 1]
+    loads = (isinstance(node, tree.ReadTensor) and isinstance(node.type, TileType) and node.type.columns > 1 for node in nodes)
+    if not any(loads) or any(tile.rows != rows for tile in tiles):
+        return 1
+    if not all(isinstance(operation, tree.Assign | tree.Write) for operation in mine):
+        return 1
+    if any(isinstance(node, tree.RowReduce | tree.Columns | tree.ReadReducedColumns) for node in nodes):
+        return 1
+    sharing = 1 << (min(WARP, *wide).bit_length() - 1)
+    block_rows = threads // sharing
+    return sharing if rows % block_rows == 0 and rows // block_rows <= _MOST_BLOCKS else 1
 
 
 def _rows(value: tree.Expression) -> int:

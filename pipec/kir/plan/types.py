@@ -26,24 +26,24 @@ def round_up(value: int, unit: int) -> int:
 
 @record
 class MmaWait:
-    """At most the `pending` latest MMAs of the role stay in flight; `gives_back`: the late stage is released then."""
+    """At most the `pending` latest MMAs of the role stay in flight; `gives_back`: the pipelines whose late stages are released then."""
 
     pending: int
-    gives_back: bool
+    gives_back: tuple[Pipeline, ...]
 
 
 @record
 class MmaWaits:
     """When a role waits for the MMAs it has in flight (wgmma): each is a group of its own.
 
-    `waits`: by the operation that the wait precedes; `at_end`: all must be complete when the role ends. `lagging`: the pipeline whose
+    `waits`: by the operation that the wait precedes; `at_end`: all must be complete when the role ends. `lagging`: the pipelines whose
     stages are released one release late, so that MMAs stay in flight; `late`: the operations that would signal such a stage. `operands`:
     the resident tiles that only MMAs read, in the register layout of operand `a`.
     """
 
     waits: dict[Operation, MmaWait]
     at_end: bool
-    lagging: Pipeline | None
+    lagging: tuple[Pipeline, ...]
     late: frozenset[Operation]
     operands: frozenset[Variable]
 
@@ -193,7 +193,7 @@ class RowMap:
 
     `vector`: a row is shared by neighbouring lanes, up to a warp, or by whole warps (`split` threads in all), striped: thread l has the
     vectors l, l + split, l + 2 * split ..., each with this many elements. All tiles of a role with the same number of rows then have
-    this distribution.
+    this distribution. There are several blocks of rows only where tiles are brought from global to shared memory (pipec.kir.plan.striping).
 
     `in_registers`: register-resident tiles are involved. All such operations on tiles with the same number of rows agree on the elements
     of each thread, and their loops are unrolled, since registers cannot be indexed. With `half_warps`, runs of `half_run` columns

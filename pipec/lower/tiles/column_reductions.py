@@ -164,7 +164,7 @@ def _of_stripes(parts: _Parts, reader: TileReader, row_map: RowMap) -> None:
     row = reader.row(row_map, integer(0), 0)
     reader.prepare_row(operand, row)
     written_out = row_map.in_registers and any(register_tiles(operand, parts.role.lets))
-    for chunks in striped.batches(reader, operand, row, parts.tile.columns, written_out=written_out):
+    for chunks in striped.batches(reader, operand, [row], parts.tile.columns, written_out=written_out):
         for chunk in chunks:
             parts.add(parts.read(reader, chunk, row.working), lanes, chunk)
 

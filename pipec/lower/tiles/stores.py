@@ -374,7 +374,8 @@ def new_tile(role: RoleContext, operation: tree.Assign) -> RegisterTile:
     assert isinstance(tile, TileType)
     row_map = role.kernel.plan.row_maps[operation]
     if row_map.packed(tile.dtype) and tile.columns > 1:
-        return [[builder.variable("i32", name) for _ in range(row_map.registers_of_thread(tile.columns, tile.dtype))]]
+        words = row_map.registers_of_thread(tile.columns, tile.dtype)
+        return [[builder.variable("i32", name) for _ in range(words)] for _ in range(row_map.blocks)]
     columns = row_map.columns_of_thread(tile.columns)
     return [[builder.variable(tile.dtype.llvm, name) for _ in range(columns)] for _ in range(row_map.blocks)]
 

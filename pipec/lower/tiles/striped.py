@@ -32,15 +32,17 @@ _F32 = DTYPES["f32"]
 
 
 def batches(
-    reader: Reader, expression: tree.Expression, row: Row, columns: int, *, written_out: bool, kept: bool = False
+    reader: Reader, expression: tree.Expression, rows: Sequence[Row], columns: int, *, written_out: bool, kept: bool = False
 ) -> Iterator[list[Chunk]]:
-    """This thread's part of the row, one vector per chunk; a run-time loop if it is long and not to be `written_out`."""
+    """This thread's part of its rows, one vector per chunk; a run-time loop if one row is long and not to be `written_out`."""
+    row = rows[0]
     share = striped_share(row.map, columns)
     together = _together(reader, expression, row, kept=kept)
-    if written_out:
-        for start in range(0, share.chunks, together):
-            numbers = range(start, min(start + together, share.chunks))
-            yield _loaded(reader, expression, [_chunk(reader.role, row, share, number) for number in numbers])
+    if written_out or len(rows) > 1:
+        places = [(one, number) for one in rows for number in range(share.chunks)]
+        for start in range(0, len(places), together):
+            chunks = [_chunk(reader.role, one, share, number) for one, number in places[start : start + together]]
+            yield _loaded(reader, expression, chunks)
         return
     whole = columns // share.step  # stripes in which every thread has a vector
     rounds = whole // together
@@ -67,7 +69,7 @@ def _room(role: RoleContext, expression: tree.Expression, row: Row) -> int:
     for variable in register_tiles(expression, role.lets):
         tile = variable.type
         assert isinstance(tile, TileType)
-        kept += row.map.registers_of_thread(tile.columns, tile.dtype) if tile.columns > 1 else 0
+        kept += row.map.blocks * row.map.registers_of_thread(tile.columns, tile.dtype) if tile.columns > 1 else 0
     return max(0, 4 * (role.kernel.plan.registers_of(role.plan) - kept - _BESIDE))
 
 
@@ -128,8 +130,10 @@ def _loaded(reader: Reader, expression: tree.Expression, chunks: list[Chunk]) ->
     vectors: list[Vector] = []
     places: list[tuple[Chunk, tree.ReadTensor]] = []
     for node, ahead in _loads(reader, expression):
-        source = _row_of(reader, node, chunks[0].row)
+        sources: dict[int, GlobalRow] = {}  # by the row's block
         for chunk in chunks:
+            if (source := sources.get(chunk.row.number or 0)) is None:
+                source = sources[chunk.row.number or 0] = _row_of(reader, node, chunk.row)
             place = chunk.moved(reader.role.builder, ahead) if ahead else chunk
             if node not in place.cache:
                 allowed = both(reader.role.builder, place.present, place.row.working)
@@ -173,7 +177,7 @@ def reduce(reader: Reader, node: tree.RowReduce, operand: tree.Expression, row: 
     # Threads without a vector of a short row contribute the neutral element.
     total.write(identity(node.function, dtype))
     written_out = row.map.in_registers and any(register_tiles(operand, role.lets))
-    for chunks in batches(reader, operand, row, tile.columns, written_out=written_out):
+    for chunks in batches(reader, operand, [row], tile.columns, written_out=written_out):
         parts = [_fold_chunk(reader, node, operand, chunk) for chunk in chunks]
         total.write(fold(builder, node.function, dtype, [total.read(), fold_tree(builder, node.function, dtype, parts)]))
     result = fold_lanes(role, node.function, dtype, total.read(), min(WARP, row.map.split))

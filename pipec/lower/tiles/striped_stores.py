@@ -23,12 +23,14 @@ _WORD_BYTES = 4
 _STORED_BOOL = DTYPES["u8"]
 
 
-def _row(role: RoleContext, reader: TileReader, operation: tree.Operation, value: tree.Expression) -> Row:
-    """This thread's row, with values that are constant along it."""
+def _rows(role: RoleContext, reader: TileReader, operation: tree.Operation, value: tree.Expression) -> list[Row]:
+    """This thread's rows, with values that are constant along them."""
     reader.prepare(value)
-    row = reader.row(role.kernel.plan.row_maps[operation], integer(0), 0)
-    reader.prepare_row(value, row)
-    return row
+    row_map = role.kernel.plan.row_maps[operation]
+    rows = [reader.row(row_map, integer(number), number) for number in range(row_map.blocks)]
+    for row in rows:
+        reader.prepare_row(value, row)
+    return rows
 
 
 def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
@@ -38,9 +40,9 @@ def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -
     tensor = operation.destination.tensor
     reader = TileReader(role)
     origin = coordinates(role, operation.destination)[-len(tensor.shape) :]
-    row = _row(role, reader, operation, value)
+    (row,) = _rows(role, reader, operation, value)
     target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
-    for chunks in batches(reader, value, row, value.type.columns, written_out=row.map.in_registers):
+    for chunks in batches(reader, value, [row], value.type.columns, written_out=row.map.in_registers):
         vectors = [
             Vector(target, one.column, one.count, value.type.dtype, both(role.builder, one.present, row.working))
             for one in chunks
@@ -54,8 +56,8 @@ def store_transposed(role: RoleContext, operation: tree.Store) -> None:
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
     origin = coordinates(role, operation.destination)[-len(operation.destination.tensor.shape) :]
-    row = _row(role, reader, operation, value)
-    for chunks in batches(reader, value, row, value.type.columns, written_out=row.map.in_registers):
+    (row,) = _rows(role, reader, operation, value)
+    for chunks in batches(reader, value, [row], value.type.columns, written_out=row.map.in_registers):
         for chunk in chunks:
             store_columns(
                 role, operation, origin, chunk, reader.values(value, chunk), both(role.builder, chunk.present, row.working)
@@ -70,18 +72,18 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     layout = role.kernel.plan.layouts[operation.destination.buffer]
     panel_columns = layout.span_bytes // dtype.bytes
     reader = TileReader(role)
-    row = _row(role, reader, operation, value)
+    rows = _rows(role, reader, operation, value)
     tile = shared_tile(role, operation.destination, by_threads=True)
-    for chunks in batches(reader, value, row, value.type.columns, written_out=row.map.in_registers):
+    for chunks in batches(reader, value, rows, value.type.columns, written_out=rows[0].map.in_registers):
         words = [_words(reader, value, chunk) for chunk in chunks]
-        with _where(role, row.working):
+        with _where(role, rows[0].working):
             for chunk, packed in zip(chunks, words, strict=True):
                 panel, inside = integer(0), chunk.column
                 if layout.panels > 1:
                     panel = builder.bits("udiv", chunk.column, panel_columns)
                     inside = builder.bits("urem", chunk.column, panel_columns)
                 with _where(role, chunk.present):
-                    start = row_address(builder, layout, tile, panel, row.index)
+                    start = row_address(builder, layout, tile, panel, chunk.row.index)
                     _write_vector(role, start, inside, packed, chunk, dtype)
 
 
@@ -91,7 +93,7 @@ def store_tma(role: RoleContext, operation: tree.Store) -> None:
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
     origin = coordinates(role, operation.destination)
-    row = _row(role, reader, operation, value)
+    (row,) = _rows(role, reader, operation, value)
     width, rows = stripe(row.map), (integer(0), row.map.block_rows)
     for run in role.kernel.plan.staging[operation].runs:
         step = sum(panel.columns for panel in run[0])
@@ -118,15 +120,17 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     value = operation.value
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
-    row = _row(role, reader, operation, value)
-    (registers,) = role.register_tiles[operation.variable]
+    rows = _rows(role, reader, operation, value)
+    tile = role.register_tiles[operation.variable]
     if value.type.columns == 1:
-        registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
+        for row, registers in zip(rows, tile, strict=True):
+            registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
         return
-    for chunks in batches(reader, value, row, value.type.columns, written_out=True, kept=True):
+    for chunks in batches(reader, value, rows, value.type.columns, written_out=True, kept=True):
         for chunk in chunks:
-            assert chunk.register is not None
-            if row.map.packed(value.type.dtype):
+            assert chunk.register is not None and chunk.row.number is not None
+            registers = tile[chunk.row.number]
+            if chunk.row.map.packed(value.type.dtype):
                 words = _words(reader, value, chunk)
                 first = chunk.register * value.type.dtype.bytes // _WORD_BYTES
                 for slot, word in zip(registers[first : first + len(words)], words, strict=True):
