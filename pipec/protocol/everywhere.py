@@ -37,23 +37,26 @@ _MULTIPLIED = frozenset(f"mul.lo.{kind}" for kind in RANGES)
 
 
 class Everywhere:
-    """`facts`: known facts about sizes and block indices."""
+    """`facts`: known facts about sizes and block indices. `sized`: bounds of block indices by sizes are preferred to constant ones."""
 
-    def __init__(self, facts: Iterable[Formula]) -> None:
+    def __init__(self, facts: Iterable[Formula], *, sized: bool = False) -> None:
         facts = tuple(facts)
         self.system = System(facts)
         self.least: dict[Symbol, Linear] = {}
         self.most: dict[Symbol, Linear] = {}
         for symbol, sign, bound in _bounds(facts):
             known = self.least if sign > 0 else self.most
-            # Constant bounds are preferred: they imply more.
-            if symbol not in known or (known[symbol].terms and not bound.terms):
+            # Constant bounds imply more, but do not always suffice: a grid that may be large is asked to be smaller.
+            if symbol not in known or bool(known[symbol].terms) != sized == bool(bound.terms):
                 known[symbol] = bound
+        self.sized = None if sized else Everywhere(facts, sized=True)
 
     def bound(self, form: Linear) -> Linear | None:
         """A form in sizes only that is a lower bound of this one in every block; None unless it is non-negative for almost all sizes."""
         found = form if askable(form) else self._form(form, 1)
-        return found if found is not None and found.terms and found.constant > _FAR else None
+        if found is not None and found.terms and found.constant > _FAR:
+            return found
+        return None if self.sized is None else self.sized.bound(form)
 
     def condition(self, formula: Formula) -> Formula:
         """A condition that implies this one and that a launch can check; unchanged if there is none."""
@@ -143,8 +146,8 @@ class Everywhere:
 
 
 def _of_a_launch(symbol: Symbol) -> bool:
-    """Except block indices, which vary within a launch."""
-    return not symbol.name.startswith("%") or symbol.name.startswith("%n")
+    """Except block indices, which vary within a launch, and the number of clusters, for which conditions have no name."""
+    return not symbol.name.startswith("%") or symbol.name.startswith("%nctaid.")
 
 
 def askable(form: Linear) -> bool:

@@ -50,22 +50,34 @@ _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
 def read(
-    ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False, branches: bool = False
+    ptx: str,
+    kernel: str | None = None,
+    limit: int | None = None,
+    *,
+    as_read: bool = False,
+    near: bool = False,
+    branches: bool = False,
 ) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
-    `limit`: of arithmetic.LIMITS, beyond which forms are folded; `as_read`: see Arithmetic. Each choice gives a sound model of the text.
-    `branches`: with those around others that decide nothing but how much code is executed.
+    `limit`: of arithmetic.LIMITS, beyond which forms are folded; `as_read`, `near`: see Arithmetic. Each choice gives a sound model of the
+    text. `branches`: with those around others that decide nothing but how much code is executed.
     """
-    return reading_of(ptx, kernel, limit, as_read=as_read, branches=branches).network
+    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches).network
 
 
 def reading_of(
-    ptx: str, kernel: str | None = None, limit: int | None = None, *, as_read: bool = False, branches: bool = False
+    ptx: str,
+    kernel: str | None = None,
+    limit: int | None = None,
+    *,
+    as_read: bool = False,
+    near: bool = False,
+    branches: bool = False,
 ) -> "Reading":
     """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
     try:
-        return Reading(ptx, kernel, limit, as_read=as_read, branches=branches)
+        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -75,15 +87,18 @@ def reading_of(
 
 
 def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
-    """Readings with successive limits, as long as that makes a difference, and then with machine interpretation of numbers, if that
-    does."""
-    apart = False
+    """Readings with successive limits, as long as that makes a difference; then for launches of few blocks, and with machine
+    interpretation of numbers, if that does."""
+    apart = placed = False
     for limit in LIMITS:
         reading = reading_of(ptx, kernel, limit)
         yield reading
         apart |= reading.arithmetic.apart
+        placed |= reading.arithmetic.placed
         if not _differs_with_next(reading.arithmetic):
             break
+    if placed:
+        yield reading_of(ptx, kernel, near=True)
     if apart:
         yield reading_of(ptx, kernel, as_read=True)
 
@@ -104,7 +119,14 @@ class Reading:
     """The result of reading an entry of a text: `network`."""
 
     def __init__(
-        self, ptx: str, name: str | None, limit: int | None = None, *, as_read: bool = False, branches: bool = False
+        self,
+        ptx: str,
+        name: str | None,
+        limit: int | None = None,
+        *,
+        as_read: bool = False,
+        near: bool = False,
+        branches: bool = False,
     ) -> None:
         self.ptx, self.branches = ptx, branches
         self.kernel = kernel_of(ptx, name)
@@ -125,7 +147,7 @@ class Reading:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
         self.ranges = _ranges(self.kernel, self.interface)
         self.arithmetic = Arithmetic(
-            self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit, as_read=as_read
+            self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit, as_read=as_read, near=near
         )
         nothing = Barriers({}, (), ())
         pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
@@ -166,7 +188,9 @@ class Reading:
     def others(self) -> bool:
         """Whether another one of `readings_of` may tell something else."""
         of = self.arithmetic
-        return not of.as_read and (of.apart or _differs_with_next(of))
+        if of.near:
+            return of.apart
+        return not of.as_read and (of.apart or of.placed or _differs_with_next(of))
 
     def _walks(self, flow: Flow, inits: list[dict[int, int]], base: int) -> list[Cta]:
         return [
@@ -202,12 +226,19 @@ class Reading:
         interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
-            return read(ptx, self.kernel.name, self.arithmetic.limit, as_read=self.arithmetic.as_read, branches=self.branches)
+            return read(
+                ptx,
+                self.kernel.name,
+                self.arithmetic.limit,
+                as_read=self.arithmetic.as_read,
+                near=self.arithmetic.near,
+                branches=self.branches,
+            )
         return self._assembled(interface, self.network.assumptions)
 
     def _assembled(self, interface: Interface, assumed: tuple[Assumption, ...]) -> Network:
         facts = facts_of(interface, self.kernel.parameters)
-        assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts)
+        assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=self.arithmetic.near)
         return tidied(assembly.network(self.ctas, assumed), branches=self.branches)
 
     def _classes(self, flow: Flow, rank: int) -> list[ThreadClass]:

@@ -42,9 +42,9 @@ class Assembly:
 
     def __init__(
         self, name: str, interface: Interface, rings: list[Ring], threads: int, ranges: dict[str, tuple[int, int]],
-        conditions: tuple[Formula, ...],
+        conditions: tuple[Formula, ...], *, near: bool = False,
     ) -> None:  # fmt: skip
-        self.name, self.interface, self.threads, self.ranges = name, interface, threads, ranges
+        self.name, self.interface, self.threads, self.ranges, self.near = name, interface, threads, ranges, near
         self.conditions = conditions
         self.rings = list(rings)
         self.numbers: dict[object, int] = {}
@@ -258,6 +258,8 @@ class Assembly:
         for process in processes:
             names |= {symbol.name for symbol in mentioned(process)}
         names |= {symbol.name for one in self.conditions for symbol in symbols_in(one)}
+        # A launch is then asked for few blocks, in terms of which it is known where each of them stands.
+        names |= {f"%nctaid.{axis}" for axis in "xyz" if self.near and f"%ctaid.{axis}" in names}
         made: list[Formula] = [*self.conditions]
         for name, (low, high) in self.ranges.items():  # in declaration order, independent of names
             # Fewer facts make a smaller linear system for every later query.

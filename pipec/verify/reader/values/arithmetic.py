@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from itertools import repeat
 from math import inf, isinf
+from typing import Literal
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
@@ -46,6 +47,7 @@ _SOURCE = (1 << 31) - 1  # the largest `i32`
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
+_Usual = Literal["", "sizes", "places"]
 # By name: the symbols in their order, and what it is of them.
 Folds = dict[str, tuple[tuple[Symbol, ...], Linear | Formula]]
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
@@ -59,7 +61,8 @@ class Arithmetic:
     names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
     proved rests on these; runs at given sizes compute with them. `as_read`: what is made of a counter and read without a sign, or in part,
     is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
-    was such a number. `loads`: there was a number that is loaded.
+    was such a number. `loads`: there was a number that is loaded. `near`: the place of a block in the grid is as small as sizes usually
+    are, or else it is for the launch to have fewer blocks; `placed`: that makes a difference.
     """
 
     def __init__(
@@ -69,16 +72,17 @@ class Arithmetic:
         limit: int | None = None,
         *,
         as_read: bool = False,
+        near: bool = False,
     ) -> None:
         self.ranges, self.checked = ranges, checked
+        self.near, self.placed = near, False
         self.limit, self.as_read = LIMITS[0] if limit is None else limit, as_read
         self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
-        self._bounds: dict[Atom, tuple[float, float]] = {}
-        self._usual: dict[Atom, tuple[float, float]] = {}
         self._left: dict[Linear, tuple[int, int]] = {}  # what divisions leave: between which numbers
+        self._bounds: dict[_Usual, dict[Atom, tuple[float, float]]] = {"": {}, "sizes": {}, "places": {}}
         self._requires: list[Formula] = []
 
     def apply(self, op: Operation, values: list[Value]) -> tuple[Value, tuple[Formula, ...]]:
@@ -309,11 +313,14 @@ class Arithmetic:
     def _usually(self, form: Linear, low: int, high: int) -> bool:
         """Whether only sizes leave the range that nobody launches: that they do not is then for the launch to see to."""
         names = {symbol.name for symbol in symbols_of(form)}
-        # (Where a block stands no launch can ask about; but about sizes with which the form is small enough wherever it stands.)
-        if names <= self.ranges.keys() - self.checked or not all(map(self._asked, names)) or not exact(form, products=True):
+        if not names or not all(map(self._asked, names)) or not exact(form, products=True):
             return False
-        least, most = self.bounds(form, usual=True)
-        return least >= low and most <= high
+        # (Where a block stands no launch can ask about; but about sizes with which the form is small enough wherever it stands.)
+        sizes = not self.checked.isdisjoint(names) and _lies(self.bounds(form, usual="sizes"), low, high)
+        if sizes or not _lies(self.bounds(form, usual="places"), low, high):
+            return sizes
+        self.placed = True
+        return self.near
 
     def _asked(self, name: str) -> bool:
         return name in self.checked or name.startswith(PLACES)
@@ -331,8 +338,9 @@ class Arithmetic:
             form = add(form, choose(Compare("ge", add(Linear(high), form, -1)), Linear(0), Linear(1)), -turn)
         return form
 
-    def bounds(self, form: Linear, *, usual: bool = False) -> tuple[float, float]:
-        """Between which numbers the form lies, from the ranges of its symbols. `usual`: where these are no larger than they usually are."""
+    def bounds(self, form: Linear, *, usual: _Usual = "") -> tuple[float, float]:
+        """Between which numbers the form lies, from the ranges of its symbols. `usual`: which of these are no larger than they
+        usually are, with the sizes the places of blocks too."""
         if form in self._left:
             return self._left[form]
         # Exact: a float stands for what has no bound alone, as it is never a sum of two that are finite.
@@ -345,19 +353,20 @@ class Arithmetic:
             high = inf if isinf(high) or isinf(up) else high + times * up
         return low, high
 
-    def _bounds_of(self, one: Atom, usual: bool) -> tuple[float, float]:
-        known = self._usual if usual else self._bounds
+    def _bounds_of(self, one: Atom, usual: _Usual) -> tuple[float, float]:
+        known = self._bounds[usual]
         found = known.get(one)
         if found is None:
             found = known[one] = self._computed_bounds(one, usual)
         return found
 
-    def _computed_bounds(self, one: Atom, usual: bool) -> tuple[float, float]:
+    def _computed_bounds(self, one: Atom, usual: _Usual) -> tuple[float, float]:
         anything = (-inf, inf)
         match one:
             case Symbol(name):
                 low, high = self.ranges.get(name, anything)
-                return (max(low, -_USUAL), min(high, _USUAL)) if usual and name in self.checked else (low, high)
+                few = name in self.checked if usual == "sizes" else bool(usual) and self._asked(name)
+                return (max(low, -_USUAL), min(high, _USUAL)) if few else (low, high)
             case Floor(form, divisor):
                 low, high = self.bounds(form, usual=usual)
                 return (low if low == -inf else low // divisor, high if high == inf else high // divisor)
@@ -386,6 +395,10 @@ def _plain(value: Value) -> Value:
             return entries[0]
         case _:
             return value
+
+
+def _lies(bounds: tuple[float, float], low: int, high: int) -> bool:
+    return bounds[0] >= low and bounds[1] <= high
 
 
 def _without_turns(form: Linear, turn: int) -> Linear:
