@@ -86,6 +86,8 @@ _RECORDS = {
     "h200_overlap": "`h200_overlap.json`, {} shapes left out",
     "h200_fresh": "`h200_fresh.json`, {} shapes, the 40 candidates ranked first",
     "h200_drawn": "`h200_drawn.json`, {} shapes drawn by chance, the 40 candidates ranked first",
+    "h200_random": "`h200_random.json`, {} drawn evenly in their logarithms, likewise",
+    "h200_mixed": "`h200_mixed.json`, {} drawn when the model was as it is, likewise",
 }
 
 

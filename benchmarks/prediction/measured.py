@@ -13,6 +13,7 @@ from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate
 from pipec.predict.counting import workload
 from pipec.predict.device import Device
+from pipec.predict.tile_loops import written
 from pipec.predict.workload import Workload
 from pipec.record import replace
 from pipec.sema import tree
@@ -75,8 +76,10 @@ def _of_shape(shape: str, row: dict, overlapping: bool) -> Iterator[Measured]:
             continue
         example = "gemm_sm90" if found[1] == "sm90" else f"gemm_sm90_{found[1]}"
         constants = found[2].strip() + (" AB=e4m3" if kind == "fp8" else "")
-        counted = (workload(kernel, {"M": m, "N": n, "K": k}, MULTIPROCESSORS) for kernel in _kernels(example, constants.strip()))
+        kernels = _kernels(example, constants.strip())
+        counted = (workload(kernel, {"M": m, "N": n, "K": k}, MULTIPROCESSORS) for kernel in kernels)
         work, *behind = (one if overlapping else replace(one, programmatic=False) for one in counted)
+        behind = [replace(one, warm=written(kernel)) for kernel, one in zip(kernels, behind, strict=False)]
         clock = row["clock_mhz"] * 1e6 if row.get("clock_mhz") else None
         dtype: Kind = "fp8" if kind == "fp8" else "bf16"
         yield Measured(shape, dtype, example, name, (m, n, k), microseconds / 1e6, work, clock, tuple(behind))

@@ -40,7 +40,8 @@ SWEEP_CLOCK = 1.3e9  # at which the table of main loops was taken
 SHARED_BYTES = 227 * 1024 - 1024  # for the stages where the table says "as many as fit"
 MOST_STAGES = 30
 BLOCK = 128  # elements of K that share scales in gemm_sm90_blockwise_fp8
-RECORDS = (RECORD, "h200", "h200_tiles", "h200_choice", "h200_overlap", "h200_fresh", "h200_drawn")  # whose choices are judged
+DRAWN = ("h200_fresh", "h200_drawn", "h200_random", "h200_mixed")
+RECORDS = (RECORD, "h200", "h200_tiles", "h200_choice", "h200_overlap", *DRAWN)  # whose choices are judged
 NEAR = 1.3  # tiles within this factor of the best at their shape count
 
 MAIN_LOOP = """

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pipec.predict.device import Device, Machine
-from pipec.predict.workload import Workload
+from pipec.predict.workload import Epilogue, Workload
 from pipec.record import record, replace
 
 _ROUNDING = 4  # sharpness of the maximum where two terms are close; of 3, 4 and 6 the first two fit equally well
@@ -132,8 +132,14 @@ def staying(work: Workload, device: Device, cycles: float, last: float | None = 
 
 def dram_bytes(work: Workload, device: Device) -> float:
     """Inputs once, or repeatedly if they do not stay in the L2; outputs once."""
-    stored = sum(one.bytes * one.average for role in work.roles for one in role.epilogues) * work.blocks
+    stored = sum(_written(one, work.blocks) for role in work.roles for one in role.epilogues)
     return stored + sum(_read(work, device.machine.l2_capacity, name, size) for name, size in work.tensors.items())
+
+
+def _written(one: Epilogue, blocks: int) -> float:
+    """Bytes that go to memory: what is added up is so in the L2."""
+    stored = one.bytes * one.inside * one.average * blocks
+    return min(stored, one.all_bytes) if one.adds else stored
 
 
 # For data marked for eviction first, the fraction that comes from memory again for each further block that loads it: fitted to the tiles
@@ -143,6 +149,8 @@ _AGAIN = 0.25
 
 def _read(work: Workload, capacity: float, tensor: str, size: int) -> float:
     """Bytes of a tensor that come from DRAM. Concurrent blocks share what they load; later ones find what the L2 has kept."""
+    if tensor in work.warm:
+        return 0.0
     loads = [load for load in (*work.loads, *work.reads) if load.tensor == tensor]
     loaded = sum(load.bytes * load.inside * load.average for load in loads) * work.blocks
     if any(load.fleeting for load in loads):

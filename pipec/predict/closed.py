@@ -17,7 +17,7 @@ from pipec.predict.bounds import Wave, apart, bounds_of, in_turn, kept, largest,
 from pipec.predict.conditions import Conditions, conditions
 from pipec.predict.device import Device
 from pipec.predict.work import LINE, product_cycles, store_cycles
-from pipec.predict.workload import Load, RoleWork, Workload
+from pipec.predict.workload import Epilogue, Load, RoleWork, Workload
 from pipec.record import record
 
 
@@ -130,7 +130,7 @@ def _block(work: Workload, device: Device, around: Conditions, held: int) -> flo
 def exchanged(work: Workload, device: Device) -> float:
     """Cycles in which threads wait for what they read from other CTAs, each of which then waits until all have read."""
     read = sum(role.remote for role in work.roles)
-    return read * device.remote + device.meet if read else 0.0
+    return read * device.remote + device.exchange + device.meet if read else 0.0
 
 
 def _loops(work: Workload, device: Device, around: Conditions, held: int) -> float:
@@ -139,6 +139,8 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     walking = sum(walk(load, device, around) * load.times for load in work.loads)
     walking += sum(read.bytes * read.inside / around.bytes_per_cycle * read.times for read in work.reads)
     served = sum(load.bytes * load.inside * around.served[load.tensor] * load.times for load in work.loads)
+    stored = sum(_rows_stored(one, device) * one.times for role in work.roles for one in role.epilogues)
+    walking += stored * around.busy * _in_between(work, device)
     received = 0.0
     if any(load.shared > 1 for load in work.loads):
         received = sum(load.bytes * load.inside * load.times for load in work.loads) / device.multicast_rate
@@ -215,13 +217,34 @@ def _epilogues(work: Workload, device: Device) -> tuple[float, float]:
     apart = all(not role.epilogues for role in multiplying) and work.accumulators > 1
     if not apart and len(storing) == 1:
         return storing[0], 0.0
+    if not apart and not work.in_turn:
+        # Roles that share a ring: when one has stored, the other one has used up what is there, and stores while the ring fills.
+        return sum(storing), sum(storing) / 2
     last = max(_stored(role, device) / max(role.stored, 1.0) for role in work.roles if role.epilogues)
     return sum(storing), sum(storing) - last
 
 
 def _stored(role: RoleWork, device: Device) -> float:
-    stored = sum(store_cycles(one.elements, one.parts, device) * one.times for one in role.epilogues if one.elements)
+    stored = sum(_stored_once(one, device) * one.times for one in role.epilogues if one.elements)
     return stored if _in_loop(role) else stored + role.slots.cycles(device)
+
+
+def _stored_once(one: Epilogue, device: Device) -> float:
+    """Cycles of a tile, in its threads; they wait for lines that its rows touch in addition."""
+    elements = one.elements * one.inside if one.adds else one.elements  # what is outside is not added
+    return store_cycles(elements, one.parts, device, one.adds) + _rows_stored(one, device, of_lines=0.0)
+
+
+def _rows_stored(one: Epilogue, device: Device, of_lines: float = 1.0) -> float:
+    """Cycles of a tile in the copy engine, which hands a line at a time to the L2; a row that starts within one takes more of them."""
+    requests = of_lines + (device.split - 1) * one.crooked + device.sector * one.cut
+    return one.rows * one.inside * requests * LINE / device.served_rate
+
+
+def _in_between(work: Workload, device: Device) -> float:
+    """The part of all stores that passes through the copy engine among the loads of other tiles."""
+    epilogue, hidden = _epilogues(work, device)
+    return hidden / epilogue if epilogue else 0.0
 
 
 def _in_loop(role: RoleWork) -> bool:

@@ -34,7 +34,7 @@ def conditions(work: Workload, device: Device, busy: float, at_once: float) -> C
     requests = {load.tensor: 1 + (device.split - 1) * load.crooked + device.sector * load.cut for load in work.loads}
     served = {load.tensor: _served(load, work, device) * busy / device.served_rate for load in work.loads}
     if busy >= device.alone:
-        farther = device.memory + device.loaded * busy
+        farther = device.memory + device.loaded * busy if work.from_memory else 0.0
         rate = device.loaded_rate / busy if busy else inf
         return Conditions(farther, 1.0, rate, busy, at_once, inside, requests, served)
     # A single one finds its data in the L2, unless there is too much.

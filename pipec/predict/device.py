@@ -111,6 +111,7 @@ class Device:
     multicast_rate: float  # bytes per cycle that a CTA gets in all, if some of them come by multicasts
     meet: float  # until the CTAs of a cluster know that all have started
     remote: float  # for each four bytes that threads read from the shared memory of other CTAs
+    exchange: float  # and until the CTAs know of each other's that they may read
     order: float  # until a persistent block has worked out its first tile
     outside: float  # for a row of a box outside its tensor, when all multiprocessors load
     outside_most: float  # and for such a row of a multicast in all CTAs together, at most so many times that
@@ -120,6 +121,7 @@ class Device:
     overlap: float  # and how much less if it may start before the previous one has ended
     tile: float  # of the threads that store a tile, of any size
     element: float  # and for each of its elements
+    added_element: float  # or that is added to what is there
     arrive: float  # from an arrival of threads to the waiting threads
     turn_over: float  # from the last store of a block to the next one's turn, through a counter in global memory
     transcendental: float  # one instruction of a warp: exponential, reciprocal, ...
@@ -225,6 +227,7 @@ DEVICES: Mapping[str, Device] = {
         multicast_rate=inf,
         meet=0.0,
         remote=1.0,  # the H200's
+        exchange=0.0,
         order=0.0,  # not known, like the next but one
         outside=7.52,
         outside_most=inf,
@@ -232,6 +235,7 @@ DEVICES: Mapping[str, Device] = {
         sector=1.38,
         tile=441.0,
         element=0.109,
+        added_element=0.109,
         overlap=0.0,  # unknown
         launch=7.1e-6,  # fitted: launches timed one at a time, at 1.3 GHz
         arrive=29.0,  # FlashGPU-Sim's figure for a B200's mbarrier.arrive
@@ -291,6 +295,7 @@ DEVICES: Mapping[str, Device] = {
         # 896 x 1152 x 64 persistent ones take 0.31 us more than others, pairs of CTAs 0.35 to 0.47.
         meet=700.0,
         remote=1.0,  # gemm_sm90_narrow at the fitted shapes of h200_gemm.json, with `meet` before and behind it
+        exchange=1090.0,  # 8 x 6400 in h200_starts.json: pairs that split K take 0.53 to 0.57 us more than without, for K from 512 to 5,120
         order=614.0,
         outside=11.0,
         outside_most=2.0,  # 8 rows of 128 inside, K of 12,288: pairs take as long as single CTAs, fours 0.63 of it, eights 0.45
@@ -300,6 +305,8 @@ DEVICES: Mapping[str, Device] = {
         sector=1.38,
         tile=31.0,
         element=0.0885,
+        # 2,100 bytes a cycle for all: splits of K in h200_terms.json and at the fitted shapes, of 0.09 to 0.3; the L2's rate is twice that.
+        added_element=0.25,
         launch=1.5e-6,
         overlap=0.8e-6,  # the median gain at the fitted shapes of h200_overlap.json, up to 60 us
         arrive=29.0,  # as on a B200

@@ -1,7 +1,7 @@
 """The work of a role for given sizes: its loads, products, stores and reads, and how often, for several blocks at once."""
 
-from collections.abc import Iterator, Mapping
-from math import ceil, gcd
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, gcd, prod
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class Counter:
                 case tree.RegisterMma() | tree.Mma():
                     products.append((operation, _product(operation)))
                 case tree.Store() | tree.TmaStore():
-                    epilogues.append((operation, _epilogue(operation)))
+                    epilogues.append((operation, self._epilogue(operation)))
                 case _:
                     pass
         issued, remote = Slots(0.0, 0.0), 0.0
@@ -109,14 +109,13 @@ class Counter:
         tile, source = operation.destination.buffer, operation.source
         multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
-        extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in source.tensor.shape]
+        extents = self._extents(source.tensor)
         rows = extents[-2] if len(extents) > 1 else 1
         # CTAs of a cluster continue side by side beyond the tensor's end.
         span = tile.rows * self._sharing.in_cluster(starts[-2] if len(starts) > 1 else None)
-        inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
+        inside = _inside(rows, span)
         distinct, requested = self._sharing.at_once(starts)
-        stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
-        crooked, cut = (1 - gcd(stride, size) / size for size in (ROW_BYTES, SECTOR_BYTES))
+        crooked, cut = _misplaced(extents, tile.dtype.bits)
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
         fill = self._fills.setdefault(operation.destination.handle, len(self._fills))
@@ -146,13 +145,12 @@ class Counter:
 
     def _read(self, node: tree.ReadTensor) -> Load:
         tile, tensor = node.type, node.source.tensor
-        extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
+        extents = self._extents(tensor)
         starts = [self.value(coordinate) for coordinate in node.source.coordinates]
         distinct, _ = self._sharing.at_once(starts)
         rows, columns = extents[-2] if len(extents) > 1 else 1, extents[-1]
         # Nothing is read outside the tensor.
-        inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
-        inside *= min(1.0, columns / (ceil(columns / tile.columns) * tile.columns)) if columns else 1.0
+        inside = _inside(rows, tile.rows) * _inside(columns, tile.columns)
         return Load(
             tensor.name,
             "",
@@ -169,6 +167,36 @@ class Counter:
             0.0,
         )
 
+    def _epilogue(self, operation: tree.Store | tree.TmaStore) -> Epilogue:
+        tensor = operation.destination.tensor
+        extents = self._extents(tensor)
+        if isinstance(operation, tree.Store):
+            height, width = operation.placed.rows, operation.placed.columns
+            elements, parts = height * width, parts_stored(operation)
+        else:
+            height, width = operation.source.buffer.rows, operation.source.buffer.columns
+            elements, parts = 0, 1
+        inside = _inside(extents[-1], width) * (_inside(extents[-2], height) if len(extents) > 1 else 1.0)
+        size, row = (tile_bytes(rows, width, tensor.dtype.bits) for rows in (height, 1))
+        engine = height * ceil(row / ROW_BYTES) if isinstance(operation, tree.TmaStore) or operation.path == "tma" else 0
+        adds = operation.reduce is not None
+        whole, misplaced = prod(extents) * tensor.dtype.bits // 8, _misplaced(extents, tensor.dtype.bits, row)
+        return Epilogue(whole, elements, parts, size, engine, inside, *misplaced, adds, 0.0, 0.0)
+
+    def _extents(self, tensor: tree.TensorParameter) -> list[int]:
+        return [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
+
+
+def _inside(extent: int, span: int) -> float:
+    """The average fraction inside a tensor of tiles that cover this extent of it."""
+    return min(1.0, extent / (ceil(extent / span) * span)) if extent else 1.0
+
+
+def _misplaced(extents: Sequence[int], bits: int, row_bytes: int = ROW_BYTES) -> tuple[float, float]:
+    """The fractions of the rows of tiles side by side that start within a cache line, and within a sector of one."""
+    stride = gcd(extents[-1] * bits // 8 if len(extents) > 1 else 0, row_bytes)
+    return 1 - gcd(stride, ROW_BYTES) / ROW_BYTES, 1 - gcd(stride, SECTOR_BYTES) / SECTOR_BYTES
+
 
 def _product(operation: tree.Mma | tree.RegisterMma) -> Product:
     late = isinstance(operation, tree.RegisterMma)
@@ -176,12 +204,3 @@ def _product(operation: tree.Mma | tree.RegisterMma) -> Product:
     b = operation.b.buffer
     depth = b.rows if operation.b.transposed else b.columns
     return Product(result.rows, result.columns, depth, depth * b.dtype.bits // 8, 0.0, 0.0, instructions(operation), late)
-
-
-def _epilogue(operation: tree.Store | tree.TmaStore) -> Epilogue:
-    if isinstance(operation, tree.Store):
-        rows, columns = operation.placed.rows, operation.placed.columns
-        size = tile_bytes(rows, columns, operation.destination.tensor.dtype.bits)
-        return Epilogue(rows * columns, parts_stored(operation), size, 0.0, 0.0)
-    tile = operation.source.buffer
-    return Epilogue(0, 1, tile_bytes(tile.rows, tile.columns, tile.dtype.bits), 0.0, 0.0)

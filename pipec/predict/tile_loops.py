@@ -60,6 +60,12 @@ def statements_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
                 pass
 
 
+def written(kernel: tree.Kernel) -> frozenset[str]:
+    """The tensors that it writes."""
+    operations = (one for role in kernel.roles for one in operations_in(role.body))
+    return frozenset(one.destination.tensor.name for one in operations if isinstance(one, tree.Store | tree.TmaStore))
+
+
 _COUNTED = tree.TmaLoad | tree.CopyAsync | tree.Mma | tree.RegisterMma | tree.Store | tree.TmaStore
 
 

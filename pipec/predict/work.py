@@ -164,7 +164,8 @@ def thread_cycles(operation: tree.Operation, warps: int, device: Device) -> floa
         return 0.0
     stored = 0.0
     if isinstance(operation, tree.Store):
-        stored = store_cycles(tile.type.rows * tile.type.columns, parts_stored(operation), device)
+        adds = operation.reduce is not None
+        stored = store_cycles(tile.type.rows * tile.type.columns, parts_stored(operation), device, adds)
     return slots(operation, warps).cycles(device) + stored
 
 
@@ -174,8 +175,8 @@ def parts_stored(operation: tree.Store) -> int:
     return (row_bytes >= LINE) + (row_bytes % LINE > 0) if operation.path == "tma" else 1
 
 
-def store_cycles(elements: int, parts: int, device: Device) -> float:
-    return device.tile * parts + device.element * elements
+def store_cycles(elements: float, parts: int, device: Device, adds: bool = False) -> float:
+    return device.tile * parts + (device.added_element if adds else device.element) * elements
 
 
 def _instructions(tile: tree.Expression) -> Slots:

@@ -71,11 +71,21 @@ class Product:
 
 @record
 class Epilogue:
-    """Tiles of `elements` that a role's threads store, in so many `parts` that differ in their width; `bytes` go to global memory."""
+    """Tiles of `elements` that a role's threads store, in so many `parts` that differ in their width.
 
+    `bytes` go to a tensor of `all_bytes`, a fraction `inside` it. `rows` of up to 128 bytes pass through the copy engine; fractions of them
+    are `crooked` and `cut` (Load). `adds`: to what is there, in the L2.
+    """
+
+    all_bytes: int
     elements: int
     parts: int
     bytes: int
+    rows: int
+    inside: float
+    crooked: float
+    cut: float
+    adds: bool
     times: float
     average: float
 
@@ -118,6 +128,7 @@ class Workload:
     lead: int
     roles: tuple[RoleWork, ...]
     programmatic: bool  # its blocks may start before the preceding grids have ended
+    warm: frozenset[str] = frozenset()  # tensors that the kernel in front has written: they are in the L2
 
     @cached_property
     def held(self) -> int:
@@ -130,6 +141,11 @@ class Workload:
     @property
     def reads(self) -> Iterator[Load]:
         return (read for role in self.roles for read in role.reads)
+
+    @cached_property
+    def from_memory(self) -> bool:
+        """Whether anything that is loaded comes from there."""
+        return not self.warm or any(one.tensor not in self.warm for one in (*self.loads, *self.reads))
 
     @cached_property
     def flops(self) -> float:
@@ -172,7 +188,7 @@ class Workload:
     def l2_bytes(self) -> float:
         """Loaded and stored by all blocks together."""
         loaded = sum(one.bytes * one.inside * one.average / one.shared for one in (*self.loads, *self.reads))
-        stored = sum(one.bytes * one.average for role in self.roles for one in role.epilogues)
+        stored = sum(one.bytes * one.inside * one.average for role in self.roles for one in role.epilogues)
         return self.blocks * (loaded + stored)
 
     @property

@@ -13,6 +13,7 @@ from pipec.isa.targets import TARGETS
 from pipec.predict.closed import Estimate, estimate
 from pipec.predict.device import BY_ARCH
 from pipec.predict.parameters import without_tuning
+from pipec.predict.tile_loops import written
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Source
@@ -224,12 +225,22 @@ class Choices(Offer):
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
         self._refusals[candidate] = tuple(found)
 
-    def possible(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Possible]:
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The tensors that the kernel writes."""
+        return frozenset().union(*(written(one) for one in self._compilation.trees or () if one.name == self._kernel))
+
+    def possible(
+        self, sizes: Mapping[str, int], multiprocessors: int | None = None, warm: frozenset[str] = frozenset()
+    ) -> list[Possible]:
+        """`warm`: the tensors that kernels in front have written."""
         device = self._device
         if multiprocessors is not None:
             device = replace(device, machine=device.machine.resized(multiprocessors))
         works = Works(sizes, device.machine.multiprocessors)
-        counted = ((one, works.of(kernel)) for one, kernel in self.typed.items())
+        counted = [(one, works.of(kernel)) for one, kernel in self.typed.items()]
+        if warm:
+            counted = [(one, replace(work, warm=warm)) for one, work in counted]
         # At a lower clock a launch takes longer, and finding the clock that it can sustain takes twice as long as the rest.
         return [
             Possible(one, estimate(work, device, device.clock).seconds, partial(estimate, work, device)) for one, work in counted

@@ -12,7 +12,7 @@ from pipec.driver import Compilation
 from pipec.predict.closed import Estimate
 from pipec.record import record
 from pipec.source import Source
-from pipec.tune.choice import Candidate, Choices, Offer, Possible
+from pipec.tune.choice import Candidate, Choices, Offer, Possible, in_order
 
 KERNEL = "kernel"
 
@@ -97,7 +97,10 @@ class Several(Offer):
         found: list[Possible] = []
         for member in self._members.values():
             # Those that come later read what the one in front has written, when it has ended: an early start hides no more than usual.
-            behind = sum(later.ranked(sizes, multiprocessors)[0].prediction.seconds for later in member.others)
+            behind, written = 0.0, member.choices.written
+            for later in member.others:
+                behind += next(in_order(later.possible(sizes, multiprocessors, written))).prediction.seconds
+                written |= later.written
             for one in member.choices.possible(sizes, multiprocessors):
                 found.append(Possible(member.named(one.candidate), one.least + behind, partial(_and_then, one.estimate, behind)))
         return found
