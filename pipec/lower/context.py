@@ -54,6 +54,7 @@ class KernelContext:
     alarm: Alarm | None = None
     marks: dict[tree.Operation, int] | None = None  # with time stamps: the operations at which the clock is recorded
     place: Span | None = None
+    walks: dict[tree.Variable, tree.Walk] = field(default_factory=dict)  # by counter, target and bound: see pipec.lower.walks
 
     def at(self, span: Span) -> None:
         """Sets the source location of the following instructions."""

@@ -5,6 +5,7 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan.roles import operations
 from pipec.kir.walk import children, subexpressions
+from pipec.lower import walks
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import integer
 from pipec.lower.scalars import scalar
@@ -211,6 +212,8 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
     if operation.variable.in_registers:
         stores.keep(role, operation)
         return
+    if walks.assign(role, operation):
+        return
     if not operation.variable.is_lazy:
         role.variables[operation.variable].write(scalar(role, operation.value))
         return
@@ -263,7 +266,8 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
             if role.whole and _narrows_to(role, then, "lanes"):
                 pipelines.hand_over_fences(role)
                 role.reconverge()
-            builder.branch(scalar(role, condition), labels[then], labels[otherwise])
+            goes_on = walks.goes_on(role, condition)
+            builder.branch(scalar(role, condition) if goes_on is None else goes_on, labels[then], labels[otherwise])
         case ir.ElectBranch(then, otherwise, span):
             role.kernel.at(span)
             if role.plan.single_thread or role.alone:

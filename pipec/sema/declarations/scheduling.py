@@ -173,7 +173,8 @@ def _count(
     trips = tree.Call("ceildiv", (left, workers), I32, at)
     walked = tree.Binary("*", tree.ReadVariable(count, at), workers, I32, at)
     step = tree.Assign(index, tree.Binary("+", own, walked, I32, at), at)
-    context.emit(tree.For(count, zero, trips, 1, (step, *body), statement.span))
+    way = tree.Walk(index, own, tiles, workers)
+    context.emit(tree.For(count, zero, trips, 1, (step, *body), statement.span, way))
 
 
 def _claim(

@@ -109,7 +109,8 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
         inner.bind_again(name, tree.ReadVariable(target, at), at)
         inner.run_body(statement.body)
     zero = tree.Constant(0, I32, iterable.span)
-    context.emit(tree.For(count, zero, trips, 1, tuple(inner.statements), statement.span))
+    way = tree.Walk(target, start, iterable.stop, step)
+    context.emit(tree.For(count, zero, trips, 1, tuple(inner.statements), statement.span, way))
 
 
 def _is_natural(expression: tree.Expression) -> bool:

@@ -18,6 +18,17 @@ class If:
 
 
 @record(eq=False)
+class Walk:
+    """The loop takes `target` from `start` below `stop` in steps of `step`, which is known at launch: what its counter, from 0 to a
+    quotient, stands for."""
+
+    target: Variable
+    start: Expression
+    stop: Expression
+    step: Expression
+
+
+@record(eq=False)
 class For:
     """`for variable in range(start, stop, step)`; the step is a non-zero constant."""
 
@@ -27,6 +38,7 @@ class For:
     step: int
     body: tuple["Statement", ...]
     span: Span
+    walk: Walk | None = None
 
 
 @record(eq=False)

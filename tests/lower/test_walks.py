@@ -1,0 +1,77 @@
+"""Loops in steps that are known at launch alone take their steps without dividing, as many as in Python, up to the largest numbers."""
+
+import numpy as np
+import pytest
+from running import compiled, run
+
+SOURCE = """
+kernel k(found: tensor[i32, 96, 2], start: i32, stop: i32, blocks: i32):
+    grid(blocks)
+    role work(warps=1):
+        turns = 0
+        last = -1
+        for t in range({start}, stop, grid.x):
+            turns = turns + 1
+            last = t
+        store.direct(found[32 * block.x, 0], fill(turns, i32, 32, 1))
+        store.direct(found[32 * block.x, 1], fill(last, i32, 32, 1))
+"""
+LEAST, LARGEST = -(2**31), 2**31 - 1
+
+
+def check(source: str, start: int, stop: int) -> None:
+    found = np.full((96, 2), 9, np.int32)
+    run(source, "k", found, start, stop, 3)
+    walked = range(start, stop, 3)
+    assert found[::32].tolist() == [[len(walked), walked[-1] if walked else -1]] * 3
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [*((0, stop) for stop in (LEAST, -1, 0, 1, 3, 4, 10)), *((LARGEST - back, LARGEST) for back in range(8)), (LARGEST, -1)],
+)
+def test_as_many_turns_as_in_python(start: int, stop: int) -> None:
+    """The sum behind the last turn may need the highest bit."""
+    source = SOURCE.format(start="max(start, 0)")
+    assert "nctaid" in compiled(source).ptx and "div." not in compiled(source).ptx
+    check(source, start, stop)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-7, 8), (LEAST, LEAST + 10), (3, -4), (LARGEST - 4, LARGEST)])
+def test_what_may_be_negative_is_counted(start: int, stop: int) -> None:
+    source = SOURCE.format(start="start")
+    assert "div." in compiled(source).ptx
+    check(source, start, stop)
+
+
+ROLES = """
+kernel k(x: tensor[f32, M, 32], y: tensor[f32, M, 32]):
+    grid(min(M, 3))
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 1, 32]), stages=2)
+    role load(warps=1) produces ring:
+        for {loop}:
+            with ring.produce() as s:
+                tma.load(s.x, x[{row}, 0])
+    role compute(warps=4) consumes ring:
+        for t in range(block.x, M, grid.x):
+            with ring.consume() as s:
+                store(y[t, 0], s.x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "row", "divides"),
+    [
+        ("t in range(block.x, M, grid.x)", "t", False),
+        ("i in range(ceildiv(M - block.x, grid.x))", "block.x + i * grid.x", True),
+    ],
+)
+def test_all_roles_count_if_one_does(loop: str, row: str, divides: bool) -> None:
+    """The checker can then tell that they do as many turns."""
+    source = ROLES.format(loop=loop, row=row)
+    assert ("div." in compiled(source).ptx) is divides
+    for rows in (1, 2, 7):
+        x = np.arange(rows * 32, dtype=np.float32).reshape(rows, 32)
+        y = np.zeros_like(x)
+        run(source, "k", x, y)
+        assert np.array_equal(x, y)
