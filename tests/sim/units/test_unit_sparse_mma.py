@@ -153,7 +153,7 @@ def test_what_is_left_out_is_not_looked_at():
 
 def test_bad_metadata():
     shared, memory = FlatShared(), tensor_memory()
-    put(shared, A_START, np.zeros((128, 16), np.uint16), 32)
+    put(shared, A_START, np.ones((128, 16), np.uint16), 32)
     put(shared, B_START, np.zeros((32, 32), np.uint16), 64)
 
     def run(idesc, address):

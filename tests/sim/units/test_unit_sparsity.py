@@ -20,6 +20,19 @@ def test_kept_elements_are_where_the_metadata_say() -> None:
     assert np.array_equal(full[11, 16:18], stored[11, 8:10])
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_positions_of_zeros_are_any(size: int) -> None:
+    """A single element that is none makes them wrong."""
+    stored, metadata = np.ones((64, 32 // size), f"u{size}"), np.full(128, BOTH_FIRST, np.uint32)
+    stored[0, :2] = 0
+    metadata[0] &= ~np.uint32(15)
+    full, kept = expand(stored, metadata, 0, size)
+    assert full.sum() == stored.sum() and not full[0, :4].any() and kept[0, 4:6].all()
+    stored[0, 1] = 1
+    with pytest.raises(UnitError, match="do not increase"):
+        expand(stored, metadata, 0, size)
+
+
 def test_the_selector_chooses_the_lanes() -> None:
     stored, metadata = np.ones((64, 16), np.uint16), np.zeros((32, 4), np.uint32)
     metadata[:, 2:] = BOTH_FIRST

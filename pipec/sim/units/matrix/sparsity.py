@@ -30,7 +30,10 @@ def expand(stored: np.ndarray, metadata: np.ndarray, selector: int, element_byte
 
 
 def spread(stored: np.ndarray, codes: np.ndarray, element_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-    """`expand` with the four bits [rows, groups] of each group of elements. UnitError "illegal" for positions that PTX does not define."""
+    """`expand` with the four bits [rows, groups] of each group of elements.
+
+    UnitError "illegal" for positions that PTX does not define, unless both elements are zero.
+    """
     rows, half = stored.shape
     first, second = codes & 3, codes >> 2
     full, kept = np.zeros((rows, 2 * half), stored.dtype), np.zeros((rows, 2 * half), bool)
@@ -42,7 +45,8 @@ def spread(stored: np.ndarray, codes: np.ndarray, element_bytes: int) -> tuple[n
         place = row, 2 * group + (codes == 0b1110)
         full[place], kept[place] = stored, True
         return full, kept
-    if (first >= second).any():
+    # CUTLASS's compressor writes positions 0 and 0 for a group of zeros, whose place is of no consequence.
+    if ((first >= second) & ((stored[:, ::2] != 0) | (stored[:, 1::2] != 0))).any():
         raise UnitError("illegal", "sparsity metadata names positions that do not increase")
     for number, inside in enumerate((first, second)):
         place = row, 4 * group + inside
