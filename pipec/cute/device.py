@@ -112,13 +112,15 @@ class SimulatedDevice:
 
     def _install(self) -> None:
         # Results of this compilation must not be taken for those of a process with a GPU, nor the other way round.
-        self._set_environment(
-            CUTE_DSL_ARCH=self.target.name,
-            CUTE_DSL_KEEP="ptx",
-            CUTE_DSL_LINEINFO="1",
-            CUTE_DSL_DUMP_DIR=str(self._folder),
-            CUTE_DSL_DISABLE_FILE_CACHING="1",
-        )
+        settings = {
+            "ARCH": self.target.name,
+            "KEEP": "ptx",
+            "LINEINFO": "1",
+            "DUMP_DIR": str(self._folder),
+            "DISABLE_FILE_CACHING": "1",
+        }
+        for dialect in ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL"):
+            self._set_environment(**{f"{dialect}_{name}": value for name, value in settings.items()})
         from cutlass.base_dsl.compiler import Compiler
         from cutlass.base_dsl.jit_executor import JitExecutor
         from cutlass.cute import runtime
