@@ -10,8 +10,6 @@ is the median of its rounds. The clock is that of a multiprocessor's counter ove
 import argparse
 import json
 import math
-import random
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -26,6 +24,7 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gpu import foreign_instructions
 from benchmarks.gpu.foreign_kernels import Case, cases, launch_of
+from benchmarks.gpu.foreign_rounds import measure, row_of
 
 _TURN, _MOST = 0.004, 400  # seconds of a turn, and launches in it
 _RESULTS = "cdoz"  # arrays that are written
@@ -80,32 +79,6 @@ class Ready:
         return case.function[case.grid](*self._given[number], **case.constants, num_warps=case.warps, num_stages=case.stages)
 
 
-def measure(ready: list[Ready], rounds: int, l2: int) -> None:
-    driver = foreign_instructions.Driver()
-    stamp = driver.function(foreign_instructions.STAMP, "stamp")
-    flushed = torch.ones(2 * l2 // 4, device="cuda")
-    stamps = torch.zeros((2 * len(ready), 3), dtype=torch.int64, device="cuda")
-    stream, generator = torch.cuda.current_stream().cuda_stream, random.Random(20)
-    for _ in range(rounds):
-        marks = []
-        for number, one in enumerate(generator.sample(ready, len(ready))):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            flushed.sum()
-            driver.launch(stamp, 1, 1, 0, stream, stamps[2 * number].data_ptr())
-            start.record()
-            one.graph.replay()
-            end.record()
-            driver.launch(stamp, 1, 1, 0, stream, stamps[2 * number + 1].data_ptr())
-            marks.append((one, start, end))
-        torch.cuda.synchronize()
-        read = stamps.tolist()
-        for number, (one, start, end) in enumerate(marks):
-            one.times.append(start.elapsed_time(end) / 1e3 / one.launches)
-            (clock, when, where), (later, then, there) = read[2 * number : 2 * number + 2]
-            if where == there and then > when:
-                one.clocks.append((later - clock) / (then - when))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -129,20 +102,7 @@ def main() -> None:
 
 def _row(one: Ready) -> dict[str, Any]:
     case = one.case
-    return {
-        "seconds": statistics.median(one.times),
-        "least": min(one.times),
-        "most": max(one.times),
-        "rounds": len(one.times),
-        "launches": one.launches,
-        "sets": one.sets,
-        "clock_ghz": statistics.median(one.clocks),
-        "grid": list(case.grid),
-        "warps": case.warps,
-        "stages": case.stages,
-        "registers": one.registers,
-        "flops": case.flops,
-    }
+    return row_of(one) | {"grid": list(case.grid), "warps": case.warps, "stages": case.stages, "flops": case.flops}
 
 
 if __name__ == "__main__":
