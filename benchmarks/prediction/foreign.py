@@ -2,8 +2,9 @@
 
     python benchmarks/prediction/foreign.py FOLDER [-o FILE]
 
-The folder is what `benchmarks/gpu/h200_foreign.py` writes: times, and the PTX and the launch of each kernel. Nothing is fitted to them but
-what single instructions take, which is measured by itself. Two predictions are recorded: at the clock that the model expects, and at the
+The folder is what `benchmarks/gpu/h200_foreign.py` or `h200_cuda.py` beside it writes: times, and the PTX and the launch of each kernel.
+Nothing is fitted to them but what single instructions take, which is measured by itself, and how long a load from memory takes, which is
+read off one copy. Two predictions are recorded: at the clock that the model expects, and at the
 one that was read while the kernel ran.
 """
 
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.common import RESULTS, surroundings
+from benchmarks.gpu.cuda_kernels import cases, drawn
 from pipec.commands.launching.launch_file import read_call
 from pipec.predict.device import DEVICES
 from pipec.predict.executed.launch import Executed, Launched, NotTimed, Timed, timed
@@ -42,6 +44,9 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "h200_foreign.json")
     options = parser.parse_args()
     measured = json.loads((options.folder / "measured.json").read_text())
+    for case in cases():
+        if case.name in measured["kernels"]:
+            drawn(case, options.folder / "ptx")
     rows: dict[str, Any] = {}
     for name, row in measured["kernels"].items():
         try:
@@ -58,7 +63,7 @@ def main() -> None:
         }
         print(f"{name:48} {row['seconds'] * 1e6:8.2f} {found.seconds * 1e6:8.2f} {at_clock.seconds * 1e6:8.2f} us", flush=True)
     about = {"measured": {name: value for name, value in measured.items() if name not in ("kernels", "micro")}}
-    record = surroundings() | about | {"kernels": rows, "instructions": measured["micro"]}
+    record = surroundings() | about | {"kernels": rows, "instructions": measured.get("micro", {})}
     options.output.write_text(json.dumps(record, indent=1) + "\n")
 
 

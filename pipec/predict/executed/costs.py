@@ -118,6 +118,15 @@ _FMA = 1.0  # 128 a cycle
 _SHUFFLE = 1.0  # 32 a cycle, of the path to shared memory
 _HALF_RATE = 8.0  # 16 a cycle
 _ARITHMETIC_LATENCY = 4.3
+# Measured by themselves (h200_cuda.json, `paths`), like the next ones: loads of threads that find their data in the L2, or in the cache of
+# the multiprocessor, from whose bytes shared memory is taken.
+LOAD, NEAR_LOAD = 281.0, 32.0
+FROM_MEMORY = 770.0  # and how much later from memory, at the nominal clock: read off `copy_narrow` of h200_cuda.json
+CACHE_BYTES = 256 * 1024
+PARTIAL = 3.9  # a sector of which a store writes a part, in the path to the L2
+ATOM = 2.6  # and a sector that red changes
+# Cycles from one block to the next that starts anywhere, and until one starts where another one has ended.
+BLOCK, TURN_OVER = 1.0, 250.0
 _SPECIAL_LATENCY = 18.0  # not measured: what the four units need for a warp, and as long again as arithmetic for the rest
 _SHARED_LATENCY = 29.0
 _SHUFFLE_LATENCY = 24.0
@@ -172,6 +181,8 @@ def _cost_of(opcode: str, special: float, compare: float, shared_bytes: int) -> 
         return Cost("fma", _ALU, 2 * _ARITHMETIC_LATENCY)
     if root in _ONE_SLOT:
         return Cost("none", 0.0, 0.0)
+    if opcode in _EITHER:
+        return Cost("fma", 1.0, _ARITHMETIC_LATENCY)
     if root not in _ALU_ROOTS:
         return None
     if root in ("add", "sub", "neg", "abs", "min", "max", "setp", "set", "slct", "shl", "shr") and _LONG.search(opcode):
@@ -179,4 +190,5 @@ def _cost_of(opcode: str, special: float, compare: float, shared_bytes: int) -> 
     return Cost("alu", _ALU, _ARITHMETIC_LATENCY)
 
 
+_EITHER = frozenset(f"{root}.{kind}" for root in ("add", "sub", "min", "max") for kind in ("s32", "u32"))  # by two units
 Costs = Callable[[str], Cost | None]

@@ -1,6 +1,6 @@
 """What the warps of a cluster did, in the order of each warp: what a recording hands to the replay."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from pipec.predict.work import Instructions
@@ -32,7 +32,8 @@ Kind = Literal[
 
 class Happening(NamedTuple):
     """`pc`: of the instruction. `size` in bytes (of "sleep": nanoseconds), `rows` of a copy; `signals` concerned, with the number of
-    contributions to each."""
+    contributions to each. Of a load, `again`: bytes that its block has loaded before, and at most `since` bytes ago; of a store,
+    `partial`: sectors that it does not write as a whole, `atoms`: that it changes."""
 
     pc: int
     kind: Kind
@@ -43,6 +44,22 @@ class Happening(NamedTuple):
     pending: int = 0
     product: Instructions | None = None
     pcs: tuple[int, ...] = ()
+    again: float = 0.0
+    since: float = 0.0
+    partial: float = 0.0
+    atoms: float = 0.0
+
+
+class Passes(NamedTuple):
+    """How often an access of a warp goes through the banks of shared memory; `aligned`: it would be at a multiple of 16 bytes with 0 as
+    its constant offset."""
+
+    count: float
+    aligned: bool
+
+
+def averaged(each: Sequence[Passes]) -> Passes:
+    return Passes(sum(one.count for one in each) / len(each), all(one.aligned for one in each))
 
 
 @record
@@ -57,9 +74,10 @@ class Stream:
 @record
 class Recording:
     """One cluster. `expected`: contributions that complete a signal; `touched`: bytes of each piece of memory that it read and wrote, by
-    name: (allocation's size, read, written)."""
+    name: (allocation's size, read, written); `passes`: by program counter, how often an access goes through the banks of shared memory."""
 
     streams: tuple[Stream, ...]
     expected: Mapping[Signal, int]
     touched: Mapping[str, tuple[int, float, float]]
     columns: int  # of tensor memory
+    passes: Mapping[int, Passes]

@@ -1,6 +1,8 @@
 """The time of a launch of a PTX kernel: some of its blocks are executed and replayed, the others are taken to be like them."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from heapq import heapreplace
 from math import ceil, prod
 from typing import Any
 
@@ -8,13 +10,13 @@ import numpy as np
 
 from pipec.predict.bounds import joined, largest, powered
 from pipec.predict.device import Device
-from pipec.predict.executed.costs import MEASURED, cost_of
+from pipec.predict.executed.costs import BLOCK, CACHE_BYTES, FROM_MEMORY, MEASURED, TURN_OVER, cost_of
 from pipec.predict.executed.happenings import Recording
 from pipec.predict.executed.log import Unrecorded
 from pipec.predict.executed.loops import Loop, Place, Text, paces, waits_at
 from pipec.predict.executed.pieces import Program
 from pipec.predict.executed.recorder import Recorder
-from pipec.predict.executed.replay import Replay, Stuck
+from pipec.predict.executed.replay import Conditions, Replay, Stuck
 from pipec.predict.following.uses import Stretch
 from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
 from pipec.predict.ptx.timing import all_over
@@ -28,7 +30,7 @@ from pipec.sim.ptx.tree import Instruction
 
 _THREADS, _BLOCKS, _COLUMNS = 2048, 32, 512  # of a multiprocessor
 _LEAST_REGISTERS, _MOST_REGISTERS, _UNIT = 16, 255, 8
-_EVEN = 0.99
+_ROUNDS = 3  # of blocks beside each other that are followed
 _IDLE = 0.5  # of an average block's time
 _STEPS = 40_000_000  # warp instructions of the blocks that are executed
 
@@ -124,7 +126,8 @@ class Executed:
 
     def program(self, device: Device) -> Program:
         if self._program is None:
-            self._program = Program(self.items, self.watched, self.skipped, self.back, device)
+            passes = next(iter(self._recordings.values())).passes
+            self._program = Program(self.items, self.watched, self.skipped, self.back, passes, device)
         return self._program
 
     @property
@@ -143,7 +146,7 @@ class Executed:
 
         def prepare(machine: Machine, program: Loaded) -> None:
             recorder.prepare(machine, program)
-            self._look(machine, program)
+            self._look(program, machine, recorder.silent)
 
         options = Options(
             checks=dict.fromkeys(CHECKS, "off"), clusters=numbers, prepare=prepare, step_limit=_STEPS, rules="practice"
@@ -168,10 +171,10 @@ class Executed:
             raise
         return recorder.take()
 
-    def _look(self, machine: Machine, program: Loaded) -> None:
+    def _look(self, program: Loaded, machine: Machine, silent: AbstractSet[int]) -> None:
         image = program.image
         self.items = image.function.instructions
-        self.watched = [pc for pc, step in enumerate(program.code) if step.watched]
+        self.watched = [pc for pc, step in enumerate(program.code) if step.watched and pc not in silent]
         self.skipped = frozenset(pc for pc in self.watched if program.code[pc].guard >= 0)
         x, y, z = (*(self.launched.cluster or image.function.directives.get("reqnctapercluster") or ()), 1, 1, 1)[:3]
         self.shape = x, y, z
@@ -223,19 +226,33 @@ def _at_clock(executed: Executed, first: Recording, device: Device, clock: float
     held = _held(executed, first)
     count, places = machine.multiprocessors, machine.at_a_time(size)
     clusters = blocks // size
-    recordings = [first]
     last = executed.cluster_of((clusters - 1,)) if clusters > 1 else first
     differ = _length(last) != _length(first)
-    if differ and blocks <= held * places:  # they run beside each other
-        recordings = [first, last]
-    elif differ:
-        recordings = [executed.cluster_of((number,)) for number in all_over(launched.grid, executed.shape)]
+    line = _line(executed, first) if differ else None
+    if not differ:
+        numbers = [0]
+    elif blocks <= held * places:  # they run beside each other
+        numbers = [0, clusters - 1]
+    else:
+        numbers = all_over(launched.grid, executed.shape) if line is None else line.sample
+    recordings = [executed.cluster_of((number,)) for number in numbers]
     program = executed.program(device)
     in_registers = any(item.root == "wgmma" for item in executed.items)
 
-    def run(beside: Sequence[Recording], busy: float) -> Replay:
-        farther, rate = at.memory + at.loaded * busy, at.loaded_rate / busy
-        replay = Replay(beside, program, at, farther, rate, in_registers)
+    each = min(held, ceil(blocks / places))
+    busy = min(1.0, blocks / count)
+    cache = max(0.0, CACHE_BYTES / each - executed.shared - BLOCK_BYTES)
+    conditions = Conditions(
+        at.memory + at.loaded * busy,
+        FROM_MEMORY * clock / device.clock,
+        at.loaded_rate / busy,
+        cache,
+        BLOCK * places,
+        in_registers,
+    )
+
+    def run(following: Sequence[Recording]) -> Replay:
+        replay = Replay(following, each, program, at, conditions)
         try:
             replay.cycles = replay.run()
         except Stuck as stuck:
@@ -243,24 +260,25 @@ def _at_clock(executed: Executed, first: Recording, device: Device, clock: float
             raise NotTimed(line, "a warp of it waits there for another block, or for what is not followed") from None
         return replay
 
-    each = min(held, ceil(blocks / places))
-    busy = min(1.0, blocks / count)
-    runs = [run([one] * each, busy) for one in recordings]
+    series = ceil(blocks / places)  # on a multiprocessor
+    followed = each if differ else min(series, each * _ROUNDS)
+    runs = [run([one] * followed) for one in recordings]
     slots = places * each
     waves = blocks / slots
     if differ:
         ends = [one.cycles for one in runs]
-        cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE)) if waves > 1 else max(ends)
-        moments = [(cycles, 1.0)]
+        if waves <= 1:
+            cycles = max(ends)
+        elif line is None:
+            cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE))
+        else:
+            cycles = _in_order(line, dict(zip(numbers, ends, strict=True)), clusters, slots // size)
     else:
-        full, rest = divmod(blocks, slots)
-        moments = [(runs[0].cycles * full, full * slots / blocks)] if full else []
-        if rest:
-            beside = ceil(rest / places)
-            short = runs[0] if beside == each else run([first] * beside, min(1.0, rest / count))
-            moments.append((short.cycles, rest / blocks))
-        cycles = sum(one for one, _ in moments)
-    done = each * len(runs) * size
+        cycles = runs[0].cycles
+        if series > followed:
+            ends = sorted(runs[0].ends)
+            cycles += (series - followed) * (ends[-1] - ends[-1 - each]) / each
+    done = followed * len(runs) * size
     flops = sum(one.flops for one in runs) / done * blocks
     l2 = sum(one.moved for one in runs) / done * blocks
     memory = _memory_bytes(recordings, clusters)
@@ -272,16 +290,47 @@ def _at_clock(executed: Executed, first: Recording, device: Device, clock: float
         "power": powered(device, flops, memory),
         "launch": apart,
     }
-    seconds = sum(joined(one / clock, bounds["memory"] * part) for one, part in moments)
+    seconds = joined(bounds["multiprocessors"], bounds["memory"])
     if machine.sustained is None:
         seconds = joined(seconds, bounds["power"])
     longest = max(runs, key=lambda one: one.cycles)
-    per_block = {name: found / each / size for name, found in longest.busy.items()}
+    per_block = {name: found / followed / size for name, found in longest.busy.items()}
     return Timed(
         launched.kernel, device, clock, blocks, held, waves, cycles, apart + seconds, bounds, per_block, flops, memory, l2,
         waits_at(longest, executed.text), paces(longest, executed.text, each), tuple(longest.stretches),
         executed.count, _unknown(executed, device),
     )  # fmt: skip
+
+
+@record
+class Line:
+    """Clusters whose work follows from their place on one axis alone: `stride` from one to the next, `extent` of them; `sample`: numbers
+    of some, from end to end."""
+
+    stride: int
+    extent: int
+
+    @property
+    def sample(self) -> list[int]:
+        last = self.extent - 1
+        return [self.stride * place for place in sorted({0, last, *(last * (2 * part + 1) // 8 for part in range(4))})]
+
+
+def _line(executed: Executed, first: Recording) -> Line | None:
+    extents = [blocks // size for blocks, size in zip(executed.launched.grid, executed.shape, strict=True)]
+    lines = [Line(prod(extents[:axis]), extent) for axis, extent in enumerate(extents) if extent > 1]
+    those = [one for one in lines if _length(executed.cluster_of((one.stride * (one.extent - 1),))) != _length(first)]
+    return those[0] if len(those) == 1 else None
+
+
+def _in_order(line: Line, ends: Mapping[int, float], clusters: int, slots: int) -> float:
+    """When all have ended, if each starts where one in front of it ends first; how long it takes lies between what was followed."""
+    places = [number // line.stride for number in ends]
+    takes = np.interp(np.arange(line.extent), places, [*ends.values()]) + TURN_OVER
+    free = [0.0] * slots
+    for number in range(clusters):
+        heapreplace(free, free[0] + takes[number // line.stride % line.extent])
+    return max(free) - TURN_OVER
 
 
 def _length(recording: Recording) -> int:
@@ -315,13 +364,11 @@ def _memory_bytes(recordings: Sequence[Recording], clusters: int) -> float:
     return total
 
 
-_CONFLICTS = "which accesses to shared memory conflict: they are taken to be free of conflicts"
 _ONCE = "how much of what does not stay in the L2 is read again: from memory, each tensor comes once"
 _OTHERS = "what its single instructions take: an H200's stand in for them"
 _SCHEDULE = "how the assembler orders instructions: results that do not need each other are taken to overlap"
 
 
 def _unknown(executed: Executed, device: Device) -> tuple[str, ...]:
-    shared = any(item.root in ("ld", "st", "ldmatrix", "stmatrix") and ".shared" in item.opcode for item in executed.items)
     others = (_OTHERS,) if device.arch != MEASURED else ()
-    return (_SCHEDULE, _ONCE, *((_CONFLICTS,) if shared else ()), *others, *device.unknown)
+    return (_SCHEDULE, _ONCE, *others, *device.unknown)

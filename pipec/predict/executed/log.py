@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pipec.predict.executed.happenings import Happening, Kind, Signal
+from pipec.predict.executed.happenings import Happening, Kind, Passes, Signal
 from pipec.predict.executed.traffic import Traffic
+from pipec.predict.workload import SECTOR_BYTES
 from pipec.sim.machine.machine import Machine
 from pipec.sim.machine.program import Execute
 from pipec.sim.machine.threads.cta import Warp
@@ -28,6 +29,9 @@ class Log:
         self.products: dict[tuple[int, int], int] = defaultdict(int)  # (rank, warp) -> its wgmma so far
         self.traffic = Traffic()
         self.columns = 0
+        self.loaded: dict[int, dict[int, float]] = defaultdict(dict)  # by rank, sector -> bytes that the block had loaded then
+        self.amount: dict[int, float] = defaultdict(float)  # by rank, bytes loaded so far
+        self.passes: dict[int, list[Passes]] = defaultdict(list)  # by program counter
         self.machine: Machine | None = None
 
     def add(self, warp: Warp, pc: int, kind: Kind, **more: Any) -> None:
@@ -36,6 +40,14 @@ class Log:
         if found is None:
             found = self.streams[key] = []
         found.append(Happening(pc, kind, **more))
+
+    def loads(self, rank: int, sectors: list[int]) -> tuple[float, float]:
+        """How many bytes of these a block has loaded before, and how many bytes ago at most."""
+        loaded, now = self.loaded[rank], self.amount[rank]
+        before = [loaded[one] for one in sectors if one in loaded]
+        loaded.update(dict.fromkeys(sectors, now))
+        self.amount[rank] = now + len(sectors) * SECTOR_BYTES
+        return float(len(before) * SECTOR_BYTES), now - min(before, default=now)
 
     def expect(self, signals: Iterable[Signal]) -> tuple[Signal, ...]:
         found = tuple(signals)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pipec.predict.device import Device
-from pipec.predict.executed.happenings import Happening, Stream
+from pipec.predict.executed.happenings import Happening, Passes, Stream
 from pipec.predict.executed.regions import Region, region
 from pipec.sim.ptx.tree import Instruction
 
@@ -13,7 +13,7 @@ _ENDING = frozenset(("step", "use", "await", "wait", "meet", "exchange", "sleep"
 
 class Program:
     """The instructions of a kernel: those that were `watched`, or `skipped` where their guard is false; `back`: branches to an earlier
-    one, with their targets."""
+    one, with their targets; `passes`: of accesses to shared memory."""
 
     def __init__(
         self,
@@ -21,10 +21,11 @@ class Program:
         watched: Sequence[int],
         skipped: frozenset[int],
         back: Mapping[int, int],
+        passes: Mapping[int, Passes],
         device: Device,
     ) -> None:
         self.back = back
-        self.items, self._device, self._skipped = items, device, skipped
+        self.items, self._device, self._skipped, self._passes = items, device, skipped, passes
         self._watched = sorted(watched)
         self._following = dict(zip(self._watched, self._watched[1:], strict=False))
         self._regions: dict[tuple[int, ...], Region] = {}
@@ -53,7 +54,7 @@ class Program:
         found = self._regions.get(key)
         if found is None:
             pcs = [pc for first, last in ranges for pc in range(first, last + 1)]
-            found = self._regions[key] = region(self.items, pcs, self._device)
+            found = self._regions[key] = region(self.items, pcs, self._passes, self._device)
         return found
 
 

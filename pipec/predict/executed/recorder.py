@@ -6,10 +6,11 @@ maps need no analysis.
 """
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
-from pipec.predict.executed.happenings import Recording, Stream
+from pipec.predict.executed.happenings import Passes, Recording, Stream, averaged
 from pipec.predict.executed.log import Log
-from pipec.predict.executed.regions import awaited_loads
+from pipec.predict.executed.regions import awaited_loads, read_by, written_by
 from pipec.predict.executed.watched_barriers import (
     watch_arrive,
     watch_meet,
@@ -19,7 +20,7 @@ from pipec.predict.executed.watched_barriers import (
     watch_tell_with_products,
     watch_wait,
 )
-from pipec.predict.executed.watched_memory import watch_bulk, watch_fetch, watch_global, watch_group
+from pipec.predict.executed.watched_memory import passes, watch_bulk, watch_fetch, watch_global, watch_group
 from pipec.predict.executed.watched_products import watch_allocate, watch_copied_scales, watch_tcgen05, watch_wgmma
 from pipec.sim.machine.machine import Machine
 from pipec.sim.machine.program import Execute, Program
@@ -27,12 +28,15 @@ from pipec.sim.machine.threads.cta import Warp
 from pipec.sim.machine.threads.divergence import Outcome, Wait
 from pipec.sim.ptx.tree import Instruction
 
+_SEEN = 64  # executions of an access after which the average of its passes is known
+
 
 class Recorder:
     """Watches one program; `take` returns what has been recorded of the cluster that ran."""
 
     def __init__(self) -> None:
         self._log = Log()
+        self.silent: set[int] = set()  # program counters of what is watched without being recorded
 
     def prepare(self, machine: Machine, program: Program) -> None:
         """For the simulator, before the run."""
@@ -45,22 +49,32 @@ class Recorder:
             for target in program.image.successors[index]
         }
         uses = awaited_loads(items, targets)
+        read = {register for item in items for register in read_by(item)}
         for pc, step in enumerate(program.code):
             item = step.item
             if item is None:
                 continue
-            watch = self._watch_of(item, pc)
+            watch = self._watch_of(item, pc, read)
             if watch is not None:
                 step.execute, step.watched = watch(step.execute), True
             elif pc in targets or item.root in ("bra", "brx", "exit", "ret"):
                 step.execute, step.watched = self._stepping(step.execute, pc), True
+            count = passes(item)
+            if count is not None:
+                if not step.watched and pc not in uses:
+                    self.silent.add(pc)
+                step.execute, step.watched = self._counting(step.execute, pc, count), True
             if pc in uses:
                 step.execute, step.watched = self._using(step.execute, pc, uses[pc]), True
 
     def take(self) -> Recording:
         assert self._log.machine is not None
         streams = tuple(Stream(rank, index, found) for (rank, index), found in sorted(self._log.streams.items()))
-        return Recording(streams, dict(self._log.expected), self._log.traffic.totals(self._log.machine.memory), self._log.columns)
+        touched = self._log.traffic.totals(self._log.machine.memory)
+        return Recording(streams, dict(self._log.expected), touched, self._log.columns, self._passes())
+
+    def _passes(self) -> dict[int, Passes]:
+        return {pc: averaged(each) for pc, each in self._log.passes.items() if each}
 
     def _stepping(self, execute: Execute, pc: int) -> Execute:
         def stepping(warp: Warp) -> Outcome:
@@ -71,6 +85,16 @@ class Recorder:
 
         return stepping
 
+    def _counting(self, execute: Execute, pc: int, count: Callable[[Warp], Passes]) -> Execute:
+        seen = self._log.passes[pc]
+
+        def counting(warp: Warp) -> Outcome:
+            if len(seen) < _SEEN:
+                seen.append(count(warp))
+            return execute(warp)
+
+        return counting
+
     def _using(self, execute: Execute, pc: int, loads: tuple[int, ...]) -> Execute:
         def using(warp: Warp) -> Outcome:
             self._log.add(warp, pc - 1, "use", pcs=loads)
@@ -78,7 +102,9 @@ class Recorder:
 
         return using
 
-    def _watch_of(self, item: Instruction, pc: int) -> Callable[[Execute], Execute] | None:
+    def _watch_of(self, item: Instruction, pc: int, read: AbstractSet[int]) -> Callable[[Execute], Execute] | None:
+        if item.root == "atom" and read.isdisjoint(written_by(item)):
+            return watch_global(self._log, item, pc, used=False)
         for start, make in _WATCHES.items():
             if item.opcode == start or item.opcode.startswith(start + "."):
                 return make(self._log, item, pc)

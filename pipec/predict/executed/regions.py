@@ -1,15 +1,18 @@
 """Straight-line code between two places where a warp can wait: how long it keeps which units busy, and how long it takes at least."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from pipec.predict.device import Device
 from pipec.predict.executed.costs import cost_of
+from pipec.predict.executed.happenings import Passes
 from pipec.record import record
 from pipec.sim.ptx.tree import Address, Instruction, Negated, Operand, Pair, Register, Vector
 
 _ENDING = frozenset(("bra", "brx", "ret", "exit"))
 _ORDERED = frozenset(("st", "red", "atom", "bar", "barrier", "membar", "fence", "mbarrier"))  # no load moves up over these
+_WORD = re.compile(r"^ld\.shared(::cta)?\.[busf]32$")
 # Nothing is written by these: all of their operands are read.
 _WRITES_NOTHING = frozenset(("st", "red", "bra", "bar", "barrier", "stmatrix", "prefetch", "nanosleep"))
 
@@ -31,10 +34,11 @@ class Region:
         return max(self.issued, self.units)
 
 
-def region(items: Sequence[Instruction], pcs: Sequence[int], device: Device) -> Region:
+def region(items: Sequence[Instruction], pcs: Sequence[int], passes: Mapping[int, Passes], device: Device) -> Region:
     issued, shared, chain = 0.0, 0.0, 0.0
     units: dict[str, float] = {}
     ready: dict[int, float] = {}
+    merged = _merged(items, pcs, passes)
     over: dict[int, float] = {}
     for pc in pcs:
         if not 0 <= pc < len(items):
@@ -48,13 +52,34 @@ def region(items: Sequence[Instruction], pcs: Sequence[int], device: Device) -> 
         end = start + cost.latency
         for register in written_by(item):
             ready[register] = end
-        chain, issued = max(chain, end), issued + cost.issued
+        chain, issued = max(chain, end), issued + cost.issued / merged.get(pc, 1)
         if cost.unit == "shared":
-            shared += cost.cycles
+            shared += (passes[pc].count if pc in passes else cost.cycles) / merged.get(pc, 1)
         else:
             units[cost.unit] = units.get(cost.unit, 0.0) + cost.cycles
     places = {pc: before / issued if issued else 0.0 for pc, before in over.items()}
     return Region(issued, max(units.values(), default=0.0), shared, chain, places)
+
+
+def _merged(items: Sequence[Instruction], pcs: Sequence[int], passes: Mapping[int, Passes]) -> dict[int, int]:
+    """By program counter, how many loads of words from shared memory the assembler makes one of: neighbours that it knows to be aligned,
+    with nothing between them that writes there. As one, they go through the banks as often as each of them did."""
+    found: dict[int, int] = {}
+    near: dict[tuple[int, int], dict[int, int]] = {}
+    for pc in [*pcs, -1]:
+        item = items[pc] if 0 <= pc < len(items) else None
+        if item is None or (item.root in _ORDERED and not _elsewhere(item)):
+            for words in near.values():
+                for some in ((0, 4, 8, 12), (0, 4), (8, 12)):
+                    if all(word in words for word in some) and words[some[0]] not in found:
+                        found |= dict.fromkeys((words[word] for word in some), len(some))
+            near.clear()
+            continue
+        where = item.operands[1] if len(item.operands) > 1 else None
+        aligned = pc in passes and passes[pc].aligned and _WORD.search(item.opcode)
+        if aligned and isinstance(where, Address) and isinstance(where.base, Register):
+            near.setdefault((where.base.index, where.offset // 16), {})[where.offset % 16] = pc
+    return found
 
 
 def read_by(item: Instruction) -> Iterator[int]:
@@ -91,6 +116,11 @@ def _registers(operand: Operand) -> Iterator[int]:
             yield from _registers(inner)
         case _:
             pass
+
+
+def _elsewhere(item: Instruction) -> bool:
+    """It writes to global memory."""
+    return item.root in ("st", "red") and ".global" in item.opcode
 
 
 def from_global(item: Instruction) -> bool:
@@ -130,7 +160,7 @@ def _needed(items: Sequence[Instruction], load: int, end: int, wanted: set[int])
     for pc in range(load + 1, end):
         item = items[pc]
         reads = tainted.intersection(read_by(item))
-        if use is not None and item.root in _ORDERED:
+        if use is not None and item.root in _ORDERED and not (item.root == "st" and ".shared" in item.opcode):
             return use
         if from_global(item) and use is not None:
             if reads:

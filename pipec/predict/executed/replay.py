@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from pipec.predict.device import Device
+from pipec.predict.executed.costs import ATOM, LOAD, NEAR_LOAD, PARTIAL, TURN_OVER
 from pipec.predict.executed.happenings import Happening, Recording, Signal, Stream
 from pipec.predict.executed.pieces import Piece, Program
 from pipec.predict.following.uses import Stretch
@@ -65,14 +66,31 @@ class _Running:
         )
 
 
+class Conditions(NamedTuple):
+    """Cycles of a load from memory in addition to those from the L2: `farther` of a copy, `from_memory` of threads; `rate`: bytes per
+    cycle from there; `cache`: bytes of the multiprocessor's cache for each block; `apart`: cycles between two blocks that start."""
+
+    farther: float
+    from_memory: float
+    rate: float
+    cache: float
+    apart: float
+    in_registers: bool
+
+
 class Replay:
     def __init__(
-        self, recordings: Sequence[Recording], program: Program, device: Device, farther: float, rate: float, in_registers: bool
+        self, recordings: Sequence[Recording], beside: int, program: Program, device: Device, conditions: Conditions
     ) -> None:
-        """`recordings`: of the clusters that run beside each other; `farther`: cycles of a load in addition to those from the L2;
-        `rate`: bytes per cycle from there."""
-        self._device, self._farther, self._rate = device, farther, rate
-        self._program, self._slower = program, device.dependent if in_registers else 1.0
+        """`recordings`: of the clusters in the order in which they start, `beside` of them at a time."""
+        self._device, self._farther, self._rate = device, conditions.farther, conditions.rate
+        self._program, self._slower = program, device.dependent if conditions.in_registers else 1.0
+        self._from_memory = conditions.from_memory
+        self._cache, self._apart = conditions.cache, conditions.apart
+        self._waiting = [*recordings]
+        self._left: dict[int, int] = {}  # by block, its warps that run
+        self._latest: dict[int, float] = defaultdict(float)
+        self.ends: list[float] = []  # of blocks, in this order
         self._signals: dict[tuple[int, Signal], _Signalled] = {}
         self._expected = [one.expected for one in recordings]
         self._schedulers: dict[tuple[int, int], float] = defaultdict(float)
@@ -91,25 +109,45 @@ class Replay:
         self._queue: list[tuple[float, int, _Running]] = []
         self._turn = 0
         self.cycles = 0.0
-        self._warps = [
-            _Running(block, stream, program.pieces_of(stream))
-            for block, recording in enumerate(recordings)
-            for stream in recording.streams
-        ]
+        self._warps: list[_Running] = []
+        for _ in recordings[:beside]:
+            self._begin(0.0)
 
     def run(self) -> float:
         """Cycles until everything has ended. Raises Stuck."""
-        for one in self._warps:
-            self._push(one)
         while self._queue:
             _, _, one = heappop(self._queue)
-            if one.at < len(one.pieces) and self._step(one):
+            if one.at >= len(one.pieces):
+                self._leave(one)
+            elif self._step(one):
                 self._push(one)
         for one in self._warps:
             if one.at < len(one.pieces):
                 ending = one.pieces[one.at].ending
                 raise Stuck(ending.pc if ending is not None else 0)
-        return max(one.now for one in self._warps)
+        return max(max(one.now for one in self._warps), *self._path.values())  # what is written is waited for as well
+
+    def _begin(self, at: float) -> None:
+        """The next block, not before all in front of it have begun, on other multiprocessors as well."""
+        block = len(self._left)
+        recording = self._waiting[block]
+        at = max(at, block * self._apart)
+        self._left[block] = len(recording.streams)
+        for stream in recording.streams:
+            one = _Running(block, stream, self._program.pieces_of(stream))
+            one.now = at
+            self._warps.append(one)
+            self._push(one)
+
+    def _leave(self, one: _Running) -> None:
+        """The last warp of a block makes room for another one."""
+        block = one.block
+        self._left[block] -= 1
+        self._latest[block] = max(self._latest[block], one.now)
+        if not self._left[block]:
+            self.ends.append(self._latest[block])
+            if len(self._left) < len(self._waiting):
+                self._begin(self._latest[block] + TURN_OVER)
 
     def _push(self, one: _Running) -> None:
         self._turn += 1
@@ -158,11 +196,13 @@ class Replay:
         device = self._device
         match what.kind:
             case "load":
-                one.arrived[what.pc] = self._fetched(one, what.size, at)
+                one.arrived[what.pc] = self._fetched(one, what, at)
             case "fetch":
-                one.open["fetch"] = one.fetches = max(one.fetches, self._fetched(one, what.size, at))
+                self._shared[one.engine] = max(at, self._shared[one.engine]) + what.size / device.machine.operand_bytes
+                one.open["fetch"] = one.fetches = max(one.fetches, self._fetched(one, what, at))
             case "store":
                 self._shared[one.engine] = max(at, self._shared[one.engine]) + what.rows
+                self._path[one.engine] = max(at, self._path[one.engine]) + what.partial * PARTIAL + what.atoms * ATOM
                 self.stored += what.size
             case "copy":
                 return self._copy(one, what, at)
@@ -194,13 +234,17 @@ class Replay:
                 raise AssertionError(what.kind)
         return 0.0
 
-    def _fetched(self, one: _Running, size: float, at: float) -> float:
-        """When bytes asked for by threads are there."""
+    def _fetched(self, one: _Running, what: Happening, at: float) -> float:
+        """When bytes asked for by threads are there: out of the cache of the multiprocessor, the L2, or memory."""
+        near = what.again if what.since <= self._cache else 0.0
+        size = what.size - near
+        if not size:
+            return at + NEAR_LOAD
         moving = size / self._rate
         end = self._path[one.engine] = max(at, self._path[one.engine]) + moving
         self.busy["copies"] += moving
         self.moved += size
-        return end + self._device.load + self._farther
+        return end + LOAD + (self._from_memory if what.again < what.size else 0.0)
 
     def _copy(self, one: _Running, what: Happening, at: float) -> float:
         device = self._device
@@ -297,7 +341,7 @@ class Replay:
                         return False
                     one.now = max(one.now, state.time)
             case "exchange":
-                one.now = self._fetched(one, what.size, one.now)
+                one.now = self._fetched(one, what, one.now)
             case "sleep":
                 one.now += what.size * _NANO * self._device.clock
             case _:

@@ -1,11 +1,12 @@
 """Records accesses of threads to global memory, copies, and groups of them."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from pipec.predict.executed.happenings import Kind, Signal
+from pipec.predict.executed.happenings import Kind, Passes, Signal
 from pipec.predict.executed.log import Log, plain
 from pipec.predict.executed.operands import values
 from pipec.predict.ptx.accesses import access_bytes
@@ -13,16 +14,21 @@ from pipec.predict.workload import ROW_BYTES, SECTOR_BYTES
 from pipec.sim.machine.program import Execute
 from pipec.sim.machine.threads.cta import Warp
 from pipec.sim.machine.threads.divergence import Outcome, Wait
-from pipec.sim.ptx.tree import Immediate, Instruction, Register
+from pipec.sim.ptx.tree import Address, Immediate, Instruction, Register
+
+_NOT_KEPT = inf  # bytes: past the cache of the multiprocessor
+_WORD, _BANKS, _WIDEST = 4, 32, 16
+_MATRIX_ROW, _MATRIX_ROWS = 16, 8
 
 
-def watch_global(log: Log, item: Instruction, pc: int) -> Callable[[Execute], Execute] | None:
+def watch_global(log: Log, item: Instruction, pc: int, used: bool = True) -> Callable[[Execute], Execute] | None:
     parts = item.opcode.split(".")
     if any(part.startswith(("shared", "param", "local", "const")) for part in parts[1:]):
         return None
     store = item.root in ("st", "red")
     atomic = item.root in ("atom", "red")
-    where = item.operands[0 if store else 1]
+    kind: Kind = "exchange" if item.root == "atom" and used else "store" if store or atomic else "load"
+    where = item.operands[0 if item.root in ("st", "red") else 1]
     width = access_bytes(item.opcode)
 
     def tell(warp: Warp) -> None:
@@ -34,14 +40,21 @@ def watch_global(log: Log, item: Instruction, pc: int) -> Callable[[Execute], Ex
         spread = int((last - first).max()) + 1
         sectors = np.unique((first[:, None] + np.arange(spread))[(first[:, None] + np.arange(spread)) <= last[:, None]])
         if not log.traffic.add_sectors(memory, sectors, int(addresses[0]), written=store or atomic):
+            log.add(warp, pc, "step")  # shared memory by a generic address
             return
-        kind: Kind = "exchange" if item.root == "atom" else "store" if store else "load"
+        more: dict[str, float] = {}
+        if kind == "load":
+            more["again"], more["since"] = log.loads(warp.cta.rank, sectors.tolist())
+        elif kind == "store":
+            written = addresses.size * width // SECTOR_BYTES
+            more["atoms" if atomic else "partial"] = float(sectors.size if atomic else max(0, sectors.size - written))
         log.add(
             warp,
             pc,
             kind,
             size=float(sectors.size * SECTOR_BYTES),
             rows=float(np.unique(sectors * SECTOR_BYTES // ROW_BYTES).size),
+            **more,
         )
 
     return plain(tell)
@@ -52,6 +65,7 @@ def watch_fetch(log: Log, item: Instruction, pc: int) -> Callable[[Execute], Exe
         return None
     source, size = item.operands[1], item.operands[2]
     given = item.operands[3] if len(item.operands) > 3 else None
+    cached = ".ca" in item.opcode
 
     def tell(warp: Warp) -> None:
         assert log.machine is not None
@@ -63,15 +77,40 @@ def watch_fetch(log: Log, item: Instruction, pc: int) -> Callable[[Execute], Exe
             return
         sectors = np.unique(np.concatenate([addresses // SECTOR_BYTES, (addresses + width - 1) // SECTOR_BYTES]))
         log.traffic.add_sectors(log.machine.memory, sectors, int(addresses[0]), written=False)
+        again, since = log.loads(warp.cta.rank, sectors.tolist())
         log.add(
             warp,
             pc,
             "fetch",
+            again=again,
+            since=since if cached else _NOT_KEPT,
             size=float(sectors.size * SECTOR_BYTES),
             rows=float(np.unique(sectors * SECTOR_BYTES // ROW_BYTES).size),
         )
 
     return plain(tell)
+
+
+def passes(item: Instruction) -> Callable[[Warp], Passes] | None:
+    """How often an access of a warp to shared memory goes through its banks: those of one bank follow each other unless they are the same
+    word; a matrix of ldmatrix has a pass of its own."""
+    matrices = item.root in ("ldmatrix", "stmatrix")
+    if not matrices and (item.root not in ("ld", "st", "atom", "red") or ".shared" not in item.opcode):
+        return None
+    where = item.operands[0 if item.root in ("st", "red", "stmatrix") else 1]
+    width = _MATRIX_ROW if matrices else access_bytes(item.opcode)
+    words = np.arange(max(1, width // _WORD))
+
+    offset = where.offset if isinstance(where, Address) and isinstance(where.base, Register) else 0
+
+    def count(warp: Warp) -> Passes:
+        addresses = values(warp, where)
+        first = addresses // _WORD
+        groups = [first[at : at + _MATRIX_ROWS] for at in range(0, first.size, _MATRIX_ROWS)] if matrices else [first]
+        most = sum(int(np.bincount(np.unique(one[:, None] + words) % _BANKS).max(initial=0)) for one in groups)
+        return Passes(most, not np.any((addresses - offset) % _WIDEST))
+
+    return count
 
 
 def watch_group(log: Log, item: Instruction, pc: int) -> Callable[[Execute], Execute]:
