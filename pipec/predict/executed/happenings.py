@@ -54,12 +54,12 @@ class Passes(NamedTuple):
     """How often an access of a warp goes through the banks of shared memory; `aligned`: it would be at a multiple of 16 bytes with 0 as
     its constant offset."""
 
-    count: float
+    number: float
     aligned: bool
 
 
 def averaged(each: Sequence[Passes]) -> Passes:
-    return Passes(sum(one.count for one in each) / len(each), all(one.aligned for one in each))
+    return Passes(sum(one.number for one in each) / len(each), all(one.aligned for one in each))
 
 
 @record

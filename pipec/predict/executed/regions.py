@@ -54,7 +54,7 @@ def region(items: Sequence[Instruction], pcs: Sequence[int], passes: Mapping[int
             ready[register] = end
         chain, issued = max(chain, end), issued + cost.issued / merged.get(pc, 1)
         if cost.unit == "shared":
-            shared += (passes[pc].count if pc in passes else cost.cycles) / merged.get(pc, 1)
+            shared += (passes[pc].number if pc in passes else cost.cycles) / merged.get(pc, 1)
         else:
             units[cost.unit] = units.get(cost.unit, 0.0) + cost.cycles
     places = {pc: before / issued if issued else 0.0 for pc, before in over.items()}
