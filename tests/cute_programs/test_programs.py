@@ -14,7 +14,7 @@ import pipec.cute
 from pipec.sim import Options, SimulationError
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("cutlass") is None, reason="CuTe DSL is not installed"),
+    pytest.mark.skipif(find_spec("cutlass") is None or find_spec("tvm_ffi") is None, reason="CuTe DSL or TVM FFI is not installed"),
     # CuTe DSL reads its settings when it is imported.
     pytest.mark.xdist_group("cute"),
 ]
@@ -93,7 +93,6 @@ def test_a_wrong_number_of_bytes(kernels: Any, wrong: int) -> None:
         kernels.copied(given(aligned(64, 64)), given(aligned(64, 64)), 3, BYTES + wrong)
 
 
-@pytest.mark.skipif(find_spec("tvm_ffi") is None, reason="TVM FFI is not installed")
 class TestArgumentsByTvmFfi:
     """Arrays as they are, or described by `from_dlpack` with `enable_tvm_ffi`."""
 
