@@ -28,9 +28,11 @@ def _counts(term: tuple[Atom, int]) -> bool:
 
 
 def of_places(form: Linear) -> bool:
-    """Whether the form is made of counters, perhaps with the place of a block among the others: its share of the tiles."""
+    """Whether the form is made of counters, or is a multiple of one beyond the place of a block: the next tile of its share. (A block's
+    place in front of what a counter sums up is no such thing: nothing bounds that sum.)"""
     counted = [(one, times) for one, times in form.terms if not (isinstance(one, Symbol) and one.name.startswith(PLACES))]
-    return bool(counted) and only_counters(Linear(0, tuple(counted)))
+    beyond = len(counted) == len(form.terms) or all(times > 0 for _, times in form.terms)
+    return beyond and bool(counted) and only_counters(Linear(0, tuple(counted)))
 
 
 def exact(form: Linear, *, products: bool = False) -> bool:
