@@ -6,7 +6,7 @@ from pipec.protocol.premises import combined
 from pipec.protocol.rows import Row, evaluated
 from pipec.protocol.sample import evaluate, function_of
 from pipec.protocol.variables import Variables
-from pipec.verify.terms import Symbol, symbols_of
+from pipec.verify.terms import Linear, Symbol, symbols_of
 
 _WORKED_OUT = 3  # cost of evaluating a value, in row combinations
 
@@ -29,9 +29,13 @@ class Numbers(dict[int, int]):
         elif form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
             value = variable * 7919 % 5
         else:
-            value = evaluate(form, self.launch) * self.variables.spread.get(function_of(form), 1)
+            value = self.of_launch(form)
         self[variable] = value
         return value
+
+    def of_launch(self, form: Linear) -> int:
+        """What the sizes make of a form without registers."""
+        return evaluate(form, self.launch) * self.variables.spread.get(function_of(form), 1)
 
     def after(self, values: Mapping[int, Row]) -> "Numbers":
         if not values:

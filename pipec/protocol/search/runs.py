@@ -10,7 +10,7 @@ from pipec.protocol.program import Program, Values
 from pipec.protocol.schedule import Situation, Stuck
 from pipec.protocol.search.places import Place, PlaceKey, Places, Told
 from pipec.protocol.search.undecided import Undecided
-from pipec.verify.terms import Formula
+from pipec.verify.terms import Formula, symbols_of
 
 _MOST_DECISIONS = 300  # of one run
 _MOST_OF_A_RUN = 4  # points of a situation
@@ -105,8 +105,14 @@ class Runs:
         return news, key[1]
 
     def _is_usual(self, numbers: Numbers) -> bool:
-        """Whether no condition of a proof may exclude the sizes (conditions.py)."""
-        return all(-USUAL <= value <= USUAL for value in numbers.launch.values())
+        """Whether these are the numbers of a launch, whose sizes no condition of a proof may exclude (conditions.py). What is a variable of
+        its own may have been given a value that no sizes make of it."""
+        launch, variables = numbers.launch, self.program.variables
+        usual = all(-USUAL <= value <= USUAL for value in launch.values())
+        forms = [(number, variables.forms[number]) for number in variables.sizes]
+        return usual and all(
+            symbols_of(form) <= launch.keys() and numbers.of_launch(form) == numbers[number] for number, form in forms
+        )
 
     @staticmethod
     def _shows(place: Place, numbers: Numbers) -> bool:
