@@ -14,7 +14,9 @@ import pipec.cute
 from pipec.sim import Options, SimulationError
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("cutlass") is None or find_spec("tvm_ffi") is None, reason="CuTe DSL or TVM FFI is not installed"),
+    pytest.mark.skipif(
+        find_spec("cutlass") is None or find_spec("tvm_ffi") is None, reason="CuTe DSL or TVM FFI is not installed"
+    ),
     # CuTe DSL reads its settings when it is imported.
     pytest.mark.xdist_group("cute"),
 ]
