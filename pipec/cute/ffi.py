@@ -98,6 +98,7 @@ def changes(keep: Callable[[Any], None], calls: Calls) -> Iterator[tuple[type, s
             return None
         entry = _unpacked(function.engine.raw_lookup(f"__tvm_ffi_{function.function_name}"))
         pointer = ctypes.cast(entry, ctypes.c_void_p).value
+        assert pointer is not None  # a function's address
         return tvm_ffi.Function.__from_extern_c__(pointer, keep_alive_object=(function.engine, entry))
 
     yield tvm_ffi_provider.TVMFFIJitCompiledFunctionBase, "_create_tvm_ffi_function", create
