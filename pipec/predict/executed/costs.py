@@ -118,10 +118,10 @@ _FMA = 1.0  # 128 a cycle
 _SHUFFLE = 1.0  # 32 a cycle, of the path to shared memory
 _HALF_RATE = 8.0  # 16 a cycle
 _ARITHMETIC_LATENCY = 4.3
-# Measured by themselves (h200_cuda.json, `paths`), like the next ones: loads of threads that find their data in the L2, or in the cache of
+# Measured by themselves (h200_accesses.json), like the next ones: loads of threads that find their data in the L2, or in the cache of
 # the multiprocessor, from whose bytes shared memory is taken.
 LOAD, NEAR_LOAD = 281.0, 32.0
-FROM_MEMORY = 770.0  # and how much later from memory, at the nominal clock: read off `copy_narrow` of h200_cuda.json
+FROM_MEMORY = 770.0  # and how much later from memory, at the nominal clock, if many ask: read off `copy_narrow` of h200_cuda.json
 CACHE_BYTES = 256 * 1024
 PARTIAL = 3.9  # a sector of which a store writes a part, in the path to the L2
 ATOM = 2.6  # and a sector that red changes
