@@ -372,3 +372,10 @@ def test_it_is_proved(name: str) -> None:
     text = source(KERNELS[name], Draw(name))
     state = compile_source(Source("right.pipe", text), Options("sm_100a"))
     assert not state.failed, f"{text}\n{state.diagnostics}"
+
+
+def test_roles_that_count_alike_ask_nothing_of_a_launch() -> None:
+    """A condition on the number of tiles is for roles that say it in different words."""
+    for emptied, asked in (("counted", False), ("while", True)):
+        state = compile_source(Source("k.pipe", source(shares("counted", emptied), Draw(emptied))), Options("sm_100a"))
+        assert state.ptx is not None and ('"conditions"' in state.ptx) is asked

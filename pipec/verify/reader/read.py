@@ -87,7 +87,7 @@ def reading_of(
 
 
 def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
-    """Readings with successive limits, as long as that makes a difference; then for launches of few blocks, and with machine
+    """Readings with successive limits, as long as that makes a difference; then for launches of few blocks and tiles, and with machine
     interpretation of numbers, if that does."""
     apart = placed = False
     for limit in LIMITS:

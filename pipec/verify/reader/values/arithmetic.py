@@ -62,7 +62,7 @@ class Arithmetic:
     proved rests on these; runs at given sizes compute with them. `as_read`: what is made of a counter and read without a sign, or in part,
     is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
     was such a number. `loads`: there was a number that is loaded. `near`: the place of a block in the grid is as small as sizes usually
-    are, or else it is for the launch to have fewer blocks; `placed`: that makes a difference.
+    are, and so are products of sizes that something is taken from, or else it is for the launch; `placed`: that makes a difference.
     """
 
     def __init__(
@@ -317,8 +317,10 @@ class Arithmetic:
             return False
         # (Where a block stands no launch can ask about; but about sizes with which the form is small enough wherever it stands.)
         sizes = not self.checked.isdisjoint(names) and _lies(self.bounds(form, usual="sizes"), low, high)
-        if sizes or not _lies(self.bounds(form, usual="places"), low, high):
-            return sizes
+        if sizes and exact(form):
+            return True
+        if not sizes and not _lies(self.bounds(form, usual="places"), low, high):
+            return False
         self.placed = True
         return self.near
 
