@@ -9,7 +9,7 @@ from pipec.record import record
 from pipec.verify.inequalities import combined as exactly_combined
 from pipec.verify.reader.values.surroundings import worked
 
-_PATIENCE = 50_000  # steps, of which nearly all examples need fewer
+_PATIENCE = 120_000  # steps, of which nearly all examples need fewer
 
 
 def steps_so_far() -> int:
