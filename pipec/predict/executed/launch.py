@@ -226,16 +226,8 @@ def _at_clock(executed: Executed, first: Recording, device: Device, clock: float
     held = _held(executed, first)
     count, places = machine.multiprocessors, machine.at_a_time(size)
     clusters = blocks // size
-    last = executed.cluster_of((clusters - 1,)) if clusters > 1 else first
-    differ = _length(last) != _length(first)
-    line = _line(executed, first) if differ else None
-    if not differ:
-        numbers = [0]
-    elif blocks <= held * places:  # they run beside each other
-        numbers = [0, clusters - 1]
-    else:
-        numbers = all_over(launched.grid, executed.shape) if line is None else line.sample
-    recordings = [executed.cluster_of((number,)) for number in numbers]
+    sample = _sample(executed, first, clusters, beside=blocks <= held * places)
+    recordings = [executed.cluster_of((number,)) for number in sample.numbers]
     program = executed.program(device)
     in_registers = any(item.root == "wgmma" for item in executed.items)
 
@@ -261,18 +253,12 @@ def _at_clock(executed: Executed, first: Recording, device: Device, clock: float
         return replay
 
     series = ceil(blocks / places)  # on a multiprocessor
-    followed = each if differ else min(series, each * _ROUNDS)
+    followed = each if sample.differ else min(series, each * _ROUNDS)
     runs = [run([one] * followed) for one in recordings]
     slots = places * each
     waves = blocks / slots
-    if differ:
-        ends = [one.cycles for one in runs]
-        if waves <= 1:
-            cycles = max(ends)
-        elif line is None:
-            cycles = max(max(ends), sum(ends) / len(ends) * (waves + _IDLE))
-        else:
-            cycles = _in_order(line, dict(zip(numbers, ends, strict=True)), clusters, slots // size)
+    if sample.differ:
+        cycles = _of_different(sample, [one.cycles for one in runs], waves, clusters, slots // size)
     else:
         cycles = runs[0].cycles
         if series > followed:
@@ -314,6 +300,35 @@ class Line:
     def sample(self) -> list[int]:
         last = self.extent - 1
         return [self.stride * place for place in sorted({0, last, *(last * (2 * part + 1) // 8 for part in range(4))})]
+
+
+@record
+class _Sample:
+    """The clusters that are followed. `differ`: they do not all do the same; `line`: what each does follows from its place on this axis."""
+
+    numbers: Sequence[int]
+    differ: bool
+    line: Line | None
+
+
+def _sample(executed: Executed, first: Recording, clusters: int, *, beside: bool) -> _Sample:
+    """`beside`: all of them run at the same time."""
+    last = executed.cluster_of((clusters - 1,)) if clusters > 1 else first
+    if _length(last) == _length(first):
+        return _Sample([0], False, None)
+    line = _line(executed, first)
+    if beside:
+        return _Sample([0, clusters - 1], True, line)
+    return _Sample(all_over(executed.launched.grid, executed.shape) if line is None else line.sample, True, line)
+
+
+def _of_different(sample: _Sample, ends: Sequence[float], waves: float, clusters: int, at_once: int) -> float:
+    """Cycles of a grid of clusters that end at different times; those of the sample do at `ends`."""
+    if waves <= 1:
+        return max(ends)
+    if sample.line is None:
+        return max(max(ends), sum(ends) / len(ends) * (waves + _IDLE))
+    return _in_order(sample.line, dict(zip(sample.numbers, ends, strict=True)), clusters, at_once)
 
 
 def _line(executed: Executed, first: Recording) -> Line | None:
