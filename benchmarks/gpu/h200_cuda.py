@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gpu.cuda_kernels import TEXT, Case, cases, launch_of
 from benchmarks.gpu.foreign_instructions import Driver
-from benchmarks.gpu.foreign_rounds import measure, row_of
+from benchmarks.gpu.foreign_rounds import guessed, measure, row_of
 
 _TURN, _MOST = 0.004, 400  # seconds of a turn, and launches in it
 _TYPES = {
@@ -76,7 +76,7 @@ class Ready:
         self.launch(0)
         torch.cuda.synchronize()
         self.right = _CHECKS[case.kernel](self.arrays[0]) if case.kernel in _CHECKS else None
-        self.launches = max(self.sets, min(_MOST, int(_TURN / self._guess())))
+        self.launches = max(self.sets, min(_MOST, int(_TURN / guessed(self.launch, self.sets))))
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             for number in range(self.launches):
@@ -91,16 +91,6 @@ class Ready:
         if kind.is_floating_point:
             return torch.randn(shape, device="cuda").to(kind)
         return torch.randint(0, self.case.below.get(name, 1 << 15), shape, dtype=kind, device="cuda")
-
-    def _guess(self) -> float:
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        for number in range(8):
-            if number == 3:
-                start.record()
-            self.launch(number % self.sets)
-        end.record()
-        torch.cuda.synchronize()
-        return max(2e-6, start.elapsed_time(end) / 5e3)
 
     def launch(self, number: int) -> None:
         case = self.case

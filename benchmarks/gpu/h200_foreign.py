@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gpu import foreign_instructions
 from benchmarks.gpu.foreign_kernels import Case, cases, launch_of
-from benchmarks.gpu.foreign_rounds import measure, row_of
+from benchmarks.gpu.foreign_rounds import guessed, measure, row_of
 
 _TURN, _MOST = 0.004, 400  # seconds of a turn, and launches in it
 _RESULTS = "cdoz"  # arrays that are written
@@ -45,23 +45,13 @@ class Ready:
         (folder / f"{name}.ptx").write_text(text)
         described = launch_of(case, text, compiled.metadata, dict(compiled.src.signature)) | {"registers": self.registers}
         (folder / f"{name}.json").write_text(json.dumps(described))
-        self.launches = max(self.sets, min(_MOST, int(_TURN / self._guess())))
+        self.launches = max(self.sets, min(_MOST, int(_TURN / guessed(self.launch, self.sets))))
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             for number in range(self.launches):
                 self.launch(number % self.sets)
         self.times: list[float] = []
         self.clocks: list[float] = []
-
-    def _guess(self) -> float:
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        for number in range(8):
-            if number == 3:
-                start.record()
-            self.launch(number % self.sets)
-        end.record()
-        torch.cuda.synchronize()
-        return max(2e-6, start.elapsed_time(end) / 5e3)
 
     def _arguments(self, number: int) -> list[Any]:
         return [self._argument(one, number) if isinstance(one, str) else one[1] for one in self.case.order]
