@@ -141,5 +141,7 @@ def _special(role: RoleContext, name: str) -> Value:
             return role.role_warp
         case "cta.x" | "cta.y" | "cta.z":
             return clusters.coordinate(role, name[-1])
+        case "cluster.x" | "cluster.y" | "cluster.z" | "clusters.x" | "clusters.y" | "clusters.z":
+            return clusters.of_grid(role, name)
         case _:
             return role.builder.call(name)

@@ -66,6 +66,15 @@ def coordinate(role: RoleContext, axis: str) -> Value:
     return role.builder.bits("urem", place, shape[number]) if prod(shape[number + 1 :]) > 1 else place
 
 
+def of_grid(role: RoleContext, name: str) -> Value:
+    """`cluster.x`, the number of this cluster, or `clusters.x`, how many there are: of the block's number, or how many blocks there are, as
+    a grid is made of whole clusters. ptxas computes `%clusterid` in floating point, and reads the size of the cluster for either."""
+    family, axis = name.split(".")
+    blocks = role.builder.call(f"{'block' if family == 'cluster' else 'grid'}.{axis}")
+    width = role.kernel.plan.kernel.cluster.shape[AXES.index(axis)]
+    return blocks if width == 1 else role.builder.bits("udiv", blocks, width)
+
+
 def leader_rank(role: RoleContext) -> Value:
     """The rank of the leader of this CTA's pair: the even one of the ranks 2i and 2i + 1."""
     return role.builder.bits("and", rank(role), -2)

@@ -130,7 +130,6 @@ class Reading:
     ) -> None:
         self.ptx, self.branches = ptx, branches
         self.kernel = kernel_of(ptx, name)
-        self.interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
         block = self.kernel.directives.get("reqntid", ())
         if not block:
             raise Unreadable(self.kernel.line, "the number of threads is not stated (.reqntid)")
@@ -145,6 +144,7 @@ class Reading:
             raise Unreadable(self.kernel.line, "the size of the cluster is not stated (.reqnctapercluster)")
         if not 0 < x * y * z <= MOST_CTAS:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
+        self.interface = replace(interface_of(ptx, self.kernel.name, self.kernel.parameters), cluster=cluster)
         self.ranges = _ranges(self.kernel, self.interface)
         self.arithmetic = Arithmetic(
             self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit, as_read=as_read, near=near
@@ -223,7 +223,7 @@ class Reading:
     def again(self, ptx: str) -> Network:
         """The network of a text; earlier results are reused if the text differs only in the conditions of launches, which only affect
         the facts about sizes."""
-        interface = interface_of(ptx, self.kernel.name, self.kernel.parameters)
+        interface = replace(interface_of(ptx, self.kernel.name, self.kernel.parameters), cluster=self.interface.cluster)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
             return read(
@@ -403,10 +403,9 @@ def _ranges(kernel: Kernel, interface: Interface) -> dict[str, tuple[int, int]]:
     for symbol, dtype in interface.scalars.values():
         if symbol in kernel.parameters and signed_as_declared(dtype, kernel.parameters[symbol]):
             ranges[symbol] = RANGES[f"s{dtype[1:]}"]
-    for (axis, limit), blocks in zip(_GRID.items(), interface.grid, strict=True):
-        most = max(1, min(limit, blocks))
-        for root in ("ctaid", "clusterid"):
-            ranges[f"%{root}.{axis}"] = (0, most - 1)
-        for root in ("nctaid", "nclusterid"):
-            ranges[f"%{root}.{axis}"] = (1, most)
+    for (axis, limit), blocks, width in zip(_GRID.items(), interface.grid, interface.cluster, strict=True):
+        for family, together in (("cta", 1), ("cluster", width)):
+            most = max(1, min(limit, blocks) // together)
+            ranges[f"%{family}id.{axis}"] = (0, most - 1)
+            ranges[f"%n{family}id.{axis}"] = (1, most)
     return ranges

@@ -272,14 +272,14 @@ class Assembly:
             if above != name and above in names:
                 made.append(Compare("ge", add(add(atom(Symbol(above)), Linear(-1)), atom(Symbol(name)), -1)))
         for axis, extent in zip("xyz", self.interface.launch, strict=True):
-            place, blocks = f"%ctaid.{axis}", f"%nctaid.{axis}"
+            place, blocks = f"%ctaid.{axis}", self.interface.blocks(axis)
             if extent is None or not extent.terms or not {one.name for one in symbols_of(extent)} <= names:
                 continue
             # (In a cluster a block index is derived from that of its cluster and the rank.)
             if place in names:
                 made.append(Compare("ge", add(add(extent, Linear(-1)), atom(Symbol(place)), -1)))
-            if blocks in names:
-                made.append(Compare("eq", add(extent, atom(Symbol(blocks)), -1)))
+            if {one.name for one in symbols_of(blocks)} <= names:
+                made.append(Compare("eq", add(extent, blocks, -1)))
         return tuple(made)
 
 

@@ -54,7 +54,7 @@ class Hint:
 @record
 class Interface:
     """`boxes`: bytes delivered by one copy through a tensor map. `sizes`: parameters that are dimensions. `roles`: name, first warp,
-    warps. `names`: source names of parameters, for messages."""
+    warps. `names`: source names of parameters, for messages. `cluster`: as the kernel itself states it, how many CTAs along each axis."""
 
     boxes: dict[str, int] = field(default_factory=dict)
     sizes: frozenset[str] = frozenset()
@@ -68,6 +68,13 @@ class Interface:
     tensors: dict[str, str] = field(
         default_factory=dict
     )  # the tensor of which a parameter is a map, a pointer or a stride; else ""
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    def blocks(self, axis: str) -> Linear:
+        """How many CTAs the grid has along an axis: whole clusters, or it is not launched (PTX ISA, .reqnctapercluster)."""
+        if self.cluster == (1, 1, 1):
+            return atom(Symbol(f"%nctaid.{axis}"))
+        return scale(atom(Symbol(f"%nclusterid.{axis}")), self.cluster["xyz".index(axis)])
 
     def role(self, warp: int) -> str:
         return next((name for name, first, count in self.roles if first <= warp < first + count), f"warp {warp}")
@@ -75,7 +82,7 @@ class Interface:
 
 def facts_of(interface: Interface, parameters: Mapping[str, str]) -> tuple[Formula, ...]:
     """The conditions on values available in the kernel, in terms of its symbols. `parameters`: their types, by symbol."""
-    values: dict[Symbol, Linear] = {Symbol(here): atom(Symbol(f"%nctaid.{axis}")) for here, axis in zip(GRID, "xyz", strict=True)}
+    values: dict[Symbol, Linear] = {Symbol(here): interface.blocks(axis) for here, axis in zip(GRID, "xyz", strict=True)}
     values |= {Symbol(interface.names[symbol]): atom(Symbol(symbol)) for symbol in interface.sizes if symbol in parameters}
     for name, (symbol, dtype) in interface.scalars.items():
         if form := _scalar(symbol, dtype, parameters.get(symbol, "")):

@@ -111,7 +111,9 @@ class Operands:
             exactly = self.around.interface.launch[place]
             if exactly is not None and not exactly.terms:
                 return exactly.constant
-        if root in ("clusterid", "nclusterid", "nctaid") and place >= 0:
+        if root == "nctaid" and place >= 0:
+            return self.same(self.around.interface.blocks(axis))
+        if root in ("clusterid", "nclusterid") and place >= 0:
             return self.same(atom(Symbol(f"%{name}")))
         if root == "ctaid" and place >= 0:
             if self.around.ranks == 1:
