@@ -158,6 +158,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "own memory behind a relaxed cluster barrier",
         "loads before a relaxed cluster barrier",
         "requests for clusters in order",
+        "reads before another CTA's copy",
         "allocations of a pair meet",
         "cluster arrivals without a wait",
         "registers set without lanes that exit",
@@ -332,3 +333,38 @@ def test_allocations_of_a_pair_meet() -> None:
     arrives = "mapa.shared::cluster.u32 %a, %a, 1; ld.shared::cluster.b32 %a, [%a];"
     with pytest.raises(SimulationError, match="no cluster barrier or other signal has shown that it runs"):
         sim.launch(PAIR_ALLOCATES.format(before="", between=arrives), grid=2, block=32, options=Options(rules="practice"))
+
+
+# CTA 1: warp 0 reads a word and signals CTA 0, which then copies to CTA 1; warp 1 waits for that copy and overwrites the word.
+READ_BEFORE_A_COPY = """.version 8.8\n.target sm_100a\n.address_size 64
+.entry k() .reqnctapercluster 2 {{ .reg .b32 %r<8>; .reg .b64 %d<2>; .reg .pred %p<5>, %done;
+  .shared .align 16 .b8 data[48]; .shared .align 8 .b64 bars[2];
+  mov.u32 %r0, %cluster_ctarank; mov.u32 %r1, %tid.x; mov.u32 %r2, data; mov.u32 %r3, bars;
+  setp.eq.u32 %p0, %r1, 0; setp.eq.u32 %p1, %r0, 0; setp.eq.and.u32 %p2, %r1, 32, %p1;
+  @%p0 mbarrier.init.shared::cta.b64 [%r3], 1; @%p0 mbarrier.init.shared::cta.b64 [%r3+8], 1;
+  @%p0 st.shared.v4.b32 [%r2], {{%r1, %r1, %r1, %r1}}; @%p0 st.shared.b32 [%r2+32], %r1;
+  fence.mbarrier_init.release.cluster; fence.proxy.async;
+  barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  setp.eq.and.u32 %p3, %r1, 0, !%p1; setp.eq.and.u32 %p4, %r1, 32, !%p1;
+  @%p3 bra READ; @%p4 bra WRITE; @!%p2 bra END;
+{wait}
+  mapa.shared::cluster.u32 %r4, %r2, 1; mapa.shared::cluster.u32 %r5, %r3, 1; add.u32 %r4, %r4, 16; add.u32 %r5, %r5, 8;
+  cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r4], [%r2], 16, [%r5];
+  bra END;
+READ: ld.shared.b32 %r6, [%r2+32];
+  mapa.shared::cluster.u32 %r5, %r3, 0; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];
+  bra END;
+WRITE: mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3+8], 16;
+AGAIN: mbarrier.try_wait.parity.shared::cta.b64 %done, [%r3+8], 0; @!%done bra AGAIN;
+  st.shared.b32 [%r2+32], %r1;
+END: barrier.cluster.arrive; barrier.cluster.wait; ret; }}"""
+
+
+def test_reads_before_another_ctas_copy() -> None:
+    wait = "POLL: mbarrier.try_wait.parity.shared::cta.b64 %done, [%r3], 0; @!%done bra POLL;"
+    ordered = READ_BEFORE_A_COPY.format(wait=wait)
+    assert sim.launch(ordered, grid=2, block=64, options=Options(rules="practice")).relied_on == ["reads before another CTA's copy"]
+    with pytest.raises(SimulationError, match="race: st.shared.b32 .*read it: nothing orders them"):
+        sim.launch(ordered, grid=2, block=64, options=Options(rules="documents"))
+    with pytest.raises(SimulationError, match="race: st.shared.b32 .*read it: nothing orders them"):
+        sim.launch(READ_BEFORE_A_COPY.format(wait=""), grid=2, block=64, options=Options(rules="practice"))

@@ -31,6 +31,7 @@ PracticeName = Literal[
     "no tcgen05.fence at all",
     "loads before a relaxed cluster barrier",
     "requests for clusters in order",
+    "reads before another CTA's copy",
     "allocations of a pair meet",
     "cluster arrivals without a wait",
     "registers set without lanes that exit",
@@ -153,6 +154,12 @@ PRACTICES: dict[PracticeName, Practice] = {
         "two `clusterlaunchcontrol.try_cancel` that write to one place race unless the first one's mbarrier is waited for",
         "those of one warp write in issue order; a load between the two waits is a race",
         "Triton's sanitizer accepts such a pair",
+    ),
+    "reads before another CTA's copy": Practice(
+        "a wait for bytes that an operation of another CTA counts shows that this operation is complete, and nothing of what preceded it",
+        "reads that were ordered before the operation was issued are over, so that what they read may be overwritten",
+        "Triton 3.9's tutorial of GEMMs by CTA pairs (`14-multicta.py`): the leader requests a cluster once both CTAs have read the "
+        "numbers of their tile, and the response lets the other CTA overwrite them",
     ),
     "allocations of a pair meet": Practice(
         "the other CTA of a pair is known to run before `tcgen05.alloc.cta_group::2`",

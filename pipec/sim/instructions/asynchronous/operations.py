@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.races.clocks import Agent
+from ...machine.races.clocks import Agent, join
 from ...machine.races.ledger import Access, Proxy
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome, Wait
@@ -65,8 +65,9 @@ def writing(
     copied: object = None,
 ) -> Access:
     """`what` of `warp` starts to write these bytes of `cta`, tracked by the mbarrier at `barrier`."""
+    behind = warp.thread.publish().settled if barrier >= 0 and cta is not warp.cta else None
     access = operation(warp, what, True, proxy=proxy)
-    access.tile, access.copied = tile, copied
+    access.tile, access.copied, access.behind = tile, copied, behind
     if reducing:
         access.scope = "sys"
     cta.shared.begin(warp.thread, access, places.granules)
@@ -100,6 +101,8 @@ def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -
     barrier = cta.mbarrier(offset, what)
     for access in accesses:
         access.ends = (access.ends or ()) + barrier.end
+        if access.behind is not None:
+            barrier.behind = join(barrier.behind, access.behind)
     cta.after_barrier_operation(barrier, barrier.state.complete_tx(count))
 
 

@@ -40,6 +40,11 @@ def _in_own_memory(gap: Gap) -> bool:
     return gap.new.proxy == "generic" and gap.old.over(gap.thread.neighbours)
 
 
+def _read_before_a_copy(gap: Gap) -> bool:
+    """An operation of another CTA, whose completion the thread has waited for, was issued behind the read."""
+    return gap.missing == "wait" and not gap.old.writes and gap.old.thread is not gap.thread and gap.old.over(gap.thread.came)
+
+
 def _requests_in_order(gap: Gap) -> bool:
     return gap.old.what == gap.new.what == REQUEST and gap.old.thread is gap.thread
 
@@ -49,6 +54,7 @@ _ROWS: tuple[tuple[PracticeName, Callable[[Gap], bool]], ...] = (
     ("loads before a relaxed cluster barrier", _loaded_before),
     ("own memory behind a relaxed cluster barrier", _in_own_memory),
     ("requests for clusters in order", _requests_in_order),
+    ("reads before another CTA's copy", _read_before_a_copy),
 )
 
 

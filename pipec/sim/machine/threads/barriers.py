@@ -11,7 +11,7 @@ from ...ptx.types import Addresses, LaneMask
 from ...units.mbarrier import Mbarrier
 from ..memory.spaces import SharedMemory
 from ..practice import PracticeName
-from ..races.clocks import UNKNOWING, Arrival, Clock, Knowledge, gather, learned, merged
+from ..races.clocks import NOTHING, UNKNOWING, Arrival, Clock, Knowledge, gather, join, learned, merged
 from ..races.ledger import Access
 from ..races.thread import Thread
 from .divergence import Fragment
@@ -119,8 +119,9 @@ class Counts:
 @mutable(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have released, `tells` what observers of a completed phase
-    acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same); `made` is its initialisation,
-    `announced` whether a fence.mbarrier_init has followed it."""
+    acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same); `behind` is what was
+    complete when operations of other CTAs began that have counted their bytes, `came` that of completed phases. `made` is its
+    initialisation, `announced` whether a fence.mbarrier_init has followed it."""
 
     state: Mbarrier
     offset: int
@@ -133,6 +134,8 @@ class TrackedBarrier:
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING
     near: tuple[Knowledge, Knowledge] | None = None
+    behind: Clock = NOTHING
+    came: Clock = NOTHING
     counts: Counts = field(default_factory=Counts)
 
     @property
@@ -153,6 +156,7 @@ class TrackedBarrier:
     def publish(self) -> None:
         """A phase is complete."""
         self.gathers = self.tells = learned(self.gathers, self.actor, self.state.phase)
+        self.came = self.behind
         if self.near is not None:
             told = learned(self.near[0], self.actor, self.state.phase)
             self.near = told, told
@@ -166,6 +170,8 @@ class TrackedBarrier:
 
     def heard_by(self, thread: Thread, scope: str | None) -> None:
         """A wait has found a phase complete; `scope`: that of its acquire, None for a relaxed one."""
+        if self.came:
+            thread.came = join(thread.came, self.came)
         if scope != "cta" or self.near is None:
             thread.hear_signal(self.tells, scope is not None, "cluster")
             return
