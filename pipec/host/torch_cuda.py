@@ -2,9 +2,12 @@
 
 Programs written for a GPU name it everywhere: `device="cuda"`, `x.cuda()`, `x.is_cuda`, `torch.cuda.synchronize()`. While `as_cuda` is
 installed all of these behave as on a machine with one GPU, and tensors stay in host memory, where the simulator works. Copies between
-host and device are still copies. torch's own computations run on the CPU.
+host and device are still copies. torch's own computations run on the CPU. Operators that a program registers for CUDA are the ones that
+its tensors get, and what it would have compiled runs as it is written.
 """
 
+import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -150,6 +153,56 @@ def _cuda(target: Target, event: type) -> dict[str, object]:
     return table
 
 
+# In torch's extension for CUDA, which its build for the CPU lacks.
+_EXTENSION: dict[str, object] = {
+    "_cuda_getDevice": 0,
+    "_cuda_setDevice": None,
+    "_cuda_exchangeDevice": 0,
+    "_cuda_maybeExchangeDevice": 0,
+    "_cuda_getDeviceCount": 1,
+    "_cuda_getCurrentRawStream": 0,
+}
+# Where the implementations of operators are registered that tensors on a GPU get.
+_KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
+
+
+def _compile(model: Any = None, **_: Any) -> Any:
+    """torch.compile, as a function and as a decorator."""
+    return (lambda function: function) if model is None else model
+
+
+def _implement(mode: TorchFunctionMode) -> Callable[..., None]:
+    """torch.library.Library.impl: `mode` is entered again in Python's implementations, as torch suspends it while it calls them."""
+    before, taken = torch.library.Library.impl, set[tuple[str, str, str]]()
+
+    def impl(library: Any, name: Any, function: Any, dispatch_key: str = "", **given: Any) -> None:
+        asked = dispatch_key or library.dispatch_key
+        key = _KEYS.get(asked, asked)
+        place = library.ns, str(name), key
+        if key != asked:
+            taken.add(place)
+        elif place in taken:
+            return  # an implementation for the host, of which there are no tensors
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it may replace the one for the host
+            before(library, name, _entering(mode, function), key, **given)
+
+    return impl
+
+
+def _entering(mode: TorchFunctionMode, function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch compares its marker of no implementation by identity."""
+    if function is torch.library.fallthrough_kernel:
+        return function
+
+    @functools.wraps(function)
+    def entered(*args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return function(*args, **kwargs)
+
+    return entered
+
+
 def _device(tensor: torch.Tensor) -> torch.device:
     found: torch.device = _TRUE_DEVICE.__get__(tensor)
     return _DEVICE if found == _HOST else found
@@ -163,10 +216,8 @@ def as_cuda(target: Target, event: type) -> Iterator[None]:
     backward = torch.autograd.function.BackwardCFunction.apply
     mode = _OnTheHost()
 
-    def with_mode(node: Any, *gradients: Any) -> Any:
-        """torch suspends its modes while it works, and `Tensor.backward` is at work while an operator's own backward runs."""
-        with mode:
-            return backward(node, *gradients)
+    # torch suspends its modes while it works, and `Tensor.backward` is at work while an operator's own backward runs.
+    with_mode = _entering(mode, backward)
 
     changes: list[tuple[Any, str, object]] = [(torch.cuda, name, value) for name, value in _cuda(target, event).items()]
     changes += [
@@ -174,6 +225,9 @@ def as_cuda(target: Target, event: type) -> Iterator[None]:
         (torch, "set_default_device", lambda device: default(_host(device))),
         (torch.utils._device.DeviceContext, "__init__", lambda self, device: place(self, _host(device))),
         (torch.autograd.function.BackwardCFunction, "apply", with_mode),
+        (torch.library.Library, "impl", _implement(mode)),
+        (torch, "compile", _compile),
+        *((torch._C, name, _always(value)) for name, value in _EXTENSION.items()),
         *((torch.cuda.nvtx, name, _always(0)) for name in ("range_push", "range_pop", "range_start", "range_end", "mark")),
         (torch.Tensor, "device", property(_device)),
         (torch.Tensor, "is_cuda", property(lambda tensor: _device(tensor) == _DEVICE)),

@@ -158,3 +158,45 @@ def test_what_tutorials_use_beside_kernels() -> None:
     assert torch.allclose(d, a @ b.T)
     cublas.gemm(a, b, whole, d, 2.0, 3.0)
     assert torch.allclose(d, 2 * (a @ b.T) + 3)
+
+
+@torch.library.custom_op("pipec_test::doubled", mutates_args=())
+def doubled_before(x: torch.Tensor) -> torch.Tensor:
+    """Registered before a GPU is there, for all devices."""
+    return 2 * x
+
+
+@pytest.mark.parametrize("device_types", [None, "cuda"])
+def test_operators_of_a_program(device_types: str | None) -> None:
+    name = f"pipec_test::tripled_{device_types}"
+
+    @torch.library.custom_op(name, mutates_args=(), device_types=device_types)
+    def tripled(x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        return torch.empty(x.shape, device=x.device).copy_(3 * x)  # in an operator, too
+
+    if device_types is not None:
+
+        @tripled.register_kernel("cpu")
+        def _(x: torch.Tensor) -> torch.Tensor:
+            raise AssertionError("there are no tensors on the host")
+
+    x = torch.ones(3, device="cuda")
+    assert torch.equal(tripled(x), 3 * x)
+    assert torch.equal(doubled_before(x), 2 * x)
+
+
+def test_a_library_of_operators() -> None:
+    library = torch.library.Library("pipec_test_library", "DEF")
+    library.define("halved(Tensor x) -> Tensor")
+    library.impl("halved", lambda x: torch.full(x.shape, 0.5, device="cuda") * x, "CUDA")
+    assert torch.equal(torch.ops.pipec_test_library.halved(torch.ones(4, device="cuda")), torch.full((4,), 0.5))
+
+
+def test_what_would_be_compiled_runs_as_it_is() -> None:
+    @torch.compile(fullgraph=True, dynamic=True)
+    def next_one(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    x = torch.zeros(3, device="cuda")
+    assert torch.equal(next_one(x), torch.compile(lambda x: 1 + x)(x)) and torch._C._cuda_getCurrentRawStream(0) == 0
