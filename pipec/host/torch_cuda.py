@@ -191,16 +191,13 @@ def _implement(mode: TorchFunctionMode) -> Callable[..., None]:
 
 
 def _entering(mode: TorchFunctionMode, function: Callable[..., Any]) -> Callable[..., Any]:
-    """torch compares its marker of no implementation by identity."""
-    if function is torch.library.fallthrough_kernel:
-        return function
-
     @functools.wraps(function)
     def entered(*args: Any, **kwargs: Any) -> Any:
         with mode:
             return function(*args, **kwargs)
 
-    return entered
+    # torch compares its marker of no implementation by identity.
+    return function if function is torch.library.fallthrough_kernel else entered
 
 
 def _device(tensor: torch.Tensor) -> torch.device:

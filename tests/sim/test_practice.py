@@ -363,7 +363,9 @@ END: barrier.cluster.arrive; barrier.cluster.wait; ret; }}"""
 def test_reads_before_another_ctas_copy() -> None:
     wait = "POLL: mbarrier.try_wait.parity.shared::cta.b64 %done, [%r3], 0; @!%done bra POLL;"
     ordered = READ_BEFORE_A_COPY.format(wait=wait)
-    assert sim.launch(ordered, grid=2, block=64, options=Options(rules="practice")).relied_on == ["reads before another CTA's copy"]
+    assert sim.launch(ordered, grid=2, block=64, options=Options(rules="practice")).relied_on == [
+        "reads before another CTA's copy"
+    ]
     with pytest.raises(SimulationError, match="race: st.shared.b32 .*read it: nothing orders them"):
         sim.launch(ordered, grid=2, block=64, options=Options(rules="documents"))
     with pytest.raises(SimulationError, match="race: st.shared.b32 .*read it: nothing orders them"):

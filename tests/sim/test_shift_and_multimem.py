@@ -55,6 +55,13 @@ def test_a_shift_begins_at_the_lanes_of_a_warp() -> None:
         shifted(16)
 
 
+@pytest.mark.parametrize("usage", ["fill", "use"])
+def test_a_shifted_operand_is_not_kept(usage: str) -> None:
+    text = f"tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::{usage} [%r6], [%r6], %d4, %r1, %p1;"
+    with pytest.raises(SimulationError, match=f".ashift goes with no .collector::a::{usage}"):
+        shifted(0, SHIFT.replace("issued: mbarrier", f"{text} issued: mbarrier"))
+
+
 def test_reading_before_the_shift_is_over_is_a_race() -> None:
     wait = "issued: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra issued; bar.warp.sync -1;"
     assert wait in SHIFT

@@ -204,6 +204,29 @@ def test_a_in_tensor_memory(kind, name, k):
     assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(16)), expected)
 
 
+def test_shifted_rows_of_a():
+    """.ashift: each row counts as the previous one, in each CTA by itself; the last one stays."""
+    for ctas in (1, 2):
+        a, b, shared = setup(np.random.default_rng(ctas), "bf16", 128, 32, 16, ctas=ctas)
+        tensors = [tensor_memory() for _ in range(ctas)]
+        for rank, memory in enumerate(tensors):
+            held = a[128 * rank : 128 * rank + 128].view("<u4")
+            memory.write_cells(np.arange(128)[:, None], 64 + np.arange(8), held, "test")
+        options = {"cta_group": ctas, "a_in_tmem": True, "a_shifted": True}
+        mma("f16", word(128 * ctas, 32 * ctas, "bf16"), 64, descriptor(B_START), tensors, shared, 0, False, **options)
+        whole = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), None).reshape(ctas, 128, 32 * ctas)
+        for memory, rows in zip(tensors, whole, strict=True):
+            got = cells(memory, np.arange(128)[:, None], np.arange(32 * ctas))
+            assert np.array_equal(got[:127], rows[1:]) and np.array_equal(got[127], rows[127])
+    single = [tensors[0]], shared[:1], 0, False
+    with raises("illegal", "M = 64"):
+        mma("f16", word(64, 32, "bf16"), 64, descriptor(B_START), *single, a_in_tmem=True, a_shifted=True)
+    with raises("illegal", "A must be in tensor memory"):
+        mma("f16", word(128, 32, "bf16"), descriptor(B_START), descriptor(B_START), *single, a_shifted=True)
+    with raises("unsupported", "64 rows of each CTA"):
+        mma("f16", word(128, 32, "bf16"), 64, descriptor(B_START), tensors, shared, 0, False, **options)
+
+
 def test_a_in_tensor_memory_of_weight_stationary_mma():
     """A stands once for each part of N, and each part is multiplied with its own."""
     for m in (32, 64, 128):

@@ -43,9 +43,9 @@ def multiply(d: Decoder) -> Execute:
     collector = _Collector.of(d)
     scaled = d.flag("block_scale")
     vector = d.choose(*_SCALE_VECTORS)
-    # Defined only by a figure of the PTX ISA, which was not available.
-    if d.flag("ashift"):
-        d.fail(".ashift is not simulated")
+    shifted = d.flag("ashift")
+    if shifted and collector is not None and collector.usage in ("fill", "use"):
+        d.fail(f".ashift goes with no .collector::a::{collector.usage}", "malformed")
     address, a_operand = d.address(0), d.operand(1)
     in_tmem = isinstance(a_operand, Address)
     a = d.address_of(a_operand) if isinstance(a_operand, Address) else d.source(1, TYPES["b64"])
@@ -96,6 +96,7 @@ def multiply(d: Decoder) -> Execute:
                 values.accumulate,
                 group,
                 a_in_tmem=in_tmem,
+                a_shifted=shifted,
                 scale_a_address=values.scale_a_address,
                 scale_b_address=values.scale_b_address,
                 scale_vector=scale_vector,

@@ -30,6 +30,7 @@ class Modifiers:
 
     accumulate: bool
     a_in_tmem: bool
+    a_shifted: bool
     weight_stationary: bool
     scale_input_d: int
     numerics: Numerics
@@ -49,6 +50,7 @@ def mma(
     cta_group: int = 1,
     *,
     a_in_tmem: bool = False,
+    a_shifted: bool = False,
     scale_a_address: int | None = None,
     scale_b_address: int | None = None,
     scale_vector: int | None = None,
@@ -62,6 +64,7 @@ def mma(
     """Perform one tcgen05.mma at once and return its decoded instruction descriptor.
 
     a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address
+    a_shifted        row i is multiplied as row i - 1, and the last one also as itself; tensor memory stays as it is
     *_memories       one per CTA of the group, even CTA first
     metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense
     zero_columns     the zero-column mask descriptor of the weight-stationary form
@@ -76,7 +79,7 @@ def mma(
     sparse = metadata_address is not None
     descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
     mask = None if zero_columns is None else column_mask(zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift)
-    modifiers = Modifiers(accumulate, a_in_tmem, weight_stationary, scale_input_d, numerics, metadata_address, mask)
+    modifiers = Modifiers(accumulate, a_in_tmem, a_shifted, weight_stationary, scale_input_d, numerics, metadata_address, mask)
     _check_modifiers(descriptor, modifiers, tensor_memories, shared_memories)
     if disable_output_lane is not None and weight_stationary:
         raise UnitError("illegal", f"disable-output-lane ({len(disable_output_lane)} words) on tcgen05.mma.ws, which has none")
@@ -128,8 +131,20 @@ def _check_modifiers(
         raise UnitError("illegal", f"scale-input-d {shift} on tcgen05.mma.ws, which has none")
     if modifiers.a_in_tmem and descriptor.a_mn_major:
         raise UnitError("illegal", "A in tensor memory is K-major, but bit 15 (transpose A) of the instruction descriptor is 1")
+    _check_shifted(descriptor, modifiers)
     if KINDS[descriptor.kind].block_scaled and group == 2 and descriptor.m != 256:
         raise UnitError("unsupported", f"block-scaled M = {descriptor.m} with cta_group 2 is not modelled, only 256")
+
+
+def _check_shifted(descriptor: InstructionDescriptor, modifiers: Modifiers) -> None:
+    if not modifiers.a_shifted:
+        return
+    if not modifiers.a_in_tmem or modifiers.weight_stationary or descriptor.m not in (128, 256):
+        raise UnitError(
+            "illegal", f".ashift with M = {descriptor.m}: A must be in tensor memory, with M = 128 or 256, without .ws"
+        )
+    if descriptor.m != 128 * descriptor.cta_group or modifiers.metadata_address is not None:
+        raise UnitError("unsupported", ".ashift is not modelled for a sparse A, nor for the 64 rows of each CTA of a pair")
 
 
 def _enabled_lanes(descriptor: InstructionDescriptor, words: Sequence[int] | None) -> list[np.ndarray | None]:
@@ -225,6 +240,8 @@ def _read_a(
     equal = all(np.array_equal(copy, copies[0]) for copy in copies[1:])
     if not equal and DATA_PATHS[name].alike:
         raise UnitError("illegal", f"the {len(copies)} copies of A in tensor memory that layout {name} needs differ")
+    if modifiers.a_shifted:
+        copies = np.concatenate([copies[:, 1:], copies[:, -1:]], axis=1)
     return [_unpack_tmem_a(descriptor, np.ascontiguousarray(copy)) for copy in (copies[:1] if equal else copies)]
 
 
