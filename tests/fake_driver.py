@@ -66,6 +66,8 @@ class FakeApi:
             "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232_448,
             "MAX_THREADS_PER_BLOCK": 1024,
             "MULTIPROCESSOR_COUNT": 148,
+            "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233_472,
+            "RESERVED_SHARED_MEMORY_PER_BLOCK": 1024,
         }
         return values[attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
 

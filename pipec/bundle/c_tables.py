@@ -20,7 +20,7 @@ from pipec.interface import (
 from pipec.isa.dtypes import DTYPES
 from pipec.runtime.arguments import parameters, tensor_maps
 from pipec.runtime.arguments.tensors import MAXIMUM_DIMENSION, MAXIMUM_STRIDE, numpy_dtype
-from pipec.runtime.gpu import cuda
+from pipec.runtime.gpu import cuda, plans
 from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import formula_of
@@ -70,6 +70,7 @@ def limits(manifest: Manifest) -> Iterator[str]:
         "MAXIMUM_GRID": f"{{{grid}}}",
         "LARGEST_CLUSTER": cuda.LARGEST_CLUSTER,
         "PORTABLE_CLUSTER": cuda.PORTABLE_CLUSTER,
+        "SHARED_GRANULE": plans.SHARED_GRANULE,
         "STAND_IN_BYTES": parameters.STAND_IN_BYTES,
         "ELEMENT_STEP": tensor_maps.ELEMENT_STEP,
         "INTERLEAVE": tensor_maps.INTERLEAVE,

@@ -22,7 +22,7 @@ from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import DeviceError, LaunchError
 from pipec.runtime.gpu import cubins, guards
 from pipec.runtime.gpu.cuda_driver import Device, Driver, device, devices, fitting_device, load
-from pipec.runtime.gpu.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, scalar_slots
+from pipec.runtime.gpu.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, may_share, scalar_slots, shared_share
 from pipec.runtime.gpu.streams import DEFAULT_STREAM, KNOWN_STREAMS, current_stream_of, stream_handle
 from pipec.runtime.gpu.watched import Records
 
@@ -99,7 +99,8 @@ class CudaKernel:
         function = self._call("cuLibraryGetKernel", library, self.name.encode(), doing=f"finding kernel `{self.name}`")
         attributes = self.driver.api.CUfunction_attribute
         handle = self._call("cuDeviceGet", self.device.index, doing="opening the device")
-        wanted = [(attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, self.interface.shared_bytes)]
+        most = self.device.shared_bytes if may_share(self.interface) else self.interface.shared_bytes
+        wanted = [(attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)]
         if np.prod(self.interface.cluster) > PORTABLE_CLUSTER:
             wanted.append((attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1))
         for attribute, value in wanted:
@@ -157,6 +158,7 @@ class CudaKernel:
         return Plan(
             grid=grid,
             programmatic=programmatic,
+            shared_bytes=shared_share(self.interface, self.device, grid, programmatic),
             image=image,
             maps=maps,
             pointers=pointers,

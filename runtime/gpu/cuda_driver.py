@@ -51,6 +51,8 @@ class Device:
     shared_bytes: int  # dynamic shared memory that one CTA may opt in to
     max_threads: int
     multiprocessors: int
+    shared_of_all: int  # shared memory of a multiprocessor
+    shared_reserved: int  # that each CTA takes of it beside its own
 
     @property
     def arch(self) -> str:
@@ -220,6 +222,8 @@ def device(index: int) -> Device:
         value("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         value("MAX_THREADS_PER_BLOCK"),
         value("MULTIPROCESSOR_COUNT"),
+        value("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        value("RESERVED_SHARED_MEMORY_PER_BLOCK"),
     )
 
 

@@ -41,6 +41,7 @@ KERNELS: dict[str, dict[str, int]] = {
     "gemm_grouped": {"M": 520, "N": 256, "K": 128, "GROUPS": 5, "ENDS": 6},
     "rms_norm_cluster": {"M": 128, "N": 512},
     "programmatic_launch": {"M": 256, "N": 256, "K": 192},
+    "copy_tma": {"M": 600, "N": 1024},  # 300 blocks, which share out the memory of the multiprocessors
 }
 FORMATS: dict[str, dict[str, str]] = {"gemm_mxfp8_2cta": {"A": "e2m1", "B": "e2m3"}}  # which tensor maps unpack
 _TAKEN = some("bundles in C", list(KERNELS), 0.4)  # compiled once for both tests

@@ -11,7 +11,7 @@ from interfaces import bf16, gemm, gemm_arrays, interface, scale
 from pipec.interface import MULTIPROCESSORS, PointerParameter, TensorArgument
 from pipec.runtime.arguments import tensor_maps
 from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError
-from pipec.runtime.gpu import cubins, cuda_driver
+from pipec.runtime.gpu import cubins, cuda_driver, plans
 from pipec.runtime.image import Image
 from pipec.runtime.launcher import Launcher, LaunchOptions
 
@@ -34,7 +34,7 @@ def test_a_launch_encodes_maps_and_passes_parameters(api):
     assert parameter_bytes(parameters, (128, 128, 128, 4))[3] == (64).to_bytes(4, "little")
     assert api.names().count("cuTensorMapEncodeTiled") == 3
     attribute, value, _, _ = api.last("cuKernelSetAttribute")
-    assert attribute.name.endswith("MAX_DYNAMIC_SHARED_SIZE_BYTES") and value == 200_000
+    assert attribute.name.endswith("MAX_DYNAMIC_SHARED_SIZE_BYTES") and value == 232_448
 
 
 def test_a_repeated_launch_is_one_driver_call(api):
@@ -180,7 +180,7 @@ def test_devices_that_do_not_exist(api):
 
 
 def test_which_code_runs_where():
-    device = cuda_driver.Device(0, "GPU", (10, 3), 232_448, 1024, 148)
+    device = cuda_driver.Device(0, "GPU", (10, 3), 232_448, 1024, 148, 233_472, 1024)
     runs = {arch: device.runs(arch) for arch in ("sm_100a", "sm_100f", "sm_103a", "sm_90", "sm_90a", "sm_120f", "sm_110", "")}
     assert runs == {
         "sm_100a": False, "sm_100f": True, "sm_103a": True, "sm_90": True, "sm_90a": False, "sm_120f": False, "sm_110": False, "": True,
@@ -353,6 +353,47 @@ def test_programmatic_launch_is_what_the_kernel_says(api, says, asked, set_):
     Launcher(kernel, CODE)([Torch(array) for array in gemm_arrays()], options=LaunchOptions(programmatic=asked))
     config, _ = api.launches[0]
     assert config.numAttrs == set_
+
+
+MULTIPROCESSORS_HERE = 148
+
+
+@pytest.mark.parametrize(
+    ("blocks", "used", "overlapping", "taken"),
+    [
+        (2 * MULTIPROCESSORS_HERE, 48_000, True, 233_472 // 2 - 1024),
+        (MULTIPROCESSORS_HERE + 1, 48_000, True, 233_472 // 2 - 1024),
+        (3 * MULTIPROCESSORS_HERE, 48_000, True, 233_472 // 3 - 1024),
+        (2 * MULTIPROCESSORS_HERE, 48_000, False, 48_000),  # starts where nothing else runs
+        (MULTIPROCESSORS_HERE, 48_000, True, 48_000),
+        (5 * MULTIPROCESSORS_HERE, 48_000, True, 48_000),  # more than fit
+        (2 * MULTIPROCESSORS_HERE, 116_000, True, 116_000),
+        (0, 48_000, True, 48_000),
+    ],
+)
+def test_blocks_that_share_a_multiprocessor_leave_no_room_for_more(blocks, used, overlapping, taken):
+    device = cuda_driver.Device(0, "GPU", (9, 0), 232_448, 1024, MULTIPROCESSORS_HERE, 233_472, 1024)
+    kernel = interface(gemm().arguments, gemm().parameters, shared_bytes=used)
+    assert plans.shared_share(kernel, device, (blocks, 1, 1), overlapping) == taken
+    # No further one finds room beside those that belong there.
+    each = -(-blocks // MULTIPROCESSORS_HERE)
+    assert taken == used or (each + 1) * (taken + 1024) > 233_472 >= each * (taken + 1024)
+
+
+@pytest.mark.parametrize("kernel", [scale(), interface(gemm().arguments, gemm().parameters, cluster=(2, 1, 1))])
+def test_what_pointers_read_and_clusters_keep_their_memory(kernel):
+    device = cuda_driver.Device(0, "GPU", (9, 0), 232_448, 1024, MULTIPROCESSORS_HERE, 233_472, 1024)
+    assert plans.shared_share(kernel, device, (2 * MULTIPROCESSORS_HERE, 1, 1), True) == kernel.shared_bytes
+
+
+def test_a_launch_is_given_its_share(api):
+    kernel = interface(gemm().arguments, gemm().parameters, ("M", 1, 1), shared_bytes=48_000, programmatic_launch=True)
+    call = Launcher(kernel, CODE)
+    for rows, overlapping, taken in ((296, True, 115_712), (296, False, 48_000), (128, True, 48_000)):
+        call([Torch(array) for array in gemm_arrays(rows, 128, 64)], options=LaunchOptions(programmatic=overlapping))
+        assert api.launches[-1][0].sharedMemBytes == taken
+    attribute, value, _, _ = api.last("cuKernelSetAttribute")
+    assert attribute.name.endswith("MAX_DYNAMIC_SHARED_SIZE_BYTES") and value == 232_448
 
 
 def test_out_of_memory_says_how_much_there_is(api):

@@ -124,6 +124,8 @@ struct PIPEC_BUNDLE {
     int minor;
     int multiprocessors;
     int shared_bytes;
+    int shared_of_all;   /* of a multiprocessor */
+    int shared_reserved; /* that each CTA takes of it beside its own */
     int threads;
     CUdeviceptr stand_in; /* for tensors without elements */
     pipec_loaded loaded[PIPEC_VARIANTS];
@@ -980,8 +982,36 @@ static pipec_status pipec_fill(const struct PIPEC_BUNDLE *bundle, const pipec_ke
     return PIPEC_SUCCESS;
 }
 
-static void pipec_configure(const pipec_variant_row *variant, const int64_t *grid, CUstream stream, CUlaunchConfig *config,
-                            CUlaunchAttribute *attributes)
+/* Whether CTAs can be given more shared memory than they use. What threads read through pointers is cached in what is left, and which CTAs
+   of a cluster fit is the driver's affair. */
+static int pipec_may_share(const pipec_variant_row *variant)
+{
+    int each;
+    for (each = 0; each < variant->parameter_count; each++)
+        if (variant->parameters[each].kind == PIPEC_POINTER)
+            return 0;
+    return variant->cluster[0] * variant->cluster[1] * variant->cluster[2] == 1;
+}
+
+/* The dynamic shared memory of a CTA. A launch that may overlap the one in front starts its CTAs wherever there is room; where several are
+   meant to stay on each multiprocessor, their share leaves room for no more than there should be. */
+static int64_t pipec_shared_share(const struct PIPEC_BUNDLE *bundle, const pipec_variant_row *variant, const int64_t *grid)
+{
+    const int64_t each = (grid[0] * grid[1] * grid[2] + bundle->multiprocessors - 1) / bundle->multiprocessors;
+    int64_t share;
+    if (!variant->programmatic || each < 2 || !pipec_may_share(variant))
+        return variant->shared_bytes;
+    share = bundle->shared_of_all / each - bundle->shared_reserved;
+    if (share <= variant->shared_bytes)
+        return variant->shared_bytes;
+    share -= share % PIPEC_SHARED_GRANULE;
+    if (share > bundle->shared_bytes)
+        share = bundle->shared_bytes;
+    return share < variant->shared_bytes ? variant->shared_bytes : share;
+}
+
+static void pipec_configure(const struct PIPEC_BUNDLE *bundle, const pipec_variant_row *variant, const int64_t *grid, CUstream stream,
+                            CUlaunchConfig *config, CUlaunchAttribute *attributes)
 {
     const int *size = variant->cluster;
     unsigned count = 0;
@@ -993,7 +1023,7 @@ static void pipec_configure(const pipec_variant_row *variant, const int64_t *gri
     config->blockDimX = (unsigned)variant->threads;
     config->blockDimY = 1;
     config->blockDimZ = 1;
-    config->sharedMemBytes = (unsigned)variant->shared_bytes;
+    config->sharedMemBytes = (unsigned)pipec_shared_share(bundle, variant, grid);
     config->hStream = stream;
     if (size[0] * size[1] * size[2] != 1) {
         attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -1089,7 +1119,7 @@ static pipec_status pipec_launch(const struct PIPEC_BUNDLE *bundle, const pipec_
         status = pipec_fill(bundle, kernel, variant, views, names + kernel->integer_count, scalars, &frame, error);
     if (status != PIPEC_SUCCESS)
         return status;
-    pipec_configure(variant, grid, stream, &config, attributes);
+    pipec_configure(bundle, variant, grid, stream, &config, attributes);
     /* The driver copies all parameters during its call. */
     result = cuLaunchKernelEx(&config, (CUfunction)loaded->kernel, frame.pointers, NULL);
     return result == CUDA_SUCCESS ? PIPEC_SUCCESS : pipec_driver_failed(error, kernel->name, "launching it", "cuLaunchKernelEx", result);
@@ -1114,6 +1144,8 @@ static pipec_status pipec_ask_device(struct PIPEC_BUNDLE *bundle, pipec_error *e
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &bundle->minor},
         {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &bundle->multiprocessors},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &bundle->shared_bytes},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &bundle->shared_of_all},
+        {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, &bundle->shared_reserved},
         {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &bundle->threads},
     };
     size_t each;
@@ -1138,13 +1170,14 @@ static pipec_status pipec_load(const struct PIPEC_BUNDLE *bundle, const pipec_ke
     PIPEC_TRY(kernel->name, "loading the code", cuLibraryLoadData, (&loaded->library, variant->code, NULL, NULL, 0, NULL, NULL, 0));
     PIPEC_TRY(kernel->name, "finding the kernel", cuLibraryGetKernel, (&loaded->kernel, loaded->library, kernel->name));
     PIPEC_TRY(kernel->name, "allowing its shared memory", cuKernelSetAttribute,
-              (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, variant->shared_bytes, loaded->kernel, bundle->device));
+              (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+               pipec_may_share(variant) ? bundle->shared_bytes : variant->shared_bytes, loaded->kernel, bundle->device));
     if (size[0] * size[1] * size[2] == 1)
         return PIPEC_SUCCESS;
     if (size[0] * size[1] * size[2] > PIPEC_PORTABLE_CLUSTER)
         PIPEC_TRY(kernel->name, "allowing its cluster size", cuKernelSetAttribute,
                   (CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, loaded->kernel, bundle->device));
-    pipec_configure(variant, grid, NULL, &config, attributes);
+    pipec_configure(bundle, variant, grid, NULL, &config, attributes);
     PIPEC_TRY(kernel->name, "asking how many of its clusters fit", cuOccupancyMaxActiveClusters,
               (&loaded->clusters, (CUfunction)loaded->kernel, &config));
     return PIPEC_SUCCESS;
