@@ -184,6 +184,14 @@ def in_tiles(body: Lines) -> Kernel:
     return Kernel({"p": (3, "a", "b"), "q": (2, "b", "c")}, roles, blocks="4")
 
 
+def from_end_to_end(start: str = "end") -> Kernel:
+    """Chunks of eight blocks of K, each of which begins where the one before it ends."""
+    chunks = ["i = 0", "while i < N:", "    end = min(i + 8, N)", "    for k in range(i, end):", "        {p-}", "    {q+}"]
+    outputs = ["i = 0", "while i < N:", "    end = min(i + 8, N)", "    {q-}", "    i = end"]
+    roles = {"a": ["for k in range(N):", "    {p+}"], "b": [*chunks, f"    i = {start}"], "c": outputs}
+    return Kernel({"p": (3, "a", "b"), "q": (2, "b", "c")}, roles)
+
+
 def parts_of_tiles(parts: int, blocks: str) -> Kernel:
     """A tile is stored in parts, by a role that counts the parts of all its tiles."""
     flat = [f"for i in range({parts} * ceildiv(M - block.x, grid.x)):", "    {e-}"]
@@ -230,6 +238,7 @@ KERNELS: dict[str, Kernel] = {
         ["for k in range(N):", "    {p+}"],
         ["for c in range(ceildiv(N, 8)):", "    for k in range(c * 8, min(c * 8 + 8, N)):", "        {p-}"],
     ),
+    "chunks, each of which begins where the one before it ends": from_end_to_end(),
     "scales for four blocks of K, in each tile": Kernel(
         {"p": (4, "a", "c"), "q": (2, "b", "c")},
         {
@@ -337,6 +346,7 @@ KERNELS: dict[str, Kernel] = {
 
 # Each differs from one of those above in one number.
 WRONG = {
+    "chunks, each of which begins behind the end of the one before it": from_end_to_end("end + 1"),
     "tiles of as many K blocks as memory says, counted from the next one": counted_shares("block.x + 1"),
     **{f"tiles of two dimensions, {one} and {other}": shares(one, other) for one in ("range", "counted") for other in ONE_MORE},
     "turns of three roles": dealt("range(0, N, 3)", "range(1, N, 3)", "range(1, N, 3)"),

@@ -149,11 +149,21 @@ class Loops(Rounds):
             name for name in {*last, *env} if type(name) is tuple and name[0] == "position"
         ]
         changed = [name for name in names if not _alike(self._value(last, name), self._value(env, name))]
+        changed += self._drifting(block, last, env)
         if not changed:
             return trail
         if self._found(block, last, env, changed, names, trail):
             raise Restart(block.number)
         return trail
+
+    def _drifting(self, block: Block, last: Env, env: Env) -> list[object]:
+        """Registers that the loop does not write, whose values are made of a counter that moves on in it: the end of a range that was
+        computed from its start, where one register holds the start and the counter. In each iteration they would be written differently."""
+        return [
+            name
+            for name in self.flow.named(block.live & ~block.carried)
+            if type(value := env.get(name)) is Linear and not _alike(self._value(last, name), value) and self._registers_in(value)
+        ]
 
     def _meet_alike(self, block: Block, env: Env) -> None:
         """Which threads have synchronised must be the same in all iterations: the weakest over all of them."""
