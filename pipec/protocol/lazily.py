@@ -7,7 +7,7 @@ round. The memory is the branches of each process since its last wait or arrival
 from collections.abc import Sequence
 
 from pipec.protocol.schedule import Schedule, Stuck, able
-from pipec.protocol.structure import questions
+from pipec.protocol.structure import Place, loop_tests, questions
 from pipec.verify.checker.configuration import Configuration
 from pipec.verify.network import End, Network, Test
 from pipec.verify.terms import Formula
@@ -17,15 +17,18 @@ Past = tuple[Taken, ...]  # per process
 
 
 class Lazy(Schedule[Past]):
-    """`forgets`: the history of a process that has ended does not distinguish situations."""
+    """`forgets`: the history of a process that has ended does not distinguish situations. `prompt`: before another process begins an
+    iteration, pure producers test whether they have another one, too: a producer in nested loops then stands in the tile to which the
+    counter of a single loop has come, and not at the end of the tile before."""
 
-    def __init__(self, network: Network, order: Sequence[int], *, forgets: bool = True) -> None:
+    def __init__(self, network: Network, order: Sequence[int], *, forgets: bool = True, prompt: bool = False) -> None:
         super().__init__(network, order)
-        self.forgets, self.asks = forgets, questions(network)
+        self.forgets, self.prompt, self.asks = forgets, prompt, questions(network)
+        self.beginning = loop_tests(network) if prompt else frozenset[Place]()
         self.coming: dict[tuple[int, int], frozenset[Formula]] = {}
 
     def of(self, network: Network) -> "Lazy":
-        return Lazy(network, self.order, forgets=self.forgets)
+        return Lazy(network, self.order, forgets=self.forgets, prompt=self.prompt)
 
     def nothing(self) -> Past:
         return tuple(() for _ in self.network.processes)
@@ -46,11 +49,16 @@ class Lazy(Schedule[Past]):
         # Sources excluded: they would fill their rings, and each fill level is a situation of its own.
         for process in self.order:
             if process not in self.sources and able(at, process, at.action(process)):
-                return process
+                return self._before(at, process)
         found = self.demanded(at, self.order)
         if found is None and not at.ended():
             raise Stuck(at)
         return found
+
+    def _before(self, at: Configuration, process: int) -> int:
+        if (process, at.places[process]) not in self.beginning:
+            return process
+        return next((each for each in self.order if each in self.sources and isinstance(at.action(each), Test)), process)
 
     def settled(self, at: Configuration, memory: Past, chosen: int | None) -> tuple[int | None, Past]:
         chosen, past = self._together(at, list(memory), chosen)

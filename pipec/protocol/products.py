@@ -36,6 +36,7 @@ from pipec.verify.terms import (
     decided,
     either,
     floor,
+    is_remainder,
     product,
     quotient,
     symbols_of,
@@ -164,7 +165,44 @@ def candidates(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, 
             for state in process.states
         ):
             found.update(dict.fromkeys(_of_process(process, registers)))
+    found.update(dict.fromkeys(_of_tiles(network, registers, [*found])))
     return tuple(found)[:_MOST]
+
+
+def _of_tiles(network: Network, registers: frozenset[Symbol], known: Sequence[Linear]) -> Iterator[Linear]:
+    """Of a size by which a counter is divided, to see where a tile begins or ends, and the turns of loops of other roles: one of these may
+    walk over the tiles and say nothing of what is in one."""
+    factors = {factor for form in known for one, _ in form.terms if isinstance(one, Product) for factor in one.factors}
+    for size in dict.fromkeys(_divisors(network, registers)):
+        for process in network.processes if size not in factors else ():
+            if _asks_of(process, size):
+                continue
+            counted = {symbol: turns for symbol, _, turns in turns_of(process, registers) if len(turns.terms) == 1}
+            for counter in _named({one for one, _ in _around([(-1, Edge(process.start)), *_arrows(process)], frozenset())}):
+                yield product(counted.get(counter, atom(counter)), atom(size))
+
+
+def _asks_of(process: Process, size: Atom) -> bool:
+    """Whether the size occurs in a test."""
+    without = Rewriting(lambda one: Linear(0) if one == size else None)
+    tests = [state.action.condition for state in process.states if isinstance(state.action, Test)]
+    return any(without.formula(test) != test for test in tests)
+
+
+def _divisors(network: Network, registers: frozenset[Symbol]) -> Iterator[Atom]:
+    """The sizes by which counters are divided to leave a remainder that is tested; where a 0 is replaced by 1, of both the size."""
+    for process in network.processes:
+        for state in process.states:
+            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+                for one, _ in form.terms:
+                    divisor = one.arguments[1] if is_remainder(one) else Linear(0)
+                    for part in (divisor, *(each.yes for each, _ in divisor.terms if isinstance(each, Choose))):
+                        if (
+                            len(part.terms) == 1
+                            and not isinstance(part.terms[0][0], Choose)
+                            and _of_sizes(part.terms[0][0], registers)
+                        ):
+                            yield part.terms[0][0]
 
 
 def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Linear]:

@@ -22,6 +22,7 @@ from pipec.verify.terms import (
     atom,
     decided,
     is_quotient,
+    is_remainder,
     product,
     scale,
     substitute,
@@ -161,6 +162,19 @@ def moves_on(process: Process, place: int) -> bool:
     assert isinstance(action, Test)
     inside = symbols_in(action.condition)
     return any(symbol in inside for edge in edges_of(action) for symbol, _ in edge.values)
+
+
+def begins_tiles(network: Network) -> bool:
+    """Whether a process asks if a counter has come to a multiple of a size: in a single loop over the blocks of all tiles, the first one
+    of a tile."""
+    actions = [state.action for process in network.processes for state in process.states]
+    return any(isinstance(action, Test) and _asks_for_a_multiple(action.condition) for action in actions)
+
+
+def _asks_for_a_multiple(test: Formula) -> bool:
+    if not isinstance(test, Compare) or test.relation == "ge" or test.form.constant:
+        return False
+    return any(is_remainder(one) for one, _ in test.form.terms)
 
 
 def loop_tests(network: Network) -> set[Place]:

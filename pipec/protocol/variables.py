@@ -412,7 +412,12 @@ class Variables:
             new = [*self.number][self._meant :]
             if self._meant:
                 computed = [] if self.computed is None else self._name_computed(new)
-                new = [each for each in new if isinstance(each, Choose) and any(map(is_remainder, _chosen_from(each)))]
+                divisors = {part for each in self.number if is_remainder(each) for part, _ in each.arguments[1].terms}
+                new = [
+                    each
+                    for each in new
+                    if isinstance(each, Choose) and (each in divisors or any(map(is_remainder, _chosen_from(each))))
+                ]
                 new += [each for each in computed if isinstance(each, Apply)]
             self._meant = len(self.number)
             name_parts(self, new)

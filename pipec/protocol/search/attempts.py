@@ -9,7 +9,7 @@ from pipec.protocol.products import candidates, exact
 from pipec.protocol.program import registers_of
 from pipec.protocol.quotients import quotients_of
 from pipec.protocol.schedule import Schedule
-from pipec.protocol.structure import orders
+from pipec.protocol.structure import begins_tiles, orders
 from pipec.record import record
 from pipec.verify.network import Network
 
@@ -62,6 +62,8 @@ def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> 
     # Consumers first keeps rings almost empty, which gives few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), plain)
     if multiplied:
-        yield Attempt(Lazy(network, consumers), 75, products=True)
+        # A flat loop asks for the first block of a tile before its stage is taken, for the last one behind it.
+        for prompt in (True, False) if begins_tiles(network) else (False,):
+            yield Attempt(Lazy(network, consumers, prompt=prompt), 75, products=True)
     if not alignment.whole and not alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 75)
