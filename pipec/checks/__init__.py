@@ -50,5 +50,7 @@ def check_plan(plan: Plan, sink: Sink) -> Findings:
     registers.check(plan, sink)
     rows = accesses.collect(plan.kernel)
     late_reads.check(plan.kernel, rows, sink)
+    if global_order.check_rows_anywhere(rows, sink):
+        rows = ()  # what else could be said of them
     partners = global_order.check(plan, rows, sink)
     return findings(plan, rows, blocks.check(plan.kernel, rows, sink), partners)

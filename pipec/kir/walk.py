@@ -27,6 +27,8 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             return expression.source.coordinates
         case tree.ReadBuffer():
             return tuple(part for part in (expression.first_column, expression.source.cta) if part is not None)
+        case tree.Scattered():
+            return (expression.operand, expression.at)
         case tree.Select():
             return (expression.condition, expression.when_true, expression.when_false)
         case tree.Call():

@@ -62,7 +62,7 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             return call_function(builder, function, dtype_of(arguments[0].type), values)
         case (
             tree.Splat() | tree.ReadBuffer() | tree.ReadTensor() | tree.Position() | tree.Columns() | tree.RowReduce()
-            | tree.ReadAccumulator() | tree.ReadReducedColumns()
+            | tree.Scattered() | tree.ReadAccumulator() | tree.ReadReducedColumns()
         ):  # fmt: skip
             raise AssertionError("a register tile where a scalar is expected")
         case _:

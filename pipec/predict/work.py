@@ -254,7 +254,10 @@ def _of_node(node: tree.Expression) -> Slots:
             return Slots(0.0, 0.0, 0.0, count) if reduction != "sum" else _arithmetic(operand.type, count)
         case tree.Binary("+" | "-" | "*") | tree.Call("fma") if isinstance(node.type, TileType):
             return _arithmetic(node.type, _PLAIN)
-        case tree.Constant() | tree.ReadVariable() | tree.ReadAccumulator() | tree.Splat() | tree.Position() | tree.Columns():
+        case (
+            tree.Constant() | tree.ReadVariable() | tree.ReadAccumulator() | tree.Splat() | tree.Position() | tree.Columns()
+            | tree.Scattered()
+        ):  # fmt: skip
             return _NONE
         case _:
             return Slots(_PLAIN, 0.0)

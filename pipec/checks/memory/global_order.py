@@ -1,4 +1,4 @@
-"""Unordered accesses to global memory (E0614 to E0616, E0620).
+"""Unordered accesses to global memory (E0614 to E0616, E0620 to E0622).
 
 Within a role the compiler orders them (pipec.kir.global_memory.order) and reports where it cannot. Between two roles a hand-over must
 order them: every access of one before every access of the other; or iteration by iteration, if other iterations touch other tiles; or in
@@ -12,21 +12,38 @@ from pipec.checks.memory.hand_overs import HandOvers, Use, before, ordered, spea
 from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
-from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, may_meet, not_compared
+from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, commute, may_meet, not_compared
 from pipec.kir.global_memory.clocks import only_order
 from pipec.kir.global_memory.order import Clash, order
 from pipec.kir.global_memory.overlaps import between_roles
 from pipec.kir.plan.types import Plan
 
 
+def check_rows_anywhere(rows: tuple[RoleAccesses, ...], sink: Sink) -> bool:
+    """Reports accesses to rows that are not known here and that other accesses could meet; whether there are any."""
+    accesses = [access for row in rows for access in row.accesses]
+    found: list[Message] = []
+    for access in (one for one in accesses if one.anywhere):
+        others = [one for one in accesses if one.tensor == access.tensor and one is not access]
+        if not access.writes:
+            store = next(one for one in others if one.writes)
+            found.append(messages.GathersWhatIsStored(tensor=access.tensor, at=access.span, store=store.span))
+        elif access.reduce is None:
+            found.append(messages.ScattersWithoutReducing(tensor=access.tensor, at=access.span))
+        elif (other := next((one for one in others if not commute(access, one)), None)) is not None:
+            does = "stores to it" if other.writes else "loads from it"
+            if other.writes and other.reduce is not None:
+                does = f'reduces by "{other.reduce}"'
+            found.append(
+                messages.ScatteredAndUsed(tensor=access.tensor, does=does, reduce=access.reduce, at=access.span, other=other.span)
+            )
+    for message in found:
+        sink.report(message)
+    return bool(found)
+
+
 def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partners]:
     """Returns the roles that are assumed, but not shown, to store different elements of a tensor."""
-    gathered = [access for row in rows for access in row.accesses if access.gathers]
-    for access in gathered:
-        store = next(one for row in rows for one in row.accesses if one.writes and one.tensor == access.tensor)
-        sink.report(messages.GathersWhatIsStored(tensor=access.tensor, at=access.span, store=store.span))
-    if gathered:
-        return []
     clashes = [(row.role.name, clash) for row in rows for clash in order(row).clashes]
     sides = _sides(plan) if len(rows) > 1 or any(clash.under_way for _, clash in clashes) else {}
     for name, clash in clashes:

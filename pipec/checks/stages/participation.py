@@ -133,8 +133,24 @@ def check_shared_values(role: RoleSummary, sink: Sink) -> None:
             for what, value in _shared_values(operation):
                 # The instruction takes one value for all of its threads; which thread's is undefined.
                 if sameness.differs(value):
-                    sink.report(messages.DiffersBetweenThreads(what=what, at=value.span, operation=operation.span))
+                    hint = _instead(operation, value)
+                    sink.report(messages.DiffersBetweenThreads(what=what, hint=hint, at=value.span, operation=operation.span))
                     break
+
+
+def _instead(operation: tree.Operation, value: tree.Expression) -> str | None:
+    """How a tile is written that has something else in each row."""
+    tile = operation.effects.tile
+    if isinstance(operation, tree.Store) and value in operation.destination.coordinates:
+        return 'rows go to places of their own with `store.direct(t[0, j], tile, at=numbers, reduce="add")`, with a number for each row'
+    if tile is None:
+        return None
+    for node in subexpressions(tile):
+        if isinstance(node, tree.ReadTensor) and value in node.source.coordinates:
+            return "rows stand in places of their own with `load(t[0, j], rows, columns, at=numbers)`, with a number for each row"
+        if isinstance(node, tree.Splat) and node.operand is value:
+            return "what differs along a tile is a tile: `per_row(v[i], rows)`, `row_index(rows)`, `column_index(columns)`"
+    return None
 
 
 def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expression]]:

@@ -30,7 +30,7 @@ class Access:
 
     `where`: the slice that `place` locates. `handle`: the stage on whose full barrier a copy into shared memory completes. `reduce`: it
     combines with the existing value, in any order. `elementwise`: each thread reads exactly the elements that it then computes.
-    `gathers`: rows that are not known here, wherever `place` is.
+    `anywhere`: rows that are not known here, wherever `place` is.
     """
 
     tensor: str
@@ -45,7 +45,7 @@ class Access:
     handle: tree.Handle | None = None
     reduce: Reduction | None = None
     elementwise: bool = False
-    gathers: bool = False
+    anywhere: bool = False
 
 
 @record
@@ -118,9 +118,11 @@ def _of_operation(
             target, tile = operation.destination, operation.placed
             place = place_of(target, _tile_extent(target, tile.rows, tile.columns, None), values)
             engine = BULK if operation.path == "tma" else THREADS
+            anywhere = isinstance(operation.value, tree.Scattered)
             yield Access(
-                target.tensor.name, block, site, True, engine, place, target, operation.span, operation, reduce=operation.reduce
-            )
+                target.tensor.name, block, site, True, engine, place, target, operation.span, operation, reduce=operation.reduce,
+                anywhere=anywhere,
+            )  # fmt: skip
         case _:
             pass
     for operand in operands(operation):
@@ -149,10 +151,10 @@ def _reads(
             turned = isinstance(operation, tree.Store) and operation.transposed
             own = set() if turned else _elementwise(value, lets)
         place = place_of(source, extent, values)
-        gathers = isinstance(node, tree.ReadTensor) and node.at is not None
+        anywhere = isinstance(node, tree.ReadTensor) and node.at is not None
         yield Access(
             source.tensor.name, block, site, False, THREADS, place, source, node.span, operation, elementwise=node in own,
-            gathers=gathers,
+            anywhere=anywhere,
         )  # fmt: skip
 
 

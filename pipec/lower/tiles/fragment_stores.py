@@ -27,11 +27,12 @@ def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -
     mine = prepared_rows(role, reader, value, plan.row_maps[operation])
     by_vectors = not operation.transposed and operation.reduce is None and columns % GROUP_COLUMNS == 0
     for row, chunk in chunks_of(role, mine, columns, 0, columns):
-        target = None if operation.transposed else first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
+        placed = reader.row_stored(operation, origin, row)
+        target = None if operation.transposed else first_rows(role, global_row(role, tensor, origin, placed), row.index, rows)
         if target is not None and by_vectors and value.type.dtype.bits >= 8:
             _store_chunk(role, reader, value, chunk, target)
         else:
-            _store_elements(role, reader, operation, chunk, target, origin)
+            _store_elements(role, reader, operation, chunk, target, (origin, placed))
 
 
 def _store_chunk(role: RoleContext, reader: TileReader, value: tree.Expression, chunk: Chunk, target: GlobalRow) -> None:
@@ -80,8 +81,11 @@ def _exchanged(role: RoleContext, words: list[Value]) -> list[Value]:
 
 
 def _store_elements(
-    role: RoleContext, reader: TileReader, operation: tree.Store, chunk: Chunk, target: GlobalRow | None, origin: list[Value]
-) -> None:
+    role: RoleContext, reader: TileReader, operation: tree.Store, chunk: Chunk, target: GlobalRow | None,
+    place: tuple[list[Value], Value],
+) -> None:  # fmt: skip
+    """`place`: the store's first element, and how far from it the row goes."""
+    origin, placed = place
     value, tensor = operation.value, operation.destination.tensor
     assert isinstance(value.type, TileType) and chunk.place is not None
     for index, element in enumerate(reader.values(value, chunk)):
@@ -93,5 +97,5 @@ def _store_elements(
             store_element(role, turned, chunk.row.index, element, value.type.dtype, inside, operation.reduce)
             continue
         if len(tensor.shape) == 1 and value.type.rows > 1:
-            position = chunk.row.index  # one value per row
+            position = placed  # one value per row
         store_element(role, target, position, element, value.type.dtype, inside, operation.reduce)

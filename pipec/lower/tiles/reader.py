@@ -132,7 +132,7 @@ class TileReader:
                 chunk.cache[expression] = self._node(expression, chunk)
         return chunk.cache[expression]
 
-    def _node(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+    def _node(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:  # noqa: C901 - a case for each kind of expression
         role, builder = self.role, self.builder
         match expression:
             case _ if not isinstance(expression.type, TileType):
@@ -167,6 +167,8 @@ class TileReader:
                 return [chunk.row.index] * chunk.count
             case tree.Position():
                 return [chunk.position(builder, index) for index in range(chunk.count)]
+            case tree.Scattered(operand):
+                return self.values(operand, chunk)
             case tree.Columns(operand, first):
                 return self.values(operand, chunk.moved(builder, first))
             case tree.ReadVariable() if expression.variable.in_registers:
@@ -293,6 +295,15 @@ class TileReader:
             number = row.values[self.resolve(node.at)]
             return counted_from(self.builder, self.scalars[node][-2], number) if may_lie_before else number
         return None if node.axis == 1 else row.index if node.type.rows > 1 else integer(0)
+
+    def row_stored(self, operation: tree.Store, origin: Sequence[Value], row: Row) -> Value:
+        """How far below the first row of the store a row of the tile goes; of one dimension, how far after the first element."""
+        if not isinstance(operation.value, tree.Scattered):
+            return row.index
+        axis = -min(2, len(origin))
+        number = row.values[self.resolve(operation.value.at)]
+        may_lie_before = self.role.plan.role.values.of(operation.destination.coordinates[axis]).least < 0
+        return counted_from(self.builder, origin[axis], number) if may_lie_before else number
 
     def _pairs_of_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
         """Two adjacent columns of each group of eight: a vector, if the tile has whole groups."""

@@ -284,11 +284,12 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
         row = reader.row(with_parts(row_map, share) if share else row_map, block, number)
         reader.prepare_row(operation.value, row)
-        target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
+        placed = reader.row_stored(operation, origin, row)
+        target = first_rows(role, global_row(role, tensor, origin, placed), row.index, rows)
         if share is None:
             if operation.transposed:
                 target = global_row(role, tensor, origin, integer(0))
-            only = row.index if len(tensor.shape) == 1 or operation.transposed else integer(0)
+            only = placed if len(tensor.shape) == 1 or operation.transposed else integer(0)
             _store_once(role, reader, operation, target, Chunk(row, integer(0), integer(0), 0, 1, 0), only)
             continue
         for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.columns", written_out=row_map.in_registers):

@@ -41,7 +41,8 @@ def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -
     reader = TileReader(role)
     origin = coordinates(role, operation.destination)[-len(tensor.shape) :]
     (row,) = _rows(role, reader, operation, value)
-    target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
+    placed = reader.row_stored(operation, origin, row)
+    target = first_rows(role, global_row(role, tensor, origin, placed), row.index, rows)
     for chunks in batches(reader, value, [row], value.type.columns, written_out=row.map.in_registers):
         vectors = [
             Vector(target, one.column, one.count, value.type.dtype, both(role.builder, one.present, row.working))

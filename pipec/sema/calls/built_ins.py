@@ -48,16 +48,16 @@ def _load(context: Context, node: ast.Call) -> Meaning:
     rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
     _need_size(context, rows, bound["rows"])
     _need_size(context, columns, bound["columns"])
-    at = _rows_at(context, rows, bound["at"]) if "at" in bound else None
+    at = rows_at(context, rows, bound["at"], "the rows that are loaded") if "at" in bound else None
     return tree.ReadTensor(source, None, TileType(source.tensor.dtype, rows, columns), node.span, at)
 
 
-def _rows_at(context: Context, rows: int, node: ast.Expression) -> tree.Expression:
+def rows_at(context: Context, rows: int, node: ast.Expression, what: str) -> tree.Expression:
     """A number for each row of a tile."""
-    at = runtime(context, node, None, "the rows that are loaded")
+    at = runtime(context, node, None, what)
     if at.type != TileType(I32, rows, 1):
         expected = f"a tile of `i32` with {rows} rows and one column"
-        context.fail(messages.WrongType(what="the rows that are loaded", expected=expected, found=describe(at), at=node.span))
+        context.fail(messages.WrongType(what=what, expected=expected, found=describe(at), at=node.span))
     return at
 
 

@@ -9,6 +9,7 @@ from pipec.isa.reductions import OPERATIONS as REDUCTIONS
 from pipec.isa.specials import AXES
 from pipec.record import replace
 from pipec.sema import tree
+from pipec.sema.calls.built_ins import rows_at
 from pipec.sema.context import Context
 from pipec.sema.language.operation import ActionName, Operation
 from pipec.sema.meanings import Barrier, Meaning, NewRegisterTile, Void, describe
@@ -135,7 +136,7 @@ def _chosen(context: Context, bound: dict[str, ast.Expression], name: str, choic
 
 def _store(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     by_tma = operation.action == "store"
-    names = ("destination", "tile"), ("reduce", "rows", "cache") if by_tma else ("reduce", "rows")
+    names = ("destination", "tile"), ("reduce", "rows", "cache") if by_tma else ("reduce", "rows", "at")
     bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     stored, transposed = _stored_tile(context, bound["tile"])
@@ -144,8 +145,28 @@ def _store(context: Context, operation: Operation, receiver: Meaning | None, nod
     reduce, cache = _chosen(context, bound, "reduce", REDUCTIONS), _chosen(context, bound, "cache", CACHE_POLICIES)
     if transposed and rows is None and len(destination.tensor.shape) == 1 and _is_vector(stored):
         transposed = False  # a tensor of one dimension takes a row and a column alike
+    if "at" in bound:
+        if transposed:
+            problem = "says where rows go, and the rows of the tile are columns of the tensor"
+            context.fail(
+                types_messages.WrongArguments(
+                    callee=operation.name, problem=problem, signature=operation.signature, at=bound["at"].span
+                )
+            )
+        stored = _scattered(context, destination, stored, bound["at"])
     context.emit(tree.Store(destination, stored, path, node.span, reduce, rows, cache, transposed))
     return Void()
+
+
+def _scattered(context: Context, destination: tree.TensorSlice, stored: tree.Expression, node: ast.Expression) -> tree.Expression:
+    assert isinstance(stored.type, TileType)
+    if len(destination.tensor.shape) == 1 and stored.type.columns > 1:
+        expected = "a tile of one column, for a tensor of one dimension"
+        context.fail(
+            types_messages.WrongType(what="what is scattered", expected=expected, found=describe(stored), at=stored.span)
+        )
+    at = rows_at(context, stored.type.rows, node, "where the rows go")
+    return tree.Scattered(stored, at, stored.type, stored.span)
 
 
 def _is_vector(stored: tree.Expression) -> bool:

@@ -29,11 +29,7 @@ def element_function(context: Context, function: ElementFunction, node: ast.Call
     for position, part in enumerate(parts[1:], 1):
         pair = arithmetic.common(parts[0], part)
         if pair is None:
-            context.fail(
-                messages.MixedTypes(
-                    operator=function.name, left=str(dtype_of(parts[0].type)), right=str(dtype_of(part.type)), at=node.span
-                )
-            )
+            context.fail(arithmetic.mixed(function.name, parts[0], part, node.span))
         parts[0], parts[position] = pair
     parts = [_in_domain(context, function, part) for part in parts]
     dtype = dtype_of(parts[0].type)

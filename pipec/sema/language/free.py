@@ -55,9 +55,10 @@ FREE_ROWS = (
     Operation(
         "store.direct",
         ("",),
-        'store.direct(tensor[i, j], tile, reduce="add", rows=count)',
+        'store.direct(tensor[i, j], tile, reduce="add", rows=count, at=numbers)',
         "store_direct",
-        document="a register tile by each thread's own stores; any alignment; `reduce`, `rows` and `.T` as in `store`",
+        document="a register tile by each thread's own stores; any alignment; `reduce`, `rows` and `.T` as in `store`; with `at` and "
+        "`reduce` the tile's rows go anywhere, as `load` takes them",
     ),
     Operation(
         "programmatic_launch",

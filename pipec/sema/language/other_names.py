@@ -138,7 +138,7 @@ _ROWS = (
     _row(
         "atomic_add atomic_max atomic_min atomicAdd",
         "combining with memory is part of the store",
-        'write `store(t[i, j], tile, reduce="add")`',
+        'write `store(t[i, j], tile, reduce="add")`; for rows that go anywhere, `store.direct(t[0, j], tile, at=numbers, reduce="add")`',
     ),
     _row(
         "num_warps num_stages num_ctas",

@@ -218,6 +218,16 @@ class Position:
 
 
 @record(eq=False)
+class Scattered:
+    """The tile of a store, and for each of its rows how far below the store's first row it goes (`at`: i32, one column)."""
+
+    operand: "Expression"
+    at: "Expression"
+    type: TileType
+    span: Span
+
+
+@record(eq=False)
 class ReadAccumulator:
     """The values of an accumulator in registers, once every MMA into it is complete; read when used."""
 
@@ -280,6 +290,7 @@ Expression = (
     | ReadTensor
     | ReadElement
     | Position
+    | Scattered
     | ReadAccumulator
     | Columns
     | RowReduce

@@ -94,6 +94,8 @@ def _parts(expression: tree.Expression, write: Callable[[tree.Expression, int], 
         case tree.Position():
             axis, size = ("row", expression.type.rows) if expression.axis == 0 else ("column", expression.type.columns)
             return f"{axis}_index({size})", _ATOM
+        case tree.Scattered(operand, at):
+            return f"{write(operand, 0)}, at={write(at, 0)}", 0
         case tree.ReadAccumulator():
             return f"read({expression.accumulator.name})", _ATOM
         case tree.ReadReducedColumns():

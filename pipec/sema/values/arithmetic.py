@@ -157,6 +157,19 @@ def joint_shape(left: ValueType, right: ValueType) -> tuple[int, int] | None | L
     return joined[0], joined[1]
 
 
+_SHORT = 30  # characters of an operand that a message repeats
+
+
+def mixed(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> messages.MixedTypes:
+    """The message, with an example that converts an integer to the other side's floats, or else the right side to the left side's type."""
+    one, other = dtype_of(left.type), dtype_of(right.type)
+    source, target = (left, other) if other.is_float and not one.is_float else (right, one)
+    text = source.span.text()
+    if len(text) > _SHORT or "\n" in text:
+        text = "..."
+    return messages.MixedTypes(operator=operator, left=str(one), right=str(other), example=f"cast[{target}]({text})", at=span)
+
+
 def binary(symbol: BinaryOperator, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression | Message:
     """The typed node of a run-time operator, or the message that says what is wrong."""
     if symbol in LOGICAL:
@@ -165,7 +178,7 @@ def binary(symbol: BinaryOperator, left: tree.Expression, right: tree.Expression
             return messages.BadOperand(operator=symbol, type=str(dtype_of(wrong.type)), hint=_compared(wrong), at=wrong.span)
     pair = common(left, right)
     if pair is None:
-        return messages.MixedTypes(operator=symbol, left=str(dtype_of(left.type)), right=str(dtype_of(right.type)), at=span)
+        return mixed(symbol, left, right, span)
     left, right = pair
     dtype = dtype_of(left.type)
     problem = _operator_problem(symbol, dtype)

@@ -82,9 +82,7 @@ def select(
     first, second = _alternatives(context, when_true, when_false)
     pair = arithmetic.common(first, second)
     if pair is None:
-        context.fail(
-            messages.MixedTypes(operator="if else", left=str(dtype_of(first.type)), right=str(dtype_of(second.type)), at=span)
-        )
+        context.fail(arithmetic.mixed("if else", first, second, span))
     first, second = pair
     # None: both are scalars. False: the shapes do not broadcast.
     shape = arithmetic.joint_shape(first.type, second.type)

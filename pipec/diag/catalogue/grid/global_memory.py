@@ -160,6 +160,36 @@ class GathersWhatIsStored(Message):
     store: Span
 
 
+class ScattersWithoutReducing(Message):
+    """`store.direct(t[i, j], tile, at=rows_of_t)` stores rows that are known only when the kernel runs. Two rows of the tile may have the
+    same number, and so may rows of another block: only reductions, which combine with what is there, give the same result in each
+    order."""
+
+    code = "E0621"
+    title = "rows of `{tensor}` are scattered without `reduce`"
+    labels = (primary("at", "stored to rows that are known only when the kernel runs"),)
+    note = "several threads may store to one row at the same time: it ends up with elements of some of them"
+    help = 'add `reduce="add"`, into a tensor that holds the initial values, such as zeros'
+    tensor: str
+    at: Span
+
+
+class ScatteredAndUsed(Message):
+    """`store.direct(t[i, j], tile, at=rows_of_t, reduce="add")` reduces into rows that are known only when the kernel runs. All else that
+    the kernel does with the tensor must be the same reduction, since nothing says which of its elements they meet."""
+
+    code = "E0622"
+    title = "rows of `{tensor}` are scattered, and the kernel also {does}"
+    labels = (primary("at", "scattered here"), secondary("other", "{does} here"))
+    note = "which rows are stored is not known before the launch: what comes last, and what a load finds, differs from run to run"
+    help = 'leave it to another kernel, or let both reduce by "{reduce}"'
+    tensor: str
+    does: str
+    reduce: str
+    at: Span
+    other: Span
+
+
 class CopyUnderWay(Message):
     """A copy from global memory into a stage is complete when the stage is full. A role that later stores over the source of the copy
     must have waited for that stage, directly or through another role. Obtaining the only stage of a pipeline again waits for the copy

@@ -30,10 +30,11 @@ class MixedTypes(Message):
     code = "E0204"
     title = "`{operator}` mixes {left} and {right}"
     labels = (primary("at", "the two sides differ in element type"),)
-    help = "convert one side, for example `cast[{left}](...)`"
+    help = "convert one side, for example `{example}`"
     operator: str
     left: str
     right: str
+    example: str
     at: Span
 
 

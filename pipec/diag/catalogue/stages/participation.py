@@ -179,6 +179,8 @@ class DiffersBetweenThreads(Message):
     title = "{what} differs between the threads of the role"
     labels = (primary("at", "not the same in every thread"), secondary("operation", "all threads must agree here"))
     note = "it is not defined which thread works on which part of the tile, so neither is the result"
+    help = "{hint}"
     what: str
+    hint: str | None
     at: Span
     operation: Span
