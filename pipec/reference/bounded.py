@@ -128,6 +128,12 @@ class Arithmetic:
         quotient = self.divide(a, b)
         return bounded(value, _reach(np.floor, quotient, value))
 
+    def remainder(self, a: Bounded, b: Bounded) -> Bounded:
+        """Of the sign of `b`, as Python's."""
+        if a.exact and b.exact:
+            return bounded(np.mod(a.value, b.value))
+        return self.subtract(a, self.multiply(b, self.floor_divide(a, b)))
+
     def power(self, a: Bounded, b: Bounded) -> Bounded:
         value = a.value**b.value
         if not b.exact:
@@ -246,6 +252,28 @@ class Arithmetic:
         _one_array("min", others)
         return bounded(np.min(x.value, axis=axis, keepdims=keepdims), np.max(x.error, axis=axis, keepdims=keepdims))
 
+    def argmax(self, x: Bounded, *others: Bounded, axis: Any = None) -> Bounded:
+        """The first of the largest, as NumPy's; unbounded where rounding may make another one the largest."""
+        _one_array("argmax", others)
+        if axis is None:
+            x, axis = Bounded(x.value.ravel(), x.error.ravel()), 0
+        first = np.argmax(x.value, axis=axis, keepdims=True)
+        best, error = (np.take_along_axis(part, first, axis=axis) for part in (x.value, x.error))
+        others_of = np.moveaxis(np.arange(x.value.shape[axis]).reshape(-1, *(1,) * (x.value.ndim - 1)), 0, axis) != first
+        rivals = others_of & (x.error + error > 0) & (x.value + x.error >= best - error)
+        return bounded(first.squeeze(axis), np.where(rivals.any(axis), np.inf, 0.0))
+
+    def argmin(self, x: Bounded, *others: Bounded, axis: Any = None) -> Bounded:
+        _one_array("argmin", others)
+        return self.argmax(self.negative(x), axis=axis)
+
+    def cumsum(self, x: Bounded, *others: Bounded, axis: Any = None) -> Bounded:
+        _one_array("cumsum", others)
+        terms = x.value.size if axis is None else x.value.shape[axis]
+        share = terms * self.precision.term + self._unit
+        lost = np.cumsum(x.error + share * np.abs(x.value), axis=axis)
+        return bounded(np.cumsum(x.value, axis=axis), lost)
+
     def softmax(self, x: Bounded, causal: Bounded | None = None) -> Bounded:
         """Along the last axis; with `causal` row i has the columns 0 to i."""
         if causal is not None:
@@ -312,8 +340,9 @@ def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
     """The functions available in a `numpy:` line, by name. Monotone element functions need only their row."""
     rows = {row.name: arithmetic.element_function(row) for row in FUNCTIONS.values() if row.monotone}
     logarithms = {name: _logarithm(arithmetic, getattr(np, name)) for name in ("log", "log2")}
-    numbers = ("abs", "sum", "max", "min", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
-    own = (*numbers, "erf", "gelu", "softmax", "causal", "block_scale", "scaled", "grouped", "offsets", "arange")
+    numbers = ("abs", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
+    along = ("sum", "max", "min", "argmax", "argmin", "cumsum")
+    own = (*numbers, *along, "erf", "gelu", "softmax", "causal", "block_scale", "scaled", "grouped", "offsets", "arange")
     named = {name: getattr(arithmetic, name) for name in own}
     shares = {"sqrt": (np.sqrt, ARITHMETIC), "tanh_approx": (np.tanh, TANH_APPROX)}
     own_shares = {name: arithmetic.monotone(*row) for name, row in shares.items()}

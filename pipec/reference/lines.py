@@ -35,6 +35,7 @@ _BINARY: dict[type, str] = {
     ast.Mult: "multiply",
     ast.Div: "divide",
     ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
     ast.MatMult: "matmul",
     ast.Pow: "power",
 }
@@ -45,6 +46,7 @@ _RELATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
     ast.LtE: operator.le,
     ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
 
 
@@ -74,14 +76,23 @@ def shape_sets(document: str) -> list[dict[str, str]]:
     return sets
 
 
-def apply_given(document: str, arguments: Mapping[str, Any], sizes: Mapping[str, float]) -> frozenset[str]:
-    """Fills arguments according to the `given:` lines, from sizes: `given: begins = offsets(M // 2, 0, M - M // 2)`.
+def apply_given(
+    document: str,
+    arguments: Mapping[str, Any],
+    sizes: Mapping[str, object],
+    dtypes: Mapping[str, str] | None = None,
+) -> frozenset[str]:
+    """Fills arguments according to the `given:` lines, from sizes and other arguments: `given: begins = offsets(M // 2, 0, M - M // 2)`.
 
-    Returns the names of the arguments it filled. Raises ReferenceProblem.
+    `sizes`: also the kernel's compile-time parameters, of which a line may use the numbers and conditions; `dtypes` as in
+    `expected_values`. Returns the names of the arguments it filled. Raises ReferenceProblem.
     """
-    evaluator = _Evaluator({name: bounded(size) for name, size in sizes.items()}, Precision())
+    numbers = {name: size for name, size in sizes.items() if isinstance(size, bool | int | float)}
+    evaluator = _Evaluator({name: bounded(size) for name, size in numbers.items()}, Precision())
     filled = set()
     for line in given_lines(document):
+        read = arguments.keys() & set(re.findall(r"\w+", line))  # converting all of them would cost as much as the reference
+        evaluator.names |= {name: _argument(arguments[name], (dtypes or {}).get(name)) for name in read}
         target, value = evaluator.assignment(line)
         if not isinstance(arguments.get(target), np.ndarray):
             raise ReferenceProblem(f"there is no tensor `{target}`")

@@ -41,12 +41,12 @@ def trial_of(plan: Plan, values: Mapping[str, float], seed: int = 0) -> Trial:
     """
     kernel, interface = plan.kernel, plan.interface
     arguments = random_arguments(interface, values, seed)
-    given = apply_given(kernel.document, arguments, values)
+    known = {**kernel.constants, **values}
+    given = apply_given(kernel.document, arguments, known, dtypes_of(interface))
     unread = _only_written(plan) - given
     lines = reference_lines(kernel.document)
     expected: dict[str, Bounded] = {}
     if lines:
-        known = {**kernel.constants, **values}
         expected = expected_values(lines, arguments, dtypes_of(interface), known, precision=precision_of(kernel), unread=unread)
     for name, wanted in expected.items():
         _refuse_unbounded(name, wanted)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipec.reference import Bounded, expected_values
+from pipec.reference import Bounded, apply_given, expected_values
 from pipec.reference.lines import ReferenceProblem
 
 S, T, WINDOW = 5, 7, 3
@@ -29,6 +29,14 @@ LINES = {
     "y = where((arange(T) <= arange(S)[:, None]) * (arange(S)[:, None] - arange(T) < WINDOW), scores, -7)": np.where(
         (KEYS <= QUERIES) & (QUERIES - KEYS < WINDOW), SCORES, -7
     ),
+    "y = table[arange(6) * 5 % 6]": TABLE[[0, 5, 4, 3, 2, 1]],
+    "y = (tokens - 4) % 3 + (tokens != 2)": (TOKENS - 4) % 3 + (TOKENS != 2),
+    "y = scores % 0.75": SCORES % 0.75,
+    "y = argmax(scores, axis=2)": SCORES.argmax(2),
+    "y = argmin(labels - 3)": (LABELS - 3).argmin(),
+    "y = argmin(scores, axis=0)": SCORES.argmin(0),
+    "y = cumsum(scores, axis=2)": SCORES.cumsum(2),
+    "y = cumsum(labels)": LABELS.cumsum(),
     "y = scores - slopes[:, None, None] * (arange(S)[:, None] - arange(T))": SCORES - SLOPES[:, None, None] * (QUERIES - KEYS),
 }
 
@@ -63,3 +71,29 @@ def test_equals_numpy(line: str) -> None:
 def test_what_is_no_index(index: str, says: str) -> None:
     with pytest.raises(ReferenceProblem, match=says):
         evaluate(f"y = {index}", TABLE)
+
+
+@pytest.mark.parametrize(("apart", "decided"), [(0.0, True), (1e-9, False), (1e-2, True)])
+def test_the_largest_is_decided_where_rounding_cannot_change_it(apart: float, decided: bool) -> None:
+    """Of equal arguments the first is the largest; of computed numbers that are nearly equal each may be."""
+    x = np.array([[0.5, 2.0, 2.0 + apart], [1.0, 0.0, 0.0]])
+    line = "y = argmax(x, axis=1)" if apart == 0 else "y = argmax(exp(x), axis=1)"
+    found = expected_values([line], {"x": x, "y": np.zeros(2)})["y"]
+    assert np.array_equal(found.value, x.argmax(1))
+    assert np.isfinite(found.error).tolist() == [decided, True]
+
+
+def test_arguments_are_given_by_others() -> None:
+    arguments = {"x": TABLE.copy(), "norms": np.zeros(6), "order": np.zeros(6, np.int32)}
+    document = """
+    given: norms = sum(x * x, axis=1) + BIAS
+    given: order = argmax(norms[None, :] > 0, axis=0) + (M - 1 - arange(M))
+    """
+    assert apply_given(document, arguments, {"M": 6, "BIAS": 2, "AB": "bf16"}) == {"norms", "order"}
+    assert np.allclose(arguments["norms"], (TABLE**2).sum(1) + 2)
+    assert np.array_equal(arguments["order"], [5, 4, 3, 2, 1, 0])
+
+
+def test_what_is_given_cannot_read_what_is_not_there() -> None:
+    with pytest.raises(ReferenceProblem, match="no argument `z`"):
+        apply_given("given: x = z + 1", {"x": TABLE.copy()}, {"M": 6})
