@@ -23,6 +23,7 @@ from pipec.sema.meanings import (
     Payload,
     Peeked,
     PipelinePayload,
+    Poison,
     Range,
     Tile,
     TileGroup,
@@ -136,10 +137,11 @@ def _new_accumulator(context: Context, target: ast.Name, meaning: NewAccumulator
 
 
 def refuse_shadowing(context: Context, target: ast.Name) -> None:
-    """Rejects a target that names something of the kernel: those names mean the same in all roles."""
+    """Rejects a target that names something of the kernel: those names mean the same in all roles. The names of a helper are its own."""
     assert context.kernel_scope is not None
     binding = context.kernel_scope.find(target.name)
-    if binding is not None:
+    if binding is not None and not context.inlining:
+        context.bind(target.name, Poison(), target.span)  # one mistake, however often the name is used
         context.fail(messages.Redefined(name=target.name, at=target.span, first=binding.span))
 
 
