@@ -2,7 +2,8 @@
 
 A tile has rows and columns, which run along the last two dimensions of its tensor; of the other dimensions it takes one element each. If
 the coordinate of another dimension advances by the number of the tile's rows, and that of the row dimension does not, the author meant
-the rows to run there: otherwise all but every n-th element of that dimension would be skipped.
+the rows to run there: otherwise all but every n-th element of that dimension would be skipped. A vector runs along the last dimension,
+and the same holds for its elements.
 
 A coordinate traverses a dimension if it counts blocks of the grid, or iterations of a loop, and their number is computed from that
 dimension. Two coordinates that each traverse the dimension of the other are swapped.
@@ -15,6 +16,7 @@ from pipec.diag.catalogue.tiles import tile_axes as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.values.analysis import Values
+from pipec.kir.walk import nodes
 from pipec.sema import tree
 from pipec.terms.registers import congruent
 from pipec.terms.term import Atom, Operator, Term, as_term, operands
@@ -28,8 +30,11 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
         for block in role.blocks:
             for operation in block.operations:
                 for place, rows in _places(operation):
-                    _check(place, rows, role.values, sink)
-                    _check_swapped(place, role.values, sink)
+                    if not _swapped(place, role.values, sink):
+                        _check(place, rows, role.values, sink)
+                for read in nodes(operation):
+                    if isinstance(read, tree.ReadTensor):
+                        _check_read(read, role.values, sink)
 
 
 def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]:
@@ -41,6 +46,44 @@ def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]
             yield place, operation.placed.rows
         case _:
             pass
+
+
+def _check_read(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
+    if _swapped(read.source, values, sink):
+        return
+    if read.axis is not None:
+        _check_vector(read, values, sink)
+    elif read.at is None:
+        _check(read.source, read.type.rows, values, sink)
+
+
+def _check_vector(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
+    place, count = read.source, read.type.rows * read.type.columns
+    *outer, along = place.coordinates
+    steps, size = _steps(along, values), place.tensor.shape[-1]
+    # One row of each block of rows may be meant, unless the vectors overlap or end outside.
+    meant = not steps and not (isinstance(size, int) and size < count)
+    if count == 1 or meant or any(step % count == 0 for step in steps):
+        return
+    for axis, coordinate in enumerate(outer):
+        if count in _steps(coordinate, values):
+            second_last = read.axis == 0 and axis == len(outer) - 1
+            sink.report(
+                messages.VectorAlongAnother(
+                    tensor=place.tensor.name,
+                    vector=("per_row", "per_column")[read.axis or 0],
+                    count=count,
+                    dimension=place.tensor.shape[-1],
+                    moved=place.tensor.shape[axis],
+                    hint=f"a column of `{place.tensor.name}` is `load({place.tensor.name}[...], {count}, 1)`"
+                    if second_last
+                    else None,
+                    at=coordinate.span,
+                    along=along.span,
+                    declared=place.tensor.span,
+                )
+            )
+            return
 
 
 def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> None:
@@ -68,7 +111,8 @@ def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> No
         return
 
 
-def _check_swapped(place: tree.TensorSlice, values: Values, sink: Sink) -> None:
+def _swapped(place: tree.TensorSlice, values: Values, sink: Sink) -> bool:
+    """Reports coordinates that stand in each other's place; whether there are any."""
     shape = place.tensor.shape
     walked = [_walked(coordinate, values) for coordinate in place.coordinates]
     for (one, mine), (other, theirs) in combinations(enumerate(shape), 2):
@@ -86,7 +130,8 @@ def _check_swapped(place: tree.TensorSlice, values: Values, sink: Sink) -> None:
                     declared=place.tensor.span,
                 )
             )
-            return
+            return True
+    return False
 
 
 def _walked(coordinate: tree.Expression, values: Values) -> set[str | int]:

@@ -37,6 +37,34 @@ class RowsAlongAnother(Message):
     declared: Span
 
 
+class VectorAlongAnother(Message):
+    """`per_row(t[...], rows)` and `per_column(t[...], columns)` read elements that lie along the last dimension of a tensor, whichever
+    way the vector then broadcasts. The scales of a tile's rows, in a tensor with a row for each of them, are a column of it:
+
+        scale = per_row(scales[block.x * BM, g], BM)      # scales[m, g] to scales[m, g + BM - 1]
+        scale = load(scales[block.x * BM, g], BM, 1)      # scales[m, g] to scales[m + BM - 1, g]
+    """
+
+    code = "E0799"
+    title = "the {count} elements of `{vector}` run along `{dimension}` of `{tensor}`, but its position moves by {count} along `{moved}`"
+    labels = (
+        primary("at", "moves by {count}, and the vector takes one element of `{moved}`"),
+        secondary("along", "the elements start here and run along `{dimension}`"),
+        secondary("declared", "a vector lies along the last dimension"),
+    )
+    note = "of every {count} elements along `{moved}`, only the first is read"
+    help = "{hint}"
+    tensor: str
+    vector: str
+    count: int
+    dimension: str | int
+    moved: str | int
+    hint: str | None
+    at: Span
+    along: Span
+    declared: Span
+
+
 class CoordinatesSwapped(Message):
     """Coordinates are given in the order of the tensor's dimensions, the outermost first.
 
