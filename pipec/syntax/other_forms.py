@@ -155,7 +155,7 @@ FORMS = (
         "assignments to memory",
         r"(?P<at>(?P<place>[A-Za-z_][\w.]*\[[^=]*\])\s*(?:[-+*/%&|^<>]+)?=(?!=)\s*(?P<value>.+?))\s*$",
         _SHARED,
-        "write `store({place}, {value})` for a tile of a tensor",
+        "write `store({place}, {value})` for a tile of a tensor, `store.direct({place}, {value})` for one number",
         "store({place}, {value})",
     ),
     _statement(

@@ -5,11 +5,13 @@ from pipec.diag.message import Sink
 from pipec.diag.shown import counted
 from pipec.isa.targets import WARP
 from pipec.kir.plan.memory import tensor_width
+from pipec.kir.plan.roles import REGISTER_STEP
 from pipec.kir.plan.scales import scale_columns
 from pipec.kir.plan.types import Plan
 from pipec.sema import tree
 
 _LARGEST_ITEMS = 4
+_FEWEST_REGISTERS = 24  # of a budget (hardware.md 7)
 
 
 def check(plan: Plan, sink: Sink) -> None:
@@ -64,10 +66,27 @@ def _registers(plan: Plan, sink: Sink) -> None:
             launch=launch,
             consequence=consequence,
             list="; ".join(parts),
+            hint=_less(plan, total - pool),
             at=kernel.span,
             roles=tuple(role.span for role in kernel.roles if role.registers is not None),
         )
     )
+
+
+def _less(plan: Plan, over: int) -> str | None:
+    """Budgets that would fit: fewer for the groups that have none, or else for those with the most."""
+    groups = plan.register_groups
+    if any(group.registers is None for group in groups):
+        return (
+            f"a role without a budget keeps the {plan.launch_registers} of the launch: give those that only copy `registers=24`, "
+            "and the others what they need"
+        )
+    if not groups:
+        return None
+    most = max(group.registers or 0 for group in groups)
+    threads = sum(group.warps * WARP for group in groups if group.registers == most)
+    fitting = (most - -(-over // threads)) // REGISTER_STEP * REGISTER_STEP
+    return f"write `registers={fitting}` where it is {most}" if fitting >= _FEWEST_REGISTERS else None
 
 
 def _named_barriers(plan: Plan, sink: Sink) -> None:

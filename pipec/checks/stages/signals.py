@@ -1,5 +1,7 @@
 """How a stage's barrier is signalled: in one way, after the uses that the signal covers (E05xx)."""
 
+from collections import Counter
+
 from pipec.checks.stages.arrivals import Signature, check_arrivals, multiplied_in_registers, one_way
 from pipec.checks.stages.fill_counts import count_fills
 from pipec.checks.stages.payload import Payload, obtained
@@ -51,6 +53,9 @@ _DONE = {
 
 def check(summary: Summary, sink: Sink) -> None:
     _one_pipeline_each(summary, sink)
+    # Of two producers each may fill a part of the payload: "never filled" would only repeat that there are two (E0405).
+    sides = [{handle.pipeline for handle in role.handles if handle.side == "producer"} for role in summary.roles]
+    filled_by = Counter(pipeline for pipelines in sides for pipeline in pipelines)
     for role in summary.roles:
         counts = count_fills(role)
         signatures: dict[tuple[tree.Pipeline, Side], Signature] = {}
@@ -62,7 +67,8 @@ def check(summary: Summary, sink: Sink) -> None:
             if mixed or not waits:
                 continue
             one_way(role, found, signatures, sink)
-            if handle.side == "producer" and handle in counts and found.kinds() & FILLING:
+            alone = filled_by[handle.pipeline] == 1
+            if handle.side == "producer" and alone and handle in counts and found.kinds() & FILLING:
                 Payload(summary, found, counts[handle], sink).check()
 
 

@@ -16,7 +16,7 @@ from pipec.sema.types import TileType
 from pipec.vocabulary import Space
 
 # Register counts accepted by setmaxnreg and .maxnreg: multiples of 8 from 24 to 256 (hardware.md 7); one thread can use 255.
-_REGISTER_STEP = 8
+REGISTER_STEP = 8
 _MOST_REGISTERS = 248
 # The maximum for a role that runs in a whole warp: the constants of each are kept in registers (pipec.lower.bases). With the six of
 # attention.pipe, ptxas spills them, and the loop has 491 instructions instead of 208.
@@ -155,7 +155,7 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
             budget, MOST_OF_A_THREAD
         )  # from the start, so that more blocks fit on a multiprocessor
     # All registers of the multiprocessor, in equal shares: roles that give up registers do so before others can take them.
-    launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP
+    launch = target.registers // threads // REGISTER_STEP * REGISTER_STEP
     return tuple(groups), min(launch, _MOST_REGISTERS)
 
 

@@ -38,6 +38,8 @@ def select_call(context: Context, node: ast.Call) -> Meaning:
 
 def _load(context: Context, node: ast.Call) -> Meaning:
     one = len(node.arguments) == 1
+    if [argument.name for argument in node.arguments] == [None, None]:  # a length alone, as of a vector
+        _need_rows(context, tensor_slice(context, node.arguments[0].value, "what is loaded"), node.arguments[0].value)
     names = ("tensor",) if one else ("tensor", "rows", "columns")
     bound = bind_arguments(context, node, "load", names, () if one else ("at",))
     source = tensor_slice(context, bound["tensor"], "what is loaded")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pipec.diag.catalogue.grid import clusters as cluster_messages
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import types as types_messages
+from pipec.isa.dtypes import DType
 from pipec.isa.reductions import OPERATIONS as REDUCTIONS
 from pipec.isa.specials import AXES
 from pipec.record import replace
@@ -12,7 +13,7 @@ from pipec.sema import tree
 from pipec.sema.calls.built_ins import rows_at
 from pipec.sema.context import Context
 from pipec.sema.language.operation import ActionName, Operation
-from pipec.sema.meanings import Barrier, Meaning, NewRegisterTile, Void, describe
+from pipec.sema.meanings import Barrier, Known, Meaning, NewRegisterTile, Void, describe
 from pipec.sema.types import I32, TileType
 from pipec.sema.values import arithmetic
 from pipec.sema.values.arguments import Action, bind_arguments
@@ -139,7 +140,7 @@ def _store(context: Context, operation: Operation, receiver: Meaning | None, nod
     names = ("destination", "tile"), ("reduce", "rows", "cache") if by_tma else ("reduce", "rows", "at")
     bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
-    stored, transposed = _stored_tile(context, bound["tile"])
+    stored, transposed = _stored_tile(context, bound["tile"], None if by_tma else destination.tensor.dtype)
     path: StorePath = "tma" if by_tma else "direct"
     rows = scalar(context, bound["rows"], I32, "`rows`") if "rows" in bound else None
     reduce, cache = _chosen(context, bound, "reduce", REDUCTIONS), _chosen(context, bound, "cache", CACHE_POLICIES)
@@ -173,11 +174,20 @@ def _is_vector(stored: tree.Expression) -> bool:
     return isinstance(stored.type, TileType) and 1 in (stored.type.rows, stored.type.columns)
 
 
-def _stored_tile(context: Context, node: ast.Expression) -> tuple[tree.Expression, bool]:
-    """The tile, and whether it is stored transposed (`x.T` of values). The transposed one-row tile of a stage is an ordinary value."""
+def _stored_tile(context: Context, node: ast.Expression, element: DType | None) -> tuple[tree.Expression, bool]:
+    """The tile, and whether it is stored transposed (`x.T` of values). The transposed one-row tile of a stage is an ordinary value.
+
+    `element`: that of the tensor, where a number may be stored as a tile of one element.
+    """
     what = "what is stored"
     if not (isinstance(node, ast.Attribute) and node.name == "T"):
-        return register_tile(context, node, what), False
+        given = value(context, node, what)
+        if element is None:
+            return _as_tile(context, given, what, node.span), False
+        found = as_runtime(context, given, element if isinstance(given, Known) else None, what)
+        if isinstance(found.type, TileType):
+            return found, False
+        return tree.Splat(found, TileType(found.type, 1, 1), node.span), False
     meaning = context.elaborate(node.value)  # once: elaborating a call to a helper emits its operations
     if isinstance(meaning, tree.BufferRef) and meaning.buffer.rows == 1:
         meaning = replace(meaning, transposed=not meaning.transposed, span=node.span)
@@ -207,7 +217,9 @@ def _write(context: Context, operation: Operation, receiver: Meaning | None, nod
     meaning = context.elaborate(bound["tile"])
     if isinstance(meaning, tree.Accumulator):
         return _write_accumulator(context, meaning, bound["value"], node)
-    destination = as_buffer_ref(context, meaning, bound["tile"].span, "the destination")
+    parts = "write the whole tile; to write a part of it at a time, give the payload a tile for each part"
+    hint = parts if isinstance(meaning, tree.Columns | tree.ReadBuffer) else None
+    destination = as_buffer_ref(context, meaning, bound["tile"].span, "the destination", hint)
     if destination.transposed:
         destination = shared_tile(context, bound["tile"], "the destination")
     context.emit(tree.Write(destination, register_tile(context, bound["value"], "what is written"), node.span))

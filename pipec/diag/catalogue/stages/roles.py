@@ -92,7 +92,7 @@ class TwoProducers(Message):
         secondary("declared", "declared here"),
     )
     note = "both roles fill slot 0 first: one tile overwrites the other, and the full barrier completes a phase too early"
-    help = "declare a second pipeline for role `{second}`"
+    help = "declare a second pipeline for role `{second}`, with the tiles that it fills"
     pipeline: str
     first: str
     second: str

@@ -94,6 +94,7 @@ class RegisterTotal(Message):
     title = "the register budgets of kernel `{kernel}` add up to {total}, but a block starts with {most}"
     labels = (primary("at", "its roles together request too many"), secondary("roles", "has a budget"))
     note = "{threads} threads start with {launch} registers each{consequence}. Budgets hold for groups of 4 warps: {list}"
+    help = "{hint}"
     kernel: str
     total: int
     most: int
@@ -101,6 +102,7 @@ class RegisterTotal(Message):
     launch: int
     consequence: str
     list: str
+    hint: str | None
     at: Span
     roles: tuple[Span, ...]
 
