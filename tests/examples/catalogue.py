@@ -98,6 +98,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"PARTS": "2", "BN": "32"},
         {"BM": "64", "STAGES": "2", "BN": "32", "OUT": "f32"},
     ),
+    "gemm_sm90_scattered": ({"BM": "128", "BN": "64", "STAGES": "2"}, {"BN": "32", "STAGES": "1"}),
     "attention_sm90_window": ({"D": "128", "BLOCKS": "2"}, {"BM": "64", "BN": "64", "STAGES": "3"}),
     "gemm_sm90_blockwise_fp8_split": ({"BN": "64", "STAGES": "2"}, {"SPLITS": "4", "STAGES": "2"}),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),
