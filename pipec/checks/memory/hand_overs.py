@@ -129,9 +129,10 @@ class HandOvers:
         if self.held(access, side, obtained, handle):
             return True
         at, loops = (access.block, access.site), self.loops(obtained[0])
-        if access.handle is not None or not loops or self.loops(access.block) != loops or not self.dominates(at, obtained):
+        if access.handle is not None or not loops or self.loops(access.block)[: len(loops)] != loops:
             return False
-        return self.speaks(side)
+        # (In loops of its own, which need not run, it does not come before every such stage; but after none of the same iteration.)
+        return self.speaks(side) and not self.leads(obtained, at, around=(loops[-1].header, 0))
 
     def held(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
         """Whether the access lies between obtaining the stage and the signal that covers it."""

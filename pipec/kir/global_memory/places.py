@@ -219,7 +219,8 @@ def apart_in_other_iterations(one: Place, other: Place, loops: Mapping[Loop, int
         all(
             step is not None
             and any(
-                _steps_over((a, m), (b, n), loop, step, loops) for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True)
+                _steps_over(*axes, loop, step, loops) or _strides_over(*axes, loop, step, loops)
+                for axes in zip(_axes(one), _axes(other), strict=True)
             )
             for loop, step in loops.items()
         )
@@ -269,6 +270,31 @@ def _steps_over(one: _Axis, other: _Axis, loop: Loop, step: int, loops: Mapping[
     found = _steps(one, other, loop, step, loops)
     (_, m), (_, n) = one, other
     return found is not None and m is not None and n is not None and abs(found[0]) - abs(found[1]) >= max(m, n)
+
+
+def _strides_over(one: _Axis, other: _Axis, loop: Loop, step: int, loops: Collection[Loop]) -> bool:
+    """Whether both tiles are at the same place, which advances by a multiple of something that is at least 1, such as the number of blocks:
+    from one tile of a block to the next."""
+    (a, m), (b, n) = one, other
+    if a is not b or m is None or n is None or not is_followed(a):
+        return False
+    moving = [(atom, factor) for atom, factor in a.parts if loops_in(as_term(atom)) & set(loops)]
+    strides = [_stride(atom, loop, loops) * factor for atom, factor in moving]
+    return (all(each > 0 for each in strides) or all(each < 0 for each in strides)) and abs(sum(strides) * step) >= max(m, n)
+
+
+def _stride(atom: Atom, loop: Loop, loops: Collection[Loop]) -> int:
+    """By how much the atom grows at least when the counter of the loop does by one, which alone changes it; 0 if that is not known."""
+    if atom.operator is Operator.COUNTER:
+        return int(_loop(atom) == loop)
+    if atom.operator is not Operator.PRODUCT:
+        return 0
+    for counted, by in (atom.operands, atom.operands[::-1]):
+        if isinstance(counted, Term) and isinstance(by, Term) and by.least >= 1:
+            counters, rest = _split(counted, (loop,))
+            if not (loops_in(rest) | loops_in(by)) & set(loops):
+                return sum(counters.values()) * by.least
+    return 0
 
 
 def _steps_ahead(one: _Axis, other: _Axis, loop: Loop, step: int) -> bool:
