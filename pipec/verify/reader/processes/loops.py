@@ -136,7 +136,7 @@ class Loops(Rounds):
             env.update({name: UNKNOWN for name, value in env.items() if isinstance(value, Mixed)})
         special = self.special.get(block.number)
         if special:
-            self._generalise(block, special, env, path)
+            self._generalise(block, special, env, trail, path)
         before = self._before(block, trail)
         if before is None:
             return trail
@@ -145,10 +145,8 @@ class Loops(Rounds):
             raise Unreadable(self.flow.code[block.first].line, "a loop that does not come to an end is not understood")
         if not undecided and turns < MOST_TURNS:
             return trail
-        names: list[object] = [*self.flow.named(block.carried & block.live)] + [
-            name for name in {*last, *env} if type(name) is tuple and name[0] == "position"
-        ]
-        changed = [name for name in names if not _alike(self._value(last, name), self._value(env, name))]
+        names = self._carried(block, last, env)
+        changed = self._changed(names, last, env)
         changed += self._drifting(block, last, env)
         if not changed:
             return trail
@@ -164,6 +162,15 @@ class Loops(Rounds):
             for name in self.flow.named(block.live & ~block.carried)
             if type(value := env.get(name)) is Linear and not _alike(self._value(last, name), value) and self._registers_in(value)
         ]
+
+    def _carried(self, block: Block, last: Env, env: Env) -> list[object]:
+        """The registers and positions that an iteration may change."""
+        return [*self.flow.named(block.carried & block.live)] + [
+            name for name in {*last, *env} if type(name) is tuple and name[0] == "position"
+        ]
+
+    def _changed(self, names: list[object], last: Env, env: Env) -> list[object]:
+        return [name for name in names if not _alike(self._value(last, name), self._value(env, name))]
 
     def _meet_alike(self, block: Block, env: Env) -> None:
         """Which threads have synchronised must be the same in all iterations: the weakest over all of them."""
@@ -275,7 +282,7 @@ class Loops(Rounds):
                 made = Table(made.cursor, tuple(entries))
         special[name] = made
 
-    def _generalise(self, block: Block, special: dict[object, Special], env: Env, path: Path) -> None:
+    def _generalise(self, block: Block, special: dict[object, Special], env: Env, trail: Trail, path: Path) -> None:
         live = {*self.flow.named(block.live)}
         self._to_tables(
             block,
@@ -285,6 +292,7 @@ class Loops(Rounds):
                 if isinstance(one, (Table, Peek)) and (type(name) is tuple or name in live)
             },
             env,
+            trail,
         )
         for name, one in special.items():
             if one is None and name in env:
@@ -336,7 +344,7 @@ class Loops(Rounds):
         else:
             env[name] = self.machine.same(substituted(value, moved))  # type: ignore[arg-type]
 
-    def _to_tables(self, block: Block, tables: dict[object, Table | Peek], env: Env) -> None:
+    def _to_tables(self, block: Block, tables: dict[object, Table | Peek], env: Env, trail: Trail) -> None:
         """Converts numbers to the tables that contain them, for all registers of a ring together or for none.
 
         A missing entry is added only if iterations of the loop return to it: for example after a wait for everything that was filled,
@@ -355,7 +363,8 @@ class Loops(Rounds):
                     env.update({name: self.machine.same(table) for name, table in made.items()})
                 elif self._comes_back(block, ring, env, made):
                     # Registers that advanced with the ring in an inner loop do so here, too.
-                    self.special[block.number].update({**self._along(block, ring, env), **made})
+                    along = self._along(block, ring, env) | self._off_step(block, env, trail)
+                    self.special[block.number].update({**along, **made})
                     raise Restart(block.number)
 
     def _along(self, block: Block, ring: int, env: Env) -> dict[object, Table]:
@@ -363,6 +372,21 @@ class Loops(Rounds):
         names = self.flow.named(block.carried & block.live)
         tables = {name: value for name in names if isinstance(value := env.get(name), Table) and value.cursor == ring}
         return {name: table for name, table in tables.items() if name not in self.special[block.number]}
+
+    def _off_step(self, block: Block, env: Env, trail: Trail) -> dict[object, Table]:
+        """Registers that were numbers as long as every iteration advanced by as many uses, and are others at the positions to which a
+        shorter one leads: the stage of a ring of two, of which an iteration takes both unless it is the last."""
+        before = self._before(block, trail)
+        if before is None:
+            return {}
+        last, _, _ = before
+        names = self._carried(block, last, env)
+        found: dict[object, Table] = {}
+        for name in self._changed(names, last, env):
+            numbers = type(self._value(last, name)) is int and type(self._value(env, name)) is int
+            if numbers and name not in self.special[block.number] and (table := self._beside(block, last, env, name, names, trail)):
+                found[name] = table
+        return found
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
         if type(value) not in OF_SYMBOLS:
