@@ -47,6 +47,14 @@ def assume_cases(premises: Premises, cases: Iterable[Connective]) -> None:
             assume(premises, left[0] if left else Comparison("ge", (-1, ())))
 
 
+def decide_cases(premises: Premises, cases: Iterable[Connective]) -> None:
+    """Adds what is left of such disjunctions where all alternatives but one are refuted meanwhile."""
+    for case in cases:
+        left = [part for part in case.parts if not any(_refuted(premises, each) for each in comparisons(part))]
+        if len(left) == 1:
+            assume(premises, left[0])
+
+
 def _one_sided(premises: Premises, differing: Comparison) -> bool:
     """For a disequality, assumes which side is larger, if the other case is excluded; returns whether it was."""
     row = differing.row

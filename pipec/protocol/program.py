@@ -14,7 +14,7 @@ from pipec.protocol.signs import Signs
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Edge, Network, Test, edges_of
-from pipec.verify.terms import Formula, Linear, Symbol
+from pipec.verify.terms import Formula, Linear, Symbol, is_quotient, symbols_of
 
 
 def registers_of(network: Network) -> frozenset[Symbol]:
@@ -153,7 +153,13 @@ class Program:
         """Candidate inequalities for registers of the process, with those registers."""
         found = self._suggesting.get(process)
         if found is None:
-            suggested = *self._tested(process), *self._begun(process), *self._together(process), *self._turns
+            suggested = (
+                *self._tested(process),
+                *self._begun(process),
+                *self._together(process),
+                *self._turns,
+                *self._reached(process),
+            )
             made = [(self._registers_in(row), row) for row in dict.fromkeys(suggested)]
             found = self._suggesting[process] = [
                 (inside, [each for like in self._alike(row) for each in (like, negative(like))]) for inside, row in made if inside
@@ -236,6 +242,24 @@ class Program:
                     found = self.variables.carried
                     if row[1] and all(each in found or not self._registers_in(one(each)) for each, _ in row[1]):
                         yield plus(one(variable), row, -1)
+
+    def _reached(self, process: int) -> Iterator[Row]:
+        """How far a counter comes that advances by a size, where another one counts its turns up to a quotient by that size."""
+        if not self.products:
+            return
+        begun = [(variable, row) for variable, row in self._assigned(process) if not self._registers_in(row)]
+        for variable, before in self._steps(process):
+            step = self.variables.form(plus(one(variable), before, -1))
+            divided = [each.arguments[0] for each in self.variables.number if is_quotient(each) and each.arguments[1] == step]
+            for dividend in dict.fromkeys(divided):
+                if symbols_of(dividend).isdisjoint(self.registers):
+                    row = self.variables.row(dividend)
+                    yield from (plus(plus(begin, row), one(variable), -1) for each, begin in begun if each == variable)
+
+    def _assigned(self, process: int) -> Iterator[tuple[int, Row]]:
+        for state in self.network.processes[process].states:
+            for edge in edges_of(state.action):
+                yield from self._edge(edge)[0].items()
 
     def _together(self, process: int) -> Iterator[Row]:
         """The distances of counters that are incremented together: one of them may be reset at times."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pipec.protocol.remainders import shares
 from pipec.protocol.sample import forms_of
 from pipec.verify.network import Network, Process, Test, edges_of
-from pipec.verify.terms import Atom, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
+from pipec.verify.terms import Apply, Atom, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
@@ -32,7 +32,8 @@ def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...
 
 def ahead(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
     """The number of remaining turns of a counter that advances by a size, such as the number of blocks, where another role counts its
-    turns: the quotient of the form that its test compares with 0."""
+    turns: the quotient of the form that its test compares with 0. Or where the role itself counts them, up to a quotient by that size:
+    the quotient of how far the counter still goes."""
     divisors = {each.arguments[1] for each in _parts(network) if is_quotient(each)}
     for process in network.processes:
         steps = dict(_sized_steps(process, registers))
@@ -43,6 +44,31 @@ def ahead(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:
                     if step in divisors and times in (1, -1):
                         left = form if times < 0 else add(Linear(-1), form, -1)
                         yield Linear(0, quotient(left, step).terms)
+        yield from _beside(process, steps, registers)
+
+
+def _beside(process: Process, steps: dict[Symbol, Linear], registers: frozenset[Symbol]) -> Iterator[Linear]:
+    """For counters that advance beside the one that is tested: `t += grid.x` where the turns are counted."""
+    turns = dict.fromkeys(each.arguments for each in _divided(process) if symbols_of(atom(each)).isdisjoint(registers))
+    for symbol, step in steps.items():
+        for begin in dict.fromkeys(value for one, value in _assigned(process) if one == symbol):
+            if symbols_of(begin).isdisjoint(registers):
+                for dividend, divisor in turns:
+                    if divisor == step:
+                        yield Linear(0, quotient(add(add(dividend, begin), atom(symbol), -1), step).terms)
+
+
+def _divided(process: Process) -> Iterator[Apply]:
+    """The quotients by sizes that the tests of a process compare."""
+    for state in process.states:
+        for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+            yield from (one for one, _ in form.terms if is_quotient(one))
+
+
+def _assigned(process: Process) -> Iterator[tuple[Symbol, Linear]]:
+    for state in process.states:
+        for edge in edges_of(state.action):
+            yield from ((symbol, value) for symbol, value in edge.values if value is not None)
 
 
 def _sized_steps(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[Symbol, Linear]]:
@@ -64,13 +90,7 @@ def _parts(network: Network) -> Iterator[Atom]:
 
 def turns_of(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[Symbol, int, Linear]]:
     """Counters with a stride other than 1, the stride, and the number of completed iterations."""
-    assigned = [
-        (symbol, value)
-        for state in process.states
-        for edge in edges_of(state.action)
-        for symbol, value in edge.values
-        if value is not None
-    ]
+    assigned = [*_assigned(process)]
     steps = {symbol: abs(value.constant) for symbol, value in assigned if value.terms == ((symbol, 1),)}
     for symbol, begin in assigned:
         step = steps.get(symbol, 0)

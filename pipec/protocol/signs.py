@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from pipec.protocol.comparisons import Connective
 from pipec.protocol.extents import range_of
+from pipec.protocol.rows import Row
 from pipec.protocol.sample import forms_of
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Network, Test, edges_of
@@ -32,6 +33,13 @@ class Signs:
                 self.found.append(self._cases(each))
         self.known = len(numbers)
         return self.found
+
+    def of_sizes(self) -> list[tuple[Row, Row]]:
+        """Quotients of sizes, each with what is divided: that is not negative where the quotient is not."""
+        made = [
+            each for each in self.variables.number if is_quotient(each) and self.variables.is_size(self.variables.number[each])
+        ]
+        return [(self.variables.row(atom(each)), self.variables.row(each.arguments[0])) for each in made]
 
     def _cases(self, quotient: Apply) -> Connective:
         form, divisor = quotient.arguments

@@ -13,6 +13,7 @@ from pipec.verify.terms import (
     RANGES,
     Apply,
     Atom,
+    Choose,
     Compare,
     Floor,
     Formula,
@@ -108,10 +109,13 @@ def first_asked(network: Network) -> dict[Place, Asked]:
 
 
 def _plain(formula: Formula) -> Formula:
-    """The condition as another role may write it: of numbers that do not wrap, and of what is divided in place of a quotient."""
+    """The condition as another role may write it: of numbers that do not wrap, of what is divided in place of a quotient, and of a number
+    in place of what it is at least 0, since a count that is not positive is none."""
 
     def exact(one: Atom) -> Linear | None:
         match one:
+            case Choose(Compare("ge", asked), Linear() as kept, Linear(0, ())) if asked == kept:
+                return exactly.form(kept)
             case Apply(_, (left, right)) if is_machine_product(one):
                 return product(exactly.form(left), exactly.form(right))
             case Apply(kind, (form,)) if kind in RANGES:

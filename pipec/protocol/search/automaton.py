@@ -87,6 +87,7 @@ class Search:
             condition = self.places.condition(place.situation, outcome)
             having = premises.copy()
             assume(having, condition)
+            self.known.decide(having)
             self.known.settle(having)
             resolve(having, self.program.remainders)
             if self.program.products:
@@ -120,6 +121,7 @@ class Search:
             passed.add(key)
             # It follows already, but the assumption is rounded to integers, which may imply more.
             assume(having, substituted(self.places.condition(place.situation, outcome), way.values))
+            self.known.decide(having)
             resolve(having, self.program.remainders)
             way = self.places.passing(way, outcome)
             self.known.need(having, way.required, key[1], source)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.protocol.comparisons import Comparison, Condition, substituted
-from pipec.protocol.deduction import assume, assume_cases, certain, impossible
+from pipec.protocol.deduction import assume, assume_cases, certain, decide_cases, impossible
 from pipec.protocol.everywhere import askable
 from pipec.protocol.invariants import Facts
 from pipec.protocol.meanings import Meaning
@@ -49,6 +49,7 @@ class Known:
             found = self.base.copy() if told else self.base
             for number in told:
                 assume(found, self.program.conditions[number])
+            self.decide(found)
             self.settle(found)
             self.given_of[told] = found
         return found
@@ -225,6 +226,15 @@ class Known:
             self.given_of.clear()
             self.exact_of.clear()
             self.latest, typed = (None, System()), None
+
+    def decide(self, made: Premises) -> None:
+        """The sign of a quotient may be known by what has been assumed of it: then so is that of what is divided, such as how far a counter
+        still goes."""
+        if self.program.products:
+            for quotient, dividend in self.program.signs.of_sizes():
+                if made.entails(quotient):
+                    made.at_least(dividend)
+            decide_cases(made, self.program.signs.all())
 
     def _typed(self, system: Premises) -> Premises:
         """With what follows of types alone: little, and about so many values that to look at it each time would take long."""

@@ -384,7 +384,11 @@ class Loops(Rounds):
         found: dict[object, Table] = {}
         for name in self._changed(names, last, env):
             numbers = type(self._value(last, name)) is int and type(self._value(env, name)) is int
-            if numbers and name not in self.special[block.number] and (table := self._beside(block, last, env, name, names, trail)):
+            if (
+                numbers
+                and name not in self.special[block.number]
+                and (table := self._beside(block, last, env, name, names, trail))
+            ):
                 found[name] = table
         return found
 
