@@ -1,6 +1,7 @@
 """The number of resident blocks per multiprocessor: limited by shared memory, registers, threads, tensor-memory columns."""
 
 from collections.abc import Mapping
+from functools import cache
 from math import ceil
 
 from pipec.predict.tile_loops import operations_in
@@ -51,20 +52,25 @@ _FOUR_PANELS = (3, 4)  # panels that a role with accumulators in registers store
 def staging_bytes(kernel: tree.Kernel, free: int) -> int:
     """Shared memory that stages TMA stores: a panel for each role with such stores, or two if they fit, or four (the exact rule is in
     pipec.kir.plan.memory)."""
-    strides, wide = [], []
-    for role in kernel.roles:
-        done = list(operations_in(role.body))
-        stores = [one.placed for one in done if isinstance(one, tree.Store) and one.path == "tma"]
-        if stores:
-            strides.append(max(tile.rows * min(_PANEL_BYTES, tile_bytes(1, tile.columns, tile.dtype.bits)) for tile in stores))
-            panels = max(ceil(tile_bytes(1, tile.columns, tile.dtype.bits) / _PANEL_BYTES) for tile in stores)
-            wide.append(panels in _FOUR_PANELS and any(isinstance(one, tree.RegisterMma) for one in done))
-    if 2 * sum(strides) > free:
-        return sum(strides)
-    total = 2 * sum(strides)
-    for stride, four in zip(strides, wide, strict=True):
+    panels = [one for role in kernel.roles if (one := _staged(role.body)) is not None]
+    total = 2 * sum(stride for stride, _ in panels)
+    if total > free:
+        return total // 2
+    for stride, four in panels:
         total += 2 * stride if four and total + 2 * stride <= free else 0
     return total
+
+
+@cache
+def _staged(body: tuple[tree.Statement, ...]) -> tuple[int, bool] | None:
+    """The bytes of a panel, and whether the role may store four of them at once; None if it has no TMA stores."""
+    done = list(operations_in(body))
+    tiles = [one.placed for one in done if isinstance(one, tree.Store) and one.path == "tma"]
+    if not tiles:
+        return None
+    panels = max(ceil(tile_bytes(1, tile.columns, tile.dtype.bits) / _PANEL_BYTES) for tile in tiles)
+    wide = panels in _FOUR_PANELS and any(isinstance(one, tree.RegisterMma) for one in done)
+    return max(tile.rows * min(_PANEL_BYTES, tile_bytes(1, tile.columns, tile.dtype.bits)) for tile in tiles), wide
 
 
 def launch_registers(kernel: tree.Kernel, threads: int) -> int | None:

@@ -1,11 +1,13 @@
 """The work of a role for given sizes: its loads, products, stores and reads, and how often, for several blocks at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import ceil, gcd, prod
 from typing import Any
 
 import numpy as np
 
+from pipec.kir.walk import evaluated_tile
 from pipec.predict.occupancy import tile_bytes
 from pipec.predict.sharing import Places, Sharing
 from pipec.predict.tile_loops import operations_in
@@ -29,8 +31,11 @@ class Counter:
     ) -> None:
         self._walk = Walk(kernel, sizes, multiprocessors, grid, places)
         self._kernel, self._sizes, self.value = kernel, sizes, self._walk.value
-        self._sharing = Sharing(len(places), kernel.cluster.size, self._walk.specials)
         self._fills: dict[Any, int] = {}  # of the role, the number of each acquire that loads
+
+    @cached_property
+    def _sharing(self) -> Sharing:
+        return Sharing(self._walk.together, self._kernel.cluster.size, self._walk.specials)
 
     def registers(self, role: tree.Role) -> int:
         """32-bit registers per thread for a role's accumulators."""
@@ -44,13 +49,16 @@ class Counter:
         epilogues: list[tuple[tree.Operation, Epilogue]] = []
         reads: list[tuple[tree.Operation, Load]] = []
         done: dict[tree.Operation, Times] = {}
+        computing: list[tree.Operation] = []
         places: dict[tree.TmaLoad | tree.CopyAsync, Places] = {}
         for operation, times in self._walk.walked(role):
             if operation in done:  # again, in a later trip of a loop
                 done[operation] = done[operation].and_then(times)
                 continue
             done[operation] = times
-            reads += ((operation, self._read(node)) for node in tiles_read(operation))
+            if evaluated_tile(operation) is not None:
+                computing.append(operation)
+                reads += ((operation, self._read(node)) for node in tiles_read(operation))
             match operation:
                 case tree.TmaLoad() | tree.CopyAsync():
                     places[operation] = starts = self._places(operation)
@@ -62,11 +70,9 @@ class Counter:
                 case _:
                     pass
         issued, remote = Slots(0.0, 0.0), 0.0
-        for operation, times in done.items():
-            each = slots(operation, role.warps)
-            if each.any:
-                issued = issued.and_also(each, times.first)
-            remote += remote_words(operation) * times.first
+        for operation in computing:
+            issued = issued.and_also(slots(operation, role.warps), done[operation].first)
+            remote += remote_words(operation) * done[operation].first
         listed = (operation for part in (loads, products, epilogues, reads) for operation, _ in part)
         counted = {operation: {"times": done[operation].first, "average": done[operation].average} for operation in listed}
         for operation, part in self._in_all_trips(role, places):

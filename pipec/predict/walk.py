@@ -9,6 +9,7 @@ which covers every launch and wrapping registers, nothing here affects whether a
 """
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,8 +73,8 @@ class Walk:
             match statement:
                 case tree.For():
                     start, stop = self.value(statement.start), self.value(statement.stop)
-                    trips = 1 if start is None or stop is None else np.maximum(0, np.ceil((stop - start) / statement.step))
-                    most = int(np.max(trips))
+                    trips = 1 if start is None or stop is None else _trips(start, stop, statement.step)
+                    most = int(trips.max()) if isinstance(trips, np.ndarray) else trips
                     some = self._some(statement, trips) if most > 1 else ()
                     if some and start is not None:
                         for number, share in some:
@@ -146,24 +147,24 @@ class Walk:
     def value(self, expression: tree.Expression) -> Values | None:
         """None for values that only the GPU knows, and for values other than numbers."""
         match expression:
+            case tree.Binary():  # the most frequent first
+                return applied(expression.operator, self.value(expression.left), self.value(expression.right))
             case tree.Constant():
                 return expression.value
+            case tree.ReadVariable():
+                return self._variables.get(expression.variable)
             case tree.ReadDimension():
                 return self.sizes.get(expression.name)
             case tree.ReadParameter():
                 return self.sizes.get(expression.parameter.name)
             case tree.Special():
                 return self.specials.get(expression.name)
-            case tree.ReadVariable():
-                return self._variables.get(expression.variable)
             case tree.Convert():
                 return self.value(expression.operand)
             case tree.Unary("-"):
                 return applied("-", 0, self.value(expression.operand))
             case tree.Unary("not"):
                 return applied("==", 0, self.value(expression.operand))
-            case tree.Binary():
-                return applied(expression.operator, self.value(expression.left), self.value(expression.right))
             case tree.Select():
                 holds = self.value(expression.condition)
                 return None if holds is None else self.value(expression.when_true if first(holds) else expression.when_false)
@@ -172,6 +173,12 @@ class Walk:
                 return applied(expression.function, left, right)
             case _:
                 return None
+
+
+def _trips(start: Values, stop: Values, step: int) -> Values:
+    if isinstance(start, np.ndarray) or isinstance(stop, np.ndarray):
+        return np.maximum(0, np.ceil((stop - start) / step))
+    return max(0, ceil((stop - start) / step))
 
 
 _LOOKED_AT = 8

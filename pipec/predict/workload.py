@@ -1,6 +1,6 @@
 """The work of one block of a kernel for given sizes: bytes loaded, products, stores, and how often (computed by counting.py)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from math import ceil, prod
 
@@ -134,13 +134,13 @@ class Workload:
     def held(self) -> int:
         return blocks_held(self.shared_bytes, self.threads, self.launch_registers, self.accumulator_registers, self.columns)
 
-    @property
-    def loads(self) -> Iterator[Load]:
-        return (load for role in self.roles for load in role.loads)
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        return tuple(load for role in self.roles for load in role.loads)
 
-    @property
-    def reads(self) -> Iterator[Load]:
-        return (read for role in self.roles for read in role.reads)
+    @cached_property
+    def reads(self) -> tuple[Load, ...]:
+        return tuple(read for role in self.roles for read in role.reads)
 
     @cached_property
     def from_memory(self) -> bool:

@@ -195,10 +195,16 @@ class Choices(Offer):
         return {one: found[one] for one in self.candidates if one in found and found[one].shared_bytes <= most}
 
     def _tree(self, values: tuple[Value, ...]) -> tree.Kernel | None:
-        # The lists of candidates are parsed already, and combining their values again takes longer than typing the rest.
-        assert self._compilation.file is not None
-        state = self._compiled(Candidate(values), "analyse", without_tuning(self._compilation.file))
+        if Candidate(values) == self.file:
+            return next((one for one in self._compilation.trees or () if one.name == self._kernel), None)
+        state = self._compiled(Candidate(values), "analyse", self._untuned)
         return None if state.failed or not state.trees else state.trees[0]
+
+    @cached_property
+    def _untuned(self) -> ast.File:
+        """The lists of candidates have been read, and combining their values again takes longer than typing the rest."""
+        assert self._compilation.file is not None
+        return without_tuning(self._compilation.file)
 
     def _compiled(self, candidate: Candidate, until: str, file: ast.File | None) -> Compilation:
         options = self._compilation.options
@@ -208,7 +214,7 @@ class Choices(Offer):
 
     def planned(self, candidate: Candidate) -> Compilation:
         """With a candidate's values, up to the resource checks."""
-        return self._compiled(candidate, "limits", self._compilation.file)
+        return self._compiled(candidate, "limits", self._untuned)
 
     def built(self, candidate: Candidate, name: str) -> Compilation:
         """With a candidate's values, through all stages, as a kernel of this name."""

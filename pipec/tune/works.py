@@ -34,8 +34,10 @@ def typed(
     kernel_of: Callable[[tuple[Value, ...]], tree.Kernel | None],
 ) -> Iterator[tuple[tuple[Value, ...], Typed]]:
     """Of those candidates that `kernel_of` types, in no order."""
-    where = mentions(compilation, name)
-    rings = {parameter: where.only_stages_of(parameter) for parameter, _ in candidates[0]} if candidates else {}
+    rings: dict[str, frozenset[str] | None] = {}
+    if candidates and candidates[0]:
+        where = mentions(compilation, name)
+        rings = {parameter: where.only_stages_of(parameter) for parameter, _ in candidates[0]}
     groups: dict[tuple[Value, ...], list[tuple[Value, ...]]] = {}
     for candidate in candidates:
         groups.setdefault(tuple(value for value in candidate if not rings[value[0]]), []).append(candidate)

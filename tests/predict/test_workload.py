@@ -115,8 +115,8 @@ def test_every_example_can_be_counted(path: Path) -> None:
 def test_rows_that_start_within_a_cache_line_are_counted() -> None:
     """K elements of two bytes: whole lines of 128 bytes; every second row in the middle of one; three of four; seven of eight. Only the
     last rows start within a sector of 32 bytes, every second one."""
-    found = [gemm("gemm_sm90", 1024, 1024, k).loads for k in (1024, 1056, 1040, 1032)]
-    assert [(load.crooked, load.cut) for load in map(next, found)] == [(0.0, 0.0), (0.5, 0.0), (0.75, 0.0), (0.875, 0.5)]
+    found = [gemm("gemm_sm90", 1024, 1024, k).loads[0] for k in (1024, 1056, 1040, 1032)]
+    assert [(load.crooked, load.cut) for load in found] == [(0.0, 0.0), (0.5, 0.0), (0.75, 0.0), (0.875, 0.5)]
 
 
 def test_a_cluster_asks_once_for_what_its_ctas_share() -> None:
