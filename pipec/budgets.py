@@ -5,6 +5,8 @@ the diagnostic of the row. The command line limits total processor time and memo
 anything that the counts miss. docs/limits.md shows this table.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pipec.record import record
@@ -152,3 +154,15 @@ class Meter:
         self.left -= count
         if self.left < 0:
             raise BudgetEnded(self.budget, at)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator["Meter"]:
+        """Counts a part of the work, against a budget of its own and what is left of this one."""
+        one = Meter(name)
+        if self.left < one.left:
+            one.budget, one.left = self.budget, self.left
+        left = one.left
+        try:
+            yield one
+        finally:
+            self.left -= left - one.left

@@ -165,10 +165,22 @@ def _method(cls: Any, what: str, names: tuple[str, ...], defaults: tuple[object,
 def replace(value: Kind, /, **changes: object) -> Kind:
     """A copy with some fields changed."""
     kind: Any = type(value)
-    if not changes.keys() <= {*kind.__match_args__}:
-        raise TypeError(f"{kind.__name__} has no fields {', '.join(sorted(changes.keys() - {*kind.__match_args__}))}")
-    made: Kind = kind(*[changes[name] if name in changes else getattr(value, name) for name in kind.__match_args__])
+    values, places = _layout(kind)
+    copied = [*values(value)]
+    for name, changed in changes.items():
+        if name not in places:
+            raise TypeError(f"{kind.__name__} has no fields {', '.join(sorted(changes.keys() - places.keys()))}")
+        copied[places[name]] = changed
+    made: Kind = kind(*copied)
     return made
+
+
+@cache
+def _layout(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], dict[str, int]]:
+    """What gives all fields of an object of a class, and the place of each among them."""
+    names: tuple[str, ...] = kind.__match_args__
+    values = attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, name) for name in names)
+    return values, {name: place for place, name in enumerate(names)}
 
 
 def fields_of(value: Any) -> dict[str, Any]:

@@ -79,6 +79,7 @@ class Context:
     place: Literal["file", "kernel", "role"]
     target: Target
     recursion: Recursion
+    meter: Meter
     statements: list[tree.Statement] = field(default_factory=list)
     kernel_scope: Scope | None = None  # names an inlined helper sees besides its parameters
     inlining: tuple[str, ...] = ()
@@ -87,8 +88,6 @@ class Context:
     picked: set[tree.Variable] = field(default_factory=set)
     dimensions: set[str] = field(default_factory=set)  # bound by the launch
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
-    kernel_meter: Meter = field(default_factory=lambda: Meter("operations"))
-    file_meter: Meter = field(default_factory=lambda: Meter("file operations"))
     stated: list[tree.StatedCounts] = field(default_factory=list)
     allocations: list[tree.TensorAllocation] = field(default_factory=list)
     barrier_arrays: dict[BarrierArray, Span] = field(default_factory=dict)  # those that have an owner, and where
@@ -141,9 +140,7 @@ class Context:
 
     def spend(self, span: Span, count: int = 1) -> None:
         """Raises BudgetEnded, which ends the analysis of the kernel: an enclosing loop must not continue."""
-        # Two meters: helpers that call each other twice grow one kernel exponentially, and many kernels share the budget of the file.
-        self.kernel_meter.spend(count, span)
-        self.file_meter.spend(count, span)
+        self.meter.spend(count, span)
 
     def bind(self, name: str, meaning: Meaning, span: Span | None) -> None:
         self.scope.bind(name, meaning, span)
@@ -166,7 +163,7 @@ class Context:
         self.bind_again(name.name, meaning, name.span)
 
     def look_up(self, name: ast.Name, extra: tuple[str, ...] = ()) -> Meaning:
-        binding = self.scope.find_value(name.name)
+        binding, again = self.scope.read(name.name, name.span)
         if binding is None:
             ended = self.scope.ended_at(name.name)
             if ended is not None and ended.span in self.walks.targets:
@@ -184,7 +181,6 @@ class Context:
         # The error in its definition has been reported; any use is wrong only because of that.
         if isinstance(binding.meaning, Poison):
             raise Reported
-        again = self.scope.read(name.name, name.span)
         if again is not None:
             self.fail(messages.LostMeaning(name=name.name, at=name.span, again=again))
         return binding.meaning

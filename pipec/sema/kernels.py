@@ -1,9 +1,8 @@
 """Files and kernels: constants and helpers, then each kernel's parameters, declarations, grid and roles."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
-from pipec.budgets import BudgetEnded
+from pipec.budgets import BudgetEnded, Meter
 from pipec.diag.catalogue.grid import clusters as cluster_messages
 from pipec.diag.catalogue.language import constants as constants_messages
 from pipec.diag.catalogue.language import names as messages
@@ -13,7 +12,7 @@ from pipec.diag.message import Sink
 from pipec.diag.shown import shown
 from pipec.isa.specials import AXES
 from pipec.isa.targets import DEFAULT_TARGET, MOST_CLUSTER_CTAS, TARGETS, Target
-from pipec.record import replace
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.calls.dispatch import call
 from pipec.sema.context import Context, Recursion
@@ -48,17 +47,21 @@ def analyse(
     `overrides` sets compile-time parameters from outside: numbers, conditions, element types, or their text.
     """
     scope = Scope()
-    context = Context(sink, scope, "file", target, Recursion(elaborate, call, run_body))
+    recursion = Recursion(elaborate, call, run_body)
+    # Helpers that call each other twice grow one kernel exponentially, and many kernels share the budget of the file.
+    of_file = Meter("file operations")
     try:
-        for constant in file.constants:
-            with _guarded(context, constant.target):
-                comptime(context, constant)
+        with of_file.part("operations") as meter:
+            context = Context(sink, scope, "file", target, recursion, meter)
+            for constant in file.constants:
+                with _Guarded(context, constant.target):
+                    comptime(context, constant)
     except BudgetEnded as ended:
         _report_ended(ended, sink)
         return []
     # All of them before any kernel: a kernel may call a helper defined below it.
     for function in file.functions:
-        with _guarded(context, None):
+        with _Guarded(context, None):
             context.define(function.name, Helper(function))
     chosen = [kernel for kernel in file.kernels if only in (None, kernel.name.name)]
     if not chosen and only is not None:
@@ -73,9 +76,10 @@ def analyse(
         # Both kernels are analysed anyway, each with its own errors.
         seen[kernel.name.name] = kernel.name.span
         before = len(sink.diagnostics)
-        inner = Context(sink, scope.inner(), "kernel", target, context.recursion, file_meter=context.file_meter)
         try:
-            analysed = _Kernel(kernel, inner, overrides).analyse()
+            with of_file.part("operations") as meter:
+                inner = Context(sink, scope.inner(), "kernel", target, recursion, meter)
+                analysed = _Kernel(kernel, inner, overrides).analyse()
         except BudgetEnded as ended:
             _report_ended(ended, sink)
             continue
@@ -93,14 +97,23 @@ def _report_ended(ended: BudgetEnded, sink: Sink) -> None:
     sink.report(placement_messages.TooManyInlined(limit=f"{ended.budget.limit:,}", at=ended.at))
 
 
-@contextmanager
-def _guarded(context: Context, target: ast.Name | None) -> Iterator[None]:
+@record
+class _Guarded:
     """Limits an error to this part; the name that it would have defined is poisoned, so that its uses are not reported as well."""
-    try:
-        yield
-    except Reported:
+
+    context: Context
+    target: ast.Name | None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(error, Reported):
+            return False
+        context, target = self.context, self.target
         if target is not None and target.name not in context.scope.names:
             context.bind(target.name, Poison(), target.span)
+        return True
 
 
 def _last_span(body: tuple[ast.Statement, ...]) -> Span | None:
@@ -154,12 +167,12 @@ class _Kernel:
             )
         for constant in node.constants:
             # Each separately, so that one invalid default does not hide the errors of the others.
-            with _guarded(context, constant.name):
+            with _Guarded(context, constant.name):
                 self._constants.update(read_constant(context, constant, self.overrides))
         tensors: list[tree.TensorParameter] = []
         scalars: list[tree.ScalarParameter] = []
         for parameter in node.parameters:
-            with _guarded(context, parameter.name):
+            with _Guarded(context, parameter.name):
                 read_parameter(context, parameter, tensors, scalars)
         self._body(node.body)
         # After the roles: only they determine whether the scheduler is used, and which role runs ahead.
@@ -215,7 +228,7 @@ class _Kernel:
     def _body(self, body: tuple[ast.Statement, ...]) -> None:
         for statement in body:
             target = statement.target if isinstance(statement, ast.Assign | ast.Comptime) else None
-            with _guarded(self.context, target):
+            with _Guarded(self.context, target):
                 self._statement(statement)
 
     def _statement(self, statement: ast.Statement) -> None:

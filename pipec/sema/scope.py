@@ -5,7 +5,7 @@ from typing import Literal
 
 from pipec.record import field, mutable, record
 from pipec.sema import tree
-from pipec.sema.meanings import Meaning
+from pipec.sema.meanings import Meaning, Poison
 from pipec.source import Span
 
 
@@ -56,19 +56,32 @@ class Scope:
             scope = scope.parent
         return None
 
-    def find_value(self, name: str) -> Binding | None:
-        """The same, or a variable that has outlasted its `with`, which is one of this block from now on; but not one that a loop or a
-        branch may have given another value since."""
+    def read(self, name: str, span: Span) -> tuple[Binding | None, Span | None]:
+        """Records a use of the name: what it is bound to, and where a finished block gave it another meaning than it has here.
+
+        A variable that has outlasted its `with` is one of its block from now on; but not one that a loop or a branch may have given
+        another value since.
+        """
         scope: Scope | None = self
-        assigned = False
+        assigned, again, through = False, None, []
         while scope is not None:
+            if again is None and name in scope.hidden:
+                again = scope.hidden[name]
             if name in scope.names:
-                return scope.names[name]
+                found = scope.names[name]
+                break
             if name in scope.outlasting and not assigned:
-                return scope.names.setdefault(name, scope.outlasting.pop(name))
+                found = scope.names.setdefault(name, scope.outlasting.pop(name))
+                break
             assigned = assigned or name in scope.ended
+            through.append(scope)
             scope = scope.parent
-        return None
+        else:
+            return None, None
+        if again is None and not isinstance(found.meaning, Poison):
+            for scope in through:
+                scope.used.setdefault(name, span)
+        return found, again
 
     def up_to(self, name: str) -> Iterator["Scope"]:
         """The blocks from this one to the one that binds the name."""
@@ -76,21 +89,6 @@ class Scope:
         while scope is not None:
             yield scope
             scope = None if name in scope.names else scope.parent
-
-    def read(self, name: str, span: Span) -> Span | None:
-        """Records a use of the name; or where a finished block gave it another meaning than it has here."""
-        scope: Scope | None = self
-        through = []
-        while scope is not None:
-            if name in scope.hidden:
-                return scope.hidden[name]
-            if name in scope.names:
-                break
-            through.append(scope)
-            scope = scope.parent
-        for scope in through:
-            scope.used.setdefault(name, span)
-        return None
 
     def bind(self, name: str, meaning: Meaning, span: Span | None) -> None:
         self.names[name] = Binding(meaning, span)

@@ -48,7 +48,7 @@ def call(context: Context, node: ast.Call) -> Meaning:
     if isinstance(node.callee, ast.Subscript) and dotted(context, node.callee.value) in CONVERSIONS:
         return conversion(context, node)
     named = node.callee.value if isinstance(node.callee, ast.Subscript) else node.callee
-    if isinstance(named, ast.Attribute) and path is None and dotted(context, named) is None:
+    if isinstance(named, ast.Attribute) and path is None and (named is node.callee or dotted(context, named) is None):
         return _method(context, node, named)
     if path in DTYPES:
         context.fail(messages.NotCallable(what=f"the element type {path}", at=node.callee.span))

@@ -26,11 +26,11 @@ def bind_arguments(
     `advice`: what to write instead, for who gives an argument that there is no parameter for.
     """
     names = parameters + optional
-    signature = signature or f"{callee}({', '.join(names)})"
     bound: dict[str, ast.Expression] = {}
 
     def wrong(problem: str, at: ast.Argument | ast.Call, advice: str | None = None) -> None:
-        context.fail(messages.WrongArguments(callee=callee, problem=problem, signature=signature, at=at.span, advice=advice))
+        shown = signature or f"{callee}({', '.join(names)})"
+        context.fail(messages.WrongArguments(callee=callee, problem=problem, signature=shown, at=at.span, advice=advice))
 
     by_name = False
     for position, argument in enumerate(node.arguments):

@@ -9,7 +9,7 @@ from pipec.syntax import ast
 
 def elaborate(context: Context, node: ast.Expression) -> Meaning:
     """The meaning of the expression. Reports an error and raises Reported if it has none."""
-    context.spend(node.span)
+    context.meter.spend(1, node.span)
     match node:
         case ast.Name():  # the most frequent first
             return named(context, node)
