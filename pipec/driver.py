@@ -175,7 +175,6 @@ def _prove(state: Compilation) -> None:
     from pipec.lower import lower
     from pipec.protocol.effort import work_so_far
     from pipec.protocol.explain import verdict
-    from pipec.protocol.undecided_report import not_decided
     from pipec.ptx.emit import emit
 
     assert state.plans is not None and state.ptx is not None
@@ -191,6 +190,8 @@ def _prove(state: Compilation) -> None:
         if judgement.certificate is not None and judgement.certificate.assumes:
             ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)
         if found.outcome == "open" and not state.options.allow_undecided:
+            from pipec.protocol.undecided_report import not_decided
+
             state.sink.report(not_decided(ptx, plan.kernel, plan.interface, judgement))
         state.protocol[plan.kernel.name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:

@@ -44,7 +44,8 @@ def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False, cache
     body, names = _body(cls, "init hash" if remember else "init", hidden)
     body["_is_record"] = True
     if eq:
-        body |= {"__eq__": _equality(cls, names), "__hash__": _method(cls, "hash once" if remember else "hash", names)}
+        values = _values_of(names)
+        body |= {"__eq__": _equality(cls, values), "__hash__": _method(cls, "hash once", names) if remember else _hashing(values)}
     return type(cls.__name__, cls.__bases__, body)
 
 
@@ -59,7 +60,7 @@ def mutable(cls: Any = None, /, *, eq: bool = True, caches: bool = False) -> Any
         return lambda decorated: mutable(decorated, eq=eq, caches=caches)
     body, names = _body(cls, "init", ("__dict__",) if caches else ())
     if eq:
-        body |= {"__eq__": _equality(cls, names), "__hash__": None}
+        body |= {"__eq__": _equality(cls, _values_of(names)), "__hash__": None}
     return type(cls.__name__, cls.__bases__, body)
 
 
@@ -113,7 +114,6 @@ _TEXTS: dict[str, tuple[str, Callable[[list[str]], str]]] = {
     "init": ("__init__", _assigning),
     "init made": ("__init__", _making),
     "init hash": ("__init__", lambda names: _assigning(names, "self._hash = 0")),
-    "hash": ("__hash__", lambda names: f"(self):\n return hash(({''.join(f'self.{one}, ' for one in names)}))"),
     "hash once": (
         "__hash__",
         lambda names: (
@@ -134,10 +134,21 @@ def _template(what: str, count: int) -> CodeType:
     return code
 
 
-def _equality(cls: Any, names: tuple[str, ...]) -> Callable[[Any, object], bool]:
-    """Not from a template: compiling those of `==` took longer than all others, and few values are compared."""
-    values = attrgetter(*names) if names else lambda value: ()
+# `==` and hashes are not from templates: compiling those took longer than all others, and few values are compared.
 
+
+def _values_of(names: tuple[str, ...]) -> Callable[[Any], Any]:
+    return attrgetter(*names) if names else lambda value: ()
+
+
+def _hashing(values: Callable[[Any], Any]) -> Callable[[Any], int]:
+    def __hash__(self: Any) -> int:
+        return hash(values(self))
+
+    return __hash__
+
+
+def _equality(cls: Any, values: Callable[[Any], Any]) -> Callable[[Any, object], bool]:
     def __eq__(self: Any, other: object) -> bool:
         if self is other:
             return True

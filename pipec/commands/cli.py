@@ -28,8 +28,8 @@ _EMITTED = {"ast": "parse", "kir": "build", "llvm": "prove", "ptx": "prove", "cu
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    options = parser_of(_COMMANDS).parse_args([WATCHDOG if word == "--watchdog" else word for word in given])
+    given = [WATCHDOG if word == "--watchdog" else word for word in (sys.argv[1:] if arguments is None else arguments)]
+    options = parser_of(_COMMANDS, given).parse_args(given)
     options.printer = Printer(options.message_format)
     try:
         with Guard(

@@ -1,7 +1,7 @@
 """The command line's options with their value types, so that commands get values and never text."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipec.budgets import BUDGETS
@@ -31,14 +31,18 @@ _FASTEST = 10  # GHz
 _LONGEST_NAME = 100
 
 
-def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """`commands`: the functions to run, by name; "" if none was given."""
+def parser_of(commands: Mapping[str, Command], words: Sequence[str]) -> argparse.ArgumentParser:
+    """Of these words. `commands`: the functions to run, by name. Only a command that is among the words gets its options: those of all
+    take a twentieth of a compilation."""
     parser = argparse.ArgumentParser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
     parser.add_argument(
         "--version", action="store_const", dest="command", const=commands["version"], help="print versions and exit"
     )
     listed = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, (does, parents, add_own) in _COMMANDS.items():
+        if name not in words:
+            listed.add_parser(name, help=does, add_help=False)
+            continue
         command = listed.add_parser(name, parents=[_shared(), *(make() for make in parents)], help=does)
         add_own(command)
         command.set_defaults(command=commands[name])

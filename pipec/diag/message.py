@@ -25,7 +25,6 @@ Where the help is one certain edit, `edits` says it as data (replacements of spa
 
 import re
 from collections.abc import Iterator
-from string import Formatter
 from typing import Any, ClassVar, Literal, dataclass_transform
 
 from pipec.record import record
@@ -187,6 +186,8 @@ class Message:
     def _optional(self, template: str | None) -> str | None:
         if template is None:
             return None
+        from string import Formatter  # only diagnostics need it
+
         needed = {name for _, name, _, _ in Formatter().parse(template) if name}
         if any(self.fields[name] is None for name in needed):
             return None

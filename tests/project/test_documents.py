@@ -57,7 +57,7 @@ def test_commands_are_commands(document: Path) -> None:
     for command in commands(document.read_text(encoding="utf-8")):
         shortened = command.replace("--shape ...", "--shape M=64")
         words = [word if word != "--watchdog" else "--watchdog=1" for word in shlex.split(shortened)[1:]]
-        parser_of(_COMMANDS).parse_args(words)
+        parser_of(_COMMANDS, words).parse_args(words)
 
 
 def test_the_readme_lists_all_commands() -> None:
@@ -69,8 +69,9 @@ def test_there_are_commands_to_try() -> None:
     """The test above would pass if it found none, or if the parser took anything."""
     found = [command for document in DOCUMENTS for command in commands(document.read_text(encoding="utf-8"))]
     assert len(found) > 10
+    words = ["compile", "x.pipe", "--no-such-option"]
     with pytest.raises(SystemExit):
-        parser_of(_COMMANDS).parse_args(["compile", "x.pipe", "--no-such-option"])
+        parser_of(_COMMANDS, words).parse_args(words)
 
 
 @pytest.mark.parametrize("document", PROSE, ids=lambda path: path.name)
