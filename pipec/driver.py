@@ -8,6 +8,7 @@ results or diagnostics out.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.checks.verdict import UNCHECKED, Findings, Verdict
@@ -18,12 +19,15 @@ from pipec.garbage import uncollected
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
 from pipec.kir import ir
 from pipec.kir.plan.types import Plan
-from pipec.protocol.judge import Judgement
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.source import Source
 from pipec.syntax import ast
-from pipec.verify.document import Proof
+
+# A stage loads what it runs: predicting and choosing need neither the prover nor LLVM.
+if TYPE_CHECKING:
+    from pipec.protocol.judge import Judgement
+    from pipec.verify.document import Proof
 
 
 @record
@@ -57,7 +61,7 @@ class Compilation:
     kernels: list[ir.Kernel] | None = None
     protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> the result about freedom from deadlock
     findings: dict[str, Findings] = field(default_factory=dict)  # kernel name -> what the checks of global memory found
-    certificates: dict[str, Proof] = field(default_factory=dict)  # of the proved kernels, for the PTX without a watchdog
+    certificates: "dict[str, Proof]" = field(default_factory=dict)  # of the proved kernels, for the PTX without a watchdog
     plans: list[Plan] | None = None
     llvm: str | None = None
     ptx: str | None = None
@@ -176,6 +180,7 @@ def _prove(state: Compilation) -> None:
     from pipec.protocol.effort import work_so_far
     from pipec.protocol.explain import verdict
     from pipec.ptx.emit import emit
+    from pipec.verify.document import Proof
 
     assert state.plans is not None and state.ptx is not None
     ptx = state.ptx
@@ -198,11 +203,11 @@ def _prove(state: Compilation) -> None:
             state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)
 
 
-def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Judgement) -> tuple[str, Verdict, Judgement]:
+def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: "Judgement") -> "tuple[str, Verdict, Judgement]":
     """The proof's assumptions on sizes become launch conditions, and the proof is checked on the text that states them."""
     from pipec.protocol.conditions import why_unasked, with_conditions
     from pipec.protocol.explain import proved, undecided
-    from pipec.protocol.judge import confirmed
+    from pipec.protocol.judge import Judgement, confirmed
     from pipec.ptx.normalise import with_interface
 
     assert state.plans is not None and state.ptx is not None
