@@ -9,7 +9,7 @@ checks that the two agree. Costs, conditions and the bounds around a block are t
     SM    = waves of blocks, or for persistent blocks their tiles, the last one beside fewer others
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
 
 from pipec.isa.targets import WARPGROUP_WARPS
@@ -33,8 +33,27 @@ class Estimate:
 def estimate(work: Workload, device: Device, clock: float | None = None) -> Estimate:
     """For a launch whose inputs are in memory; at the clock that it can sustain, unless one is given."""
     if work.blocks == 0:
-        return Estimate(apart(work, device), {"launch": apart(work, device)}, "launch")
-    clock, waves = _sustained(work, device) if clock is None else (clock, _waves(work, device.at(clock)))
+        return _nothing(work, device)
+    if clock is None:
+        return _estimated(work, device, *_sustained(work, device, _waves(work, device)))
+    return _estimated(work, device, clock, _waves(work, device.at(clock)))
+
+
+def at_least(work: Workload, device: Device) -> tuple[float, Callable[[], Estimate]]:
+    """The seconds that a launch takes at least, which are those at the nominal clock, and what estimates how many it takes: finding the
+    clock that it can sustain takes twice as long."""
+    if work.blocks == 0:
+        return _nothing(work, device).seconds, lambda: _nothing(work, device)
+    waves = _waves(work, device)
+    nominal = _estimated(work, device, device.clock, waves)
+    return nominal.seconds, lambda: _estimated(work, device, *_sustained(work, device, waves))
+
+
+def _nothing(work: Workload, device: Device) -> Estimate:
+    return Estimate(apart(work, device), {"launch": apart(work, device)}, "launch")
+
+
+def _estimated(work: Workload, device: Device, clock: float, waves: list[Wave]) -> Estimate:
     terms = bounds_of(work, device, waves, clock)
     seconds = apart(work, device) + together(terms, waves, clock, device)
     return Estimate(seconds, terms, largest(terms, seconds, device))
@@ -42,12 +61,12 @@ def estimate(work: Workload, device: Device, clock: float | None = None) -> Esti
 
 def sustained_clock(work: Workload, device: Device) -> float:
     """The nominal clock (Hz), or below it if back-to-back launches would exceed the power limit."""
-    return device.clock if work.blocks == 0 else _sustained(work, device)[0]
+    return device.clock if work.blocks == 0 else _sustained(work, device, _waves(work, device))[0]
 
 
-def _sustained(work: Workload, device: Device) -> tuple[float, list[Wave]]:
-    """The clock that a launch can sustain, and its waves at that clock."""
-    clock, waves = device.clock, _waves(work, device)
+def _sustained(work: Workload, device: Device, waves: list[Wave]) -> tuple[float, list[Wave]]:
+    """The clock that a launch can sustain, and its waves at that clock; given those at the nominal one."""
+    clock = device.clock
     if device.machine.sustained is None:
         return clock, waves
     for _ in range(2):  # waiting for data takes fewer cycles at a lower clock, so that the launch then takes more power

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -10,7 +10,7 @@ from pipec.diag.message import Diagnostic
 from pipec.driver import Compilation, compile_source
 from pipec.garbage import uncollected
 from pipec.isa.targets import TARGETS
-from pipec.predict.closed import Estimate, estimate
+from pipec.predict.closed import Estimate, at_least
 from pipec.predict.device import BY_ARCH
 from pipec.predict.parameters import without_tuning
 from pipec.predict.tile_loops import written
@@ -247,7 +247,4 @@ class Choices(Offer):
         counted = [(one, works.of(kernel)) for one, kernel in self.typed.items()]
         if warm:
             counted = [(one, replace(work, warm=warm)) for one, work in counted]
-        # At a lower clock a launch takes longer, and finding the clock that it can sustain takes twice as long as the rest.
-        return [
-            Possible(one, estimate(work, device, device.clock).seconds, partial(estimate, work, device)) for one, work in counted
-        ]
+        return [Possible(one, *at_least(work, device)) for one, work in counted]
