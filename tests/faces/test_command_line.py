@@ -341,7 +341,7 @@ def test_run_without_shapes(tmp_path: Path, capsys: Capture) -> None:
         ("y = x * sum(x, 1)", "its axis is written `axis=1`\n"),
         ("y = scaled(x, x, 0)", ""),
         ("y = block_scale(x, x, 1e12, 1e12)", ""),
-        ("y = open(x)", "`open` is not among its functions: abs, arange, block_scale, "),
+        ("y = open(x)", "`open` is not among its functions: abs, arange, argmax, argmin, block_scale, "),
         ("y = x.copy()", "not among the allowed forms"),
         ("y = " + "-" * 5000 + "x", ""),
         ("y = 3 * x", "is wrong"),
