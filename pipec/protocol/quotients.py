@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pipec.protocol.remainders import shares
 from pipec.protocol.sample import forms_of
 from pipec.verify.network import Network, Process, Test, edges_of
-from pipec.verify.terms import Apply, Atom, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
+from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
@@ -21,13 +21,18 @@ def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear
 
 
 def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    """The number of iterations completed by a counter with a stride, if a test involves a quotient of sizes by that stride."""
-    asked = {one.divisor for one in _tested(network) if symbols_of(one.form).isdisjoint(registers)}
+    """The number of iterations completed by a counter with a stride, if a test involves a quotient by that stride: of sizes, or of the
+    smaller of two numbers, as of how far a loop reaches in a tile."""
+    asked = {one.divisor for one in _tested(network) if symbols_of(one.form).isdisjoint(registers) or _is_chosen(one.form)}
     found: dict[Linear, None] = {}
     for process in network.processes:
         turns = turns_of(process, registers)
         found.update(dict.fromkeys(turn for _, step, turn in turns if any(divisor % step == 0 for divisor in asked)))
     return tuple(found)
+
+
+def _is_chosen(form: Linear) -> bool:
+    return len(form.terms) == 1 and isinstance(form.terms[0][0], Choose)
 
 
 def ahead(network: Network, registers: frozenset[Symbol]) -> Iterator[Linear]:

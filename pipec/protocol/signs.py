@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from pipec.protocol.comparisons import Connective
 from pipec.protocol.extents import range_of
-from pipec.protocol.rows import Row
+from pipec.protocol.premises import Premises
+from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.sample import forms_of
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Network, Test, edges_of
@@ -25,12 +26,14 @@ class Signs:
         self.compared = {each.function for form in _compared(network) for each in _inside(form) if isinstance(each, Apply)}
         self.known = 0  # values that had a name when these were made
         self.found: list[Connective] = []
+        self.bounded: list[tuple[Row, Row]] = []  # quotients, and what is divided
 
     def all(self) -> list[Connective]:
         numbers = self.variables.number
         for each in [*numbers][self.known :]:
             if is_quotient(each) and numbers[each] in self.variables.derived and self._is_known_of(each.arguments[0]):
                 self.found.append(self._cases(each))
+                self.bounded.append((one(numbers[each]), self.variables.row(each.arguments[0])))
         self.known = len(numbers)
         return self.found
 
@@ -40,6 +43,13 @@ class Signs:
             each for each in self.variables.number if is_quotient(each) and self.variables.is_size(self.variables.number[each])
         ]
         return [(self.variables.row(atom(each)), self.variables.row(each.arguments[0])) for each in made]
+
+    def resolve(self, premises: Premises) -> None:
+        """A quotient lies between 0 and what is divided, where that is not negative."""
+        for quotient, dividend in self.bounded:
+            if premises.entails(dividend):
+                premises.at_least(quotient)
+                premises.at_least(plus(dividend, quotient, -1))
 
     def _cases(self, quotient: Apply) -> Connective:
         form, divisor = quotient.arguments

@@ -9,7 +9,23 @@ from pipec.verify.reader.text.operations import Operation, number_of, operation,
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.values import Lanes
-from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add, atom, choose, floor
+from pipec.verify.terms import (
+    Apply,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    choose,
+    floor,
+    is_smaller,
+    scale,
+)
 
 RANGES = {"x": (0, 2**31 - 1), "y": (0, 40), "z": (-(2**31), 2**31 - 1), "w": (1, 7)}
 ONE = ("neg.s32", "abs.s32", "not.b32", "cvt.u64.u32", "cvt.s64.s32", "cvt.u32.u64")
@@ -98,6 +114,41 @@ def test_products_are_alike_in_any_order(seed: int) -> None:
         return left[0]
 
     assert len({multiplied() for _ in range(8)}) == 1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_smaller_of_two_numbers_of_which_one_counts(seed: int) -> None:
+    """A bound in blocks: of a size, and of the place of a tile, which a counter is divided for."""
+    draw = random.Random(seed)
+    arithmetic = Arithmetic(RANGES)
+    divisor, times, more = draw.choice((2, 3, 64)), draw.choice((1, 2, 64)), draw.randint(-3, 64)
+    size = add(floor(add(atom(Symbol("x")), Linear(draw.randint(0, divisor))), divisor), Linear(draw.randint(-2, 2)))
+    row, required = arithmetic.apply(_known("div.u32"), [atom(Symbol("0:%t")), atom(Symbol("w"))])
+    assert isinstance(row, Linear) and required, "that the counter is not negative"
+    operands = draw.sample([size, add(scale(row, times), Linear(more))], 2)
+    opcode, which = draw.choice((("min.s32", min), ("max.s32", max)))
+    found, further = arithmetic.apply(_known(opcode), list(operands))
+    assert is_smaller(_chosen_in(found)) == (which is min)
+    _, again = arithmetic.apply(_known("setp.ge.s32"), [found, draw.randint(0, 9)])
+    for _ in range(60):
+        t = draw.choice((0, 1, draw.randint(0, 99), draw.randint(0, 2**31 - 1), 2**32 - 1, 2**33, -1))
+        at = numbers(draw) | {"0:%t": t}
+        if all(holds(one, at) for one in (*required, *further)):
+            assert isinstance(found, Linear)
+            number = which(value(one, at) for one in operands)
+            assert value(found, at) == number == wrapped(number, 32) and arithmetic.bounds(found)[0] <= number
+            assert all(holds(one, at) for one in again), "nothing else is required of it"
+            assert value(row, at) == t // at["w"] and 0 <= t < 2**32
+
+
+def _chosen_in(value_: object) -> Choose:
+    """The number that is chosen, which a size is no quotient in any more."""
+    assert isinstance(value_, Linear)
+    ((one, _),) = value_.terms
+    if isinstance(one, Floor):
+        ((one, _),) = one.form.terms
+    assert isinstance(one, Choose) and not any(isinstance(part, Floor) for form in (one.yes, one.no) for part, _ in form.terms)
+    return one
 
 
 DIVIDENDS = [

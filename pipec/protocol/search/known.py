@@ -131,6 +131,7 @@ class Known:
         for row in self.variables.floors():
             made.at_least(row)
         assume_cases(made, self.program.signs.all())
+        self.program.signs.resolve(made)
         resolve(made, self.program.remainders)
         # Of what is made of known registers, which had no name before, more follows.
         if self.variables.count > known:

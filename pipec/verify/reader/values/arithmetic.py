@@ -9,9 +9,10 @@ from typing import Literal
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
+from pipec.verify.reader.values.extremes import undivided
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
 from pipec.verify.reader.values.merged import merged
-from pipec.verify.reader.values.parts import PLACES, exact, has_counter, of_places, size_of
+from pipec.verify.reader.values.parts import PLACES, exact, has_counter, is_row, of_places, size_of
 from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
@@ -33,7 +34,11 @@ from pipec.verify.terms import (
     bounds_by_choice,
     choose,
     either,
+    floor,
+    is_larger,
+    is_smaller,
     negate,
+    scale,
     symbols_in,
     symbols_of,
 )
@@ -263,7 +268,7 @@ class Arithmetic:
                 return UNKNOWN
             chosen = as_formula(when), as_linear(yes), as_linear(no)
             left = (remaining(self, *chosen) or dealt(*chosen)) if op.to == 32 else None
-            return left or choose(*chosen)
+            return left or undivided(choose(*chosen))
         if any(isinstance(value, Linear) for value in values):
             return UNKNOWN
         parts = [as_formula(value) for value in values]
@@ -297,7 +302,8 @@ class Arithmetic:
         whole = _without_turns(form, high - low + 1)
         if whole != form:
             return self._within(whole, low, high, otherwise, compared)
-        if not (has_counter(form) if compared else of_places(form)) and not self._usually(form, low, high):
+        counted = (has_counter(form) if compared else of_places(form)) or is_row(form)
+        if not counted and not self._usually(form, low, high):
             return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         # Bits that are read without a sign, or in part, are no arithmetic that leaves the 32 bits of the source's numbers.
         if low == 0 or high < _SOURCE:
@@ -305,10 +311,25 @@ class Arithmetic:
             if self.as_read:
                 return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         if least < low:
-            self._requires.append(Compare("ge", add(form, Linear(-low))))
+            self._require(form, low, 1)
         if most > high:
-            self._requires.append(Compare("ge", add(Linear(high), form, -1)))
+            self._require(form, high, -1)
         return form
+
+    def _require(self, form: Linear, end: int, sign: int) -> None:
+        """That the form is at least `end` for sign 1, at most that for -1. Of the smaller or larger one of two numbers, and of a quotient
+        of it, that both are: they have been read themselves, so that this says nothing new of the counters in them."""
+        match form:
+            case Linear(more, ((Choose(_, yes, no) as one, 1),)) if is_smaller(one) or is_larger(one):
+                for each in (add(yes, Linear(more)), add(no, Linear(more))):
+                    if sign * self.bounds(each)[sign < 0] < sign * end:
+                        self._require(each, end, sign)
+            case Linear(more, ((Floor(Linear(_, ((Choose(), 1),)) as inner, divisor), times),)) if times > 0:
+                # (A quotient is at least a number where what is divided is at least that many times the divisor.)
+                least = -((more - end) // times) if sign > 0 else (end - more) // times + 1
+                self._require(inner, least * divisor - (sign < 0), sign)
+            case _:
+                self._requires.append(Compare("ge", scale(add(form, Linear(-end)), sign)))
 
     def _usually(self, form: Linear, low: int, high: int) -> bool:
         """Whether only sizes leave the range that nobody launches: that they do not is then for the launch to see to."""
@@ -353,6 +374,9 @@ class Arithmetic:
             down, up = (least, most) if times > 0 else (most, least)
             low = -inf if isinf(low) or isinf(down) else low + times * down
             high = inf if isinf(high) or isinf(up) else high + times * up
+        if isinf(low) or isinf(high):
+            least, most = _left_of(form)
+            return max(low, least), min(high, most)
         return low, high
 
     def _bounds_of(self, one: Atom, usual: _Usual) -> tuple[float, float]:
@@ -375,7 +399,8 @@ class Arithmetic:
             case Choose(_, yes, no):
                 (a, b), (c, d) = self.bounds(yes, usual=usual), self.bounds(no, usual=usual)
                 (e, f), (g, h) = bounds_by_choice(one)
-                return min(max(a, e), max(c, g)), max(min(b, f), min(d, h))
+                least = max(a, c) if is_larger(one) else min(max(a, e), max(c, g))
+                return least, min(b, d) if is_smaller(one) else max(min(b, f), min(d, h))
             case Apply(function, arguments):
                 return range_of(function, [self.bounds(each, usual=usual) for each in arguments])
             case Product():
@@ -397,6 +422,16 @@ def _plain(value: Value) -> Value:
             return entries[0]
         case _:
             return value
+
+
+def _left_of(form: Linear) -> tuple[float, float]:
+    """Between which numbers the form lies, if it is what is left of a number that is divided, or the negation of that."""
+    for one, times in form.terms:
+        if isinstance(one, Floor) and abs(times) > 1:
+            sign = -1 if times > 0 else 1
+            if floor(add(scale(form, sign), atom(one), abs(times)), abs(times)) == atom(one):
+                return (0, abs(times) - 1) if sign > 0 else (1 - abs(times), 0)
+    return -inf, inf
 
 
 def _lies(bounds: tuple[float, float], low: int, high: int) -> bool:

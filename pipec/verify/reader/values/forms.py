@@ -6,6 +6,7 @@ from math import gcd, inf
 from typing import Protocol
 
 from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.values.extremes import undivided
 from pipec.verify.reader.values.parts import only_counters
 from pipec.verify.reader.values.values import UNKNOWN, Value
 from pipec.verify.terms import (
@@ -252,7 +253,8 @@ def _high_part(form: Linear, op: Operation) -> tuple[Linear, int] | None:
 def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     upper, lower = forms
     if lower.terms or lower.constant <= 0:
-        natural = _natural(how, op, upper, 0) and _natural(how, op, lower, 1)
+        # (A counter that is divided without a sign is required not to be negative.)
+        natural = not op.signed and _natural(how, op, lower, 1) and how.read(upper, op) == upper
         return quotient(upper, lower) if natural else _opaque(how, op, forms)
     read = how.read(upper, op)
     if how.bounds(read)[0] >= 0:
@@ -346,7 +348,7 @@ def _chosen(how: Reading, left: Linear, right: Linear, which: str) -> Linear:
     if least >= 0 or most <= 0:
         return left if (least >= 0) == (which == "max") else right
     first_larger = decided(Compare("ge", add(left, right, -1)))
-    return choose(first_larger, left, right) if which == "max" else choose(first_larger, right, left)
+    return undivided(choose(first_larger, left, right) if which == "max" else choose(first_larger, right, left))
 
 
 def _cvt(how: Reading, op: Operation, forms: list[Linear]) -> Value:

@@ -2,7 +2,21 @@
 
 from collections.abc import Container
 
-from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol
+from pipec.verify.terms import (
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    is_larger,
+    is_quotient,
+    is_smaller,
+)
 
 PLACES = ("%ctaid.", "%clusterid.", "%nctaid.")  # of blocks, and how many there are
 
@@ -23,8 +37,16 @@ def _counts(term: tuple[Atom, int]) -> bool:
         case Floor(form, _):
             return only_counters(form)
         case Choose(_, yes, no):
-            return has_counter(yes) or has_counter(no)
+            return any(has_counter(each) or is_row(each) for each in (yes, no))
     return False
+
+
+def is_row(form: Linear) -> bool:
+    """Whether the form is made of the rows of tiles that are counted: of quotients of a counter by a size. (A difference of a size and of a
+    row would be required not to be negative, which follows from no inequality.)"""
+    return bool(form.terms) and all(
+        times > 0 and is_quotient(one) and only_counters(one.arguments[0]) for one, times in form.terms
+    )
 
 
 def of_places(form: Linear) -> bool:
@@ -70,7 +92,8 @@ def size_of(value: Linear | Formula, most: int, folds: Container[str]) -> int:
                 if isinstance(term, Floor):
                     work.append(term.form)
                 elif isinstance(term, Choose):
-                    work += [term.condition, term.yes, term.no]
+                    # (The condition of a smaller or larger number says nothing more than the two.)
+                    work += [term.yes, term.no] if is_smaller(term) or is_larger(term) else [term.condition, term.yes, term.no]
                 # (What was folded is one part.)
                 elif isinstance(term, Apply) and term.function.partition(".")[0] not in folds:
                     work += term.arguments
