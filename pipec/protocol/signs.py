@@ -25,17 +25,18 @@ class Signs:
         self.variables = variables
         self.compared = {each.function for form in _compared(network) for each in _inside(form) if isinstance(each, Apply)}
         self.known = 0  # values that had a name when these were made
-        self.found: list[Connective] = []
+        self.found: list[tuple[int, Connective]] = []
         self.bounded: list[tuple[Row, Row]] = []  # quotients, and what is divided
 
-    def all(self) -> list[Connective]:
+    def all(self, premises: Premises) -> list[Connective]:
+        """Of those that are not known to equal another one."""
         numbers = self.variables.number
         for each in [*numbers][self.known :]:
             if is_quotient(each) and numbers[each] in self.variables.derived and self._is_known_of(each.arguments[0]):
-                self.found.append(self._cases(each))
+                self.found.append((numbers[each], self._cases(each)))
                 self.bounded.append((one(numbers[each]), self.variables.row(each.arguments[0])))
         self.known = len(numbers)
-        return self.found
+        return [cases for number, cases in self.found if number not in premises.solved]
 
     def of_sizes(self) -> list[tuple[Row, Row]]:
         """Quotients of sizes, each with what is divided: that is not negative where the quotient is not."""
@@ -47,7 +48,7 @@ class Signs:
     def resolve(self, premises: Premises) -> None:
         """A quotient lies between 0 and what is divided, where that is not negative."""
         for quotient, dividend in self.bounded:
-            if premises.entails(dividend):
+            if quotient[1][0][0] not in premises.solved and premises.entails(dividend):
                 premises.at_least(quotient)
                 premises.at_least(plus(dividend, quotient, -1))
 

@@ -44,6 +44,16 @@ def halves(rest: str = "1") -> Lines:
     return [*head, f"if n1 % 2 == {rest}:", "    {p-}"]
 
 
+def several(times: int, start: str = "full") -> Lines:
+    """So many in each turn, and the rest in a loop of its own."""
+    head = [
+        f"n1 = min(ceildiv(K, 64), t // {COLUMNS} + 1)",
+        f"full = n1 // {times} * {times}",
+        f"for k in range(0, full, {times}):",
+    ]
+    return [*head, *["    {p-}"] * times, f"for k in range({start}, n1):", "    {p-}"]
+
+
 def pair(other: Lines, one: Lines | None = None, grid: str = "132") -> Kernel:
     filled = walked(blocks(stage="    {p+}") if one is None else one)
     return Kernel({"p": (3, "a", "b")}, {"a": filled, "b": other}, blocks=grid)
@@ -65,6 +75,8 @@ RIGHT = {
     "from the last one": pair(walked(named(f"t // {COLUMNS}"))),
     "counted down": pair(walked(counted_down())),
     "two in each turn": pair(walked(halves())),
+    "two in each turn, and the rest": pair(walked(several(2))),
+    "four in each turn, and the rest": pair(walked(several(4))),
     "the tiles by hand": pair(by_hand(blocks())),
     "the tiles by hand, of few blocks": pair(by_hand(blocks()), grid=f"min({ALL}, 132)"),
     "keys of causal attention": attended("(m1 + 1) * 128"),
@@ -81,6 +93,8 @@ WRONG = {
     "the larger one": pair(walked([f"for k in range(max(ceildiv(K, 64), t // {COLUMNS} + 1)):", "    {p-}"])),
     "counted down from one more": pair(walked(counted_down("2"))),
     "another rest": pair(walked(halves("0"))),
+    "two in each turn, and the rest from the next one on": pair(walked(several(2, "full + 1"))),
+    "four in each turn, and all again": pair(walked(several(4, "0"))),
     "keys of causal attention, of the row before": attended("m1 * 128 + 64"),
 }
 

@@ -130,7 +130,7 @@ class Known:
         self.alias(made)
         for row in self.variables.floors():
             made.at_least(row)
-        assume_cases(made, self.program.signs.all())
+        assume_cases(made, self.program.signs.all(made))
         self.program.signs.resolve(made)
         resolve(made, self.program.remainders)
         # Of what is made of known registers, which had no name before, more follows.
@@ -235,7 +235,7 @@ class Known:
             for quotient, dividend in self.program.signs.of_sizes():
                 if made.entails(quotient):
                     made.at_least(dividend)
-            decide_cases(made, self.program.signs.all())
+            decide_cases(made, self.program.signs.all(made))
 
     def _typed(self, system: Premises) -> Premises:
         """With what follows of types alone: little, and about so many values that to look at it each time would take long."""

@@ -10,12 +10,13 @@ from pipec.protocol.program import Program, Values
 from pipec.protocol.schedule import Situation, Stuck
 from pipec.protocol.search.places import Place, PlaceKey, Places, Told
 from pipec.protocol.search.undecided import Undecided
-from pipec.verify.terms import Formula, symbols_of
+from pipec.verify.terms import Choose, Formula, symbols_of
 
 _MOST_DECISIONS = 300  # of one run
 _MOST_OF_A_RUN = 4  # points of a situation
 _FEW_RUNS = 6
 _SETTLED = 3  # consecutive runs without new information
+_SETTLED_BY_TILE = 12  # where a loop reaches as far as the tile or a size lets it: few runs have several turns
 
 
 class Runs:
@@ -34,6 +35,10 @@ class Runs:
         self.first, self.begin = first, begin
         self.within = [*map(program.variables.condition, when)]
         self.sampled: set[Told] = set()
+        chosen = any(
+            isinstance(one, Choose) and number in program.variables.derived for one, number in program.variables.number.items()
+        )
+        self.settled = _SETTLED_BY_TILE if chosen else _SETTLED
         self.many: dict[Told, int] = {}
         self.ended: dict[int, Told] = {}  # how the run at some sizes ended; the sizes are kept by the program's `sizes`
 
@@ -56,7 +61,7 @@ class Runs:
             changed.update(news)
             self.many[last] = self.many.get(last, 0) + 1
             quiet[last] = 0 if news else quiet.get(last, 0) + 1
-            if all(times >= _SETTLED for times in quiet.values()):
+            if all(times >= self.settled for times in quiet.values()):
                 break
         again: list[PlaceKey] = []
         for last in quiet:
