@@ -234,6 +234,8 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
         with np.errstate(all="ignore"), seldom_collected():
             _run_grid(machine, program, shape, explicit, cooperative)
             _look_for_stale(machine)
+            for key, late in machine.late_tests.items():
+                machine.findings.add("phase", key, late)
             machine.races.end()
     except SimulationError as error:
         stopped = error

@@ -1,20 +1,23 @@
 """Phases that a warp knows to be complete although it has not waited for them."""
 
+import re
+
 import pytest
 
 from pipec.sim import Options, SimulationError, launch
 from pipec.sim.machine.practice import Rules
 
 from .race_programs.matrix_units import AFTER, BEFORE, COMMIT, FREED, LOAD, MMA, MULTIPLIED
-from .race_programs.program import UNORDERED, Program, wait
+from .race_programs.program import Program, wait
 
 # Commits to %bar2, %bar and %bar2 again, after the phase of %bar in which the tiles arrive.
 AGAIN = "setp.eq.u32 %p6, %k, 0; " + MMA.partition("; ")[2]
 SHOWN = wait("%bar", "1", "W3")
 IN_TURNS = Program(
-    MULTIPLIED.replace("ON: ", AGAIN + COMMIT.replace("%bar2", "%bar") + AGAIN + COMMIT + "ON: ")
-    + wait("%bar", "0", "W2") + SHOWN + wait("%bar2", "1", "W4") + AFTER + LOAD + "tcgen05.wait::ld.sync.aligned;\n" + BEFORE + FREED,
-    {"nothing shows the first": (SHOWN, "", UNORDERED)},
+    MULTIPLIED + wait("%bar", "0", "W2") + "bar.sync 0;\n@!%first bra ON2;\n"
+    + AGAIN + COMMIT.replace("%bar2", "%bar") + AGAIN + COMMIT + "ON2: " + SHOWN
+    + wait("%bar2", "1", "W4") + AFTER + LOAD + "tcgen05.wait::ld.sync.aligned;\n" + BEFORE + FREED,
+    {"nothing shows the first": (SHOWN, "", "no wait for a tcgen05.commit stands between")},
     threads=128,
     target="sm_100a",
 )  # fmt: skip
@@ -49,3 +52,36 @@ def test_arrivals_at_the_cluster_barrier_without_a_wait(timing: str) -> None:
 def test_a_second_arrival_in_a_phase_that_may_be_the_first(first: str, second: str, rules: Rules) -> None:
     with pytest.raises(SimulationError, match=r"barrier\.cluster\.arrive twice without barrier\.cluster\.wait"):
         launch(TWICE.format(first=first, second=second), grid=2, block=64, options=Options(rules=rules))
+
+
+# Warp 0 finds the mbarrier new, and warp 1 completes its first phase.
+NEW = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k() {{ .reg .pred %p, %q, %done; .reg .b32 %t, %l, %a; .shared .align 8 .b64 bars[2]; mov.u32 %t, %tid.x; mov.u32 %a, bars;
+  setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared::cta.b64 [%a], 1; @%p mbarrier.init.shared::cta.b64 [%a+8], 1; bar.sync 0;
+  and.b32 %l, %t, 31; setp.ne.u32 %q, %l, 0; @%q bra END; @!%p bra OTHER;
+{first}
+FREE: mbarrier.try_wait.parity.shared::cta.b64 %done, [%a], 1; @!%done bra FREE;
+{second}
+  bra END;
+OTHER: {wait}
+  mbarrier.arrive.shared::cta.b64 _, [%a];
+END: ret; }}"""
+TELLS = "mbarrier.arrive.shared::cta.b64 _, [%a+8];"
+HEARS = "TOLD: mbarrier.try_wait.parity.shared::cta.b64 %done, [%a+8], 0; @!%done bra TOLD;"
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize(("first", "second", "wait"), [("", TELLS, HEARS), (TELLS, "", HEARS), ("", "", "")])
+def test_a_test_that_may_come_too_late(timing: str, first: str, second: str, wait: str) -> None:
+    """Once the next phase is complete, the test is false: whatever completes it comes after the test, or the warp may wait for ever."""
+    text = NEW.format(first=first, second=second, wait=wait)
+    if second:
+        assert launch(text, block=64, options=Options(timing, seed=1)).findings == []  # type: ignore[arg-type]
+        return
+    with pytest.raises(SimulationError) as caught:
+        launch(text, block=64, options=Options(timing, seed=1))  # type: ignore[arg-type]
+    # Where the test came too late in this run, it is told by what the warp knows.
+    assert re.search(
+        "found the mbarrier new: nothing orders it before the completion of phase 0|nothing has shown this warp",
+        str(caught.value),
+    )

@@ -113,6 +113,7 @@ class Machine:
         self.events = Events(schedule.timing, schedule.seed)
         self.thread: Thread | None = None  # the executing warp
         self.set_going: set[int] = set()  # the instructions that start asynchronous operations
+        self.late_tests: dict[object, SimulationError] = {}  # of mbarriers, by place: what nothing orders before the next phase
         self.failed: set[tuple[int, int, int, int]] = set()  # mbarrier tests that the schedule made fail
         self.outside: list[Allocation] = []  # the caller's writable memory
         self.progress = self.meetings = 0

@@ -11,7 +11,7 @@ from ...errors import SimulationError
 from ...machine.memory.global_memory import Held
 from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT, STEPS
 from ...machine.program import Execute
-from ...machine.races.clocks import UNKNOWING, Knowledge, learned
+from ...machine.races.clocks import UNKNOWING, Clock, Knowledge, learned
 from ...machine.races.ledger import Access
 from ...machine.threads.barriers import TrackedBarrier
 from ...machine.threads.cta import Cta, Warp
@@ -167,15 +167,16 @@ def arrive_on_barrier(d: Decoder) -> Execute:
                 barrier.state.expect_tx(1)
 
             over = learned(UNKNOWING, warp.thread.agent("cp.async"), warp.thread.count("cp.async"))
-            action = functools.partial(_copies_landed, cta, barrier, counted, over)
+            began = warp.thread.publish().order
+            action = functools.partial(_copies_landed, cta, barrier, counted, over, began)
             warp.later(COPY_LATENCY, action, ("cp.async", cta.rank, warp.index))
 
     return execute
 
 
-def _copies_landed(cta: Cta, barrier: TrackedBarrier, counted: bool, over: Knowledge) -> None:
+def _copies_landed(cta: Cta, barrier: TrackedBarrier, counted: bool, over: Knowledge, began: Clock) -> None:
     state = barrier.state
-    barrier.arrived(over, here=True)
+    barrier.arrived(over, True, began)
     cta.after_barrier_operation(barrier, state.arrive() if counted else state.complete_tx(1))
 
 

@@ -175,7 +175,7 @@ def _arriving(
                 if cta is not warp.cta:
                     # Nothing in its own CTA may see this before it exits.
                     warp.thread.touched = True
-                barrier.arrived(warp.thread.tell(releases, reach), cta is warp.cta)
+                barrier.arrived(warp.thread.tell(releases, reach), cta is warp.cta, warp.thread.began)
                 if cta is not warp.cta:
                     barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
             amount = default if value is None else given
@@ -331,6 +331,8 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
         _complain_of_parity(warp, barrier, awaited, wanted & 1)
     if done:
         warp.seen[barrier.offset] = state.phase - 1
+        if warp.watched is not None:
+            barrier.tested[warp.thread] = warp.thread.time, warp.fragment.pc
     return done, barrier, awaited
 
 

@@ -63,9 +63,12 @@ def writing(
     proxy: Proxy = "async",
     tile: Tile | None = None,
     copied: object = None,
+    barrier_cta: Cta | None = None,
 ) -> Access:
-    """`what` of `warp` starts to write these bytes of `cta`, tracked by the mbarrier at `barrier`."""
-    behind = warp.thread.publish().settled if barrier >= 0 and cta is not warp.cta else None
+    """`what` of `warp` starts to write these bytes of `cta`, tracked by the mbarrier at `barrier` of `barrier_cta` (None: the same)."""
+    # Another CTA is told which of the warp's accesses precede the operation.
+    away = cta is not warp.cta or (barrier_cta or cta) is not cta
+    behind = warp.thread.publish() if away else warp.thread.knowledge
     access = operation(warp, what, True, proxy=proxy)
     access.tile, access.copied, access.behind = tile, copied, behind
     if reducing:
@@ -101,8 +104,11 @@ def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -
     barrier = cta.mbarrier(offset, what)
     for access in accesses:
         access.ends = (access.ends or ()) + barrier.end
-        if access.behind is not None:
-            barrier.behind = join(barrier.behind, access.behind)
+        if access.behind is not None and access.thread.cta != cta.name:
+            barrier.behind = join(barrier.behind, access.behind.settled)
+            barrier.began = join(barrier.began, access.behind.order)
+        elif access.behind is not None:
+            barrier.issued.append(access)
     cta.after_barrier_operation(barrier, barrier.state.complete_tx(count))
 
 

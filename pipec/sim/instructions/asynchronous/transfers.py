@@ -136,7 +136,15 @@ def deliver(
     count = places.size
     target.cta.shared.check_places(places, what)
     access = writing(
-        warp, target.cta, places, what, target.barrier, reducing, tile=tile, copied=copied and (copied, target.offset)
+        warp,
+        target.cta,
+        places,
+        what,
+        target.barrier,
+        reducing,
+        tile=tile,
+        copied=copied and (copied, target.offset),
+        barrier_cta=target.barrier_cta,
     )
     open_bytes = [count]
 

@@ -332,7 +332,7 @@ def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowle
             raise SimulationError("undefined", f"tcgen05.commit arrives on a barrier of {owner.name}, which has exited")
         barrier = owner.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
         owner.trace("mma_committed", barrier=barrier.offset, issuer=cta.rank)
-        barrier.arrived(told, owner is cta)
+        barrier.arrived(told, owner is cta, arrival.thread.began)
         if owner is not cta:
             barrier.remote[arrival.thread.number] = arrival
         before = barrier.state.counters

@@ -12,7 +12,7 @@ from pipec.record import mutable
 
 from ...compiled import blocks as native
 from ...units.layouts import Tile
-from .clocks import Clock
+from .clocks import Clock, Knowledge
 from .thread import Thread
 
 Proxy = Literal["generic", "async", "either", "tensor"]
@@ -32,8 +32,8 @@ class Access:
     `what` names an operation; a synchronous access is named after its instruction. `ends`: any of these (actor, time) shows its
     completion; None: it is synchronous, empty: it is in progress. `pipe`: it went through the tensor pipe, which keeps the order of
     issue. `scope`: of a strong access (atomic, volatile, relaxed, acquire, release). `tile`: what a tensor copy writes or takes;
-    `copied`: source and destination of any copy. `behind`: what its warp knew to be
-    complete when it issued an operation on another CTA's memory.
+    `copied`: source and destination of any copy. `behind`: what its warp knew
+    when it issued a copy to shared memory.
     """
 
     what: str
@@ -47,7 +47,7 @@ class Access:
     scope: Scope | None = None
     tile: Tile | None = None
     copied: object = None
-    behind: Clock | None = None
+    behind: Knowledge | None = None
 
     @property
     def plain(self) -> bool:

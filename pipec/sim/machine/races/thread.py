@@ -78,6 +78,7 @@ class Thread:
     neighbours: Clock = NOTHING
     # What was complete when operations of other CTAs began, for whose bytes it has waited.
     came: Clock = NOTHING
+    began: Clock = NOTHING  # the same with what only relaxed cluster barriers show
     used_loads = told = 0
     _heeded: Clock = NOTHING  # the clock from which `clock` was last derived
     _published: tuple[Knowledge, int, Knowledge] | None = None
@@ -143,7 +144,7 @@ class Thread:
     def retire(self) -> None:
         """It has exited; its accesses may still be queried."""
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
-        self.released, self.acquirable, self.neighbours, self.came = {}, {}, NOTHING, NOTHING
+        self.released, self.acquirable, self.neighbours, self.came, self.began = {}, {}, NOTHING, NOTHING, NOTHING
         self.accesses.clear()
         self.executed = None
         self.after_writers, self.after_readers = {0}, {0}

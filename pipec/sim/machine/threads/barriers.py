@@ -119,9 +119,11 @@ class Counts:
 @mutable(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have released, `tells` what observers of a completed phase
-    acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same); `behind` is what was
-    complete when operations of other CTAs began that have counted their bytes, `came` that of completed phases. `made` is its
-    initialisation, `announced` whether a fence.mbarrier_init has followed it."""
+    acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same). `behind` is what was complete when
+    operations of other CTAs began that have counted their bytes, `came` that of completed phases; `began` is the same with what only
+    relaxed cluster barriers show, and what warps that have arrived know so. `issued`: the copies of its own CTA that have counted bytes
+    in the current phase. `tested`: the time and place of each warp's last test by parity in the current phase that found the one before
+    complete. `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it."""
 
     state: Mbarrier
     offset: int
@@ -136,7 +138,10 @@ class TrackedBarrier:
     near: tuple[Knowledge, Knowledge] | None = None
     behind: Clock = NOTHING
     came: Clock = NOTHING
+    began: Clock = NOTHING
     counts: Counts = field(default_factory=Counts)
+    tested: dict[Thread, tuple[int, int]] = field(default_factory=dict)
+    issued: list[Access] = field(default_factory=list)
 
     @property
     def end(self) -> tuple[tuple[int, int], ...]:
@@ -153,6 +158,16 @@ class TrackedBarrier:
         thread.touched = True
         self.uses[thread] = thread.time, pc
 
+    def comes_after(self, thread: Thread, time: int) -> bool:
+        """Whether what has completed the current phase comes after what a warp did at that time."""
+        reached, number = thread.actors.reached, thread.number
+        if reached(self.gathers.order, number, time) or reached(self.began, number, time):
+            return True
+        return any(
+            one.behind is not None and (reached(one.behind.order, number, time) or (one.thread is thread and one.time >= time))
+            for one in self.issued
+        )
+
     def publish(self) -> None:
         """A phase is complete."""
         self.gathers = self.tells = learned(self.gathers, self.actor, self.state.phase)
@@ -161,8 +176,10 @@ class TrackedBarrier:
             told = learned(self.near[0], self.actor, self.state.phase)
             self.near = told, told
 
-    def arrived(self, told: Knowledge, here: bool) -> None:
-        """Somebody of its own CTA (`here`) or another one has released `told`."""
+    def arrived(self, told: Knowledge, here: bool, began: Clock) -> None:
+        """Somebody of its own CTA (`here`) or another one has released `told`, and comes after what has `began`."""
+        if began:
+            self.began = join(self.began, began)
         if not here or self.near is not None:
             gathers, tells = self.near or (self.gathers, self.tells)
             self.near = merged(gathers, told, values=here), tells
@@ -172,6 +189,8 @@ class TrackedBarrier:
         """A wait has found a phase complete; `scope`: that of its acquire, None for a relaxed one."""
         if self.came:
             thread.came = join(thread.came, self.came)
+        if self.began:
+            thread.began = join(thread.began, self.began)
         if scope != "cta" or self.near is None:
             thread.hear_signal(self.tells, scope is not None, "cluster")
             return

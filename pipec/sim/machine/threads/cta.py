@@ -318,12 +318,33 @@ class Cta(AddressSpaces):
         self.machine.progress += 1
         if not flipped:
             return
+        self._check_tested(barrier)
         # Before the waiters wake: they acquire what the arrivals of this phase have released.
         barrier.publish()
         self.trace("phase", address=barrier.offset, phase=barrier.state.phase - 1)
         for fragment in barrier.waiting:
             fragment.wait = None
         barrier.waiting.clear()
+
+    def _check_tested(self, barrier: TrackedBarrier) -> None:
+        """A phase is complete: tests for the one before it would be false from now on, so they must all come first."""
+        phase = barrier.state.phase - 1
+        for thread, (time, pc) in barrier.tested.items():
+            key = pc, barrier.offset
+            if key in self.machine.late_tests or barrier.comes_after(thread, time):
+                continue
+            item = self.image.item(pc)
+            found = f"phase {phase - 1} complete" if phase else "the mbarrier new"
+            error = SimulationError(
+                "undefined",
+                f"test of the mbarrier at shared 0x{barrier.offset:x} for parity {phase - 1 & 1} by warp {thread.index} found {found}: "
+                f"nothing orders it before the completion of phase {phase}, after which it is false",
+                details={"address": barrier.offset},
+            )
+            # At the end, as what else is wrong says more.
+            self.machine.late_tests.setdefault(key, error.located(item.line if item else 0, self.image.source(item)))
+        barrier.tested.clear()
+        barrier.issued.clear()
 
     # ---- named barriers
 
