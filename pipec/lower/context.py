@@ -12,7 +12,7 @@ from pipec.lower.emit.llvm import Actions, Builder
 from pipec.lower.emit.value import FALSE, SHARED, TRUE, Value, integer
 from pipec.lower.emit.variables import Slot
 from pipec.lower.synchronisation.cursors import Cursor
-from pipec.record import field, mutable
+from pipec.record import field, mutable, record
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import CachePolicy, Side
@@ -37,6 +37,15 @@ class Alarm:
     polls: bool = False  # used by a wait for an element of global memory, which has no barrier to report
 
 
+@record(eq=False)
+class Stride:
+    """The counter of a loop over blocks, the elements of a block, and how many elements there are: see pipec.lower.strides."""
+
+    counter: tree.Variable
+    elements: int
+    extent: tree.Expression
+
+
 @mutable
 class KernelContext:
     """`warp` is uniform over the lanes; `tensor_base` is the address from tcgen05.alloc; `alarm` exists with a watchdog."""
@@ -55,6 +64,8 @@ class KernelContext:
     marks: dict[tree.Operation, int] | None = None  # with time stamps: the operations at which the clock is recorded
     place: Span | None = None
     walks: dict[tree.Variable, tree.Walk] = field(default_factory=dict)  # by counter, target and bound: see pipec.lower.walks
+    strides: dict[tree.Variable, Stride] = field(default_factory=dict)  # by counter and bound
+    crowded: bool = False  # see pipec.lower.scalars
 
     def at(self, span: Span) -> None:
         """Sets the source location of the following instructions."""
@@ -110,6 +121,8 @@ class RoleContext:
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     # Its address, computed at the acquire, before the loop that multiplies into it.
     targets: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
+    # By counter of a loop, whether a turn is not the first one: for MMAs that accumulate from the second on.
+    later: dict[tree.Variable, Slot] = field(default_factory=dict)
     # The first columns of B's scale factors in tensor memory, by word: see pipec.lower.tensor_cores.scaled_mma.
     scale_columns: dict[tree.Mma, tuple[Value, ...]] = field(default_factory=dict)
     masks: dict[tuple[tree.Pipeline, Side], Value] = field(default_factory=dict)  # the CTAs that receive a side's signals

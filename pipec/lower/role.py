@@ -5,9 +5,9 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan.roles import operations
 from pipec.kir.walk import children, subexpressions
-from pipec.lower import walks
+from pipec.lower import strides, walks
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.value import integer
+from pipec.lower.emit.value import FALSE, TRUE, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import (
     global_order,
@@ -23,6 +23,7 @@ from pipec.lower.tensor_cores import (
     scaled_mma,
     wgmma,
 )
+from pipec.lower.tensor_cores.mma import counter_of_later
 from pipec.lower.tiles import (
     async_copy,  # noqa: F401
     column_reductions,  # noqa: F401
@@ -121,6 +122,9 @@ def _declare(role: RoleContext) -> None:
                     role.written[key] = role.builder.variable("i1", f"{hint}.written")
                     if accumulator.buffer.count > 1:
                         role.targets[key] = role.builder.variable("i32", f"{hint}.target")
+                counter = counter_of_later(role, operation)
+                if counter is not None and counter not in role.later:
+                    role.later[counter] = role.builder.variable("i1", f"{role.prefix}.{counter.name}.later")
             case tree.ClearAccumulator(accumulator):
                 wgmma.declare(role, accumulator)
             case tree.RegisterMma():
@@ -212,7 +216,9 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
     if operation.variable.in_registers:
         stores.keep(role, operation)
         return
-    if walks.assign(role, operation):
+    if operation.variable in role.later:
+        role.later[operation.variable].write(FALSE if isinstance(operation.value, tree.Constant) else TRUE)
+    if walks.assign(role, operation) or strides.assign(role, operation):
         return
     if not operation.variable.is_lazy:
         role.variables[operation.variable].write(scalar(role, operation.value))
@@ -266,7 +272,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
             if role.whole and _narrows_to(role, then, "lanes"):
                 pipelines.hand_over_fences(role)
                 role.reconverge()
-            goes_on = walks.goes_on(role, condition)
+            goes_on = walks.goes_on(role, condition) or strides.goes_on(role, condition)
             builder.branch(scalar(role, condition) if goes_on is None else goes_on, labels[then], labels[otherwise])
         case ir.ElectBranch(then, otherwise, span):
             role.kernel.at(span)

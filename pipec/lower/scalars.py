@@ -3,9 +3,12 @@
 from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.kir import ir
+from pipec.kir.plan.roles import operations
+from pipec.kir.plan.scales import kind_of
 from pipec.kir.walk import subexpressions
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.arithmetic import binary, ceil_divide, constant, convert, floor_divide, negate
+from pipec.lower.emit.arithmetic import binary, ceil_divide, constant, convert, divide_by_few, floor_divide, negate
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.global_memory import global_row, load_element
@@ -17,16 +20,21 @@ from pipec.terms.machine import is_distance, range_of
 from pipec.vocabulary import UnaryOperator
 
 _F32 = DTYPES["f32"]
+_MOST_SCALES = 4  # factors per row and MMA
+_FEW = 4  # a number up to which to divide is to choose among constants
+COMPARED = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _LARGEST = range_of(DTYPES["i32"])[1]
 
 
-def scalar(role: RoleContext, expression: tree.Expression) -> Value:
+def scalar(role: RoleContext, expression: tree.Expression) -> Value:  # noqa: C901 - one case per kind of expression
     builder = role.builder
     match expression:
         case _ if expression in role.numbers:
             return role.numbers[expression]
         case _ if expression in role.invariants:
             return role.invariants[expression]
+        case _ if (counted := _of_counter(role, expression)) is not None:
+            return counted
         case tree.Constant(value, type_):
             return scalar_constant(role, value, type_)
         case tree.ReadVariable(variable):
@@ -69,6 +77,26 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             assert_never(expression)
 
 
+def _of_counter(role: RoleContext, expression: tree.Expression) -> Value | None:
+    """Of the counter of a loop that counts elements (pipec.lower.strides), the number of blocks or a multiple of it, or whether it is above
+    0; else None."""
+    match expression:
+        case tree.Binary(operator, tree.ReadVariable(counter), tree.Constant(0)) if (
+            operator in COMPARED and counter in role.kernel.strides
+        ):
+            return binary(role.builder, operator, dtype_of(counter.type), role.variables[counter].read(), integer(0))
+        case tree.ReadVariable(counter) if counter in role.kernel.strides:
+            number = 1
+        case tree.Binary("*", tree.ReadVariable(counter), tree.Constant(int(number))) if counter in role.kernel.strides:
+            pass
+        case _:
+            return None
+    elements, block = role.variables[counter].read(), role.kernel.strides[counter].elements
+    if number % block:
+        return role.builder.multiply(role.builder.bits("udiv", elements, block), number)
+    return role.builder.multiply(elements, number // block)
+
+
 def _divided(role: RoleContext, expression: tree.Binary | tree.Call, left: tree.Expression, right: tree.Expression) -> Value:
     """Rounded down or up, or the remainder: of integers."""
     builder, dtype, natural = role.builder, dtype_of(left.type), _natural(role, left, right)
@@ -76,8 +104,13 @@ def _divided(role: RoleContext, expression: tree.Binary | tree.Call, left: tree.
         dtype, natural = DTYPES["u32"], False
     dividend, divisor = scalar(role, left), scalar(role, right)
     if isinstance(expression, tree.Call):
+        if isinstance(right, tree.Constant) and right.value > 0 and dtype.name == "i32":
+            natural = _is_natural(role, left) and not role.kernel.crowded
         return ceil_divide(builder, dtype, dividend, divisor, natural=natural)
-    return floor_divide(builder, dtype, dividend, divisor, remainder=expression.operator == "%", natural=natural)
+    remainder, most = expression.operator == "%", role.plan.role.values.of(right).largest
+    if (natural or dtype.name == "u32") and not isinstance(right, tree.Constant) and most <= _FEW and not role.kernel.crowded:
+        return divide_by_few(builder, dividend, divisor, int(most), remainder=remainder)
+    return floor_divide(builder, dtype, dividend, divisor, remainder=remainder, natural=natural)
 
 
 def _distance(role: RoleContext, start: tree.Expression, stop: tree.Expression) -> Value:
@@ -95,6 +128,13 @@ def _natural(role: RoleContext, left: tree.Expression, right: tree.Expression) -
     """Whether neither number is ever negative: their division is then half as long. (That by a constant is short in any case.) The checker,
     which reads the emitted text, knows that of sizes and of what is computed of them, but of no counter of a loop."""
     return not isinstance(right, tree.Constant) and all(_is_natural(role, one) for one in (left, right))
+
+
+def crowded(kernel: ir.Kernel) -> bool:
+    """Whether a loop needs nearly all registers of the warp: with a scale factor for every 16 elements. ptxas then takes those that choices
+    and short divisions need from the loop (73 in place of 58 instructions in gemm_nvfp4_2cta)."""
+    multiplying = (one for role in kernel.roles for one in operations(role) if isinstance(one, tree.Mma))
+    return any(kind is not None and kind.scales == _MOST_SCALES for kind in map(kind_of, multiplying))
 
 
 def _is_natural(role: RoleContext, one: tree.Expression) -> bool:

@@ -161,6 +161,11 @@ class _Analysis:
         start, stop = self.resolved(loop.start), self.resolved(loop.stop)
         if start is None or stop is None:
             return None
+        match start, stop:
+            case tree.Constant(0), tree.Call("ceildiv", (elements, tree.Constant(each))) if loop.step > 0 and each > 0:
+                stop = elements  # no blocks if there are no elements: nobody has to divide
+            case _:
+                pass
         return tree.Binary(">=" if loop.step > 0 else "<=", start, stop, BOOL, loop.span)
 
     def differs_in_pairs(self, expression: Expression) -> bool:

@@ -99,6 +99,15 @@ def floor_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, r
     return builder.binary("add", builder.binary("sdiv", left, right), builder.cast("sext", below, left.type))
 
 
+def divide_by_few(builder: Builder, left: Value, right: Value, most: int, *, remainder: bool) -> Value:
+    """The quotient or remainder of numbers without a sign, by one of at most `most`: a choice among divisions by constants, each a shift or
+    a multiplication. As in `floor_divide`, 0 counts as 1."""
+    quotient = left
+    for number in range(2, most + 1):
+        quotient = builder.select(builder.compare("eq", right, integer(number)), builder.bits("udiv", left, number), quotient)
+    return builder.binary("sub", left, builder.multiply(quotient, _divisor(builder, right)[1])) if remainder else quotient
+
+
 def ceil_divide(builder: Builder, dtype: DType, left: Value, right: Value, *, natural: bool = False) -> Value:
     """-(-left // right), without an intermediate overflow."""
     known, right = _divisor(builder, right)

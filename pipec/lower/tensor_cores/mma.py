@@ -1,5 +1,6 @@
 """Matrix multiply-accumulate into tensor memory."""
 
+from pipec.kir import ir
 from pipec.kir.plan.scales import kind_of, reads_packed
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
@@ -22,7 +23,7 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
     builder = role.builder
     d, a, b = operation.accumulator, operation.a, operation.b
     written = role.written[d.handle, d.buffer]
-    accumulate = written.read() if operation.accumulate is None else scalar(role, operation.accumulate)
+    accumulate = written.read() if operation.accumulate is None else _accumulates(role, operation, operation.accumulate)
     kind = kind_of(operation)
     first_row = None if operation.scale_b_row is None else scalar(role, operation.scale_b_row)
     with role.one_thread("mma"):
@@ -40,6 +41,29 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
             # The steps along K form one product: only the first may overwrite the accumulator.
             accumulate = TRUE
     written.write(TRUE)
+
+
+def counter_of_later(role: RoleContext, operation: tree.Mma) -> tree.Variable | None:
+    """The counter of a loop from 0 in all turns of which but the first the MMA accumulates; None if it depends on something else."""
+    match operation.accumulate:
+        case tree.Binary(">" | "!=", tree.ReadVariable(counter), tree.Constant(0)):
+            return counter if any(_counts_from_0(loop, counter) for loop in role.plan.role.loops) else None
+        case _:
+            return None
+
+
+def _counts_from_0(loop: ir.Loop, counter: tree.Variable) -> bool:
+    match loop:
+        case ir.Loop(variable=variable, start=tree.Constant(0), step=int(step)):
+            return variable is counter and step > 0
+        case _:
+            return False
+
+
+def _accumulates(role: RoleContext, operation: tree.Mma, condition: tree.Expression) -> Value:
+    """Rather whether the turn is the first one, which nobody has to compute (pipec.ptx.first_turns), than what its counter is."""
+    counter = counter_of_later(role, operation)
+    return scalar(role, condition) if counter is None else role.later[counter].read()
 
 
 def _plain(role: RoleContext, operation: tree.Mma) -> Issue:
