@@ -33,6 +33,7 @@ class Touch:
     variable: tree.Variable | None = None
     defined: Span | None = None
     sub_stage: int | None = None
+    part: tuple[int, int] | None = None  # of the buffer's rows: the first, and how many
 
 
 @record
@@ -189,7 +190,7 @@ class _Collector:
             yield Touch(INDEX, operation.handle, None, operation.span, operation)
         for use in operation.effects.uses:
             tile = use.tile
-            yield Touch(use.kind, tile.handle, tile.buffer, tile.span, operation, sub_stage=tile.sub_stage)
+            yield Touch(use.kind, tile.handle, tile.buffer, tile.span, operation, sub_stage=tile.sub_stage, part=tile.part)
         for value in operands(operation):
             yield from self._read(value, operation)
 

@@ -112,13 +112,13 @@ class Counter:
         return max(done.values(), default=0.0)
 
     def _load(self, operation: tree.TmaLoad | tree.CopyAsync, starts: Places) -> Load:
-        tile, source = operation.destination.buffer, operation.source
+        tile, rows_loaded, source = operation.destination.buffer, operation.destination.rows, operation.source
         multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
         extents = self._extents(source.tensor)
         rows = extents[-2] if len(extents) > 1 else 1
         # CTAs of a cluster continue side by side beyond the tensor's end.
-        span = tile.rows * self._sharing.in_cluster(starts[-2] if len(starts) > 1 else None)
+        span = rows_loaded * self._sharing.in_cluster(starts[-2] if len(starts) > 1 else None)
         inside = _inside(rows, span)
         distinct, requested = self._sharing.at_once(starts)
         crooked, cut = _misplaced(extents, tile.dtype.bits)
@@ -133,7 +133,7 @@ class Counter:
             source.tensor.name,
             owner,
             fill,
-            tile.rows,
+            rows_loaded,
             row_bytes,
             0.0,
             0.0,

@@ -7,7 +7,8 @@ from pipec.sema import tree
 
 # Multiplied by a trip count it stays an exact integer, unlike infinity, and no kernel fills a tile that often.
 UNBOUNDED = 1 << 30
-_Key = tuple[tree.Handle, tree.Buffer]
+Part = tuple[int, int] | None  # some rows of a tile: the first, and how many; None: all of them
+_Key = tuple[tree.Handle, tree.Buffer, Part]
 
 
 @record
@@ -61,7 +62,7 @@ class _Counter:
             case _:
                 for touch in touches:
                     if touch.kind in (LOAD, COPY, WRITE) and touch.buffer is not None:
-                        key = touch.handle, touch.buffer
+                        key = touch.handle, touch.buffer, touch.part
                         counts[key] = counts.get(key, _NONE).plus(1)
 
     def _enter(self, number: int) -> _Counts:

@@ -41,7 +41,7 @@ def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]
     """The positions of the tiles that the operation copies, with the tiles' rows."""
     match operation:
         case tree.TmaLoad(destination=tile, source=place) | tree.TmaStore(destination=place, source=tile):
-            yield place, tile.buffer.rows
+            yield place, tile.rows
         case tree.Store(destination=place):
             yield place, operation.placed.rows
         case _:

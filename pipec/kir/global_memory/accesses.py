@@ -95,7 +95,7 @@ def _of_operation(
         case tree.TmaLoad() | tree.CopyAsync():
             engine = BULK if isinstance(operation, tree.TmaLoad) else COPIES
             buffer, source = operation.destination.buffer, operation.source
-            place = place_of(source, _tile_extent(source, buffer.rows, buffer.columns, buffer), values)
+            place = place_of(source, _tile_extent(source, operation.destination.rows, buffer.columns, buffer), values)
             yield Access(
                 source.tensor.name,
                 block,

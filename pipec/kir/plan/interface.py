@@ -90,7 +90,9 @@ def plan_parameters(
             match operation:
                 case tree.TmaLoad(destination, source, multicast=axis):
                     shared = None if axis is None else line(kernel.cluster, axis, destination.handle.pipeline.cta_group)
-                    tma[operation] = _tile_copy(wanted, source.tensor, destination.buffer, layouts, unpacked, shared)
+                    tma[operation] = _tile_copy(
+                        wanted, source.tensor, destination.buffer, layouts, unpacked, shared, destination.part
+                    )
                 case tree.TmaStore(destination, source):
                     tma[operation] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
@@ -125,26 +127,30 @@ def _tile_copy(
     layouts: Mapping[Buffer, TileLayout],
     unpacked: set[Buffer],
     shared: Line | None = None,
+    part: tuple[int, int] | None = None,
 ) -> TmaPlan:
     layout = layouts[buffer]
     if buffer.dtype.is_scale:
         symbol = wanted.tensor_map(tensor, scale_box(buffer, len(tensor.shape)), "none", element_type(tensor.dtype, False))
         return TmaPlan(symbol, layout, layout.rows, 1, layout.span_bytes)
-    return _tma(wanted, tensor, layout, stored_bits(buffer, unpacked), shared)
+    return _tma(wanted, tensor, layout, stored_bits(buffer, unpacked), shared, part)
 
 
 def _tma(
-    wanted: _Parameters, tensor: TensorParameter, layout: TileLayout, bits: int | None = None, shared: Line | None = None
-) -> TmaPlan:
-    """`bits` is the size of a stored element, if different from the tensor's. The CTAs of `shared` copy a part each."""
-    part = layout.rows // shared.count if shared else layout.rows
+    wanted: _Parameters, tensor: TensorParameter, layout: TileLayout, bits: int | None = None, shared: Line | None = None,
+    of_rows: tuple[int, int] | None = None,
+) -> TmaPlan:  # fmt: skip
+    """`bits` is the size of a stored element, if different from the tensor's. The CTAs of `shared` copy a part each. `of_rows`: the first
+    row and the number of rows that are copied, if not all."""
+    first, count = of_rows or (0, layout.rows)
+    part = count // shared.count if shared else count
     rows = box_rows(part, layout.span_bytes)
     assert rows is not None, "pipec.checks.tiles.shapes lets no such tile pass"
     stored = bits or 8 * tensor.dtype.bytes
     inner = layout.span_bytes * 8 // stored
     box = (*(1,) * (max(2, len(tensor.shape)) - 2), rows, inner)
     symbol = wanted.tensor_map(tensor, box, layout.swizzle, element_type(tensor.dtype, stored > tensor.dtype.bits > 1))
-    return TmaPlan(symbol, layout, rows, part // rows, inner, shared)
+    return TmaPlan(symbol, layout, rows, part // rows, inner, shared, first)
 
 
 def box_rows(rows: int, span_bytes: int) -> int | None:

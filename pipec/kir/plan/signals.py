@@ -9,7 +9,7 @@ from pipec.kir.plan.roles import expressions
 from pipec.kir.plan.types import RESPONSE_BYTES, RolePlan, SideSignals, TileLayout
 from pipec.record import field, mutable
 from pipec.sema import tree
-from pipec.sema.tree import Buffer, Handle, Pipeline
+from pipec.sema.tree import Buffer, BufferRef, Handle, Pipeline
 from pipec.vocabulary import FILLING, SIDES, Completion, Side, SignalKind
 
 # The order in which a release completes them, if there are several.
@@ -213,7 +213,7 @@ def expected_bytes(
                         acquired.setdefault(handle, number)
                     case tree.TmaLoad(destination):
                         blocks = loaded.setdefault(destination.handle, {})
-                        blocks[number] = blocks.get(number, 0) + tile_bytes(destination.buffer)
+                        blocks[number] = blocks.get(number, 0) + loaded_bytes(destination)
                     case tree.RequestTile(handle):
                         expected[handle] = RESPONSE_BYTES
                     case _:
@@ -238,6 +238,11 @@ def _most_bytes(role: Role, loaded: Mapping[int, int], acquired: int) -> int:
 def tile_bytes(buffer: Buffer) -> int:
     """The bytes that loading the whole tile completes on its barrier: the box bytes, without padding (hardware.md 2.4)."""
     return buffer.rows * buffer.columns * buffer.dtype.bits // 8
+
+
+def loaded_bytes(tile: BufferRef) -> int:
+    """The same of a load of some of its rows."""
+    return tile_bytes(tile.buffer) // tile.buffer.rows * tile.rows
 
 
 def _trips(role: Role, block: int, acquired: int) -> int:

@@ -174,6 +174,7 @@ class TmaPlan:
     """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`.
 
     A row of a panel has `inner` elements. With a `line` each of its CTAs copies `row_boxes` boxes of an equal part of the rows for all.
+    `first_row`: the row of the panel at which the first box begins.
     """
 
     symbol: str
@@ -182,6 +183,7 @@ class TmaPlan:
     row_boxes: int
     inner: int
     line: Line | None = None
+    first_row: int = 0
 
 
 @record

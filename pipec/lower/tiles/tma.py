@@ -123,7 +123,8 @@ def boxes(row: TmaPlan) -> Iterator[tuple[int, int, int]]:
     for panel in range(row.layout.panels):
         for part in range(row.row_boxes):
             rows = part * row.box_rows
-            yield panel * row.layout.panel_bytes + rows * row.layout.span_bytes, rows, panel * row.inner
+            offset = panel * row.layout.panel_bytes + (row.first_row + rows) * row.layout.span_bytes
+            yield offset, rows, panel * row.inner
 
 
 def coordinates(role: RoleContext, source: tree.TensorSlice) -> list[Value]:

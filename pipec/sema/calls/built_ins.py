@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pipec.diag.catalogue.language import types as messages
 from pipec.diag.catalogue.tiles import columns as column_messages
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.calls.reductions import row_reduction
 from pipec.sema.context import Context
@@ -13,6 +14,7 @@ from pipec.sema.types import I32, TileType
 from pipec.sema.values.arguments import bind_arguments
 from pipec.sema.values.columns import moving_columns
 from pipec.sema.values.expected import (
+    as_buffer_ref,
     coordinate,
     known,
     known_dtype,
@@ -89,6 +91,8 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Meaning]:
     return load_vector
 
 
+_SWIZZLED_ROWS = 8  # after which each swizzle pattern begins again (hardware.md 2.3)
+_MOST_BOX_ROWS = 256  # of one copy (hardware.md 2.4)
 _MOST_AT_ONCE = 32  # elements of a row that a thread handles at a time
 _GROUP_COLUMNS = 8  # columns that wgmma distributes over the threads of a row
 _HALF_WARP_ROWS, _HALF_WARP_RUNS = 64, 16  # tile rows that the halves of a warp may share, and the column granularity
@@ -146,6 +150,27 @@ def _columns(context: Context, node: ast.Call) -> Meaning:
             )
         )
     return tree.Columns(operand, first, TileType(tile.dtype, tile.rows, count), node.span)
+
+
+def _rows(context: Context, node: ast.Call) -> Meaning:
+    """Some rows of a stage's tile, for a copy that fills them alone."""
+    bound = bind_arguments(context, node, "rows", ("tile", "first", "count"))
+    whole = as_buffer_ref(context, context.elaborate(bound["tile"]), bound["tile"].span, "the tile")
+    if whole.buffer.space != "shared" or whole.transposed or whole.buffer.dtype.is_scale:
+        expected = "a tile in shared memory, in its stored order, and not of scale factors"
+        context.fail(messages.WrongType(what="the tile", expected=expected, found=describe(whole), at=bound["tile"].span))
+    ask_for_value(context, context.elaborate(bound["first"]))  # the address of each part is one of its own
+    first, count = (known_int(context, bound[name], f"`{name}`") for name in ("first", "count"))
+    if not (0 <= first < first + count <= whole.buffer.rows):
+        expected, found = f"inside the tile's {whole.buffer.rows}", f"{first} to {first + count - 1}"
+        context.fail(messages.WrongType(what="the range of rows", expected=expected, found=found, at=node.span))
+    if count > _MOST_BOX_ROWS:
+        expected = f"at most {_MOST_BOX_ROWS}, as many as one copy takes"
+        context.fail(messages.WrongType(what="`count`", expected=expected, found=str(count), at=bound["count"].span))
+    if first % _SWIZZLED_ROWS:
+        expected = f"a multiple of {_SWIZZLED_ROWS}, where the swizzle pattern begins again"
+        context.fail(messages.WrongType(what="`first`", expected=expected, found=str(first), at=bound["first"].span))
+    return replace(whole, part=(first, count), span=node.span)
 
 
 def _need_rows(context: Context, source: tree.TensorSlice, node: ast.Expression) -> None:
@@ -231,6 +256,7 @@ BUILT_IN_CALLS: dict[str, Callable[[Context, ast.Call], Meaning]] = {
     "row_index": _position(0),
     "column_index": _position(1),
     "columns": _columns,
+    "rows": _rows,
     "lane_id": _special("lane_id"),
     "role_thread": _special("role_thread"),
     "role_warp": _special("role_warp"),

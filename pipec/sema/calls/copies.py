@@ -17,7 +17,7 @@ from pipec.sema.meanings import Barrier, Known, Meaning, NewRegisterTile, Void, 
 from pipec.sema.types import I32, TileType
 from pipec.sema.values import arithmetic
 from pipec.sema.values.arguments import Action, bind_arguments
-from pipec.sema.values.expected import Value, as_buffer_ref, as_runtime, as_value, buffer_ref, known, scalar, tensor_slice, value
+from pipec.sema.values.expected import Value, as_buffer_ref, as_runtime, as_value, known, scalar, tensor_slice, value
 from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import CACHE_POLICIES, Axis, StorePath, Word, one_of
@@ -27,7 +27,7 @@ def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, no
     bound = bind_arguments(context, node, operation.name, ("rank",), signature=operation.signature)
     assert isinstance(receiver, tree.BufferRef)
     pipeline = receiver.handle.pipeline
-    if receiver.cta is not None:
+    if receiver.cta is not None or receiver.part is not None:
         context.fail(cluster_messages.RemoteOperand(what="what `.of(rank)` is taken of", at=node.span))
     # Only pipelines with cluster scope track when another CTA's tile is filled, and only a consumer may read it then.
     if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
@@ -58,10 +58,17 @@ def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) ->
 def _tma_load(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     options = ("barrier", "multicast", "mask", "cache")
     bound = bind_arguments(context, node, operation.name, ("tile", "source"), options, signature=operation.signature)
-    destination = shared_tile(context, bound["tile"], "the destination")
+    destination = shared_tile(context, bound["tile"], "the destination", parts=True)
     source = tensor_slice(context, bound["source"], "the source")
     if "barrier" in bound:
         _own_barrier(context, bound["barrier"], destination.handle)
+    if destination.part is not None and "multicast" in bound:
+        problem = "shares whole tiles among the CTAs, and no rows of one"
+        context.fail(
+            types_messages.WrongArguments(
+                callee="tma.load", problem=problem, signature=operation.signature, at=bound["multicast"].span
+            )
+        )
     axis = _axis(context, bound["multicast"]) if "multicast" in bound else None
     mask = scalar(context, bound["mask"], I32, "the mask") if "mask" in bound else None
     if mask is not None and axis is None:
@@ -97,8 +104,9 @@ def _copy_async(context: Context, operation: Operation, receiver: Meaning | None
     return Void()
 
 
-def shared_tile(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
-    found = buffer_ref(context, node, what)
+def shared_tile(context: Context, node: ast.Expression, what: str, *, parts: bool = False) -> tree.BufferRef:
+    """`parts`: whether some rows of a tile will do."""
+    found = as_buffer_ref(context, context.elaborate(node), node.span, what, parts=parts)
     if found.buffer.space != "shared" or found.transposed:
         context.fail(
             types_messages.WrongType(

@@ -15,7 +15,7 @@ class BufferRef:
     """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only).
 
     `sub_stage` is the sub-stage that hands the tile over; None: all of them. `cta` (i32): the rank of the CTA in the cluster whose tile it
-    is; None: this CTA.
+    is; None: this CTA. `part`: the first row and the number of rows of `rows(tile, first, count)`, which a load fills; None: all of them.
     """
 
     buffer: Buffer
@@ -24,6 +24,11 @@ class BufferRef:
     span: Span
     sub_stage: int | None = None
     cta: "Expression | None" = None
+    part: tuple[int, int] | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.buffer.rows if self.part is None else self.part[1]
 
 
 @record(eq=False)

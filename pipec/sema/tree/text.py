@@ -19,6 +19,8 @@ def reference_text(reference: tree.BufferRef) -> str:
     handle = reference.handle
     name = handle.name if reference.buffer.space == "tensor" else f"{handle.name}.{reference.buffer.name}"
     where = "" if reference.cta is None else f".of({expression_text(reference.cta)})"
+    if reference.part is not None:
+        name = f"rows({name}, {reference.part[0]}, {reference.part[1]})"
     return name + where + (".T" if reference.transposed else "")
 
 

@@ -42,6 +42,7 @@ def as_value(context: Context, meaning: Meaning, span: Span, what: str) -> Value
     if isinstance(meaning, tree.Handle) and len(context.buffers.get(meaning.pipeline, ())) == 1:
         meaning = reference(context, meaning, span)
     if isinstance(meaning, tree.BufferRef):
+        _need_whole(context, meaning, what, span)
         buffer = meaning.buffer
         rows, columns = (buffer.columns, buffer.rows) if meaning.transposed else (buffer.rows, buffer.columns)
         if meaning.transposed and (rows == 1 or columns > 1 or buffer.space == "tensor"):
@@ -111,23 +112,31 @@ def known_dtype(context: Context, node: ast.Expression) -> DType:
     return known(context, node, DType, "the element type", "an element type such as bf16 or f32")
 
 
-def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
-    """A stage's tile: `s.a`, an accumulator stage, or `buffer[s.index()]`."""
-    return as_buffer_ref(context, context.elaborate(node), node.span, what)
+def as_buffer_ref(
+    context: Context, meaning: Meaning, span: Span, what: str, hint: str | None = None, *, parts: bool = False
+) -> tree.BufferRef:
+    """A stage's tile: `s.a`, an accumulator stage, or `buffer[s.index()]`.
 
-
-def as_buffer_ref(context: Context, meaning: Meaning, span: Span, what: str, hint: str | None = None) -> tree.BufferRef:
-    """The same of a meaning; `hint` says what to write instead of what is no tile of a stage."""
+    `hint` says what to write instead of what is none; `parts`: whether some rows of one will do.
+    """
     if isinstance(meaning, tree.Handle):
         meaning = reference(context, meaning, span)
     if not isinstance(meaning, tree.BufferRef):
         context.fail(
             types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(meaning), at=span, hint=hint)
         )
+    if not parts:
+        _need_whole(context, meaning, what, span)
     # The address of another CTA's tile is of no use to a copy or an MMA of this CTA; threads read it as values.
     if meaning.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what=what, at=span))
     return meaning
+
+
+def _need_whole(context: Context, tile: tree.BufferRef, what: str, span: Span) -> None:
+    if tile.part is not None:
+        found = "some rows of one, which `tma.load` may fill"
+        context.fail(types_messages.WrongType(what=what, expected="a whole tile", found=found, at=span))
 
 
 def tensor_slice(context: Context, node: ast.Expression, what: str) -> tree.TensorSlice:
