@@ -6,8 +6,9 @@ from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
-from pipec.kir.ir import Kernel
+from pipec.kir.ir import Kernel, Loop
 from pipec.kir.plan.roles import expressions, operations
+from pipec.kir.walk import subexpressions
 from pipec.protocol.conditions import FROM_MEMORY, asks_memory
 from pipec.protocol.explain import Places, Report, times
 from pipec.protocol.judge import Judgement
@@ -15,6 +16,7 @@ from pipec.protocol.search.known import WRAPS
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.types import I32
 from pipec.source import Span
 from pipec.verify.checker.check import OUTCOME_NOT_KNOWN
 from pipec.verify.checker.knowledge import PARITY_TAKEN_FOR_ANOTHER
@@ -33,6 +35,11 @@ _SAME_BOUNDS = "let the loops of both sides have the same bounds"
 _BOUND_WHAT_IS_READ = (
     "bound it from both sides, `min(max(load(...), 0), N)` with a size N, and count turns rounded up by `ceildiv`, "
     "which does not wrap"
+)
+_COUNT_THE_TURNS = (
+    "count its turns by a `for` whose range is known before it: for the K blocks from `first` to `last` of all tiles, "
+    "`for t in range(first // steps, ceildiv(last, steps)):`, and in it "
+    "`for k in range(max(first, t * steps), min(last, t * steps + steps)):`"
 )
 _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
 
@@ -69,6 +76,10 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         return messages.NotDecided(
             kernel=kernel.name, tried=found.tried, why=FROM_MEMORY, advice=_BOUND_WHAT_IS_READ, at=read.span
         )
+    leaping = None if found.deadlock is not None or why not in _GIVEN_UP and why != WRAPS else _leaping(kernel)
+    if leaping is not None:
+        why = "each turn goes on from a number that the one before has computed, and it is not shown that this comes to an end"
+        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=why, advice=_COUNT_THE_TURNS, at=leaping.span)
     stop, tried = _Stop(_GIVEN_UP.get(why, why), at), found.tried
     if found.network is not None and found.deadlock is not None and found.deadlock.why:
         fault = _LINE.fullmatch(found.deadlock.why)
@@ -128,6 +139,27 @@ def _equal_loops(report: Report, row: BarrierRange) -> str:
     return (
         f"let the loops of {', '.join(roles[:-1])} and {roles[-1]} around their stages of `{row.pipeline}` have the same bounds"
     )
+
+
+def _leaping(kernel: Kernel) -> Loop | None:
+    """A `while` whose condition reads a variable that is not added to, but set to something computed in the loop."""
+    for role in kernel.roles:
+        for loop in role.loops:
+            if loop.variable is None and isinstance(loop.statement, tree.While) and loop.statement.tile is None:
+                read = [each for each in subexpressions(loop.statement.condition) if isinstance(each, tree.ReadVariable)]
+                asked = {each.variable for each in read if each.variable.type == I32}
+                set_ = [one for number in loop.blocks for one in role.blocks[number].operations if isinstance(one, tree.Assign)]
+                if any(one.variable in asked and not _adds(one) for one in set_):
+                    return loop
+    return None
+
+
+def _adds(assigned: tree.Assign) -> bool:
+    match assigned.value:
+        case tree.Binary(operator="+" | "-", left=tree.ReadVariable(variable=added)):
+            return added is assigned.variable
+        case _:
+            return False
 
 
 def _taken_too_early(skip: tree.Skip, at: Span) -> Message:
