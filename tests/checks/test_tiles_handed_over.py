@@ -11,7 +11,7 @@ from pipec.source import Source
 
 TILES = "for t in range(block.x, ceildiv(M, 8), grid.x):"
 TEXT = """
-kernel k(x: tensor[f32, M, N], h: tensor[f32, M, N], y: tensor[f32, M, N]):
+kernel k(x: tensor[f32, M, N], h: tensor[f32, M, N], y: tensor[f32, M, N], n: i32):
     grid(min(ceildiv(M, 8), 2))
     go = ProducerConsumerPipeline(stages={stages})
     role first(warps=1) produces go:
@@ -65,10 +65,17 @@ def test_tile_by_tile(tiles: str, said: str, waits: str, stages: int) -> None:
         x = np.arange(48 * 40, dtype=np.float32).reshape(48, 40)
         h, y = np.zeros_like(x), np.zeros_like(x)
         options = LaunchOptions(Simulation(timing=timing, seed=3))
-        launch(state.plans[0].interface, state.ptx, {"x": x, "h": h, "y": y}, device="sim", options=options)
+        launch(state.plans[0].interface, state.ptx, {"x": x, "h": h, "y": y, "n": 1}, device="sim", options=options)
         walked = sorted({t for b in range(2) for t in range(b * 2, 6, 4)} if "block.x * 2" in tiles else range(6))
         for t in walked:
             np.testing.assert_array_equal(y[t * 8 : t * 8 + 8], x[t * 8 : t * 8 + 8] * 2 + 1)
+
+
+@pytest.mark.parametrize("rows", ["t * grid.x * 8", "t * t * 8", "grid.x * t * n * 8"])
+def test_rows_by_products(rows: str) -> None:
+    """They are apart where all that the tile is multiplied by is at least 1."""
+    state = compiled(stored=f"h[{rows}, j * 16]", loaded=f"h[{rows}, j * 32]")
+    assert ("E0614" in {one.code for one in state.diagnostics}) is (rows != "t * grid.x * 8")
 
 
 WRONG = {

@@ -7,7 +7,7 @@ time.
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Loop
@@ -289,11 +289,13 @@ def _stride(atom: Atom, loop: Loop, loops: Collection[Loop]) -> int:
         return int(_loop(atom) == loop)
     if atom.operator is not Operator.PRODUCT:
         return 0
-    for counted, by in (atom.operands, atom.operands[::-1]):
-        if isinstance(counted, Term) and isinstance(by, Term) and by.least >= 1:
-            counters, rest = _split(counted, (loop,))
-            if not (loops_in(rest) | loops_in(by)) & set(loops):
-                return sum(counters.values()) * by.least
+    factors = [factor for factor in atom.operands if isinstance(factor, Term)]
+    for counted in factors:
+        others = [factor for factor in factors if factor is not counted]
+        counters, rest = _split(counted, (loop,))
+        fixed = not set(loops) & loops_in(rest).union(*map(loops_in, others))
+        if fixed and len(others) == len(atom.operands) - 1 and all(factor.least >= 1 for factor in others):
+            return sum(counters.values()) * prod(factor.least for factor in others)
     return 0
 
 
