@@ -5,7 +5,7 @@ in memory, nobody asks but the loop over these tiles: by its definition the quot
 takes most of the time of a proof.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipec.protocol.comparisons import Connective
 from pipec.protocol.extents import range_of
@@ -36,7 +36,8 @@ class Signs:
                 self.found.append((numbers[each], self._cases(each)))
                 self.bounded.append((one(numbers[each]), self.variables.row(each.arguments[0])))
         self.known = len(numbers)
-        return [cases for number, cases in self.found if number not in premises.solved]
+        quotients = {number for number, _ in self.found}
+        return [cases for number, cases in self.found if not _is_another(premises.solved.get(number), quotients)]
 
     def of_sizes(self) -> list[tuple[Row, Row]]:
         """Quotients of sizes, each with what is divided: that is not negative where the quotient is not."""
@@ -48,7 +49,7 @@ class Signs:
     def resolve(self, premises: Premises) -> None:
         """A quotient lies between 0 and what is divided, where that is not negative."""
         for quotient, dividend in self.bounded:
-            if quotient[1][0][0] not in premises.solved and premises.entails(dividend):
+            if premises.entails(dividend):
                 premises.at_least(quotient)
                 premises.at_least(plus(dividend, quotient, -1))
 
@@ -64,6 +65,11 @@ class Signs:
         low, high = range_of(dividend, self.variables.between)
         parts = _inside(dividend)
         return low >= 0 or high < 0 or any(isinstance(each, Symbol) or each.function in self.compared for each in parts)
+
+
+def _is_another(row: Row | None, quotients: Collection[int]) -> bool:
+    """Whether what a quotient is known to be is another quotient, whose sign is asked for."""
+    return row is not None and row[0] == 0 and len(row[1]) == 1 and row[1][0][1] == 1 and row[1][0][0] in quotients
 
 
 def _compared(network: Network) -> Iterator[Linear]:
