@@ -59,7 +59,7 @@ def integers(plan: Plan, numbers: dict[str, float]) -> dict:
         if isinstance(array, np.ndarray) and (not argument.written or array.dtype == np.float32):
             low = 0 if array.dtype == np.uint8 else -most
             array[...] = generator.integers(low, most + 1, array.shape).astype(array.dtype)
-    apply_given(plan.kernel.document, given, numbers)
+    apply_given(plan.kernel.document, given, {**plan.kernel.constants, **numbers})
     return given
 
 
@@ -71,7 +71,8 @@ def test_integers_agree_bit_for_bit(run: Run) -> None:
         outcome = launch(plan.interface, compiled(run.case).ptx or "", given, device=device)
         assert outcome.device.startswith(device)
         results[device] = given
-    for name, reference in expected_values(reference_lines(plan.kernel.document), integers(plan, run.numbers)).items():
+    lines, known = reference_lines(plan.kernel.document), {**plan.kernel.constants, **run.numbers}
+    for name, reference in expected_values(lines, integers(plan, run.numbers), constants=known).items():
         on_gpu, simulated = results["cuda"][name], results["sim"][name]
         assert np.array_equal(on_gpu, reference.value.astype(np.float32).astype(on_gpu.dtype)), "GPU against NumPy"
         assert on_gpu.tobytes() == simulated.tobytes(), "GPU against simulator"
