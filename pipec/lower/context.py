@@ -12,7 +12,7 @@ from pipec.lower.emit.llvm import Actions, Builder
 from pipec.lower.emit.value import FALSE, SHARED, TRUE, Value, integer
 from pipec.lower.emit.variables import Slot
 from pipec.lower.synchronisation.cursors import Cursor
-from pipec.record import field, mutable, record
+from pipec.record import field, mutable
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import CachePolicy, Side
@@ -37,15 +37,6 @@ class Alarm:
     polls: bool = False  # used by a wait for an element of global memory, which has no barrier to report
 
 
-@record(eq=False)
-class Stride:
-    """The counter of a loop over blocks, the elements of a block, and how many elements there are: see pipec.lower.strides."""
-
-    counter: tree.Variable
-    elements: int
-    extent: tree.Expression
-
-
 @mutable
 class KernelContext:
     """`warp` is uniform over the lanes; `tensor_base` is the address from tcgen05.alloc; `alarm` exists with a watchdog."""
@@ -64,7 +55,6 @@ class KernelContext:
     marks: dict[tree.Operation, int] | None = None  # with time stamps: the operations at which the clock is recorded
     place: Span | None = None
     walks: dict[tree.Variable, tree.Walk] = field(default_factory=dict)  # by counter, target and bound: see pipec.lower.walks
-    strides: dict[tree.Variable, Stride] = field(default_factory=dict)  # by counter and bound
     crowded: bool = False  # see pipec.lower.scalars
 
     def at(self, span: Span) -> None:

@@ -14,7 +14,7 @@ from pipec.interface import (
 )
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan.types import Plan, RegisterGroup, RolePlan
-from pipec.lower import strides, twins, walks
+from pipec.lower import twins, walks
 from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
 from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import Builder
@@ -52,7 +52,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter, structures: dict[str, 
     # Broadcast from lane 0, so that ptxas knows the number to be warp-uniform: the dispatch is then a uniform branch.
     warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
     kernel = KernelContext(plan, builder, metadata, function, thread, warp)
-    kernel.walks, kernel.strides, kernel.crowded = walks.find(plan.kernel), strides.find(plan.kernel), crowded(plan.kernel)
+    kernel.walks, kernel.crowded = walks.find(plan.kernel), crowded(plan.kernel)
     if any(row.whole_warp or row.mma_waits is not None for row in plan.roles):
         # After the dispatch the number itself is known.
         kernel.copied_warp = builder.call("copy", warp)

@@ -5,7 +5,7 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan.roles import operations
 from pipec.kir.walk import children, subexpressions
-from pipec.lower import strides, walks
+from pipec.lower import walks
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import FALSE, TRUE, integer
 from pipec.lower.scalars import scalar
@@ -218,7 +218,7 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
         return
     if operation.variable in role.later:
         role.later[operation.variable].write(FALSE if isinstance(operation.value, tree.Constant) else TRUE)
-    if walks.assign(role, operation) or strides.assign(role, operation):
+    if walks.assign(role, operation):
         return
     if not operation.variable.is_lazy:
         role.variables[operation.variable].write(scalar(role, operation.value))
@@ -272,7 +272,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
             if role.whole and _narrows_to(role, then, "lanes"):
                 pipelines.hand_over_fences(role)
                 role.reconverge()
-            goes_on = walks.goes_on(role, condition) or strides.goes_on(role, condition)
+            goes_on = walks.goes_on(role, condition)
             builder.branch(scalar(role, condition) if goes_on is None else goes_on, labels[then], labels[otherwise])
         case ir.ElectBranch(then, otherwise, span):
             role.kernel.at(span)

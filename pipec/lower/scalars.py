@@ -22,19 +22,16 @@ from pipec.vocabulary import UnaryOperator
 _F32 = DTYPES["f32"]
 _MOST_SCALES = 4  # factors per row and MMA
 _FEW = 4  # a number up to which to divide is to choose among constants
-COMPARED = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _LARGEST = range_of(DTYPES["i32"])[1]
 
 
-def scalar(role: RoleContext, expression: tree.Expression) -> Value:  # noqa: C901 - one case per kind of expression
+def scalar(role: RoleContext, expression: tree.Expression) -> Value:
     builder = role.builder
     match expression:
         case _ if expression in role.numbers:
             return role.numbers[expression]
         case _ if expression in role.invariants:
             return role.invariants[expression]
-        case _ if (counted := _of_counter(role, expression)) is not None:
-            return counted
         case tree.Constant(value, type_):
             return scalar_constant(role, value, type_)
         case tree.ReadVariable(variable):
@@ -75,26 +72,6 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:  # noqa: C9
             raise AssertionError("a register tile where a scalar is expected")
         case _:
             assert_never(expression)
-
-
-def _of_counter(role: RoleContext, expression: tree.Expression) -> Value | None:
-    """Of the counter of a loop that counts elements (pipec.lower.strides), the number of blocks or a multiple of it, or whether it is above
-    0; else None."""
-    match expression:
-        case tree.Binary(operator, tree.ReadVariable(counter), tree.Constant(0)) if (
-            operator in COMPARED and counter in role.kernel.strides
-        ):
-            return binary(role.builder, operator, dtype_of(counter.type), role.variables[counter].read(), integer(0))
-        case tree.ReadVariable(counter) if counter in role.kernel.strides:
-            number = 1
-        case tree.Binary("*", tree.ReadVariable(counter), tree.Constant(int(number))) if counter in role.kernel.strides:
-            pass
-        case _:
-            return None
-    elements, block = role.variables[counter].read(), role.kernel.strides[counter].elements
-    if number % block:
-        return role.builder.multiply(role.builder.bits("udiv", elements, block), number)
-    return role.builder.multiply(elements, number // block)
 
 
 def _divided(role: RoleContext, expression: tree.Binary | tree.Call, left: tree.Expression, right: tree.Expression) -> Value:
