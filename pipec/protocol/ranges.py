@@ -25,7 +25,6 @@ from pipec.verify.terms import (
 
 _FAR = 1 << 64  # beyond the range of any register
 TILES = Symbol("tiles per block")  # the number of tiles that a scheduler hands to a block, including its own
-_PLACES = (0, 2**31 - 1)  # of blocks in the grid
 LOAD, _SIZE = "ld.global.s32", 4  # what the reader knows of memory that the kernel does not write, and its bytes
 _APART = 1 << 40  # bytes between pointers
 
@@ -131,8 +130,6 @@ def _atom(one: Atom, known: Ranges) -> Range:
 def _function(function: str, arguments: tuple[Linear, ...], known: Ranges) -> Range:
     if function == "is_canceled":
         return _handed_out(arguments[0], known)
-    if function.endswith(".ctaid"):
-        return _PLACES
     ranges = [range_of(argument, known) for argument in arguments]
     if function == LOAD and isinstance(known, Contents):
         low, high = ranges[0]

@@ -8,13 +8,11 @@ from pipec.verify.terms import QUOTIENT, RANGES, REMAINDER
 Bounds = tuple[float, float]
 ANYTHING: Bounds = (-inf, inf)
 
-RESULTS: dict[str, Bounds] = {**RANGES, "ctaid": (0, (1 << 31) - 2)}
-
 
 def range_of(function: str, arguments: Sequence[Bounds]) -> Bounds:
     """`function`: its name ends in the type of its result. `arguments`: the bounds of each."""
     operation, _, kind = function.rpartition(".") if function not in (QUOTIENT, REMAINDER) else (function, "", "")
-    of_type = RESULTS.get(kind, ANYTHING)
+    of_type = RANGES.get(kind, ANYTHING)
     rule = _RULES.get(operation)
     # A remainder is less than the divisor, whatever the dividend.
     bounded = arguments if operation != REMAINDER else arguments[1:]
