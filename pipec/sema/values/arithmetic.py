@@ -160,7 +160,7 @@ def joint_shape(left: ValueType, right: ValueType) -> tuple[int, int] | None | L
 _SHORT = 30  # characters of an operand that a message repeats
 
 
-def mixed(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> messages.MixedTypes:
+def mixed(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> Message:
     """The message, with an example that converts an integer to the other side's floats, or else the right side to the left side's type."""
     one, other = dtype_of(left.type), dtype_of(right.type)
     source, target = (left, other) if other.is_float and not one.is_float else (right, one)
