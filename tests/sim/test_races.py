@@ -209,8 +209,8 @@ def test_tensor_memory_given_back_under_a_product_is_a_warning_in_practice(timin
 
 # The product of a pair reads what nobody has written; in the second CTA an address of tensor memory stands there.
 GARBAGE = Program(
-    CLUSTER_SYNC
-    + INIT.format(1, 1)
+    INIT.format(1, 1)
+    + CLUSTER_SYNC
     + DESCRIPTORS.format(upper=0x4010)
     + "@%w0 tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%tile], 32;\nbar.sync 0; ld.shared.u32 %r21, [%tile];\n"
     + "setp.ne.u32 %p1, %rank, 0; @%p1 bra ON; @!%first bra ON; .reg .b16 %h; mov.u16 %h, 3;\n"

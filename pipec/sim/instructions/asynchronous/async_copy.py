@@ -163,6 +163,7 @@ def arrive_on_barrier(d: Decoder) -> Execute:
         cta, addresses = warp.cta, read(warp)
         for lane in warp.lanes():
             barrier = local_barrier(warp, int(addresses[lane]), "cp.async.mbarrier.arrive")
+            cta.check_ready(warp, barrier)
             if not counted:
                 barrier.state.expect_tx(1)
 
@@ -202,6 +203,7 @@ def store_async(d: Decoder) -> Execute:
                 raise SimulationError("undefined", f"st.async to CTA {address >> 24} with a barrier of CTA {signal >> 24}")
             values = np.array([read(warp)[lane] for read in readers], raw.dtype)
             target = warp.cta.peer(address, "st.async")
+            target.check_signalled(warp, signal & OFFSET_MASK, "st.async")
             send(warp, target, address & OFFSET_MASK, signal, values)
 
     def send(warp: Warp, target: Cta, offset: int, signal: int, values: LaneValues) -> None:

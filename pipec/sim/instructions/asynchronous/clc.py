@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import SimulationError
 from ...machine.machine import Machine, Triple
-from ...machine.memory.spaces import OFFSET_MASK
+from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT
 from ...machine.program import Execute
 from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
@@ -39,12 +39,13 @@ def try_cancel(d: Decoder) -> Execute:
             offset, signal = int(response(warp)[lane]) & OFFSET_MASK, int(barrier(warp)[lane])
             if offset % _RESPONSE_BYTES:
                 raise SimulationError("misaligned", f"try_cancel response at 0x{offset:x} is not 16-byte aligned")
-            targets = cta.cluster.ctas if everybody else [cta]
+            what = "clusterlaunchcontrol.try_cancel"
+            ranks = range(len(cta.cluster.ctas)) if everybody else [cta.rank]
+            targets = [cta.peer(rank << RANK_SHIFT, what) for rank in ranks]
             if cta.launch_control_ended:
                 problem = "this CTA has seen a request fail: another one is undefined (PTX ISA 9.7.13.17)"
-                raise SimulationError("undefined", f"clusterlaunchcontrol.try_cancel: {problem}")
+                raise SimulationError("undefined", f"{what}: {problem}")
             places = Places(np.arange(offset, offset + _RESPONSE_BYTES))
-            what = "clusterlaunchcontrol.try_cancel"
             accesses = [writing(warp, target, places, what, signal & OFFSET_MASK) for target in targets]
 
             warp.later(COPY_LATENCY, functools.partial(_answer, list(zip(targets, accesses, strict=True)), places, signal))

@@ -76,7 +76,9 @@ def writing(
     cta.shared.begin(warp.thread, access, places.granules)
     cta.shared.filled_by[places.granules] = barrier
     if barrier >= 0:
-        _check_told(warp, cta, barrier, what)
+        holder = barrier_cta or cta
+        holder.check_signalled(warp, barrier, what)
+        _check_told(warp, holder, barrier, what)
     return access
 
 

@@ -288,8 +288,7 @@ def commit(d: Decoder) -> Execute:
             run = functools.partial(_arrive_all, cta, targets, address, told, _arrival(warp, told))
             cta.trace("commit_issued", warp=warp.index, barrier=address & OFFSET_MASK)
             for target in targets:
-                if target.cta is cta:
-                    cta.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
+                target.cta.check_signalled(warp, address & OFFSET_MASK, "tcgen05.commit")
                 state_of(target.cta).order.handed_over(address & OFFSET_MASK)
             # In the pipe even when the thread has issued nothing else: its commits arrive in order.
             warp.later(COMMIT_LATENCY, run, ("tensor", ctas[0].rank))

@@ -287,9 +287,19 @@ class Cta(AddressSpaces):
 
     def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> bool:
         """Whether `warp` is ordered after the initialisation of a barrier that it uses; reports it otherwise."""
-        knowledge, number = warp.thread.knowledge, warp.thread.number
         if warp.watched is not None:
             barrier.used_by(warp.thread, warp.fragment.pc)
+        return self._check_made(warp, barrier)
+
+    def check_signalled(self, warp: Warp, offset: int, what: str) -> None:
+        """The same where an operation that `warp` issues signals the barrier once it is complete: it may be complete at once."""
+        barrier = self.mbarrier(offset, what)
+        # One report is enough where the other CTA is not even known to run (`check_running`).
+        if self is warp.cta or self.rank in warp.thread.running:
+            self._check_made(warp, barrier)
+
+    def _check_made(self, warp: Warp, barrier: TrackedBarrier) -> bool:
+        knowledge, number = warp.thread.knowledge, warp.thread.number
         if warp.watched is None or (barrier.announced and barrier.made.over(knowledge.order, number)):
             return True
         if barrier.made.over(knowledge.values, number):
