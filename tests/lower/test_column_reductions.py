@@ -72,6 +72,35 @@ def test_rows_that_threads_share(rows, columns, warps, kind):
         np.testing.assert_array_equal(exact(y), (tiles + tiles.max(1)[:, None]).reshape(-1, n)[:19])
 
 
+ONE_COLUMN = """
+kernel k(x: tensor[{kind}, M, N], most: tensor[{kind}, M], total: tensor[{kind}, 1], least: tensor[{kind}, 1], y: tensor[{kind}, M, N]):
+    grid(1)
+    role compute(warps={warps}):
+        v = registers(load(x[0, 0], {rows}, {columns}))
+        largest = registers(row_max(v))
+        store.direct(most[0], largest)
+        store.direct(total[0], column_sum(row_sum(v)))
+        store.direct(least[0], column_min(largest))
+        store.direct(y[0, 0], v - column_max(largest))
+"""
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32", "f64"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps"), [(16, 128, 4), (12, 64, 4), (4, 256, 4), (3, 96, 4), (2, 512, 4), (1, 64, 2), (4, 32, 1)]
+)
+def test_one_number_of_each_row_that_threads_share(rows, columns, warps, kind):
+    """A tile of one column has no vectors: all threads of a row have its element."""
+    x, y = values((rows, columns), kind), np.zeros((rows, columns), NUMPY[kind])
+    most, total, least = np.zeros(rows, NUMPY[kind]), np.zeros(1, NUMPY[kind]), np.zeros(1, NUMPY[kind])
+    source = ONE_COLUMN.format(rows=rows, columns=columns, warps=warps, kind=kind)
+    run(source, "k", x, most, total, least, y, timing="random")
+    np.testing.assert_array_equal(exact(most), exact(x).max(1))
+    np.testing.assert_array_equal(exact(total), [exact(x).sum()])
+    np.testing.assert_array_equal(exact(least), [exact(x).max(1).min()])
+    np.testing.assert_array_equal(exact(y), exact(x) - exact(x).max())
+
+
 PRODUCT = """
 kernel k(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N], total: tensor[f32, T, N]):
     '''arch: sm_90a'''

@@ -11,7 +11,7 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.plan.reductions import element_bytes, parts_of
 from pipec.kir.plan.roles import register_tiles, with_split
 from pipec.kir.plan.types import RowMap
-from pipec.kir.spread import GROUP_COLUMNS, chunk_columns, fragment_groups
+from pipec.kir.spread import GROUP_COLUMNS, chunk_columns, first_part, fragment_groups
 from pipec.lower.context import RoleContext, repeated
 from pipec.lower.emit.arithmetic import convert, is_narrow_float
 from pipec.lower.emit.value import TRUE, Value, integer
@@ -159,11 +159,17 @@ def _runs(groups: range) -> Iterator[range]:
 
 def _of_stripes(parts: _Parts, reader: TileReader, row_map: RowMap) -> None:
     """Lanes at multiples of the row's threads have the same columns of other rows; a row of whole warps is the only one of its warps."""
-    operand = parts.operation.operand
+    role, operand = parts.role, parts.operation.operand
     lanes = [distance for distance in (1, 2, 4, 8, 16) if distance >= row_map.split]
     row = reader.row(row_map, integer(0), 0)
     reader.prepare_row(operand, row)
-    written_out = row_map.in_registers and any(register_tiles(operand, parts.role.lets))
+    if parts.tile.columns == 1:
+        # All threads of a row have its only element; the first of them passes it on.
+        first = first_part(role.builder, row_map, row.part, None)
+        column = Chunk(row, integer(0), integer(0), 0, 1, 0, present=first)
+        parts.add(parts.read(reader, column, row.working), lanes, column)
+        return
+    written_out = row_map.in_registers and any(register_tiles(operand, role.lets))
     for chunks in striped.batches(reader, operand, [row], parts.tile.columns, written_out=written_out):
         for chunk in chunks:
             parts.add(parts.read(reader, chunk, row.working), lanes, chunk)
