@@ -75,14 +75,14 @@ def proved(found: Judgement, interface: KernelInterface) -> Verdict:
 
 def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, sink: Sink) -> Verdict:
     """Everything is proved except that a value polled in memory arrives: searches for a launch in which it does not."""
-    awaited = refute_turns(ptx, interface.name, frozenset(names_of(interface)))
-    if awaited is None or not launchable(interface, awaited.sizes):
+    awaited = refute_turns(ptx, interface)
+    if awaited is None:
         return told
     message = messages.TurnMayNotCome(
         block=f"({', '.join(map(str, awaited.block))})",
         turn=awaited.turn,
         found=awaited.found,
-        when=_sizes_in_words(awaited.sizes, names_of(interface)),
+        when=_in_words(sorted(awaited.sizes.items())),
         at=Places(ptx, kernel).span(awaited.line),
     )
     sink.report(message)
@@ -246,7 +246,11 @@ class Report:
 
 def _sizes_in_words(numbers: Mapping[Symbol, int], names: Mapping[str, str], held: Sequence[tuple[str, int]] = ()) -> str:
     sizes = [(names[symbol.name], value) for symbol, value in numbers.items() if symbol.name in names]
-    shown = ", ".join(f"{name} = {value}" for name, value in (*sorted(sizes), *held))
+    return _in_words((*sorted(sizes), *held))
+
+
+def _in_words(values: Iterable[tuple[str, int]]) -> str:
+    shown = ", ".join(f"{name} = {value}" for name, value in values)
     return f" when {shown}" if shown else ""
 
 

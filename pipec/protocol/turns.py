@@ -7,8 +7,12 @@ waits for a block that may never start.
 from itertools import product
 
 from pipec.budgets import Meter
+from pipec.interface import KernelInterface, StrideParameter, TensorArgument, evaluate
+from pipec.protocol.launches import names_of
 from pipec.protocol.ranges import ANYTHING, Ranges, certain, range_of
 from pipec.record import record
+from pipec.verify.conditions import GRID, met, names_in
+from pipec.verify.data import formula_of
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.walk import Walk
@@ -17,41 +21,54 @@ from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.surroundings import Surroundings
 from pipec.verify.terms import Linear, Symbol, symbols_of
 
-_SIZES = (1, 64, 600)  # values of all sizes of a launch at once
-_MOST_BLOCKS = 64
-_APART = 1 << 40  # between tensors
+_SIZES = (1, 64, 600, 3)  # values of all sizes of a launch at once
+_MOST_BLOCKS = 256
+_APART = 1 << 48  # between tensors
+_OUTERMOST, _STEP = 1 << 36, 8  # the stride of a tensor's first dimension, and by how many bits each further one is less
+_INTEGERS = frozenset(("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"))
 
 
 @record
 class BlockedTurn:
-    """`line`: of the PTX, where `block` waits for `turn`, while the counter is `found` and all earlier blocks have ended."""
+    """`line`: of the PTX, where `block` waits for `turn`, while the counter is `found` and all earlier blocks have ended. `sizes`: of the
+    launch, by their names in the source."""
 
     line: int
     block: tuple[int, int, int]
     turn: int
     found: int
-    sizes: dict[Symbol, int]
+    sizes: dict[str, int]
 
 
-def refute_turns(ptx: str, kernel: str, sizes: frozenset[str]) -> BlockedTurn | None:
-    """`sizes`: the parameters that are sizes or numbers."""
+def refute_turns(ptx: str, interface: KernelInterface) -> BlockedTurn | None:
     try:
-        around, walks = turns_of(ptx, kernel)
+        around, walks = turns_of(ptx, interface.name)
     except Unreadable:
         return None
     taking = [walk for walk in walks if any(_turn(node) for node in walk.nodes)]
     # One thread takes turns, and it is the only one that stores to its counters: then the earlier blocks determine what it finds.
     if len(taking) != 1 or len(taking[0].machine.threads) > 1 or not _alone(around, taking[0]):
         return None
-    meter = Meter("protocol steps")
-    for size in _SIZES if sizes else _SIZES[:1]:
+    names, meter = _sizes_of(interface), Meter("protocol steps")
+    for size in _SIZES if names else _SIZES[:1]:
         try:
-            found = _Launch(around, taking[0], {Symbol(name): size for name in sorted(sizes)}, meter).run()
+            found = _Launch(around, taking[0], interface, dict.fromkeys(names, size), meter).run()
         except _NotKnown:
             continue
         if found is not None:
             return found
     return None
+
+
+def _sizes_of(interface: KernelInterface) -> list[str]:
+    """The names of sizes and integer parameters, also of those that the kernel itself does not read."""
+    named = set[str]()
+    for argument in interface.arguments:
+        if isinstance(argument, TensorArgument):
+            named |= {one for one in argument.shape if isinstance(one, str)}
+        elif argument.dtype in _INTEGERS:
+            named.add(argument.name)
+    return sorted(named)
 
 
 def _turn(node: Node) -> bool:
@@ -76,19 +93,20 @@ class _NotKnown(Exception):
 class _Launch:
     """A launch with all sizes given."""
 
-    def __init__(self, around: Surroundings, walk: Walk, sizes: dict[Symbol, int], meter: Meter) -> None:
+    def __init__(self, around: Surroundings, walk: Walk, interface: KernelInterface, sizes: dict[str, int], meter: Meter) -> None:
         self.walk, self.sizes, self.meter = walk, sizes, meter
-        self.known = Ranges({one: (value, value) for one, value in sizes.items()})
+        self.extents = _extents(interface, sizes)
+        named = names_of(interface)
+        self.known = Ranges({Symbol(one): (sizes[name], sizes[name]) for one, name in named.items() if name in sizes})
         # Far apart, so that no offset into one tensor is an address in another: tensors of a launch do not overlap.
         pointers = enumerate(sorted(around.pointers), 1)
         self.known |= {Symbol(name): (number * _APART, number * _APART) for number, name in pointers}
+        self.known |= {
+            Symbol(row.symbol): (stride, stride)
+            for row in interface.parameters
+            if isinstance(row, StrideParameter) and (stride := _OUTERMOST >> row.axis * _STEP)
+        }
         self.counters: dict[int, int] = {}
-        extents = [around.interface.launch[axis] for axis in range(3)]
-        if None in extents:
-            raise _NotKnown
-        self.extents = [_exactly(extent, self.known) for extent in extents if extent is not None]
-        if not 0 < self.extents[0] * self.extents[1] * self.extents[2] <= _MOST_BLOCKS:
-            raise _NotKnown
 
     def run(self) -> BlockedTurn | None:
         # In index order, x fastest: an order that a GPU may choose, so a hang in it is a hang.
@@ -140,6 +158,21 @@ class _Launch:
         if not all(certain(one, known) for one in way.requires):
             raise _NotKnown
         known.assign([(symbol, ANYTHING if value is None else range_of(value, known)) for symbol, value in way.values])
+
+
+def _extents(interface: KernelInterface, sizes: dict[str, int]) -> list[int]:
+    """The numbers of blocks along the axes, in a launch that is not refused."""
+    try:
+        extents = [evaluate(one, sizes) for one in interface.grid]
+    except (KeyError, ZeroDivisionError):
+        raise _NotKnown from None
+    known = sizes | dict(zip(GRID, extents, strict=True))
+    conditions = [formula_of(one) for one in interface.conditions]
+    if not all({*names_in(one)} <= known.keys() and met(one, known) for one in conditions):
+        raise _NotKnown
+    if min(extents) < 1 or extents[0] * extents[1] * extents[2] > _MOST_BLOCKS:
+        raise _NotKnown
+    return extents
 
 
 def _exactly(form: Linear, known: Ranges) -> int:

@@ -41,6 +41,10 @@ _COUNT_THE_TURNS = (
     "`for t in range(first // steps, ceildiv(last, steps)):`, and in it "
     "`for k in range(max(first, t * steps), min(last, t * steps + steps)):`"
 )
+_POSITION_IN_THE_GRID = (
+    "let the turn be the block's number along axes of the grid, `block.z` of `grid.z` turns, "
+    "and let each position along the others have a counter of its own, `counters[block.x, block.y]`"
+)
 _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
 
 
@@ -60,7 +64,7 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
     polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []
     if found.certificate is not None and polls:
         why, at = "waits until memory holds something, and it is not shown that it comes to that", places.span(polls[0])
-        return messages.NotDecided(kernel=kernel.name, tried="", why=why, advice="let each block take its turn once", at=at)
+        return messages.NotDecided(kernel=kernel.name, tried="", why=why, advice=_POSITION_IN_THE_GRID, at=at)
     line = _LINE.fullmatch(found.why)
     why = line["why"] if line else found.why
     at = places.span(int(line["number"])) if line else kernel.span

@@ -54,6 +54,14 @@ PERSISTENT = {
     "TURN": "t",
     "STORE": "store",
 }
+LINES = {
+    "GRID": "grid(1, 3, 2)",
+    "LOOP": "if True:",
+    "PLACE": "block.z * 3 + block.y",
+    "TURN": "block.z * 3 + block.y",
+    "STORE": "store",
+    ", B)": ", 6)",
+}
 
 
 def ordered(**parts: str) -> str:
@@ -65,7 +73,7 @@ def ordered(**parts: str) -> str:
 
 @pytest.mark.parametrize("timing", ["order", "late", "random"])
 @pytest.mark.parametrize("store", ["store", "store.direct"])
-@pytest.mark.parametrize("parts", [ONE_EACH, PERSISTENT], ids=["a block each", "persistent"])
+@pytest.mark.parametrize("parts", [ONE_EACH, LINES, PERSISTENT], ids=["a block each", "along two axes", "persistent"])
 def test_each_block_sees_what_earlier_ones_wrote(parts: dict[str, str], store: str, timing: str) -> None:
     x = np.random.default_rng(1).integers(-3, 4, (6, 128, 32)).astype(np.float32)
     y, c = np.zeros((128, 32), np.float32), np.zeros(3, np.int32)

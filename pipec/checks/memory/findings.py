@@ -7,6 +7,7 @@ from pipec.kir.global_memory.access_pairs import AccessPair, Answer, Use, worst
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.counters import unplaced
 from pipec.kir.global_memory.starts import unstarted
+from pipec.kir.global_memory.turns import left_over
 from pipec.kir.plan.types import Plan
 from pipec.sema import tree
 
@@ -71,3 +72,5 @@ def _of_coordinates(plan: Plan, rows: tuple[RoleAccesses, ...]) -> Iterator[str]
         yield f"stores: `{where}` starts at no negative coordinate"
     for where in dict.fromkeys(operation.counter.span.text() for operation in unplaced(plan.kernel)):
         yield f"counters: `{where}` lies inside its tensor"
+    for turn in dict.fromkeys((one.counter.span.text(), one.turns.span.text()) for one in left_over(plan.kernel)):
+        yield "counters: `{}` is zero again at the end: as many blocks take a turn as `{}` says".format(*turn)

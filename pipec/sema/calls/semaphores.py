@@ -62,4 +62,4 @@ def _settled(context: Context, value: tree.Expression, span: Span) -> tree.Expre
         return value
     variable = tree.Variable("turn", I32, span)
     context.emit(tree.Assign(variable, value, span))
-    return tree.ReadVariable(variable, span)
+    return tree.ReadVariable(variable, value.span)

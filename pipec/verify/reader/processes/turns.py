@@ -1,5 +1,5 @@
-"""Turns: a block waits until a counter in global memory equals its index along an axis of the grid, and passes the turn on once. All
-earlier blocks then do the same, so it suffices that blocks start in order."""
+"""Turns: a block waits until a counter in global memory equals its index along an axis of the grid, or its number among the blocks along
+several, and passes the turn on once. All earlier blocks then do the same, so it suffices that blocks start in order."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,7 @@ from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import RingAction, Surroundings, ThreadsDiffer
-from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_of
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, scale, symbols_of
 
 _EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
 
@@ -85,28 +85,40 @@ def _sequence(walk: Walk) -> list[tuple[int, RingAction]]:
 
 
 def _one_turn(around: Surroundings, wait: RingAction, on: RingAction) -> str:
-    """The pointer of the counter: a block waits for its index along an axis, and passes the turn to the next index."""
+    """The pointer of the counter: a block waits for its number along some axes, and passes the turn to the next number."""
     match wait.ring, on.ring:
         case (("poll", Linear() as where, Linear() as turn), ("pass", there, int() | Linear() as value)) if where == there:
             pass
         case _:
             raise Unreadable(1, "a turn that is not passed on after it was taken is not understood")
-    axes = [axis for axis in "xyz" if turn == atom(Symbol(f"%ctaid.{axis}"))]
+    axes = _axes(around, turn)
     pointers = [one.name for one, times in where.terms if times == 1 and isinstance(one, Symbol) and one.name in around.pointers]
-    if len(axes) != 1 or len(pointers) != 1 or not _apart(around, where, axes[0]):
-        raise Unreadable(1, "turns that are no places along an axis of the grid are not understood")
-    blocks = Symbol(f"%nctaid.{axes[0]}")
+    if not axes or len(pointers) != 1 or not _apart(around, where, axes):
+        raise Unreadable(1, "turns that are no places along axes of the grid are not understood")
     number = Linear(value) if isinstance(value, int) else value
-    if not _passes_on(around, turn, number, blocks, "xyz".index(axes[0])):
+    if not _passes_on(around, turn, number, axes[-1]):
         raise Unreadable(1, "the turn may be passed on to another block than the next")
     return pointers[0]
 
 
-def _apart(around: Surroundings, where: Linear, axis: str) -> bool:
-    """Whether exactly the blocks along the axis share the counter: every other block index is an array index of its own, the last one
+def _axes(around: Surroundings, turn: Linear) -> str:
+    """The axes along which the turn counts the blocks, as the grid does: x fastest, then y, then z. The block with the turn before stands
+    at the same place along the other axes, so it has a smaller number. Empty if the turn is no such count."""
+    axes, blocks = "", 1
+    factors = dict(turn.terms)
+    for axis, extent in zip("xyz", around.interface.launch, strict=True):
+        if blocks and factors.get(Symbol(f"%ctaid.{axis}")) == blocks:
+            axes += axis
+            # The next axis counts whole lines of blocks along this one, of a number that the launch cannot change.
+            blocks *= extent.constant if extent is not None and not extent.terms else 0
+    return axes if axes and turn.constant == 0 and len(axes) == len(factors) else ""
+
+
+def _apart(around: Surroundings, where: Linear, axes: str) -> bool:
+    """Whether exactly the blocks along the axes share the counter: every other block index is an array index of its own, the last one
     (times the size of a counter) or one with a stride."""
     ways: list[object] = []
-    for other in "xyz".replace(axis, ""):
+    for other in (axis for axis in "xyz" if axis not in axes):
         place = Symbol(f"%ctaid.{other}")
         indices: list[object] = []
         for one, _ in where.terms:
@@ -119,16 +131,19 @@ def _apart(around: Surroundings, where: Linear, axis: str) -> bool:
         if len(indices) > 1 or not indices and around.arithmetic.ranges[f"%nctaid.{other}"][1] > 1:
             return False
         ways += indices
-    return len(set(ways)) == len(ways) and Symbol(f"%ctaid.{axis}") not in symbols_of(where)
+    shared = {Symbol(f"%ctaid.{axis}") for axis in axes}
+    return len(set(ways)) == len(ways) and shared.isdisjoint(symbols_of(where))
 
 
-def _passes_on(around: Surroundings, turn: Linear, value: Linear, blocks: Symbol, axis: int) -> bool:
-    """Whether the turn passed on is the next one whenever there is a next block."""
+def _passes_on(around: Surroundings, turn: Linear, value: Linear, last: str) -> bool:
+    """Whether the turn passed on is the next one whenever there is a next block. `last`: the axis along which the turn advances most."""
+    blocks = Symbol(f"%nctaid.{last}")
+    together = scale(atom(blocks), dict(turn.terms)[Symbol(f"%ctaid.{last}")])
     facts = list(_ranges(around, (*symbols_of(turn), *symbols_of(value), blocks)))
-    extent = around.interface.launch[axis]
+    extent = around.interface.launch["xyz".index(last)]
     if extent is not None:
         facts += [Compare("eq", add(extent, atom(blocks), -1)), *_ranges(around, symbols_of(extent))]
-    another = Compare("ge", add(add(atom(blocks), turn, -1), Linear(-2)))
+    another = Compare("ge", add(add(together, turn, -1), Linear(-2)))
     return System([*facts, another]).entails(Compare("eq", add(value, add(turn, Linear(1)), -1)))
 
 
