@@ -64,7 +64,7 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
     match each:
         case Choose(condition, yes, no):
             when = rows.condition(condition)
-            made = (when, rows.row(no)), (opposite(when), rows.row(yes))
+            made = (rows.condition(_unequal(each)), rows.row(no)), (opposite(when), rows.row(yes))
             derived = variable in rows.derived
             yield Meaning(variable, made, _bounds(rows, each, variable) if derived else (), derived)
         case Apply(kind, (form,)) if kind in RANGES:
@@ -74,6 +74,15 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
             form = product(*factors)
             outside = Connective(False, tuple(map(rows.condition, _outside(form, *RANGES[function.rpartition(".")[2]]))))
             yield Meaning(variable, ((outside, rows.row(form)),))
+
+
+def _unequal(one: Choose) -> Formula:
+    """When the choice has not the value of its second number. Of two equal numbers that is the smaller or larger one as well."""
+    match one.condition:
+        case Compare("ge", form) if is_smaller(one) or is_larger(one):
+            return Compare("ge", add(form, Linear(-1)))
+        case _:
+            return one.condition
 
 
 def _parts(each: Atom) -> Iterable[Linear]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
+from pipec.protocol.chunks import in_terms_of_kept
 from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons, opposite, substituted
 from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
@@ -280,6 +281,8 @@ class Program:
             steps = self._steps(process)
             for variable, before in steps:
                 found.update(dict.fromkeys([replaced(row, {variable: before}) for row in found]))
+            for values in self._values(process):
+                found.update(dict.fromkeys(list(in_terms_of_kept(found, values, self.variables))))
             made = self._testing[process] = [*found, *self._awaited(list(found), steps)]
         return made
 
@@ -319,6 +322,11 @@ class Program:
                             made[variable, plus(one(variable), step, -1)] = None
             found = self._stepping[process] = [*made]
         return found
+
+    def _values(self, process: int) -> Iterator[Values]:
+        for state in self.network.processes[process].states:
+            for edge in edges_of(state.action):
+                yield self._edge(edge)[0]
 
     def _registers_in(self, row: Row) -> frozenset[int]:
         found: set[int] = set()

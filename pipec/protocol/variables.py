@@ -98,6 +98,7 @@ class Variables:
         self.spread = _spread(network)
         self.known = self._known(network.facts)
         self._meanings: list[Meaning] = []
+        self.kept = set[int]()  # values of registers, in terms of others that keep what these are made of
         self._meant = 0  # values whose meanings have been returned
         # (Products are expanded unless they are requested.)
         factors = {factor for each in self.number if isinstance(each, Product) for factor in each.factors}
@@ -416,7 +417,8 @@ class Variables:
                 new = [
                     each
                     for each in new
-                    if isinstance(each, Choose) and (each in divisors or any(map(is_remainder, _chosen_from(each))))
+                    if isinstance(each, Choose)
+                    and (each in divisors or self.number[each] in self.kept or any(map(is_remainder, _chosen_from(each))))
                 ]
                 new += [each for each in computed if isinstance(each, Apply)]
             self._meant = len(self.number)

@@ -55,6 +55,19 @@ def test_two_copies_of_a_test(tested: bool) -> None:
     assert ends(found, System()) is tested
 
 
+@pytest.mark.parametrize(
+    ("step", "keeps", "bounded"), [(4, True, True), (1, True, True), (0, True, False), (-4, True, False), (4, False, False)]
+)
+def test_a_loop_over_chunks(step: int, keeps: bool, bounded: bool) -> None:
+    """`k` counts within a chunk as well, so that only two edges together say how far the next chunk is: `next = k + 4`, `k = next`."""
+    begins, ends_at = Symbol("0:next"), atom(Symbol("0:end"))
+    chunk = Edge(1, ((begins, add(atom(K), Linear(step))),))
+    within = Branch(Compare("ge", add(add(ends_at, atom(K), -1), Linear(-2))), moved(1, Linear(1)), Edge(2))
+    more = Compare("ge", add(add(N, atom(begins), -1), Linear(-1)))
+    onward = Edge(0, ((K, atom(begins) if keeps else atom(K)),))
+    assert ends(process(signal(chunk), within, Branch(more, onward, Edge(3)), End()), System()) is bounded
+
+
 def test_an_inner_loop_that_does_not_end() -> None:
     inner = Branch(OTHER, Edge(1), moved(0, Linear(1)))
     assert not ends(process(Branch(MORE, Edge(1), Edge(2)), inner, End()), System())

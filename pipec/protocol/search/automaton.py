@@ -83,12 +83,16 @@ class Search:
             if self.known.excluded(place, premises, outcome):
                 place.next[outcome] = None
                 continue
-            place.outcomes.add(outcome)  # facts only get weaker: an outcome that is possible stays possible
             condition = self.places.condition(place.situation, outcome)
             having = premises.copy()
             assume(having, condition)
             self.known.decide(having)
             self.known.settle(having)
+            # What the outcome says of a choice may contradict it.
+            if having.contradictory and outcome not in place.outcomes:
+                place.next[outcome] = None
+                continue
+            place.outcomes.add(outcome)  # facts only get weaker: an outcome that is possible stays possible
             resolve(having, self.program.remainders)
             if self.program.products:
                 self.known.alias(having)

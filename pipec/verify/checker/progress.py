@@ -5,6 +5,7 @@ some form over registers has a lower bound wherever certain branches of it conti
 without which there would be no loop.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipec.verify.logic import System
@@ -24,9 +25,12 @@ from pipec.verify.terms import (
     add,
     negate,
     scale,
+    size_in,
     size_of,
     size_with,
     substitute,
+    substituted,
+    symbols_in,
     symbols_of,
 )
 
@@ -34,6 +38,7 @@ from pipec.verify.terms import (
 Arrow = tuple[int, Edge, Formula]
 Terms = tuple[tuple[Atom, int], ...]  # of a form, without its constant
 _NOTHING = Linear(0)
+_MOST_ARROWS = 64  # of a loop whose states are joined
 
 
 def ends(process: Process, sizes: System) -> bool:
@@ -55,9 +60,49 @@ def bounded(arrows: list[Arrow], sizes: System) -> bool:
         inside = [(number, edge, when) for number, edge, when in arrows if number in loop and edge.target in loop]
         # One ranking form at a time: the edges that it does not bound are a smaller set, to which the same is applied.
         rest = _without_countdown(inside, sizes)
-        if rest is None or not bounded(rest, sizes):
+        while rest is None:
+            shorter = _shorter(inside)
+            if shorter is None:
+                return False
+            inside, rest = shorter, _without_countdown(shorter, sizes)
+        if not bounded(rest, sizes):
             return False
     return True
+
+
+def _shorter(inside: list[Arrow]) -> list[Arrow] | None:
+    """The arrows of a loop without one of its states, whose arrows are joined: an infinite path past a state that no arrow leads back to
+    itself takes joined ones. None if no state is left, or the arrows become too many.
+
+    Where `i = next` and `next = i + 4` are assigned on two edges of a loop over chunks, only both together say that `next` increases.
+    """
+    into, out = Counter(edge.target for _, edge, _ in inside), Counter(number for number, _, _ in inside)
+    free = {*out}.difference(number for number, edge, _ in inside if edge.target == number)
+    state = min(free, key=lambda one: (into[one] * out[one], one), default=None)
+    if state is None or len(inside) + into[state] * out[state] > _MOST_ARROWS:
+        return None
+    behind = [(edge, when) for number, edge, when in inside if number == state]
+    made = []
+    for number, edge, when in inside:
+        if number != state:
+            made += [_joined(number, edge, when, *each) for each in behind] if edge.target == state else [(number, edge, when)]
+    return made
+
+
+def _joined(number: int, first: Edge, when: Formula, second: Edge, then: Formula) -> Arrow:
+    """One edge for two that are taken one after the other, in terms of the state in front of them."""
+    known = {symbol: value for symbol, value in first.values if value is not None}
+    unknown = {symbol for symbol, value in first.values if value is None}
+    sizes = {symbol: size_of(value) for symbol, value in known.items()}
+    values = dict(first.values)
+    for symbol, value in second.values:
+        if value is None or size_with(value, sizes) > MOST_WRITTEN or not unknown.isdisjoint(symbols_of(value)):
+            values[symbol] = None
+        else:
+            values[symbol] = substitute(value, known)
+    if unknown.isdisjoint(symbols_in(then)) and size_in(then, sizes) <= MOST_WRITTEN:
+        when = Both((when, substituted(then, known)))
+    return number, Edge(second.target, tuple(values.items())), when
 
 
 def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None:
