@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, Protocol
 
+from pipec.record import replace
 from pipec.source import Source, Span
 from pipec.syntax import ast
 from pipec.syntax.parts import Token
@@ -248,4 +249,5 @@ class Builder:
 
     def parenthesised(self, meta: Meta, children: Children) -> ast.Expression:
         inner: ast.Expression = children[0]
-        return inner
+        # With its parentheses: what begins or ends with them is quoted in messages, and marked, as it is written.
+        return replace(inner, span=self._span(meta))
