@@ -3,7 +3,7 @@
 A tile has rows and columns, which run along the last two dimensions of its tensor; of the other dimensions it takes one element each. If
 the coordinate of another dimension advances by the number of the tile's rows, and that of the row dimension does not, the author meant
 the rows to run there: otherwise all but every n-th element of that dimension would be skipped. A vector runs along the last dimension,
-and the same holds for its elements.
+and the same holds for its elements, and for a tile of one column or one row.
 
 A coordinate traverses a dimension if it counts blocks of the grid, or iterations of a loop, and their number is computed from that
 dimension. Two coordinates that each traverse the dimension of the other are swapped.
@@ -23,6 +23,8 @@ from pipec.terms.term import Atom, Operator, Term, as_term, operands
 from pipec.terms.walk import atoms, leaves
 
 _BITS = 32  # of a coordinate
+_LAST = "a vector lies along the last dimension"
+_ROWS = "a tile's rows lie along the last dimension but one"
 
 
 def check(kernel: ir.Kernel, sink: Sink) -> None:
@@ -53,7 +55,7 @@ def _check_read(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
         return
     if read.axis is not None:
         _check_vector(read, values, sink)
-    elif read.at is None:
+    elif read.at is None and not _check_line(read, values, sink):
         _check(read.source, read.type.rows, values, sink)
 
 
@@ -75,6 +77,7 @@ def _check_vector(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
                     count=count,
                     dimension=place.tensor.shape[-1],
                     moved=place.tensor.shape[axis],
+                    lies=_LAST,
                     hint=f"a column of `{place.tensor.name}` is `load({place.tensor.name}[...], {count}, 1)`"
                     if second_last
                     else None,
@@ -84,6 +87,38 @@ def _check_vector(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
                 )
             )
             return
+
+
+def _check_line(read: tree.ReadTensor, values: Values, sink: Sink) -> bool:
+    """Reports a tile of one column, or of one row, whose position moves by its elements along the other dimension; whether it is one."""
+    place, rows, columns = read.source, read.type.rows, read.type.columns
+    count = max(rows, columns)
+    if min(rows, columns) > 1 or count == 1 or len(place.coordinates) < 2:
+        return False
+    own, other = (-2, -1) if columns == 1 else (-1, -2)
+    along, across = place.coordinates[own], place.coordinates[other]
+    size, steps = place.tensor.shape[own], _steps(along, values)
+    meant = not steps and not (isinstance(size, int) and size < count)
+    if meant or any(step % count == 0 for step in steps) or count not in _steps(across, values):
+        return False
+    tensor = place.tensor.name
+    sink.report(
+        messages.VectorAlongAnother(
+            tensor=tensor,
+            vector="load",
+            count=count,
+            dimension=place.tensor.shape[own],
+            moved=place.tensor.shape[other],
+            lies=_ROWS if columns == 1 else _LAST,
+            hint=f"elements of a row are `per_row({tensor}[...], {count})`, or `load({tensor}[...], 1, {count})`"
+            if columns == 1
+            else f"a column of `{tensor}` is `load({tensor}[...], {count}, 1)`",
+            at=across.span,
+            along=along.span,
+            declared=place.tensor.span,
+        )
+    )
+    return True
 
 
 def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> None:

@@ -43,6 +43,9 @@ class VectorAlongAnother(Message):
 
         scale = per_row(scales[block.x * BM, g], BM)      # scales[m, g] to scales[m, g + BM - 1]
         scale = load(scales[block.x * BM, g], BM, 1)      # scales[m, g] to scales[m + BM - 1, g]
+
+    The other way round, a tile of one column, `load(t[...], rows, 1)`, runs along the last dimension but one. If its position moves by
+    `rows` along the last dimension, and by less along its own, it was meant to be `per_row(t[...], rows)`.
     """
 
     code = "E0799"
@@ -50,7 +53,7 @@ class VectorAlongAnother(Message):
     labels = (
         primary("at", "moves by {count}, and the vector takes one element of `{moved}`"),
         secondary("along", "the elements start here and run along `{dimension}`"),
-        secondary("declared", "a vector lies along the last dimension"),
+        secondary("declared", "{lies}"),
     )
     note = "of every {count} elements along `{moved}`, only the first is read"
     help = "{hint}"
@@ -59,6 +62,7 @@ class VectorAlongAnother(Message):
     count: int
     dimension: str | int
     moved: str | int
+    lies: str
     hint: str | None
     at: Span
     along: Span
