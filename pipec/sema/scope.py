@@ -100,7 +100,7 @@ class Scope:
         for name, ended in inner.ended.items():
             self._end(name, ended)
         for name, binding in {**inner.outlasting, **inner.names}.items():
-            if kind == "with" and isinstance(binding.meaning, tree.Variable):
+            if kind == "with" and isinstance(binding.meaning, tree.Variable | tree.Accumulator):
                 self.outlasting[name] = binding
                 self.ended.pop(name, None)
             elif binding.span is not None:

@@ -333,3 +333,37 @@ def test_stages_held_in_pairs_are_given_back_at_once() -> None:
     program["k"](3, a, b, d, device="sim")
     parts = zip(a.astype(np.float32).reshape(6, 64, 16), b.astype(np.float32).reshape(6, 8, 16), strict=True)
     assert np.array_equal(d, sum(left @ right.T for left, right in parts))
+
+
+OUTLASTING = """
+kernel gemm(q: tensor[bf16, M, 64], b: tensor[bf16, N, 64], once: tensor[f32, M, N], both: tensor[f32, M, N]):
+    grid(ceildiv(M, 64))
+    queries = InputTilePipeline(TilePayload(q=tile[bf16, 64, 64]), stages=1)
+    keys = InputTilePipeline(TilePayload(k=tile[bf16, 64, 64]), stages=2)
+    role load(warps=1) produces queries, keys:
+        with queries.produce() as s:
+            tma.load(s.q, q[block.x * 64, 0])
+        for j in range(2 * ceildiv(N, 64)):
+            with keys.produce() as s:
+                tma.load(s.k, b[j // 2 * 64, 0])
+    role compute(warps=4) consumes queries, keys:
+        with queries.consume() as held:
+            for j in range(ceildiv(N, 64)):
+                with keys.consume() as s:
+                    acc = accumulator(f32, 64, 64)
+                    mma(acc, held.q, s.k)
+                store(once[block.x * 64, j * 64], acc)
+                with keys.consume() as s:
+                    mma(acc, held.q, s.k)
+                store(both[block.x * 64, j * 64], acc)
+"""
+
+
+@pytest.mark.parametrize("timing", ["late", "random"])
+def test_an_accumulator_outlasts_the_stage_whose_with_made_it(timing: str) -> None:
+    generator = np.random.default_rng(2)
+    q, b = (generator.integers(-3, 4, (size, 64)).astype(ml_dtypes.bfloat16) for size in (64, 128))
+    once, both = np.zeros((64, 128), np.float32), np.zeros((64, 128), np.float32)
+    run(OUTLASTING, {"q": q, "b": b, "once": once, "both": both}, timing)
+    product = q.astype(np.float64) @ b.astype(np.float64).T
+    assert np.array_equal(once, product) and np.array_equal(both, 2 * product)

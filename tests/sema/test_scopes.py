@@ -40,6 +40,7 @@ def test_what_a_with_assigns_outlasts_it() -> None:
     """All threads run its block once; a stage that it holds ends with it, and so does what one elected thread assigns."""
     assert told("with ring.consume() as t:\n    q = n\nr = q") == []
     assert told("with ring.consume() as t:\n    with ring.consume() as t2:\n        q = registers(t2.x)\nr = q + 1.0") == []
+    assert told("with ring.consume() as t:\n    q = accumulator(f32, 64, 64)\nr = registers(q * 2.0)") == []
     assert told("if n > 0:\n    with ring.consume() as t:\n        q = n\nr = q") == ["OutOfBlock"]
     assert told("for i in range(n):\n    with ring.consume() as t:\n        q = n\nr = q") == ["OutOfBlock"]
     assert told("with ring.consume() as t:\n    if n > 0:\n        q = n\nr = q") == ["OutOfBlock"]
