@@ -142,6 +142,32 @@ def test_each_cta_reads_every_other(timing: str) -> None:
     np.testing.assert_array_equal(y, np.concatenate(expected))
 
 
+SCATTERED = """
+kernel reduce_scatter[CX: int = 4](x: tensor[f32, M, 64], y: tensor[f32, 64, 64]):
+    cluster(CX, 2)
+    grid(CX, 2)
+    parts = InputTilePipeline(TilePayload(x=tile[f32, 32, 64]), stages=1, scope="cluster")
+
+    role fill_it(warps=2) produces parts:
+        with parts.produce() as s:
+            write(s.x, load(x[cta.rank * 32, 0], 32, 64))
+
+    role add(warps=4) consumes parts:
+        with parts.consume() as s:
+            total = registers(fill(0.0, f32, 32, 16))
+            for other in range(CX):
+                total = total + columns(s.x.of(cta.y * CX + other), (CX - 1 - cta.x) * 16, 16)
+        store.direct(y[cta.y * 32, 48 - cta.x * 16], total)
+"""
+
+
+@pytest.mark.parametrize("timing", ["late", "random"])
+def test_each_cta_reads_its_own_columns_of_every_other(timing: str) -> None:
+    x, y = values((256, 64), "f32", 4), np.zeros((64, 64), np.float32)
+    run(SCATTERED, "reduce_scatter", x, y, timing=timing)
+    np.testing.assert_array_equal(y, x.reshape(2, 4, 32, 64).sum(1).reshape(64, 64))
+
+
 def test_a_grid_of_half_a_cluster_is_refused_before_the_launch() -> None:
     source = RING.replace("grid(CX)", "grid(rounds)")
     arrays = values((256, 32), "f32", 3), np.zeros((256, 32), np.float32)

@@ -112,6 +112,14 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Meaning]:
     return number
 
 
+def _one_column(tile: ast.Expression, first: ast.Expression, type_: TileType) -> str:
+    """One column of a tile, whose elements are in one of the threads that share a row: a sum brings them to all of these."""
+    zero = "0.0" if type_.dtype.is_float else "0"
+    return (
+        f"write one column as `row_sum(select(column_index({type_.columns}) == {first.span.text()}, {tile.span.text()}, {zero}))`"
+    )
+
+
 def _columns(context: Context, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, "columns", ("tile", "first", "count"))
     start = context.elaborate(bound["first"])
@@ -141,7 +149,12 @@ def _columns(context: Context, node: ast.Call) -> Meaning:
     unit = max(_HALF_WARP_RUNS if tile.rows == _HALF_WARP_ROWS else _GROUP_COLUMNS, min(_MOST_AT_ONCE, count & -count))
     if count % unit:
         context.fail(
-            column_messages.ColumnsCount(count=count, needed=f"a multiple of {unit} is needed here", at=bound["count"].span)
+            column_messages.ColumnsCount(
+                count=count,
+                needed=f"a multiple of {unit} is needed here",
+                hint=_one_column(bound["tile"], bound["first"], tile) if count == 1 else None,
+                at=bound["count"].span,
+            )
         )
     if first % unit:
         context.fail(

@@ -1,7 +1,7 @@
 """`columns(tile, first, count)` with a first column that varies over iterations, to process a tile panel by panel.
 
-The tile belongs to a stage. The first column is built from constants and variables of loops with compile-time bounds, so that all its
-values are known: each is checked, and it is uniform in a warp, which loads from tensor memory require.
+The tile belongs to a stage. The first column is built from constants, variables of loops with compile-time bounds and the CTA's place in
+its cluster, so that all its values are known: each is checked, and it is uniform in a warp, which loads from tensor memory require.
 """
 
 from itertools import product
@@ -69,13 +69,17 @@ def _check(context: Context, source: tree.BufferRef, start: tree.Expression, cou
         context.fail(messages.ColumnsSplit(tile=source.span.text(), count=count, unit=unit, start=split, at=at))
 
 
+# What varies in a first column: the variable of a loop, or the name of a place in the cluster.
+_Varying = tree.Variable | str
+
+
 def _values(context: Context, start: tree.Expression) -> set[int] | None:
     """All values of the start; None if they are not known."""
-    variables: set[tree.Variable] = set()
-    if not _collect(context, start, variables):
+    found: set[_Varying] = set()
+    if not _collect(context, start, found):
         return None
-    ordered = tuple(variables)
-    ranges = [context.ranges[variable] for variable in ordered]
+    ordered = tuple(found)
+    ranges = [context.ranges[one] if isinstance(one, tree.Variable) else range(_places(context)[one]) for one in ordered]
     combinations = prod(map(len, ranges))
     if combinations > _MOST_STARTS:
         return None
@@ -84,25 +88,36 @@ def _values(context: Context, start: tree.Expression) -> set[int] | None:
     return {_evaluate(start, dict(zip(ordered, values, strict=True))) for values in product(*ranges)}
 
 
-def _collect(context: Context, expression: tree.Expression, variables: set[tree.Variable]) -> bool:
+def _places(context: Context) -> dict[str, int]:
+    """How many values the places of a CTA in its cluster have."""
+    x, y, z = context.cluster.shape
+    return {"cta.x": x, "cta.y": y, "cta.z": z, "cta.rank": context.cluster.size}
+
+
+def _collect(context: Context, expression: tree.Expression, found: set[_Varying]) -> bool:
     match expression:
         case tree.Constant():
             return True
         case tree.ReadVariable(variable) if variable in context.ranges:
-            variables.add(variable)
+            found.add(variable)
+            return True
+        case tree.Special(name=name) if name in _places(context):
+            found.add(name)
             return True
         case tree.Binary(operator, left, right) if operator in EXACT:
-            return _collect(context, left, variables) and _collect(context, right, variables)
+            return _collect(context, left, found) and _collect(context, right, found)
         case _:
             return False
 
 
-def _evaluate(expression: tree.Expression, values: dict[tree.Variable, int]) -> int:
+def _evaluate(expression: tree.Expression, values: dict[_Varying, int]) -> int:
     match expression:
         case tree.Constant(value):
             return int(value)
         case tree.ReadVariable(variable):
             return values[variable]
+        case tree.Special(name=name):
+            return values[name]
         case tree.Binary(operator, left, right):
             return EXACT[operator](_evaluate(left, values), _evaluate(right, values))
         case _:

@@ -5,7 +5,8 @@ from pipec.source import Span
 
 
 class UnknownStart(Message):
-    """The first column is made of compile-time numbers and of variables of `for` loops with compile-time bounds.
+    """The first column is made of compile-time numbers, variables of `for` loops with compile-time bounds, and the CTA's place in its
+    cluster (`cta.x`, `cta.rank`).
 
     Every value that it takes is then known at compile time and can be checked against the tile, and it is the same in all threads of a
     warp, as loads from tensor memory require.
@@ -16,7 +17,7 @@ class UnknownStart(Message):
 
     code = "E0243"
     title = "the first column, `{start}`, is not known at compile time"
-    labels = (primary("at", "made of something other than numbers and variables of loops with compile-time bounds"),)
+    labels = (primary("at", "made of something other than numbers, variables of loops with compile-time bounds and `cta.rank`"),)
     note = "a column beyond the tile belongs to another stage, and a load from tensor memory takes one address per warp"
     start: str
     at: Span
@@ -62,6 +63,8 @@ class ColumnsCount(Message):
     title = "a tile cannot be read in panels of {count} columns"
     labels = (primary("at", "{needed}"),)
     note = "a thread works on a panel in whole groups of columns"
+    help = "{hint}"
     count: int
     needed: str
+    hint: str | None = None
     at: Span
