@@ -146,16 +146,25 @@ def _equal_loops(report: Report, row: BarrierRange) -> str:
 
 
 def _leaping(kernel: Kernel) -> Loop | None:
-    """A `while` whose condition reads a variable that is not added to, but set to something computed in the loop."""
+    """A `while` whose condition reads a variable that is not added to, but set to something computed in the loop; or of which another
+    loop inside counts on: how far a turn of the outer one comes is then computed, too."""
     for role in kernel.roles:
         for loop in role.loops:
-            if loop.variable is None and isinstance(loop.statement, tree.While) and loop.statement.tile is None:
-                read = [each for each in subexpressions(loop.statement.condition) if isinstance(each, tree.ReadVariable)]
-                asked = {each.variable for each in read if each.variable.type == I32}
-                set_ = [one for number in loop.blocks for one in role.blocks[number].operations if isinstance(one, tree.Assign)]
-                if any(one.variable in asked and not _adds(one) for one in set_):
-                    return loop
+            asked = _asked(loop)
+            set_ = [one for number in loop.blocks for one in role.blocks[number].operations if isinstance(one, tree.Assign)]
+            if any(one.variable in asked and not _adds(one) for one in set_):
+                return loop
+            if any(one is not loop and one.blocks < loop.blocks and asked & _asked(one) for one in role.loops):
+                return loop
     return None
+
+
+def _asked(loop: Loop) -> set[tree.Variable]:
+    """The variables that the condition of a `while` reads."""
+    if loop.variable is not None or not isinstance(loop.statement, tree.While) or loop.statement.tile is not None:
+        return set()
+    read = (each for each in subexpressions(loop.statement.condition) if isinstance(each, tree.ReadVariable))
+    return {each.variable for each in read if each.variable.type == I32}
 
 
 def _adds(assigned: tree.Assign) -> bool:
