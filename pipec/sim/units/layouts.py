@@ -7,6 +7,7 @@ where each 16 bytes of an operand are read. The two agree if neighbours in the o
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 
@@ -40,7 +41,8 @@ _FORMATS: dict[str, frozenset[str]] = {
 class Tile:
     """What a tensor copy wrote from `start` on: `box` in elements, dimension 0 first; rows of `inner` bytes, `pitch` apart.
 
-    `inside`: the first element of each dimension that lies in the tensor, and the one after the last; () where all do.
+    `inside`: the first element of each dimension that lies in the tensor, and the one after the last; () where all do. `joined`: the
+    dimensions that go on in the tensor where dimension 0, and dimension 1, ends, as in a map that takes a matrix as tiles; 0 for none.
     """
 
     swizzle: SwizzleName
@@ -50,6 +52,7 @@ class Tile:
     pitch: int
     start: int
     inside: tuple[tuple[int, int], ...] = ()
+    joined: tuple[int, int] = (0, 0)
 
     def __str__(self) -> str:
         swizzle = "without a swizzle" if self.swizzle == "none" else f"with swizzle {self.swizzle}"
@@ -59,6 +62,28 @@ class Tile:
         """(16-byte column within the row, row) of granules of the tile."""
         linear = self.linear(granules)
         return linear % self.pitch // GRANULE, linear // self.pitch
+
+    def in_tensor(self, row: np.ndarray) -> np.ndarray:
+        """Rows of the box, numbered along dimension 1 and the one that continues it before all others."""
+        if self.joined[1] < 3:
+            return row
+        near, far = prod(self.box[1 : self.joined[1]]), self.box[self.joined[1]]
+        outer = row // (near * far)
+        first, between = row % self.box[1], row % near // self.box[1]
+        number: np.ndarray = first + self.box[1] * (self.along(1, row) + far * (between + near // self.box[1] * outer))
+        return number
+
+    def along(self, dimension: int, row: np.ndarray) -> np.ndarray:
+        """Where rows of the box lie in the dimension that continues this one."""
+        joined = self.joined[dimension]
+        place: np.ndarray = row // prod(self.box[1:joined]) % self.box[joined] if joined else 0 * row
+        return place
+
+    @property
+    def length(self) -> int:
+        """How many rows lie behind each other along dimension 1 and the one that continues it."""
+        along = self.box[1] if len(self.box) > 1 else 1
+        return along * self.box[self.joined[1]] if self.joined[1] else along
 
     def holds(self, granules: np.ndarray) -> np.ndarray:
         """Whether granules of the tile hold elements of the tensor, rather than only the fill for those outside."""
@@ -120,10 +145,10 @@ def first_step(reading: Reading, tile: Tile) -> tuple[str, float] | None:
         return None
     chunk, row = tile.place(reading.granules[:1, :1])
     if not reading.mn_major:
-        return "rows", int(chunk[0, 0]) * GRANULE / reading.element_bytes / reading.k
-    # Beyond the first two dimensions are other parts of M or N.
-    steps = tile.box[1] if len(tile.box) > 1 else 1
-    return None if steps % 8 else ("columns", int(row[0, 0]) % steps / reading.k)
+        start = chunk * GRANULE + tile.along(0, row) * tile.inner
+        return "rows", int(start[0, 0]) / reading.element_bytes / reading.k
+    # Beyond these rows are other parts of M or N.
+    return None if tile.length % 8 else ("columns", int(tile.in_tensor(row)[0, 0]) % tile.length / reading.k)
 
 
 def wrong_type(reading: Reading, tile: Tile) -> bool:
@@ -150,15 +175,18 @@ def _misplaced(reading: Reading, tile: Tile, inside: np.ndarray) -> str | None:
     lines = np.arange(len(chunk))
     line_name, chunk_name = ("K", "rows") if reading.mn_major else ("row", "bytes of K")
     swizzled = reading.descriptor.layout != "none"
+    place = tile.in_tensor(row)
     for column in range(chunk.shape[1]):
         own = inside[:, column]
         if not own.any():
             continue
         first = int(lines[own][0])
         step = (
-            lines - first if swizzled else lines % 8 - first % 8 + row[lines - lines % 8 + first % 8, column] - row[first, column]
+            lines - first
+            if swizzled
+            else lines % 8 - first % 8 + place[lines - lines % 8 + first % 8, column] - place[first, column]
         )
-        wrong = own & ((chunk[:, column] != chunk[first, column]) | (row[:, column] - row[first, column] != step))
+        wrong = own & ((chunk[:, column] != chunk[first, column]) | (place[:, column] - place[first, column] != step))
         if wrong.any():
             line = int(lines[wrong][0])
             return _told(line_name, line, chunk_name, column, chunk[line, column], row[line, column])

@@ -139,6 +139,16 @@ class TensorMap(MapProperties):
         return tuple(counts)
 
     @cached_property
+    def joined(self) -> tuple[int, int]:
+        """The dimensions that go on in the tensor where dimension 0, and dimension 1, of a box ends, as in a map that takes a matrix as
+        tiles; 0: none."""
+        apart = [step * stride for step, stride in zip(self.steps[1:], self.strides, strict=True)]  # of dimension 1 and on
+        further = [number for number in range(2, self.rank) if self.box_shape[number] > 1]
+        ends = self.inner_bytes, self.box_shape[1] * apart[0] if further else 0
+        across, down = (next((number for number in further if apart[number - 1] == end), 0) for end in ends)
+        return across, down
+
+    @cached_property
     def inner_bytes(self) -> int:
         """Global-memory bytes of one box row (dimension 0)."""
         return self.box[0] * self.unit_bits // 8

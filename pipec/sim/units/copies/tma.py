@@ -195,8 +195,11 @@ def tile_of(tensor_map: AnyMap, address: int, rows: int | None = None, coords: S
     if tensor_map.interleave != "none" or pitch % 16:
         return None
     box = tensor_map.box_shape if rows is None else (tensor_map.box_shape[0], rows)
-    inside = _inside(tensor_map, coords) if coords and rows is None and isinstance(tensor_map, TensorMap) else ()
-    return Tile(tensor_map.swizzle, tensor_map.dtype, tuple(box), tensor_map.inner_bytes, pitch, address, inside)
+    inside: tuple[tuple[int, int], ...] = ()
+    joined = 0, 0
+    if rows is None and isinstance(tensor_map, TensorMap):
+        inside, joined = _inside(tensor_map, coords) if coords else (), tensor_map.joined
+    return Tile(tensor_map.swizzle, tensor_map.dtype, tuple(box), tensor_map.inner_bytes, pitch, address, inside, joined)
 
 
 def _inside(tensor_map: TensorMap, coords: Sequence[int]) -> tuple[tuple[int, int], ...]:
