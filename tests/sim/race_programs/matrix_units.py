@@ -1,6 +1,6 @@
 """wgmma, tcgen05 and tensor memory."""
 
-from .program import EXPECT, INIT, NO_PROXY, UNORDERED, Program, bulk_load, wait
+from .program import EXPECT, INIT, NO_PROXY, TOO_LATE, UNORDERED, Program, bulk_load, wait
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -25,6 +25,24 @@ PROGRAMS["wgmma of loaded tiles"] = Program(
                                        "in flight"),
     },
     threads=128,
+)  # fmt: skip
+# One thread of the warpgroup says for all of its warps that they have read, and the fifth warp loads again.
+GIVEN_BACK = "@%first mbarrier.arrive.shared::cta.b64 _, [%bar2];\n"
+PROGRAMS["wgmma, after which one thread gives the tiles back"] = Program(
+    DESCRIPTORS.format(upper=16) + INIT.format(1, 1) + "setp.eq.u32 %p1, %t, 128; setp.ge.u32 %p2, %t, 128; @%p2 bra LOAD;\n"
+    + wait("%bar", "0", "W") + "wgmma.fence.sync.aligned;\n" + WGMMA + "wgmma.commit_group.sync.aligned;\n"
+    + "wgmma.wait_group.sync.aligned 0;\n" + GIVEN_BACK + wait("%bar", "1", "W2") + "bra END;\nLOAD:\n"
+    + AGAIN.replace("%first", "%p1") + wait("%bar2", "0", "W3") + AGAIN.replace("%first", "%p1") + "END:\n",
+    {
+        "no wait for the product": ("wgmma.wait_group.sync.aligned 0;\n", "", UNORDERED),
+        "given back before the product": (
+            "wgmma.wait_group.sync.aligned 0;\n" + GIVEN_BACK, GIVEN_BACK + "wgmma.wait_group.sync.aligned 0;\n", UNORDERED
+        ),
+        "another warp waits for the tiles, too": (
+            "LOAD:\n", "LOAD:\nsetp.lt.u32 %p3, %t, 160; @%p3 bra ON;\n" + wait("%bar", "0", "W4") + "bra END;\nON:\n", TOO_LATE
+        ),
+    },
+    threads=192,
 )  # fmt: skip
 FILLED = """mad.lo.u32 %r1, %t, 32, %tile; mov.u32 %r2, 0;
 st.shared.v4.b32 [%r1], {%r2, %r2, %r2, %r2}; st.shared.v4.b32 [%r1+16], {%r2, %r2, %r2, %r2};

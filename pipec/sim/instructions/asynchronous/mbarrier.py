@@ -333,6 +333,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
         warp.seen[barrier.offset] = state.phase - 1
         if warp.watched is not None:
             barrier.tested[warp.thread] = warp.thread.time, warp.fragment.pc
+            warp.thread.tests += 1
     return done, barrier, awaited
 
 

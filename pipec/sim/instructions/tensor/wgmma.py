@@ -211,6 +211,9 @@ def multiply(d: Decoder) -> Execute:
         for groups in groups_of_lanes(warp, "wgmma"):
             groups.open.append(operation)
         meeting.arrived.append((warp, operation))
+        # The four warps act as one: a completion that one of them has waited for counts for all. A warp may commit, and wait, before the
+        # last one arrives.
+        meeting.ends += warp.thread.take_part(meeting.shown)
         # The first warps to arrive continue, and may not touch the registers either.
         take_off(warp, operands.d, "an accumulator", operation, line)
         take_off(warp, operands.a or (), "operand A", operation, line)
@@ -221,9 +224,7 @@ def multiply(d: Decoder) -> Execute:
         # Descriptors and scale-d are read at issue, registers at completion.
         a = int(operands.a_descriptor(warp)[0]) if operands.a_descriptor else None
         b, accumulate = int(operands.b_descriptor(warp)[0]), bool(operands.scale_d(warp)[0])
-        # The four warps act as one: a completion that one of them has waited for counts for all.
-        ends = [end for member, _ in meeting.arrived for end in member.thread.issue("wgmma")]
-        access = Access("wgmma", warp.thread, warp.fragment.pc, warp.thread.time, False, "async", tuple(ends))
+        access = Access("wgmma", warp.thread, warp.fragment.pc, warp.thread.time, False, "async", tuple(meeting.ends))
         read, granules = shared_operands(what, a, b)
         cta.shared.begin(warp.thread, access, granules)
         cta.shared.operands(access, read)

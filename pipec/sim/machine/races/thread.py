@@ -78,7 +78,10 @@ class Thread:
     neighbours: Clock = NOTHING
     # What was complete when operations of other CTAs began, for whose bytes it has waited.
     came: Clock = NOTHING
-    began: Clock = NOTHING  # the same with what only relaxed cluster barriers show
+    # The same with what only relaxed cluster barriers show, and the tests of mbarriers by warps whose part in a wgmma is over.
+    began: Clock = NOTHING
+    tests = 0  # of mbarriers, by parity
+    _shown: tuple[int, Clock] = 0, NOTHING  # how many of these preceded its last part in a wgmma, and what that shows to others
     used_loads = told = 0
     _heeded: Clock = NOTHING  # the clock from which `clock` was last derived
     _published: tuple[Knowledge, int, Knowledge] | None = None
@@ -128,6 +131,11 @@ class Thread:
     @functools.cached_property
     def issued(self) -> dict[Agent, int]:
         return {}
+
+    @functools.cached_property
+    def parts(self) -> deque[tuple[int, list[Clock]]]:
+        """The wgmma that it has taken part in and not waited for, by number, with what the parts of all four warps show."""
+        return deque()
 
     @functools.cached_property
     def pieces(self) -> dict[int, Addresses]:
@@ -375,6 +383,16 @@ class Thread:
             found.append((number, self.issued[kind]))
         return tuple(found)
 
+    def take_part(self, shown: list[Clock]) -> tuple[tuple[int, int], ...]:
+        """Issues its part of the next wgmma, whose completion shows that all warps have issued theirs; `shown` is shared by them."""
+        tests, clock = self._shown
+        if tests != self.tests:
+            self._shown = self.tests, (clock := {self.number: self._advance()})
+        shown.append(clock)
+        ends = self.issue("wgmma")
+        self.parts.append((ends[0][1], shown))
+        return ends
+
     def copy_over(self, ends: tuple[tuple[int, int], ...] | None) -> tuple[int, int] | None:
         """For a completion by a cp.async copy of this warp: the ledger number of its copies, and the time of this one."""
         if not ends or len(ends) > 1 or ends[0][0] != self.copying[self.index]:
@@ -404,9 +422,18 @@ class Thread:
         for kind in kinds:
             if time and kind in self.agents:
                 self.learn(self.agents[kind], time)
+                if kind == "wgmma":
+                    self._parts_over(time)
                 if kind == "cp.async":
                     place = len(self.peers) + self.index
                     self.clock[place] = max(self.clock[place], time)
+
+    def _parts_over(self, time: int) -> None:
+        last: list[Clock] = []
+        while self.parts and self.parts[0][0] <= time:
+            _, last = self.parts.popleft()
+        for clock in last:
+            self.began = join(self.began, clock)
 
 
 def _nowhere() -> int:

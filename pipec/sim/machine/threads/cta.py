@@ -19,7 +19,7 @@ from ..machine import Machine, TraceKind, Triple
 from ..memory.spaces import RANK_SHIFT, SHARED_BASE, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.afterwards import not_past
-from ..races.clocks import UNKNOWING
+from ..races.clocks import UNKNOWING, Clock
 from ..races.ledger import Access
 from ..races.missing import Missing
 from ..races.thread import Thread
@@ -368,6 +368,8 @@ class Meeting:
     def __init__(self, line: int) -> None:
         self.line = line
         self.arrived: list[tuple[Warp, Operation]] = []
+        self.ends: list[tuple[int, int]] = []  # what shows its completion, by warp (`Access.ends`)
+        self.shown: list[Clock] = []  # `Thread.take_part`
 
 
 class Cluster:
