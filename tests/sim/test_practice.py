@@ -55,6 +55,16 @@ def _scale_id(found: re.Match[str]) -> str:
     return lines + found[0].replace(f"[{found['a']}], [{found['b']}]", "[%own], [%own2]")
 
 
+def _no_constant(found: re.Match[str]) -> str:
+    """Bits 46 to 48 are 0, as in JAX's kernels."""
+    descriptors = [found[name] for name in ("descriptor", "b") if found.groupdict().get(name)]
+    lines = [f"and.b64 %own{name}, {one}, {~(7 << 46)};\n" for name, one in zip("de", descriptors, strict=False)]
+    changed = found[0]
+    for name, one in zip("de", descriptors, strict=False):
+        changed = changed.replace(one, f"%own{name}")
+    return "".join(lines) + changed
+
+
 def _base_offset(found: re.Match[str]) -> str:
     """Triton computes a base offset from the address also where the layout has no swizzle."""
     return f"or.b64 %ownd, {found['descriptor']}, {5 << 49:#x};\n" + found[0].replace(found["descriptor"], "%ownd")
@@ -74,6 +84,7 @@ FENCE = r"(?m)^.*tcgen05\.fence::(before|after)_thread_sync;"
 LOAD = r"(?m)^.*tcgen05\.ld\.sync.*\[(?P<address>%r\d+)\];"
 STORE = r"(?m)^.*tcgen05\.st\.sync[^\[]*\[(?P<address>%r\d+)\],.*;"
 SCALED = r"(?m)^.*tcgen05\.mma\.[^\[]*block_scale.* \[(?P<a>%r\d+)\], \[(?P<b>%r\d+)\], .*;"
+MULTIPLY = r"(?m)^.*tcgen05\.mma\.[^\[]*\[%r\d+\], (?P<descriptor>%rd\d+), (?P<b>%rd\d+), .*;"
 COPY = r"(?m)^.*tcgen05\.cp\..*\], (?P<descriptor>%rd\d+);"
 
 FORMS = {
@@ -83,6 +94,12 @@ FORMS = {
         "gemm_persistent", STORE, _lane_of_no_warp, "quarter-relative lanes", "undefined", (("M", 128), ("N", 128), ("K", 0))
     ),
     "scale ids in addresses": Form("gemm_mxfp8", SCALED, _scale_id, "scale id in the address", "undefined"),
+    "multiplied without the descriptors' constant": Form(
+        "gemm_mxfp8", MULTIPLY, _no_constant, "descriptor without its constant", "undefined"
+    ),
+    "copied without the descriptor's constant": Form(
+        "gemm_mxfp8", COPY, _no_constant, "descriptor without its constant", "undefined"
+    ),
     "no wait for stores before the exit": Form("gemm_mxfp8", STORE_WAIT, _no_wait, "bulk stores at exit", "undefined"),
     "wait for loads behind the first use": Form("gemm_mxfp8", LATE_WAIT, _late_wait, "registers before tcgen05.wait::ld", "race"),
     "no fences of tensor memory": Form("gemm_mxfp8", FENCE, _no_wait, "no tcgen05.fence at all", "race"),
@@ -94,7 +111,7 @@ FORMS = {
 def rewritten(form: Form) -> str:
     changed, count = re.subn(form.line, form.change, compiled(form.case).ptx or "")
     assert count, f"no line like {form.line}"
-    return changed.replace(".reg .pred", ".reg .b32 %own, %own2;\n.reg .b64 %ownd;\n.reg .pred", 1)
+    return changed.replace(".reg .pred", ".reg .b32 %own, %own2;\n.reg .b64 %ownd, %owne;\n.reg .pred", 1)
 
 
 def ran(form: Form, ptx: str, rules: Rules) -> list[PracticeName]:
@@ -157,6 +174,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         FOR_NOBODY,
         "own memory behind a relaxed cluster barrier",
         "loads before a relaxed cluster barrier",
+        "arrivals before a relaxed cluster barrier",
         "requests for clusters in order",
         "reads before another CTA's copy",
         "allocations of a pair meet",

@@ -253,6 +253,27 @@ def test_a_commit_that_has_not_arrived_when_a_cta_of_the_pair_exits() -> None:
         COMMITTED_TWICE.run("the second commit is not awaited", options)
 
 
+# Nobody waits for the second CTA's arrival at the first one's mbarrier.
+LAST_ARRIVAL = Program(
+    INIT.format(64, 1)
+    + CLUSTER_SYNC
+    + "mapa.shared::cluster.u32 %r7, %bar, 0; setp.eq.u32 %p1, %rank, 0; @%p1 bra ON;\n"
+    + "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];\nON: bar.sync 0;\n"
+    + RELAXED_SYNC,
+    {"no cluster barrier": ("ON: bar.sync 0;\n" + RELAXED_SYNC, "ON:\n", "")},
+    cluster=2,
+    grid=2,
+)
+
+
+def test_an_arrival_before_a_relaxed_cluster_barrier_comes_before_the_exit_in_practice() -> None:
+    result = LAST_ARRIVAL.run()
+    assert result.findings == [] and result.relied_on == ["arrivals before a relaxed cluster barrier"]
+    for fault, rules in ((None, "documents"), ("no cluster barrier", "practice")):
+        with pytest.raises(SimulationError, match="nothing orders it before the exit|already exited"):
+            LAST_ARRIVAL.run(fault, Options(rules=rules))
+
+
 # Threads of both CTAs of a pair store their halves of the operands, and the leader multiplies once all have told it.
 HANDED = Program(
     INIT.format(2, 1)

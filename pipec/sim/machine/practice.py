@@ -14,6 +14,7 @@ Rules = Literal["documents", "practice"]
 PracticeName = Literal[
     "quarter-relative lanes",
     "scale id in the address",
+    "descriptor without its constant",
     "half a tensor map",
     "bulk stores at exit",
     "overwriting without a proxy fence",
@@ -30,6 +31,7 @@ PracticeName = Literal[
     "own memory behind a relaxed cluster barrier",
     "no tcgen05.fence at all",
     "loads before a relaxed cluster barrier",
+    "arrivals before a relaxed cluster barrier",
     "requests for clusters in order",
     "reads before another CTA's copy",
     "allocations of a pair meet",
@@ -57,6 +59,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "a scale-factor address of `tcgen05.mma` is an address of tensor memory",
         "bits 30 and 31 of the address are ignored",
         "CUTLASS keeps the scale-factor id of the instruction descriptor there (`mma_sm100_desc.hpp`)",
+    ),
+    "descriptor without its constant": Practice(
+        "bits 46 to 48 of a `tcgen05` matrix descriptor hold 1",
+        "they may hold 0",
+        "JAX 0.10's Mosaic GPU leaves them 0 in all of its descriptors, and its kernels run on B200",
     ),
     "half a tensor map": Practice(
         "a tensor map is 128 bytes, and all of them are copied",
@@ -149,6 +156,12 @@ PRACTICES: dict[PracticeName, Practice] = {
         "an ordinary load from the shared memory of the own CTA completes before the barrier; a load from another CTA's does not, nor "
         "does an MMA or a copy",
         "Triton 3.9 has such a barrier between the loads of the address that `tcgen05.alloc` wrote and multicast copies over it",
+    ),
+    "arrivals before a relaxed cluster barrier": Practice(
+        "`barrier.cluster.arrive.relaxed` orders nothing: an arrival before it at an mbarrier of another CTA may come after the exit of "
+        "that CTA",
+        "it comes before the exit; a commit or a copy need not",
+        "JAX 0.10's Mosaic GPU ends kernels of CTA pairs with such a barrier, behind arrivals that nobody waits for, and they run on B200",
     ),
     "requests for clusters in order": Practice(
         "two `clusterlaunchcontrol.try_cancel` that write to one place race unless the first one's mbarrier is waited for",

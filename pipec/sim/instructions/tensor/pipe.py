@@ -31,6 +31,7 @@ from ..memory.loadstore import shared_addresses
 from ..widths import Reader
 from .state import COMMIT_LATENCY, MMA_SLOTS, group_ctas, group_of, issue, state_of
 
+_ALL_BITS = (1 << 64) - 1
 _KINDS: dict[str, MmaKind] = {f"kind::{name}": name for name in KINDS}
 _SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4, "block32": None}
 
@@ -62,7 +63,9 @@ def multiply(d: Decoder) -> Execute:
         for lane in warp.lanes():
             views = [AsyncView(member, "tcgen05.mma") for member in ctas]
             memories = [state_of(member, group).memory for member in ctas]
-            words = int(idesc(warp)[lane]), _unsigned(int(a(warp)[lane]), in_tmem), int(b(warp)[lane])
+            first = int(a(warp)[lane])
+            a_place = first & 0xFFFFFFFF if in_tmem else _matrix(warp, first)
+            words = int(idesc(warp)[lane]), a_place, _matrix(warp, int(b(warp)[lane]))
             d_address = int(address(warp)[lane]) & 0xFFFFFFFF
             values = rest.values(warp, lane)
             metadata_address = int(metadata(warp)[lane]) & 0xFFFFFFFF if metadata else None
@@ -152,8 +155,11 @@ def _complain_of_lanes(warp: Warp) -> None:
     warp.cta.machine.findings.add("steps", ("lanes", warp.fragment.pc), warp.here(SimulationError("layout", message)))
 
 
-def _unsigned(value: int, in_tmem: bool) -> int:
-    return value & (0xFFFFFFFF if in_tmem else (1 << 64) - 1)
+def _matrix(warp: Warp, descriptor: int) -> int:
+    """The descriptor of a matrix in shared memory, with its constant (`units.tcgen05.descriptors`)."""
+    if not descriptor >> 46 & 7 and warp.cta.machine.practised("descriptor without its constant"):
+        return descriptor & _ALL_BITS | 1 << 46
+    return descriptor & _ALL_BITS
 
 
 def _traced(call: Callable[[], object], cta: Cta, d_address: int) -> None:
@@ -227,7 +233,7 @@ def copy_to_tensor_memory(d: Decoder) -> Execute:
         state_of(warp.cta, group)
         ctas = group_ctas(warp.cta, group)
         for lane in warp.lanes():
-            where, what = int(address(warp)[lane]) & 0xFFFFFFFF, int(descriptor(warp)[lane])
+            where, what = int(address(warp)[lane]) & 0xFFFFFFFF, _matrix(warp, int(descriptor(warp)[lane]))
             views = [AsyncView(member, "tcgen05.cp") for member in ctas]
 
             memories = [state_of(member, group).memory for member in ctas]
