@@ -28,6 +28,7 @@ from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
 from .machine.races.afterwards import read_as_constant
+from .machine.races.leftovers import judge_all
 from .machine.races.preceding import Preceding, Touched
 from .machine.races.report import Reporter
 from .machine.schedule.events import Choice
@@ -234,6 +235,7 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
         with np.errstate(all="ignore"), seldom_collected():
             _run_grid(machine, program, shape, explicit, cooperative)
             _look_for_stale(machine)
+            judge_all(machine.races.layouts)
             for key, late in machine.late_tests.items():
                 machine.findings.add("phase", key, late)
             machine.races.end()

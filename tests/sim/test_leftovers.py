@@ -99,6 +99,7 @@ def copied(
     load: tuple[str, int, int] = ("128B", 64, 32),
     store: tuple[str, int, int] = ("128B", 64, 32),
     dims: tuple[int, int] = (64, 32),
+    grid: int = 1,
 ) -> object:
     """`load` and `store`: the swizzles and boxes of the maps; `dims` of the tensors."""
     arrays = [np.ones((32, 64), ml_dtypes.bfloat16), np.zeros((32, 64), ml_dtypes.bfloat16)]
@@ -106,7 +107,8 @@ def copied(
         TensorMapArgument(TensorMap("bf16", dims, (128,), (width, rows), swizzle=swizzle), array)
         for (swizzle, width, rows), array in zip((load, store), arrays, strict=True)
     ]
-    return launch(COPIED + body + "\nret;\n}\n", "k", block=64, dynamic_smem=65536, arguments=maps, options=Options(**OTHER))
+    text = COPIED + body + "\nret;\n}\n"
+    return launch(text, "k", grid=grid, block=64, dynamic_smem=65536, arguments=maps, options=Options(**OTHER))
 
 
 COPIES = {
@@ -124,6 +126,20 @@ def test_maps_that_do_not_fit_what_is_done_with_their_tiles(name: str) -> None:
     assert not found(lambda: copied(body, **right))  # type: ignore[arg-type]
     told = found(lambda: copied(body, **wrong))  # type: ignore[arg-type]
     assert any(one.check == check and words in one.message for one in told), told
+
+
+# The second half of the rows, in the first CTA alone.
+SECOND = """setp.eq.u32 %p1, %cta, 0; and.pred %p1, %p1, %first; mov.u32 %r30, 16; add.u32 %r31, %tile, 2048;
+@%p1 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd4, {%k, %r30}], [%r31];
+@%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group 0;
+"""
+
+
+def test_parts_that_some_ctas_store_and_others_do_not() -> None:
+    """How many rows there are depends on the data, as in products of groups."""
+    rows = ("128B", 64, 16)
+    assert found(lambda: copied(STAGED + STORED + SECOND, store=rows, grid=2)) == []
+    assert checks(lambda: copied(STAGED + STORED, store=rows, grid=2)) == {"unread"}
 
 
 def test_loads_of_plain_bytes_are_no_mistake() -> None:

@@ -70,6 +70,10 @@ class Layouts:
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
         # Swizzles, and the stores that are compatible with them.
         self.fitting: set[tuple[SwizzleName, frozenset[tuple[int, int]] | None]] = set()
+        # What threads stored and copies took in part in some CTA, by instructions, and the stores of which they took all in some CTA
+        # (`leftovers`).
+        self.partly_copied: dict[tuple[int, int], Misreading] = {}
+        self.copied_whole: set[int] = set()
         self.paired: dict[tuple[Access, Access], tuple[Step, Step, Access]] = {}  # by the two boxes, the first MMA that read them
 
     def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading]) -> None:

@@ -43,8 +43,18 @@ def judge(layouts: Layouts, shadow: Shadow) -> None:
     if layouts.misread is None or not shadow.writes.size:
         return
     pairs = list(_pairs(layouts, shadow))
-    for found in (*_partly_read(shadow, pairs), *_partly_stored(layouts, shadow, pairs), *_loaded_otherwise(pairs)):
+    for found in (*_partly_read(shadow, pairs), *_loaded_otherwise(pairs)):
         layouts.misread(found)
+    for found in _partly_stored(layouts, shadow, pairs):
+        layouts.partly_copied.setdefault((found.writer.pc, found.reader.pc), found)
+
+
+def judge_all(layouts: Layouts) -> None:
+    """Reports what threads stored and copies took in part in every CTA. Where they take all of it in one CTA, how much they take
+    depends on the data, as where groups of any numbers of rows are multiplied."""
+    for (stored, _), found in layouts.partly_copied.items():
+        if layouts.misread is not None and stored not in layouts.copied_whole:
+            layouts.misread(found)
 
 
 def _pairs(layouts: Layouts, shadow: Shadow) -> Iterator[_Pair]:
@@ -100,6 +110,7 @@ def _partly_stored(layouts: Layouts, shadow: Shadow, pairs: Iterable[_Pair]) -> 
             elif one.plain and not pair.readers:
                 unread[one.pc] = one
                 unread_together[one.thread, one.time] = one, pair.first
+    layouts.copied_whole |= copied.keys() - unread.keys()
     for together in unread_together.keys() & copied_together.keys():
         (writer, place), copy = unread_together[together], copied_together[together]
         unread.pop(writer.pc, None)
