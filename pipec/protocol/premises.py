@@ -5,6 +5,7 @@ the rows connected with the query. The results are not trusted: the checker veri
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import gcd
 
 from pipec.protocol.comparisons import Condition
@@ -148,11 +149,21 @@ def _connected(least: dict[Terms, int]) -> dict[int, dict[Terms, int]]:
 
 
 def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
-    """Whether the inequalities contradict each other (Fourier-Motzkin)."""
+    """Whether the inequalities contradict each other. What has been asked before costs as many steps as then, so that no proof depends on
+    what this process has proved earlier."""
     if last[0] < rows.get(last[1], last[0] + 1):
         rows[last[1]] = last[0]
+    answer, steps = _eliminated(tuple(rows.items()))
+    combined.value += steps
+    return answer
+
+
+@lru_cache(1024)  # four of five questions have been asked before, on an earlier visit
+def _eliminated(asked: tuple[tuple[Terms, int], ...]) -> tuple[bool, int]:
+    """Whether they contradict each other (Fourier-Motzkin), and the steps taken."""
+    rows, steps = dict(asked), 0
     while rows:
-        combined.value += len(rows)
+        steps += len(rows)
         variable, free = _cheapest(rows)
         if free:
             # A row with a variable that is bounded on one side only contradicts nothing.
@@ -168,21 +179,21 @@ def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
                 upper.append((-factor, (constant, terms)))
             else:
                 made[terms] = constant
-        combined.value += len(lower) * len(upper)
+        steps += len(lower) * len(upper)
         for low, left in lower:
             for high, right in upper:
                 common = gcd(low, high)
                 constant, terms = tight(plus(scaled(left, high // common), right, low // common))
                 if not terms:
                     if constant < 0:
-                        return True
+                        return True, steps
                 elif constant < made.get(terms, constant + 1):
                     made[terms] = constant
         # Elimination may square the number of rows each time. Giving up loses a fact of the proof but is sound.
         if len(made) > _MOST_ROWS:
-            return False
+            return False, steps
         rows = made
-    return False
+    return False, steps
 
 
 def _cheapest(rows: Iterable[Terms]) -> tuple[int, set[int]]:

@@ -13,6 +13,7 @@ from pipec.verify.per_thread import PerThread
 from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, summed, symbols_of
 
 _MOST_ROWS = 150  # number of inequalities during elimination
+MOST_STEPS = 50_000  # of one question, in combinations of inequalities: what takes more is not found out
 
 # The total number of combinations of inequalities: the cost counter of a search.
 combined = PerThread(0)
@@ -155,11 +156,23 @@ class Inequalities:
 
 
 def contradict(rows: Rows) -> bool:
-    """Whether inequalities (coefficients -> the smallest constant) contradict each other: eliminates one variable after the other."""
+    """Whether inequalities (coefficients -> the smallest constant) contradict each other. What has been asked before costs as many steps as
+    then, so that no answer depends on what this process has checked earlier."""
+    if combined.value > allowed.value:
+        return False
+    answer, steps = _contradictory(tuple(rows.items()))
+    combined.value += steps
+    return answer and combined.value <= allowed.value
+
+
+@lru_cache(1024)  # four of five questions have been asked before: about another way into a node, or another CTA
+def _contradictory(asked: tuple[tuple[Key, int], ...]) -> tuple[bool, int]:
+    """Eliminates one variable after the other. Also returns the steps taken."""
+    rows, steps = dict(asked), 0
     while rows:
-        combined.value += len(rows)
-        if combined.value > allowed.value:
-            return False
+        steps += len(rows)
+        if steps > MOST_STEPS:
+            break
         variable, free = _cheapest(rows)
         if variable is None:
             # A row with a variable that is bounded on one side only contradicts nothing.
@@ -175,7 +188,7 @@ def contradict(rows: Rows) -> bool:
                 (lower if factor > 0 else upper).append((abs(factor), constant, coefficients))
             else:
                 made[key] = min(constant, made.get(key, constant))
-        combined.value += len(lower) * len(upper)
+        steps += len(lower) * len(upper)
         for low, constant, coefficients in lower:
             for high, other, others in upper:
                 total = dict.fromkeys(coefficients, 0)
@@ -187,15 +200,15 @@ def contradict(rows: Rows) -> bool:
                 sum_ = constant * high + other * low
                 if not total:
                     if sum_ < 0:
-                        return True
+                        return True, steps
                     continue
                 least, key = tight(sum_, total)
                 if least < made.get(key, least + 1):
                     made[key] = least
         if len(made) > _MOST_ROWS:
-            return False
+            return False, steps
         rows = made
-    return False
+    return False, steps
 
 
 def tight(constant: int, coefficients: dict[int, int]) -> tuple[int, tuple[tuple[int, int], ...]]:

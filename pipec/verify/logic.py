@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from pipec.verify.definitions import Definitions
-from pipec.verify.inequalities import allowed, combined, contradict, tight
+from pipec.verify.inequalities import MOST_STEPS, allowed, combined, contradict, tight
 from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Formula, Linear, add, atom, is_quotient, negate, scale
 
-_MOST_STEPS = 50_000  # of one question, in combinations of inequalities: what takes more is not found out
 _MOST_SPLITS = 3  # nested case splits of one query
 _NEAR = 3  # steps from one inequality to others that share terms, before all are considered
 _MOST_TURNS = 3  # rounds in which new facts resolve cases, and these imply further facts
@@ -74,7 +73,7 @@ class System(Definitions):
     @staticmethod
     def _within(question: Callable[[], Answer]) -> Answer:
         """The answer, if it takes no more steps than a question may."""
-        before, allowed.value = allowed.value, min(allowed.value, combined.value + _MOST_STEPS)
+        before, allowed.value = allowed.value, min(allowed.value, combined.value + MOST_STEPS)
         try:
             return question()
         finally:

@@ -10,8 +10,8 @@ from verify.interpret import holds, value
 
 from pipec.verify import terms
 from pipec.verify.checker.check import Unknown
-from pipec.verify.inequalities import combined, contradict, tight
-from pipec.verify.logic import _MOST_STEPS, System
+from pipec.verify.inequalities import MOST_STEPS, combined, contradict, tight
+from pipec.verify.logic import System
 from pipec.verify.renaming import Renaming
 from pipec.verify.terms import (
     Apply,
@@ -130,7 +130,7 @@ def test_a_question_takes_no_more_steps_than_it_may(seed: int, monkeypatch: pyte
         before, system = combined.value, System(premises)
         system.impossible()
         system.entails(denied)
-        assert combined.value - before < 3 * _MOST_STEPS
+        assert combined.value - before < 3 * MOST_STEPS
     assert max(sizes) <= 4_096
 
 
