@@ -6,7 +6,7 @@ to inequalities whose products consist of existing terms; and a machine product 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
 
@@ -54,6 +54,8 @@ class Definitions(Renaming):
         self._far: set[tuple[Linear, int, int]] = set()
         self._divided: list[Apply] = []  # quotients and remainders whose divisor is not known to be at least 1
         self._implied: list[Either] = []  # cases of which one is assumed when the others are refuted; none is tried
+        # How many atoms there were, and how much had been learnt, when products of inequalities were last found to be no news.
+        self._exhausted: tuple[int, int] | None = None
         self._wrapping: list[Apply] = []  # numbers and products of a machine type that are not known to be in its range
 
     def _nearby(self, form: Linear) -> bool:
@@ -275,10 +277,17 @@ class Definitions(Renaming):
 
     def _multiply(self) -> bool:
         """Adds products of inequalities about factors; returns whether there are any products."""
-        factors = {factor for one in self._atoms if isinstance(one, Product) for factor in factors_of(one)}
-        if not factors:
-            return False
-        for shared in _shared(one for one in self._atoms if isinstance(one, Product)):
+        products = [one for one in self._atoms if isinstance(one, Product)]
+        before = len(self._atoms), self._learnt
+        if products and before != self._exhausted:
+            self._multiply_all(products)
+            if before == (len(self._atoms), self._learnt):
+                self._exhausted = before
+        return bool(products)
+
+    def _multiply_all(self, products: Sequence[Product]) -> None:
+        factors = {factor for one in products for factor in factors_of(one)}
+        for shared in _shared(products):
             self._number(shared)
         beside: dict[Atom, set[Atom]] = {one: set() for one in factors}
         for each in self._atoms:
@@ -317,7 +326,6 @@ class Definitions(Renaming):
                 row = self._multiplied(left, right, made_of)
                 if row is not None:
                     self._at_least(row)
-        return True
 
     def _multiplied(self, left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int]) -> Row | None:
         """The product of two inequalities, if its terms exist. `made_of`: factors -> the variable of their product."""

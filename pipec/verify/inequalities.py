@@ -36,6 +36,7 @@ class Inequalities:
         self._atoms: list[Atom] = []
         self._solved: dict[int, Row] = {}
         self._least: Rows = {}  # coefficients -> the smallest constant with which they are >= 0
+        self._learnt = 0  # equations and inequalities that were news
         self._changed: set[int] = set()  # variables for which an equation was solved, or updated, since the last look
 
     def solved(self, form: Linear) -> Linear:
@@ -79,6 +80,7 @@ class Inequalities:
         if constant >= self._least.get(key, constant + 1):
             return
         self._least[key] = constant
+        self._learnt += 1
         opposite = self._least.get(tuple((variable, -coefficient) for variable, coefficient in key))
         if opposite is not None and constant + opposite <= 0:  # equal lower and upper bounds
             self.contradictory = self.contradictory or constant + opposite < 0
@@ -100,6 +102,7 @@ class Inequalities:
             self._at_least((-constant, {v: -c for v, c in coefficients.items()}))
             return
         self._changed.add(pivot)
+        self._learnt += 1
         sign = -coefficients.pop(pivot)
         self._solved[pivot] = (sign * constant, {v: sign * c for v, c in coefficients.items()})
         for variable, solved in self._solved.items():

@@ -34,10 +34,10 @@ class System(Definitions):
         made = System()
         made.contradictory = self.contradictory
         made._numbers, made._atoms = dict(self._numbers), list(self._atoms)
-        made._solved, made._least = dict(self._solved), dict(self._least)
+        made._solved, made._least, made._learnt = dict(self._solved), dict(self._least), self._learnt
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
         made._wrapping, made._divided, made._far = list(self._wrapping), list(self._divided), set(self._far)
-        made._implied = list(self._implied)
+        made._implied, made._exhausted = list(self._implied), self._exhausted
         made._changed, made._renamed = set(self._changed), self._renamed
         for premise in premises:
             made.assume(premise)
