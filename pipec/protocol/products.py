@@ -261,7 +261,12 @@ def _around(arrows: list[tuple[int, Edge]], outer: frozenset[Symbol]) -> Iterato
 
 
 def _bounds(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[frozenset[Symbol], Atom, bool]]:
-    """Sizes that tests compare with registers (true), or that are added to registers."""
+    """Sizes that tests compare with registers, or from which these count down (true), or that are added to registers."""
+    assigned = [pair for state in process.states for edge in edges_of(state.action) for pair in edge.values]
+    down = {symbol for symbol, value in assigned if value is not None and _steps(value, symbol) and value.constant < 0}
+    for symbol, value in assigned:
+        if symbol in down and value is not None and registers.isdisjoint(symbols_of(value)):
+            yield from ((frozenset({symbol}), one, True) for one, _ in value.terms)
     for state in process.states:
         compared = [*forms_of(state.action.condition)] if isinstance(state.action, Test) else []
         added = [

@@ -235,13 +235,15 @@ class Program:
         return tuple((variable if variable < len(self.variables.sizes) else -1, coefficient) for variable, coefficient in row[1])
 
     def _begun(self, process: int) -> Iterator[Row]:
-        """The distances of counters from their initial values."""
+        """The distances of counters from their initial values; from that of another counter, where they count down from it."""
+        down = {variable for variable, before in self._steps(process) if plus(before, one(variable), -1) > ZERO}
         for state in self.network.processes[process].states:
             for edge in edges_of(state.action):
                 for variable, row in self._edge(edge)[0].items():
                     # (Also from what is found in memory where another counter stands.)
-                    found = self.variables.carried
-                    if row[1] and all(each in found or not self._registers_in(one(each)) for each, _ in row[1]):
+                    known = all(each in self.variables.carried or not self._registers_in(one(each)) for each, _ in row[1])
+                    others = {each for each, _ in row[1]}.difference({variable}, self.variables.derived)
+                    if row[1] and (known or variable in down and len(others) == len(row[1]) == 1):
                         yield plus(one(variable), row, -1)
 
     def _reached(self, process: int) -> Iterator[Row]:
