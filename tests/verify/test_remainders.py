@@ -90,6 +90,54 @@ def test_what_is_divided_without_a_sign_may_be_any_bits(by: str) -> None:
         assert holds(none, at) == bool(machine["none"])
 
 
+#: The size by which a counter is divided, and the one by which its quotient is multiplied.
+MULTIPLES = {
+    "the divisor": ("max.u32", "n", "by"),
+    "a size that may be 0": ("max.u32", "n", "n"),
+    "another size": ("max.u32", "n", "d"),
+    "a number that may be negative": ("max.s32", "i", "i"),
+}
+
+
+@pytest.mark.parametrize("which", MULTIPLES)
+def test_a_multiple_is_taken_from_a_counter(which: str) -> None:
+    """`t - t // n * n`, where the division is by 1 if n is 0."""
+    opcode, size, times = MULTIPLES[which]
+    steps: Steps = [
+        (opcode, "by", size, 1),
+        ("div.u32", "whole", "0:%t", "by"),
+        ("mul.lo.s32", "multiple", "whole", times),
+        ("sub.s32", "left", "0:%t", "multiple"),
+        ("setp.lt.u32", "less", "left", "d"),
+    ]
+    draw, read = random.Random(which), set()
+    for _ in range(300):
+        t = draw.choice((*INTERESTING, 2**32 - 1, 2**32, 2**31 + 5))
+        at = {
+            "0:%t": t,
+            "i": draw.choice(INTERESTING),
+            "n": abs(draw.choice(INTERESTING[:12])),
+            "d": draw.choice(INTERESTING[1:12]),
+        }
+        values, machine, required = followed(steps, at)
+        left, less = values["left"], values["less"]
+        assert isinstance(left, Linear)
+        if all(holds(one, at) for one in required):  # type: ignore[arg-type]
+            assert wrapped(value(left, at), 32) == wrapped(machine["left"], 32), at
+            assert isinstance(less, Compare) and holds(less, at) == bool(machine["less"]), at
+        read.add(_leaves_a_rest(left))
+    assert read == {which in ("the divisor", "a size that may be 0")}
+
+
+def _leaves_a_rest(form: Linear) -> bool:
+    """Also where it is chosen."""
+    for one, _ in form.terms:
+        inside = [part for each in (one.yes, one.no) for part, _ in each.terms] if isinstance(one, terms.Choose) else [one]
+        if any(map(terms.is_remainder, inside)):
+            return True
+    return False
+
+
 def test_a_choice_is_0_where_only_one_operand_can_be() -> None:
     arithmetic = Arithmetic(RANGES)
     last = Compare("ge", add(atom(Symbol("i")), Linear(-5)))

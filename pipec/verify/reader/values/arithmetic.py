@@ -9,7 +9,7 @@ from typing import Literal
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.compared import compared
-from pipec.verify.reader.values.extremes import undivided
+from pipec.verify.reader.values.extremes import counted_in, undivided
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.parts import PLACES, exact, has_counter, is_row, of_places, size_of
@@ -317,10 +317,11 @@ class Arithmetic:
         return form
 
     def _require(self, form: Linear, end: int, sign: int) -> None:
-        """That the form is at least `end` for sign 1, at most that for -1. Of the smaller or larger one of two numbers, and of a quotient
-        of it, that both are: they have been read themselves, so that this says nothing new of the counters in them."""
+        """That the form is at least `end` for sign 1, at most that for -1. Of the smaller or larger one of two numbers, of one that is
+        chosen by sizes, and of a quotient of it, that both are: they have been read themselves, so that this says nothing new of the
+        counters in them."""
         match form:
-            case Linear(more, ((Choose(_, yes, no) as one, 1),)) if is_smaller(one) or is_larger(one):
+            case Linear(more, ((Choose(when, yes, no) as one, 1),)) if is_smaller(one) or is_larger(one) or not counted_in(when):
                 for each in (add(yes, Linear(more)), add(no, Linear(more))):
                     if sign * self.bounds(each)[sign < 0] < sign * end:
                         self._require(each, end, sign)

@@ -8,7 +8,9 @@ from pipec.verify.terms import (
     Choose,
     Compare,
     Floor,
+    Formula,
     Linear,
+    Symbol,
     add,
     choose,
     decided,
@@ -16,6 +18,7 @@ from pipec.verify.terms import (
     is_larger,
     is_smaller,
     scale,
+    symbols_in,
     symbols_of,
 )
 
@@ -49,4 +52,12 @@ def _divided(form: Linear) -> tuple[Linear, int, int] | None:
 
 def counts(form: Linear) -> bool:
     """Whether a register is a part of it."""
-    return any(":" in symbol.name and " " not in symbol.name for symbol in symbols_of(form))
+    return _registers(symbols_of(form))
+
+
+def counted_in(formula: Formula) -> bool:
+    return _registers(symbols_in(formula))
+
+
+def _registers(symbols: frozenset[Symbol]) -> bool:
+    return any(":" in symbol.name and " " not in symbol.name for symbol in symbols)

@@ -22,6 +22,7 @@ from pipec.verify.terms import (
     add,
     atom,
     choose,
+    decided,
     floor,
     is_remainder,
     negate,
@@ -70,11 +71,28 @@ def left_over(how: Reading, whole: Linear, taken: Linear) -> Linear | None:
     match taken:
         case Linear(0, ((Apply("mul.lo.s32" | "mul.lo.u32", factors), 1),)):
             for by, lower in (factors, factors[::-1]):
-                # (No multiple of the divisor up to the number wraps.)
-                if by == atom(Apply(QUOTIENT, (whole, lower))) and _is_natural(how, whole, 0) and _is_natural(how, lower, 1):
-                    return remainder(whole, lower)
+                if (rest := _rest(how, whole, by, lower)) is not None:
+                    return rest
                 if by == atom(Apply("div.s32", (whole, lower))) and _is_natural(how, lower, 1):
                     return atom(Apply("rem.s32", (whole, lower)))
+        case _:
+            pass
+    return None
+
+
+def _rest(how: Reading, whole: Linear, by: Linear, lower: Linear) -> Linear | None:
+    """The whole number minus a multiple of `lower`, if `by` is how often that fits. (The machine's product is the exact one but for
+    multiples of 2^32, which make no difference to a number of 32 bits.) A size that may be 0 is divided by as a 1: then all is left."""
+    match by:
+        case Linear(0, ((Apply(function, (divided, divisor)), 1),)) if function == QUOTIENT:
+            # (Multiples of the divisor in front of what is divided were taken out of the quotient.)
+            if divided != whole or not _is_natural(how, divisor, 1):
+                return None
+            if divisor == lower:
+                return remainder(whole, divisor)
+            some = decided(Compare("ge", add(lower, Linear(-1))))
+            if _is_natural(how, lower, 0) and divisor == choose(some, lower, Linear(1)):
+                return choose(some, remainder(whole, divisor), whole)
         case _:
             pass
     return None
