@@ -48,9 +48,9 @@ def assume_cases(premises: Premises, cases: Iterable[Connective]) -> None:
 
 
 def decide_cases(premises: Premises, cases: Iterable[Connective]) -> None:
-    """Adds what is left of such disjunctions where all alternatives but one are refuted meanwhile."""
+    """Adds what is left of such disjunctions where all alternatives but one are refuted meanwhile, by what their first comparisons say."""
     for case in cases:
-        left = [part for part in case.parts if not any(_refuted(premises, each) for each in comparisons(part))]
+        left = [part for part in case.parts if not _refuted(premises, next(iter(comparisons(part))))]
         if len(left) == 1:
             assume(premises, left[0])
 
@@ -92,6 +92,15 @@ def impossible(premises: Premises, condition: Condition) -> bool:
             return having.contradictory
         case Connective(_, parts):
             return all(impossible(premises, part) for part in parts)
+
+
+def refuted(premises: Premises, condition: Condition) -> bool:
+    """Whether inequalities exclude the condition, each of its comparisons by itself: what cases would add is not looked at."""
+    match condition:
+        case Comparison():
+            return _refuted(premises, condition)
+        case Connective(every, parts):
+            return (any if every else all)(refuted(premises, part) for part in parts)
 
 
 def _refuted(premises: Premises, comparison: Comparison) -> bool:

@@ -11,6 +11,7 @@ from pipec.protocol.products import candidates, exact, quotients_in
 from pipec.protocol.quotients import ahead, quotients_of
 from pipec.protocol.remainders import Remainders
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced, scaled
+from pipec.protocol.shares import Shares
 from pipec.protocol.signs import Signs
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
@@ -48,7 +49,7 @@ class Program:
             counted = (*quotients_in(extra, self.registers), *ahead(network, self.registers))
         self.variables = Variables(network, self.registers, extra, counted)
         self.remainders = Remainders(network, self.variables)
-        self.signs = Signs(network, self.variables)
+        self.signs, self.shares = Signs(network, self.variables), Shares(self.variables)
         self.sizes = Sizes(network, self.variables)
         self.live = [
             [frozenset(self.variables.number[symbol] for symbol in states) for states in live_in(process, self.registers)]

@@ -47,11 +47,15 @@ class Signs:
         return [(self.variables.row(atom(each)), self.variables.row(each.arguments[0])) for each in made]
 
     def resolve(self, premises: Premises) -> None:
-        """A quotient lies between 0 and what is divided, where that is not negative."""
+        """A quotient lies between 0 and what is divided, where that is not negative; so it is where the quotient is not."""
         for quotient, dividend in self.bounded:
             if premises.entails(dividend):
                 premises.at_least(quotient)
-                premises.at_least(plus(dividend, quotient, -1))
+            elif premises.entails(quotient):
+                premises.at_least(dividend)
+            else:
+                continue
+            premises.at_least(plus(dividend, quotient, -1))
 
     def _cases(self, quotient: Apply) -> Connective:
         form, divisor = quotient.arguments

@@ -27,6 +27,7 @@ from pipec.verify.terms import (
     Product,
     add,
     atom,
+    computed_in,
     divided_further,
     factors_of,
     is_larger,
@@ -69,6 +70,7 @@ class Definitions(Renaming):
                 self._define_one(self._atoms[self._defined - 1])
             wrapping = list(self._wrapping)
             for one in wrapping:
+                self._bound_turns(one)
                 made = product(*map(self._shorter, one.arguments)) if len(one.arguments) == 2 else one.arguments[0]
                 least, most = RANGES[one.function.rpartition(".")[2]]
                 if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
@@ -100,6 +102,7 @@ class Definitions(Renaming):
                 self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
                 self.assume(Compare("ge", add(Linear(max(yes, no)), atom(one), -1)))
             case Choose(_, yes, no) if is_smaller(one) or is_larger(one):
+                self._number_computed((atom(one),))
                 # In both cases, so that no split is needed.
                 sign = 1 if is_larger(one) else -1
                 for each in (yes, no):
@@ -124,12 +127,22 @@ class Definitions(Renaming):
             case _:
                 pass
 
+    def _bound_turns(self, one: Apply) -> None:
+        """A size times a number that is no more than a quotient by that size: it is no more than what is divided. So far a walk over tiles
+        comes whose turns are counted."""
+        if len(one.arguments) != 2:
+            return
+        quotients = [other for other in self._atoms[: self._defined] if is_quotient(other) and other not in self._divided]
+        for size, turns in permutations(one.arguments):
+            for other in quotients:
+                if other.arguments[1] == size and self._at_hand(add(atom(other), turns, -1)):
+                    self.assume(Compare("ge", add(other.arguments[0], product(size, turns), -1)))
+
     def _number_computed(self, arguments: Iterable[Linear]) -> None:
         """What the machine computes of where something is loaded, say, is exact where that is in range: loads are compared by it."""
         for form in arguments:
-            for part, _ in form.terms:
-                if isinstance(part, Apply) and part.function in RANGES:
-                    self._number(part)
+            for part in sorted(computed_in(form), key=repr):
+                self._number(part)
 
     def _define_quotient(self, one: Apply) -> None:
         """Bounds a quotient by a divisor of at least 1: it is between 0, or -1, and the dividend."""

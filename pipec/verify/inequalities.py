@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import gcd, inf
 
 from pipec.verify.per_thread import PerThread
-from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, factors_of, scale, summed, symbols_of
+from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, computed_in, factors_of, scale, summed, symbols_of
 
 _MOST_ROWS = 150  # number of inequalities during elimination
 MOST_STEPS = 50_000  # of one question, in combinations of inequalities: what takes more is not found out
@@ -249,7 +249,8 @@ def _occurring(one: Atom) -> frozenset[Atom]:
 
 @lru_cache(4096)
 def parts_of(one: Atom) -> frozenset[Atom]:
-    """The symbols inside an atom, and its factors."""
+    """The symbols inside an atom, its factors, and what the machine computes inside of it."""
     if isinstance(one, Symbol):
         return frozenset()
-    return symbols_of(atom(one)) | frozenset(one.factors if isinstance(one, Product) else ())
+    factors = one.factors if isinstance(one, Product) else ()
+    return symbols_of(atom(one)) | frozenset(factors) | (computed_in(atom(one)) - {one})

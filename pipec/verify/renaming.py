@@ -20,9 +20,10 @@ from pipec.verify.terms import (
     Symbol,
     add,
     atom,
+    is_computed,
     product,
+    replaced,
     size_of,
-    substitute,
 )
 
 _LOOKED_AT = 3  # to see whether an atom has parts to replace
@@ -49,7 +50,7 @@ class Renaming(Inequalities):
         for one in (*again, *self._atoms[first:]):
             parts = parts_of(one)
             if any(self._numbers.get(part) in self._solved for part in parts):
-                known = {part: self.solved(atom(part)) for part in parts}
+                known = {part: self.solved(atom(part)) for part in parts if self._is_replaced(part, one)}
                 combined.value += _RENAMED
                 # (A quotient of a product is a factor like others.)
                 grows = _sums_products if isinstance(one, Product) else _multiplies
@@ -60,15 +61,22 @@ class Renaming(Inequalities):
                     combined.value += size_of(made) // _WRITTEN
                     self.assume(Compare("eq", add(atom(one), made, -1)))
 
+    def _is_replaced(self, part: Atom, one: Atom) -> bool:
+        """Of what the machine computes inside of an atom that is of interest which is known to be exact; not inside of products, which
+        would grow."""
+        if not is_computed(part) or isinstance(one, Product) and part in one.factors:
+            return True
+        return self._numbers.get(part) in self._solved and not _is_product(one)
+
     def _remade(self, one: Atom, known: dict[Atom, Linear]) -> Linear:
         """The atom with what it is made of replaced. A factor is replaced as a whole where it is known so: a quotient that is 0, say."""
-        symbols = {part: form for part, form in known.items() if isinstance(part, Symbol)}
+        inside: dict[Atom, Linear] = {part: form for part, form in known.items() if isinstance(part, Symbol) or is_computed(part)}
         if not isinstance(one, Product):
-            return substitute(atom(one), symbols)
+            return replaced(atom(one), inside)
         made = Linear(1)
         for factor in one.factors:
             whole = self._numbers.get(factor) in self._solved
-            made = product(made, known[factor] if whole else substitute(atom(factor), symbols))
+            made = product(made, known[factor] if whole else replaced(atom(factor), inside))
         return made
 
 

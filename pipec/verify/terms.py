@@ -203,6 +203,41 @@ def _atom(one: Atom, values: Mapping[Symbol, Linear]) -> Linear:
             return made
 
 
+def replaced(form: Linear, values: Mapping[Atom, Linear]) -> Linear:
+    """The form with atoms replaced simultaneously, also inside others; what a replaced one is made of is not looked at."""
+    return summed(form.constant, [(_replaced_atom(one, values), times) for one, times in form.terms])
+
+
+def _replaced_atom(one: Atom, values: Mapping[Atom, Linear]) -> Linear:
+    found = values.get(one)
+    if found is not None:
+        return found
+    match one:
+        case Floor(form, divisor):
+            return floor(replaced(form, values), divisor)
+        case Choose(condition, yes, no):
+            return choose(_replaced_in(condition, values), replaced(yes, values), replaced(no, values))
+        case Apply(function, arguments):
+            return applied(function, tuple(replaced(argument, values) for argument in arguments))
+        case Product(factors):
+            made = Linear(1)
+            for factor in factors:
+                made = product(made, _replaced_atom(factor, values))
+            return made
+        case Symbol():
+            return atom(one)
+
+
+def _replaced_in(formula: Formula, values: Mapping[Atom, Linear]) -> Formula:
+    match formula:
+        case Compare(relation, form):
+            return decided(Compare(relation, replaced(form, values)))
+        case Both(parts):
+            return both(*(_replaced_in(part, values) for part in parts))
+        case Either(parts):
+            return either(*(_replaced_in(part, values) for part in parts))
+
+
 def substituted(formula: Formula, values: Mapping[Symbol, Linear]) -> Formula:
     match formula:
         case Compare(relation, form):
@@ -391,6 +426,43 @@ def symbols_of(form: Linear) -> frozenset[Symbol]:
             case Product(factors):
                 found.update(*(symbols_of(atom(factor)) for factor in factors))
     return frozenset(found)
+
+
+def is_computed(one: Atom) -> TypeGuard[Apply]:
+    """Whether it is a number that the machine reduces to a type, or multiplies in one: it may be exact."""
+    if not isinstance(one, Apply):
+        return False
+    operation, _, kind = one.function.rpartition(".")
+    return kind in RANGES and (operation, len(one.arguments)) in (("", 1), ("mul.lo", 2))
+
+
+@lru_cache(65_536)
+def computed_in(form: Linear) -> frozenset[Apply]:
+    """What the machine computes inside of a form, at any depth."""
+    found: set[Apply] = set()
+    for one, _ in form.terms:
+        if is_computed(one):
+            found.add(one)
+        match one:
+            case Floor(inner, _):
+                found |= computed_in(inner)
+            case Choose(condition, yes, no):
+                found |= _computed_of(condition) | computed_in(yes) | computed_in(no)
+            case Apply(_, arguments):
+                found.update(*map(computed_in, arguments))
+            case Product(factors):
+                found.update(*(computed_in(atom(factor)) for factor in factors))
+            case Symbol():
+                pass
+    return frozenset(found)
+
+
+def _computed_of(formula: Formula) -> frozenset[Apply]:
+    match formula:
+        case Compare(_, form):
+            return computed_in(form)
+        case Both(parts) | Either(parts):
+            return frozenset().union(*map(_computed_of, parts))
 
 
 @lru_cache(65_536)

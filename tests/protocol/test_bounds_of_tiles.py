@@ -15,6 +15,22 @@ def walked(body: Lines, walk: Lines = FOR, behind: Lines | None = None) -> Lines
     return [*walk, *indented([*body, *(behind or [])])]
 
 
+#: Walks that count their turns: the lines before the body, and those behind it.
+SHARE = f"({ALL} - block.x + grid.x - 1) // grid.x"
+COUNTED: dict[str, tuple[Lines, Lines]] = {
+    "from the turn": ([f"for i in range(ceildiv({ALL} - block.x, grid.x)):", "    t = block.x + i * grid.x"], []),
+    "by hand": ([f"for i in range({SHARE}):", "    t = block.x + i * grid.x"], []),
+    "beside": (["t = block.x", f"for i in range(ceildiv({ALL} - block.x, grid.x)):"], ["t += grid.x"]),
+    "one more": ([f"for i in range({SHARE} + 1):", "    t = block.x + i * grid.x"], []),
+    "from the next one on": (["t = block.x + 1", f"for i in range({SHARE}):"], ["t += grid.x"]),
+}
+
+
+def by_turns(walk: str) -> Kernel:
+    before, behind = COUNTED[walk]
+    return pair(walked(blocks(), before, behind), grid=f"min({ALL}, 132)")
+
+
 def by_hand(body: Lines) -> Lines:
     return walked(body, ["t = block.x", f"while t < {ALL}:"], ["t += grid.x"])
 
@@ -80,6 +96,9 @@ RIGHT = {
     "the tiles by hand": pair(by_hand(blocks())),
     "the tiles by hand, of few blocks": pair(by_hand(blocks()), grid=f"min({ALL}, 132)"),
     "keys of causal attention": attended("(m1 + 1) * 128"),
+    "turns, from which the tile follows": by_turns("from the turn"),
+    "turns by hand, from which the tile follows": by_turns("by hand"),
+    "turns, and the tile beside them": by_turns("beside"),
 }
 WRONG = {
     "one more": pair(walked(blocks(row=f"t // {COLUMNS} + 2"))),
@@ -96,6 +115,8 @@ WRONG = {
     "two in each turn, and the rest from the next one on": pair(walked(several(2, "full + 1"))),
     "four in each turn, and all again": pair(walked(several(4, "0"))),
     "keys of causal attention, of the row before": attended("m1 * 128 + 64"),
+    "a turn more": by_turns("one more"),
+    "turns, and the next tile beside them": by_turns("from the next one on"),
 }
 
 

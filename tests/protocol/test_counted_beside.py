@@ -37,10 +37,13 @@ WRONG = ("from the next one on", "by one more", "one turn more", "moved on first
 RIGHT = [name for name in WALKS if name not in WRONG]
 
 
-def kernel(filled: str, emptied: str, place: str = "t") -> Kernel:
+BARE, WITHIN = "load(ix[t])", "max(min(load(ix[t]), ceildiv(N, 64)), 0)"
+
+
+def kernel(filled: str, emptied: str, number: str = BARE) -> Kernel:
     def walk(name: str, stage: str) -> Lines:
         before, behind = WALKS[name]
-        return [*before, *indented([f"for k in range(load(ix[{place}])):", f"    {{{stage}}}", *behind])]
+        return [*before, *indented([f"for k in range({number}):", f"    {{{stage}}}", *behind])]
 
     return Kernel({"p": (3, "a", "b")}, {"a": walk(filled, "p+"), "b": walk(emptied, "p-")}, blocks=f"min({TILES}, 132)")
 
@@ -53,6 +56,12 @@ def accepted(one: Kernel, name: str) -> tuple[bool, str]:
 @pytest.mark.parametrize(("filled", "emptied"), [*combinations(RIGHT, 2)])
 def test_they_lead_to_the_same_tiles(filled: str, emptied: str) -> None:
     proved, text = accepted(kernel(filled, emptied), filled + emptied)
+    assert proved, text
+
+
+@pytest.mark.parametrize("emptied", [name for name in RIGHT if name != "range"])
+def test_what_memory_says_may_be_bounded(emptied: str) -> None:
+    proved, text = accepted(kernel("range", emptied, WITHIN), emptied)
     assert proved, text
 
 

@@ -398,3 +398,35 @@ def test_only_connected_inequalities_exclude_a_bound(seed: int) -> None:
             if coefficients:
                 least, key = tight(constant, coefficients)
                 assert system._excluded(asked) == contradict({**system._least, key: min(least, system._least.get(key, least))})
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_turns_of_a_share_lead_to_no_tile_beyond_the_last(beyond: int) -> None:
+    """With t tiles, of which a block has every g-th from b on: its i-th is one of them, so that no product wraps."""
+    t, b, g, i = (atom(Symbol(name)) for name in ("t", "b", "g", "i"))
+    share = terms.quotient(add(add(t, b, -1), Linear(-1)), g)
+    known = System(
+        [
+            *(Compare("ge", add(one, Linear(-least))) for one, least in ((t, 0), (b, 0), (g, 1), (i, 0))),
+            Compare("ge", add(Linear((1 << 31) - 1), t, -1)),
+            Compare("ge", add(add(share, Linear(beyond)), i, -1)),
+        ]
+    )
+    computed = atom(Apply("mul.lo.s32", (g, i)))
+    tile = atom(Apply("s32", (add(computed, b),)))
+    assert known.entails(Compare("eq", add(tile, add(terms.product(g, i), b), -1))) == (not beyond)
+
+
+@pytest.mark.parametrize("largest", [255, 256])
+def test_what_is_made_of_a_number_that_fits_its_type_is_made_of_the_number(largest: int) -> None:
+    """At any depth."""
+    x, y = atom(Symbol("x")), atom(Symbol("y"))
+
+    def made(of: Linear) -> Linear:
+        found = atom(Apply("ld.global.s32", (scale(of, 4),)))
+        guarded = terms.choose(Compare("ge", add(y, of, -1)), found, Linear(0))
+        return floor(terms.choose(Compare("ge", add(y, guarded, -1)), guarded, y), 2)
+
+    known = System([Compare("ge", x), Compare("ge", add(Linear(largest), x, -1))])
+    cut = atom(Apply("u8", (x,)))
+    assert known.entails(Compare("eq", add(made(x), made(cut), -1))) == (largest == 255)

@@ -138,6 +138,18 @@ def _leaves_a_rest(form: Linear) -> bool:
     return False
 
 
+def test_what_the_machine_multiplies_of_a_counter_is_divided_as_it_is_read() -> None:
+    """A block's tile is `block.x + turn * grid.x`, of which a role may want the row."""
+    steps: Steps = [("mul.lo.s32", "beyond", "0:%t", "n"), ("add.s32", "tile", "beyond", "d"), ("div.u32", "row", "tile", "d")]
+    draw = random.Random(1)
+    for _ in range(300):
+        at = {"0:%t": draw.choice(INTERESTING), "n": abs(draw.choice(INTERESTING[:12])), "d": draw.choice(INTERESTING[1:12])}
+        values, machine, required = followed(steps, at)
+        row = values["row"]
+        assert isinstance(row, Linear) and terms.is_quotient(row.terms[0][0])
+        assert not all(holds(one, at) for one in required) or wrapped(value(row, at), 32) == wrapped(machine["row"], 32), at  # type: ignore[arg-type]
+
+
 def test_a_choice_is_0_where_only_one_operand_can_be() -> None:
     arithmetic = Arithmetic(RANGES)
     last = Compare("ge", add(atom(Symbol("i")), Linear(-5)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.protocol.comparisons import Comparison, Condition, substituted
-from pipec.protocol.deduction import assume, assume_cases, certain, decide_cases, impossible
+from pipec.protocol.deduction import assume, assume_cases, certain, decide_cases, impossible, refuted
 from pipec.protocol.everywhere import askable
 from pipec.protocol.invariants import Facts
 from pipec.protocol.meanings import Meaning
@@ -63,6 +63,8 @@ class Known:
 
     def settle(self, made: Premises) -> None:
         """Resolves choices whose operand is known, and reductions whose operand is in range."""
+        if self.program.products:
+            self.program.shares.resolve(made)
         # Operands have higher numbers than what is built from them, and are settled first.
         for meaning in reversed(self.variables.meanings):
             now = made.reduced(one(meaning.variable))
@@ -71,8 +73,10 @@ class Known:
                 continue
             for row in meaning.bounds:
                 made.at_least(row)
+            # (Whether a number is in the range of its type hardly ever follows from cases, of which there may be many.)
+            excluded = impossible if meaning.chosen else refuted
             for condition, value in meaning.unless:
-                if impossible(made, condition):
+                if excluded(made, condition):
                     made.equal(plus(one(meaning.variable), value, -1))
                     break
             else:
@@ -125,6 +129,8 @@ class Known:
     def premises(self, place: Place) -> Premises:
         assert place.facts is not None
         made = place.facts.premises(self.given(place.told))
+        if self.program.products:
+            self.program.signs.resolve(made)
         self.settle(made)
         known = self.variables.count
         self.alias(made)
@@ -236,6 +242,7 @@ class Known:
                 if made.entails(quotient):
                     made.at_least(dividend)
             decide_cases(made, self.program.signs.all(made))
+            self.program.signs.resolve(made)
 
     def _typed(self, system: Premises) -> Premises:
         """With what follows of types alone: little, and about so many values that to look at it each time would take long."""

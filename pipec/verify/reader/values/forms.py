@@ -6,8 +6,8 @@ from math import gcd, inf
 from typing import Protocol
 
 from pipec.verify.reader.text.operations import Operation
-from pipec.verify.reader.values.extremes import undivided
-from pipec.verify.reader.values.parts import only_counters
+from pipec.verify.reader.values.extremes import counts, undivided
+from pipec.verify.reader.values.parts import exact, only_counters
 from pipec.verify.reader.values.values import UNKNOWN, Value
 from pipec.verify.terms import (
     FALSE,
@@ -253,9 +253,13 @@ def _high_part(form: Linear, op: Operation) -> tuple[Linear, int] | None:
 def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     upper, lower = forms
     if lower.terms or lower.constant <= 0:
-        # (A counter that is divided without a sign is required not to be negative.)
-        natural = not op.signed and _natural(how, op, lower, 1) and how.read(upper, op) == upper
-        return quotient(upper, lower) if natural else _opaque(how, op, forms)
+        # (A counter that is divided without a sign is required not to be negative. Of what is no counter and made of none a quotient is not
+        # worth knowing: roles that compute the same one have the same name for it.)
+        if not op.signed and _natural(how, op, lower, 1):
+            read = how.read(upper, op)
+            if read == upper or counts(upper) and exact(upper, products=True):
+                return quotient(read, lower)
+        return _opaque(how, op, forms)
     read = how.read(upper, op)
     if how.bounds(read)[0] >= 0:
         return floor(read, lower.constant)
