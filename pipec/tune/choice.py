@@ -84,6 +84,11 @@ class Offer(ABC):
         """The objections of the checks to a candidate; empty if it passes. Takes some tens of milliseconds the first time."""
 
     @abstractmethod
+    def refused(self, candidate: Candidate) -> bool:
+        """Whether there are objections already. Whoever compiles a candidate next learns of others then (`refuse`), and would plan it twice
+        if it were checked before."""
+
+    @abstractmethod
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
         """Records errors found when the candidate was fully compiled; it is not chosen again."""
 
@@ -100,11 +105,12 @@ class Offer(ABC):
         """The values in the file."""
         return self.candidates[0]
 
-    def of_values(self, values: Mapping[str, str]) -> Candidate | None:
-        """The candidate with these values, as text; None if the kernel does not have it any more, or its checks reject it."""
+    def of_values(self, values: Mapping[str, str], *, checked: bool = True) -> Candidate | None:
+        """The candidate with these values, as text; None if the kernel does not have it any more, or its checks reject it. `checked`: as in
+        `selected`."""
         for candidate in self.candidates:
             if {name: str(value) for name, value in candidate.values} == values:
-                return candidate if candidate == self.file or not self.refusal(candidate) else None
+                return candidate if candidate == self.file or not self._rejected(candidate, checked) else None
         return None
 
     def choose(
@@ -115,27 +121,35 @@ class Offer(ABC):
         return self.selected(sizes, multiprocessors, without).candidate
 
     def selected(
-        self, sizes: Mapping[str, int], multiprocessors: int | None = None, without: Collection[Candidate] = ()
+        self,
+        sizes: Mapping[str, int],
+        multiprocessors: int | None = None,
+        without: Collection[Candidate] = (),
+        *,
+        checked: bool = True,
     ) -> Selected:
-        """The same, with its predicted time."""
+        """The same, with its predicted time. Not `checked`: the caller compiles it, which checks it."""
         with uncollected():
             possible = [one for one in self.possible(sizes, multiprocessors) if one.candidate not in without]
             own = next((one.estimate().seconds for one in possible if one.candidate == self.file), inf)
-            return self._selected(in_order(possible), own)
+            return self._selected(in_order(possible), own, checked=checked)
 
     def best_of(self, candidates: Sequence[Ranked]) -> Candidate:
         """The same for candidates that are already ranked."""
         own = next((one.prediction.seconds for one in candidates if one.candidate == self.file), inf)
         return self._selected(candidates, own).candidate
 
-    def _selected(self, ranked: Iterable[Ranked], own: float) -> Selected:
+    def _rejected(self, candidate: Candidate, checked: bool) -> bool:
+        return bool(self.refusal(candidate)) if checked else self.refused(candidate)
+
+    def _selected(self, ranked: Iterable[Ranked], own: float, *, checked: bool = True) -> Selected:
         for one in ranked:
             seconds = one.prediction.seconds
             # The author's values are known to work; the model's error exceeds a gain of two per cent.
             if own <= seconds * _GAIN:
                 break
             # Checked last and only for the one to be used: a check takes tens of milliseconds, a prediction less than one.
-            if not self.refusal(one.candidate):
+            if not self._rejected(one.candidate, checked):
                 return Selected(one.candidate, seconds, own)
         return Selected(self.file, own, own)
 
@@ -227,6 +241,9 @@ class Choices(Offer):
         if candidate not in self._refusals:
             self._refusals[candidate] = tuple(self.planned(candidate).diagnostics)
         return self._refusals[candidate]
+
+    def refused(self, candidate: Candidate) -> bool:
+        return bool(self._refusals.get(candidate))
 
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
         self._refusals[candidate] = tuple(found)

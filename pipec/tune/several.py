@@ -88,6 +88,10 @@ class Several(Offer):
         name, own = self.split(candidate)
         return self._members[name].choices.refusal(own)
 
+    def refused(self, candidate: Candidate) -> bool:
+        name, own = self.split(candidate)
+        return self._members[name].choices.refused(own)
+
     def refuse(self, candidate: Candidate, found: Sequence[Diagnostic]) -> None:
         name, own = self.split(candidate)
         self._members[name].choices.refuse(own, found)

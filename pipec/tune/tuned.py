@@ -107,7 +107,7 @@ class Tuned(Generic[Variant]):
             try:
                 made = self.of(chosen)
             except Failure as failure:
-                # It passed the checks, but not the proof, which comes later: the user has not asked for these particular values.
+                # The checks or the proof refuse it; the user has not asked for these particular values.
                 self.choices.refuse(chosen, failure.diagnostics)
                 self._by_bucket.clear()
                 continue
@@ -123,15 +123,15 @@ class Tuned(Generic[Variant]):
         return self._variants[candidate]
 
     def chosen(self, sizes: Mapping[str, int], gpu: Gpu, without: Collection[Candidate] = ()) -> Chosen:
-        """The candidate for these sizes on a device, excluding `without` while there are others. Raises Failure if the table beside the
-        kernel is damaged."""
+        """The candidate for these sizes on a device, excluding `without` while there are others. It is not checked, as `_made` compiles it.
+        Raises Failure if the table beside the kernel is damaged."""
         for origin, rows in (("measured", self._measured(gpu.name)), ("table", self._shipped())):
             row = found(rows, gpu.name, self.label, sizes)
-            candidate = None if row is None else self.choices.of_values(dict(row.values))
+            candidate = None if row is None else self.choices.of_values(dict(row.values), checked=False)
             if candidate is not None and candidate not in without:
                 return Chosen(candidate, "measured" if origin == "measured" else "table")
         if without:  # failing to launch with these exact sizes says nothing about others in their bucket
-            return self._of_model(self.choices.choose(sizes, gpu.multiprocessors, without))
+            return self._of_model(self.choices.selected(sizes, gpu.multiprocessors, without, checked=False).candidate)
         key = gpu, tuple(sorted((name, bucket(size)) for name, size in sizes.items()))
         if key not in self._by_bucket:
             self._by_bucket[key] = self._of_model(self._ranked_before(sizes, gpu) or self._ranked_now(sizes, gpu))
@@ -141,12 +141,12 @@ class Tuned(Generic[Variant]):
         return Chosen(candidate, "file" if candidate == self.choices.file else "model")
 
     def _ranked_before(self, sizes: Mapping[str, int], gpu: Gpu) -> Candidate | None:
-        """The model's choice in an earlier process for these sizes, or others in their bucket, if it still passes the checks."""
+        """The model's choice in an earlier process for these sizes, or others in their bucket."""
         row = found(ranked_before(self.choices.source, gpu.name, gpu.multiprocessors), gpu.name, self.label, sizes)
-        return None if row is None else self.choices.of_values(dict(row.values))
+        return None if row is None else self.choices.of_values(dict(row.values), checked=False)
 
     def _ranked_now(self, sizes: Mapping[str, int], gpu: Gpu) -> Candidate:
-        found = self.choices.selected(sizes, gpu.multiprocessors)
+        found = self.choices.selected(sizes, gpu.multiprocessors, checked=False)
         if isfinite(found.seconds):
             values = tuple((name, str(value)) for name, value in found.candidate.values)
             times = [one * 1e6 if isfinite(one) else found.seconds * 1e6 for one in (found.seconds, found.file_seconds)]

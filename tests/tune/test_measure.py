@@ -139,7 +139,7 @@ def test_what_was_measured_is_taken_from_then_on_also_by_others(scale: Choices) 
 
 
 def test_what_does_not_compile_is_not_chosen_again(scale: Choices) -> None:
-    """The proof comes after the checks by which candidates are chosen."""
+    """Candidates are checked when they are compiled."""
 
     def compiled(candidate: Candidate) -> str:
         if str(candidate) == "BM=32 BN=64":
@@ -154,6 +154,16 @@ def test_what_does_not_compile_is_not_chosen_again(scale: Choices) -> None:
     instead = scale.choose(SIZES, 132)
     assert taken == (None if instead == scale.file else str(instead)) != "BM=32 BN=64"
     assert kernel.chosen(SIZES, H200).origin in ("model", "file")
+
+
+def test_a_call_checks_what_it_takes_once(scale: Choices, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead = scale.choose(SIZES, 132)
+    monkeypatch.setattr(
+        Choices, "planned", lambda self, candidate: pytest.fail(f"{candidate} is planned, and compiled after that")
+    )
+    kernel = tuned(choices(KERNEL))
+    assert kernel.chosen(SIZES, H200).candidate == instead
+    assert kernel.variant(arrays(512, 512), "cuda") == (None if instead == scale.file else str(instead))
 
 
 def test_one_choice_for_a_shape_and_arguments_that_do_not_fit_are_left_to_the_launcher(scale: Choices) -> None:
