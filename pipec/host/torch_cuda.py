@@ -22,6 +22,7 @@ from pipec.isa.targets import WARP, Target
 _HOST = torch.device("cpu")
 _DEVICE = torch.device("cuda", 0)
 _COPIES = {"to", "cuda", "cpu"}  # moves a tensor between host and device
+_RELEASE = "13.0"  # of CUDA: programs ask for it before they use what is new on a target
 _MEMORY = 178 << 30  # bytes; far more than any program here uses
 _TRUE_DEVICE = torch._C.TensorBase.device
 
@@ -224,6 +225,7 @@ def as_cuda(target: Target, event: type) -> Iterator[None]:
         (torch.autograd.function.BackwardCFunction, "apply", with_mode),
         (torch.library.Library, "impl", _implement(mode)),
         (torch, "compile", _compile),
+        (torch.version, "cuda", _RELEASE),
         *((torch._C, name, _always(value)) for name, value in _EXTENSION.items()),
         *((torch.cuda.nvtx, name, _always(0)) for name in ("range_push", "range_pop", "range_start", "range_end", "mark")),
         (torch.Tensor, "device", property(_device)),

@@ -45,6 +45,11 @@ def test_a_kernel_on_the_gpu() -> None:
     assert torch.equal(Twice.apply(x), 2 * x)
 
 
+def test_the_release_of_cuda_is_known() -> None:
+    """Libraries offer kernels for a new target from some release on."""
+    assert tuple(map(int, torch.version.cuda.split("."))) >= (12, 8)
+
+
 def test_a_backward_pass() -> None:
     x = torch.randn(200, device="cuda:0", requires_grad=True)
     Twice.apply(x).sum().backward()
