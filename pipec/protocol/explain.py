@@ -8,7 +8,7 @@ from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
 from pipec.interface import BarrierRange, KernelInterface, PointerParameter
-from pipec.kir.ir import Kernel
+from pipec.kir.ir import Branch, Kernel
 from pipec.kir.plan.roles import operations
 from pipec.protocol.conditions import with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
@@ -263,6 +263,8 @@ def _spans(kernel: Kernel) -> Iterator[Span]:
         for block in role.blocks:
             for operation in block.operations:
                 yield operation.span
+            if isinstance(block.terminator, Branch):
+                yield block.terminator.span
 
 
 def times(count: int) -> str:

@@ -13,7 +13,10 @@ from pipec.verify.reader.text.instructions import Instruction
 class Kind(Enum):
     """The effect of an instruction on the protocol, in the words of docs/proof.md."""
 
-    COMPUTE = "defines its first operand; integer arithmetic is followed, other results are unknown"
+    COMPUTE = (
+        "defines its first operand; integer arithmetic is followed, comparisons of `f32` are functions of the bits compared, "
+        "other results are unknown"
+    )
     EFFECT = "nothing: nobody waits for it, and it signals nobody"
     MEET = "the lanes of the warp reconverge"
     MEET_COMPUTE = (

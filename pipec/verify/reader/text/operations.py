@@ -1,4 +1,4 @@
-"""Integer operations of PTX: parsed opcodes, and their meaning on numbers."""
+"""Integer operations of PTX: parsed opcodes, and their meaning on numbers; and comparisons of floats, as functions of their bits."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -50,12 +50,38 @@ def operation(opcode: str) -> Operation | None:
     return None
 
 
+# A comparison that holds if an operand is a NaN is the opposite of one that does not; `a > b` is `b < a`.
+_OPPOSITES = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt", "nan": "num"}
+_TURNED = {"gt": "lt", "ge": "le"}
+
+
+@record(eq=False)
+class FloatTest:
+    """A comparison of two floats: `name` of those that are written in other words, too; of which it is the opposite if `negated`, with its
+    operands `turned` round."""
+
+    name: str
+    negated: bool
+    turned: bool
+
+
+@cache
+def float_test(opcode: str) -> FloatTest | None:
+    name, *parts = opcode.split(".")
+    if name != "setp" or parts[-1] != "f32" or parts[1:-1] not in ([], ["ftz"]):
+        return None
+    how = _OPPOSITES.get(parts[0], parts[0])
+    if how not in (*_COMPARISONS, "num") or how in ("lo", "ls", "hi", "hs"):
+        return None
+    return FloatTest(".".join((name, _TURNED.get(how, how), *parts[1:])), how != parts[0], how in _TURNED)
+
+
 _FOLLOWED = ("shfl.sync.idx", "ld.global", "ld.param", "ld.shared", "elect", "clusterlaunchcontrol.query_cancel")
 
 
 @cache
 def computable(opcode: str) -> bool:
-    return operation(opcode) is not None or opcode.startswith(_FOLLOWED)
+    return operation(opcode) is not None or float_test(opcode) is not None or opcode.startswith(_FOLLOWED)
 
 
 def wrapped(value: int, width: int) -> int:

@@ -54,6 +54,7 @@ class Writes:
         packed: set[str] = set()
         addresses: list[list[str]] = []
         others: list[str] = []
+        whole = _used_whole(self.kernel)
         for one in self.kernel.code:
             if not one.operands:
                 continue
@@ -62,8 +63,9 @@ class Writes:
                 others += registers(one.operands[-1]) if "bulk" in one.opcode else []
             found = registers(one.text)
             if one.opcode.startswith("ld.") and "param" not in one.parts:
-                # A loaded number is not an address unless it is as wide as one.
-                found = [_MEMORY] if one.parts[-1].lstrip("busf") in _NARROW else [_MEMORY, ""]
+                # A loaded number is not an address unless it is as wide as one, and used as such.
+                narrow = one.parts[-1].lstrip("busf") in _NARROW or whole.isdisjoint(one.first)
+                found = [_MEMORY] if narrow else [_MEMORY, ""]
             for name in one.first:
                 sources.setdefault(name, set()).update(found)
                 if _packs(one):
@@ -85,6 +87,16 @@ class Writes:
 
 _NARROW = frozenset({"8", "16", "32", "16x2"})  # numbers of bits, after the letter of a type
 _MEMORY = "[]"  # represents loaded values among register names
+
+
+def _used_whole(kernel: Kernel) -> set[str]:
+    """The registers of which some instruction reads more than a part of at most 32 bits, or a comparison."""
+    return {
+        name
+        for one in kernel.code
+        if not (one.head == "setp" or one.head == "cvt" and one.parts[1].lstrip("bus") in _NARROW)
+        for name in registers(one.text.partition(",")[2] if one.operands and one.operands[0] in one.first else one.text)
+    }
 
 
 def _packs(one: Instruction) -> bool:

@@ -5,13 +5,27 @@ from collections.abc import Callable
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
 from pipec.verify.reader.text.instructions import Instruction
-from pipec.verify.reader.text.operations import Operation, number_of, operation
+from pipec.verify.reader.text.operations import Operation, float_test, number_of, operation, wrapped
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.merged import not_negative, rounded_down
 from pipec.verify.reader.values.places import Places
 from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, RESIDUE, VOTED, Env, Later, Plan, Require, RingAction
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Remote, Table, Value
-from pipec.verify.terms import RANGES, Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose, substitute, symbols_of
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Both,
+    Compare,
+    Either,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    choose,
+    negate,
+    substitute,
+    symbols_of,
+)
 
 
 class Registers(Places):
@@ -216,7 +230,7 @@ class Registers(Places):
     def loaded(self, one: Instruction, env: Env) -> dict[str, Value]:
         """A load of global memory that is not written while the kernel runs is a function of its address."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
-        if len(one.first) != 1 or len(one.operands) != 2 or not self._loads_word(one):
+        if len(one.first) != 1 or len(one.operands) != 2 or (kind := self._number_loaded(one)) is None:
             return result
         name, offset = address(one.operands[1], one.line)
         value = self._common(self.value(name, env)) if name else 0
@@ -225,18 +239,24 @@ class Registers(Places):
             pointers = [symbol for symbol in symbols if symbol.name in self.around.pointers]
             if len(pointers) == 1 and self.around.unwritten(pointers[0].name):
                 self.arithmetic.loads = True
-                result[one.first[0]] = self.same(atom(Apply("ld.global.s32", (add(value, Linear(offset)),))))
+                result[one.first[0]] = self.same(atom(Apply(f"ld.global.{kind}", (add(value, Linear(offset)),))))
             else:
-                result[one.first[0]] = self._drawn(one)
+                result[one.first[0]] = self._drawn(one, kind)
         return result
 
-    def _loads_word(self, one: Instruction) -> bool:
-        return one.parts[-1] in ("b32", "u32", "s32") and not self.around.kernel.is_wider(one.first[0], 32)
+    def _number_loaded(self, one: Instruction) -> str | None:
+        """The type of the number that a load leaves in its register, however the load is written."""
+        sign, bits = one.parts[-1][:1], one.parts[-1][1:]
+        if f"s{bits}" not in RANGES or sign not in ("b", "u", "s"):
+            return None
+        # In a register of as many bits a number has no sign: words count as signed, smaller ones not. Into a wider one it is extended.
+        wider = self.around.kernel.is_wider(one.first[0], int(bits))
+        return ("s" if (sign == "s" if wider else int(bits) >= 32) else "u") + bits
 
-    def _drawn(self, one: Instruction) -> Value:
+    def _drawn(self, one: Instruction, kind: str) -> Value:
         """An unknown number that is the same for all threads of the class."""
         symbol = self.draws(one)
-        self.arithmetic.ranges[symbol.name] = RANGES["s32"]
+        self.arithmetic.ranges[symbol.name] = RANGES[kind]
         return self.same(atom(symbol))
 
     def draws(self, one: Instruction) -> Symbol:
@@ -254,6 +274,27 @@ class Registers(Places):
         found = atom(symbol)
         return {one.first[0]: self.same(Compare("ne", found) if "pred" in one.parts else found)}
 
+    def tested(self, one: Instruction, env: Env) -> dict[str, Value]:
+        """A comparison of floats, of which nothing is known but that the same bits compare alike: roles may ask the same of a number."""
+        result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
+        test = float_test(one.opcode)
+        if test is None or len(one.first) != 1 or len(one.operands) != 3:
+            return result
+        left, right = (self._word(text, env) for text in one.operands[1:])
+        if left is not None and right is not None:
+            asked = Compare("ne", atom(Apply(test.name, (right, left) if test.turned else (left, right))))
+            result[one.first[0]] = self.same(negate(asked) if test.negated else asked)
+        return result
+
+    def _word(self, text: str, env: Env) -> Linear | None:
+        """The 32 bits of an operand, if they are known and the same in all threads."""
+        if text[:2] in ("0f", "0F"):
+            return Linear(wrapped(int.from_bytes(bytes.fromhex(text[2:])), 32))
+        value = self._common(self.value(text, env))
+        if self.around.kernel.is_wider(text, 32) or not isinstance(value, (int, Linear)):
+            return None
+        return Linear(value) if isinstance(value, int) else value
+
     def from_shared(self, one: Instruction, env: Env) -> dict[str, Value]:
         """Values read from shared memory are unknown, except a response of the scheduler: it depends on the use that delivered it."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
@@ -261,8 +302,8 @@ class Registers(Places):
         value = self._common(self.value(name, env)) if name else 0
         if len(one.first) != 1 or not isinstance(value, (int, Table, Linear)):
             return result
-        if self._loads_word(one):
-            result[one.first[0]] = self._drawn(one)
+        if (kind := self._number_loaded(one)) == "s32":
+            result[one.first[0]] = self._drawn(one, kind)
         answer = self._answer_at(one, env)
         if answer is not None:
             ring, back, same = answer
@@ -335,6 +376,7 @@ _SPECIAL: dict[str, Special] = {
     "elect": Registers.elected,
     "shfl": Registers.shuffled,
     **dict.fromkeys(("vote", "bar", "barrier"), Registers.voted),
+    "setp": Registers.tested,
     "ld.param": Registers.parameter,
     "ld.global": Registers.loaded,
     "ld.shared": Registers.from_shared,
