@@ -17,6 +17,8 @@ from pipec.kir.global_memory.clocks import only_order
 from pipec.kir.global_memory.order import Clash, order
 from pipec.kir.global_memory.overlaps import between_roles
 from pipec.kir.plan.types import Plan
+from pipec.kir.walk import nodes
+from pipec.sema import tree
 
 
 def check_rows_anywhere(rows: tuple[RoleAccesses, ...], sink: Sink) -> bool:
@@ -104,7 +106,10 @@ def _clash(clash: Clash) -> Message:
     first, second, tensor = clash.first.span, clash.second.span, clash.first.tensor
     if clash.under_way:
         return messages.CopyUnderWay(tensor=tensor, at=second, copy=first)
-    return messages.ReadsWhatItStores(tensor=tensor, at=first, store=second)
+    operation = clash.first.operation
+    scalar = operation is not None and any(isinstance(one, tree.ReadElement) and one.span == first for one in nodes(operation))
+    loaded = first.text() if scalar else f"registers({first.text()})"
+    return messages.ReadsWhatItStores(tensor=tensor, loaded=loaded, at=first, store=second)
 
 
 def _unordered(role: str, one: Access, other: str, second: Access, at: Mapping[str, int] | None = None) -> Message:

@@ -140,8 +140,9 @@ class ReadsWhatItStores(Message):
     title = "one statement loads from `{tensor}` and stores to other elements of it"
     labels = (primary("at", "loaded here"), secondary("store", "stored here"))
     note = "some threads have stored when others load: they get a mixture of old and new values"
-    help = "load first, into registers: `x = registers(...)`, then store `x`"
+    help = "load first, in a line of its own: `before = {loaded}`, then compute with `before`"
     tensor: str
+    loaded: str
     at: Span
     store: Span
 
