@@ -99,6 +99,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BM": "64", "STAGES": "2", "BN": "32", "OUT": "f32"},
     ),
     "gemm_sm90_scattered": ({"BM": "128", "BN": "64", "STAGES": "2"}, {"BN": "32", "STAGES": "1"}),
+    "attention_sm90_paged": ({"D": "128", "PAGE": "64", "STAGES": "2"}, {"PAGE": "8", "BN": "32"}),
     "attention_sm90_window": ({"D": "128", "BLOCKS": "2"}, {"BM": "64", "BN": "64", "STAGES": "3"}),
     "gemm_sm90_blockwise_fp8_split": ({"BN": "64", "STAGES": "2"}, {"SPLITS": "4", "STAGES": "2"}),
     "attention_sm90_backward": ({"D": "128"}, {"CAUSAL": "true"}),

@@ -40,6 +40,7 @@ _INEXACT = (
     "gemm_residual",
     "gemm_sm90_bias_gelu",
     "attention_sm90_decode",
+    "attention_sm90_paged",
     "attention_sm90_persistent",
     "attention_sm90_roles",
     "attention_sm90_window",

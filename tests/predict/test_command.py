@@ -35,7 +35,11 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
-LENGTHS_IN_MEMORY = {"gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered"}  # how many rows a group has stands in a tensor
+# The tensor that holds how many rows a group has, or a sequence.
+LENGTHS_IN_MEMORY = {
+    **dict.fromkeys(("gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered"), "begins"),
+    "attention_sm90_paged": "lengths",
+}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
@@ -49,7 +53,8 @@ def test_every_example_has_a_time_or_a_reason(path: Path) -> None:
             found = prediction(state, kernel.name, sizes)
         except pipec.diag.message.Failure as failure:
             (one,) = failure.diagnostics
-            assert path.stem in LENGTHS_IN_MEMORY and one.code == "E0291" and "elements of `begins`" in one.title
+            assert path.stem in LENGTHS_IN_MEMORY and one.code == "E0291"
+            assert f"elements of `{LENGTHS_IN_MEMORY[path.stem]}`" in one.title
         else:
             assert 1e-6 < found.seconds < 1e-2, found
             assert all(0 <= one.start <= one.end for one in found.stretches)

@@ -91,7 +91,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
 
 
 # What is loaded decides there, or the hardware's scheduler, or a quotient that the reader takes as it is (of the window, by 96).
-WITHOUT_NUMBERS = ("gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered", "gemm_clc", "attention_sm90_window")
+WITHOUT_NUMBERS = (
+    *("gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered", "gemm_clc"),
+    *("attention_sm90_window", "attention_sm90_paged"),
+)
 
 
 def chosen() -> list[Run]:
