@@ -63,7 +63,7 @@ PRACTICES: dict[PracticeName, Practice] = {
     "descriptor without its constant": Practice(
         "bits 46 to 48 of a `tcgen05` matrix descriptor hold 1",
         "they may hold 0",
-        "JAX 0.10's Mosaic GPU leaves them 0 in all of its descriptors, and its kernels run on B200",
+        "JAX 0.10's Mosaic GPU, which is made for Blackwell, leaves them 0 in all of its descriptors",
     ),
     "half a tensor map": Practice(
         "a tensor map is 128 bytes, and all of them are copied",
@@ -161,7 +161,7 @@ PRACTICES: dict[PracticeName, Practice] = {
         "`barrier.cluster.arrive.relaxed` orders nothing: an arrival before it at an mbarrier of another CTA may come after the exit of "
         "that CTA",
         "it comes before the exit; a commit or a copy need not",
-        "JAX 0.10's Mosaic GPU ends kernels of CTA pairs with such a barrier, behind arrivals that nobody waits for, and they run on B200",
+        "JAX 0.10's Mosaic GPU ends kernels of CTA pairs with such a barrier, behind arrivals that nobody waits for",
     ),
     "requests for clusters in order": Practice(
         "two `clusterlaunchcontrol.try_cancel` that write to one place race unless the first one's mbarrier is waited for",
