@@ -93,6 +93,8 @@ RIGHT = {
     "two in each turn": pair(walked(halves())),
     "two in each turn, and the rest": pair(walked(several(2))),
     "four in each turn, and the rest": pair(walked(several(4))),
+    "two in each turn, and the rest, of two blocks": pair(walked(several(2)), grid="2"),
+    "four in each turn, and the rest, of four blocks": pair(walked(several(4)), grid="4"),
     "the tiles by hand": pair(by_hand(blocks())),
     "the tiles by hand, of few blocks": pair(by_hand(blocks()), grid=f"min({ALL}, 132)"),
     "keys of causal attention": attended("(m1 + 1) * 128"),

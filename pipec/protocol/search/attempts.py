@@ -58,7 +58,8 @@ def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> 
     # Where sizes are multiplied, most of the remaining budget is for the attempt with products, unless one of these has been made.
     plain = 90 if not multiplied else 40 if alignment.whole else 20
     if quotients_of(network, registers):
-        yield Attempt(Lazy(network, consumers), min(plain, 50), quotients=True)
+        # (Loops by twos up to a bound that depends on the tile have some thirty situations.)
+        yield Attempt(Lazy(network, consumers), min(max(plain, 30), 50), quotients=True)
     # Consumers first keeps rings almost empty, which gives few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), plain)
     if multiplied:
