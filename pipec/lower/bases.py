@@ -69,11 +69,21 @@ def _kept(role: RoleContext, offset: int, ahead: int) -> Value:
     return role.bases[offset, ahead]
 
 
+def tensor_base(role: RoleContext) -> Value:
+    """The address from tcgen05.alloc, which each role that uses tensor memory reads at its start: others need neither it nor the fence."""
+    if role.tensor_base is None:
+        offset = role.kernel.plan.tensor_address_offset
+        assert offset is not None
+        with role.builder.early():
+            role.builder.call("tcgen05.fence.after")
+            role.tensor_base = role.builder.load("i32", role.kernel.shared_pointer(offset), 4)
+    return role.tensor_base
+
+
 def tensor(role: RoleContext, column: int) -> Value:
     """The address (i32) of a column of tensor memory, in lane 0. If one thread or warp issues, it is computed before the loops: ptxas
     has registers to spare, but would add the constant again at each use."""
-    base = role.kernel.tensor_base
-    assert base is not None
+    base = tensor_base(role)
     if not hides(role) and not role.plan.single_thread:
         return role.builder.add(base, column)
     if column not in role.columns:
@@ -90,7 +100,10 @@ def tensor_map(role: RoleContext, symbol: str) -> Value:
         return parameter
     if symbol not in role.maps:
         with role.builder.early():
-            offset = role.builder.cast("zext", _another_zero(role), "i64")
+            # For each map another multiple of one zero: a multiplication and an addition in 64 bits are one instruction. The zero is the
+            # highest bit, from which nothing else is derived.
+            zero = role.builder.cast("zext", _zero(role, _ZEROS - 1), "i64")
+            offset = role.builder.binary("mul nuw nsw", zero, integer(2 * len(role.maps) + 3, "i64"))
             role.maps[symbol] = role.builder.offset_pointer(parameter, offset)
     return role.maps[symbol]
 

@@ -39,7 +39,7 @@ class Alarm:
 
 @mutable
 class KernelContext:
-    """`warp` is uniform over the lanes; `tensor_base` is the address from tcgen05.alloc; `alarm` exists with a watchdog."""
+    """`warp` is uniform over the lanes; `alarm` exists with a watchdog."""
 
     plan: Plan
     builder: Builder
@@ -47,7 +47,6 @@ class KernelContext:
     function: int
     thread: Value
     warp: Value
-    tensor_base: Value | None = None
     copied_warp: Value | None = None  # see pipec.lower.bases
     accumulators: int = 0  # register accumulators numbered so far
     operands: int = 0  # likewise
@@ -56,6 +55,7 @@ class KernelContext:
     place: Span | None = None
     walks: dict[tree.Variable, tree.Walk] = field(default_factory=dict)  # by counter, target and bound: see pipec.lower.walks
     crowded: bool = False  # see pipec.lower.scalars
+    counts_by_place: bool = False  # likewise
 
     def at(self, span: Span) -> None:
         """Sets the source location of the following instructions."""
@@ -121,6 +121,9 @@ class RoleContext:
     exchange_turn: Slot | None = None  # which of two buffers the warps of the row use next (pipec.lower.tiles.reductions)
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
     operands: dict[tree.Variable | tree.RegisterMma, Registers] = field(default_factory=dict)  # by tile, or by the MMA of a copy
+    # By variable, whether it has its usual value; and by dividend, quotient and remainder by such a variable (pipec.lower.scalars).
+    usual: dict[tree.Variable, Value] = field(default_factory=dict)
+    quotients: dict[Value, tuple[Slot, Slot]] = field(default_factory=dict)
     turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(
         default_factory=dict
     )  # with a watchdog: number of waits so far
@@ -136,6 +139,7 @@ class RoleContext:
     )  # likewise, the registers for the uses of a constant, taken in turn
     maps: dict[str, Value] = field(default_factory=dict)  # addresses of tensor maps, likewise
     columns: dict[int, Value] = field(default_factory=dict)  # of tensor memory, likewise
+    tensor_base: Value | None = None  # the address from tcgen05.alloc, once the role has read it
     zeros: int = 0  # the number created
     waits_next: bool = False  # the next operation is a wait
     met: int = -1  # the builder's effect count at the last reconvergence

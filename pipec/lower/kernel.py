@@ -20,7 +20,7 @@ from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.value import GLOBAL, Value, integer
 from pipec.lower.role import lower_role
-from pipec.lower.scalars import crowded
+from pipec.lower.scalars import counts_by_place, crowded
 from pipec.lower.synchronisation import clusters, timestamps, watchdog
 from pipec.source import Source
 from pipec.vocabulary import SIDES
@@ -53,6 +53,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter, structures: dict[str, 
     warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
     kernel = KernelContext(plan, builder, metadata, function, thread, warp)
     kernel.walks, kernel.crowded = walks.find(plan.kernel), crowded(plan.kernel)
+    kernel.counts_by_place = counts_by_place(plan.kernel)
     if any(row.whole_warp or row.mma_waits is not None for row in plan.roles):
         # After the dispatch the number itself is known.
         kernel.copied_warp = builder.call("copy", warp)
@@ -132,12 +133,7 @@ def _prologue(kernel: KernelContext) -> None:
         _meet_cluster(kernel)
     if plan.allocated_columns:
         _allocate(kernel)
-        # One warp allocates and all use the memory: this is a hand-over of tensor memory like any other (hardware.md 3.8).
-        builder.call("tcgen05.fence.before")
         builder.call("barrier.cta", integer(0))
-        builder.call("tcgen05.fence.after")
-        assert plan.tensor_address_offset is not None
-        kernel.tensor_base = builder.load("i32", kernel.shared_pointer(plan.tensor_address_offset), 4)
     elif not plan.crosses_ctas:
         builder.call("barrier.cta", integer(0))
 
@@ -167,6 +163,9 @@ def _allocate(kernel: KernelContext) -> None:
     )
     # No further allocation follows: another CTA of the multiprocessor need not wait for this one to exit.
     builder.call(f"tcgen05.relinquish.cg{plan.cta_group}")
+    # One warp allocates and others use the memory: this is a hand-over of tensor memory like any other (hardware.md 3.8). What follows the
+    # barrier is in the roles that use it.
+    builder.call("tcgen05.fence.before")
     builder.jump(after)
     builder.place(after)
 
@@ -298,12 +297,13 @@ def _teardown(kernel: KernelContext) -> None:
     elif plan.allocated_columns:
         builder.call("barrier.cta", integer(0))
     if plan.allocated_columns:
-        assert kernel.tensor_base is not None
+        assert plan.tensor_address_offset is not None
         inside, after = builder.label("deallocate"), builder.label("done")
         builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
         builder.place(inside)
         builder.call("tcgen05.fence.after")
-        allocated = builder.tensor_pointer(kernel.tensor_base), integer(plan.allocated_columns)
+        base = builder.load("i32", kernel.shared_pointer(plan.tensor_address_offset), 4)
+        allocated = builder.tensor_pointer(base), integer(plan.allocated_columns)
         builder.call(f"tcgen05.dealloc.cg{plan.cta_group}", *allocated)
         builder.jump(after)
         builder.place(after)

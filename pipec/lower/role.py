@@ -8,7 +8,7 @@ from pipec.kir.walk import children, subexpressions
 from pipec.lower import walks
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import FALSE, TRUE, integer
-from pipec.lower.scalars import scalar
+from pipec.lower.scalars import note_usual, scalar
 from pipec.lower.synchronisation import (
     global_order,
     launch_control,
@@ -220,6 +220,7 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
         role.later[operation.variable].write(FALSE if isinstance(operation.value, tree.Constant) else TRUE)
     if walks.assign(role, operation):
         return
+    note_usual(role, operation)
     if not operation.variable.is_lazy:
         role.variables[operation.variable].write(scalar(role, operation.value))
         return

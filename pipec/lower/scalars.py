@@ -14,9 +14,12 @@ from pipec.lower.emit.value import TRUE, Value, integer
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.synchronisation import clusters
 from pipec.lower.synchronisation.launch_control import read_response
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
 from pipec.terms.machine import is_distance, range_of
+from pipec.terms.term import LAUNCH
+from pipec.terms.walk import leaves
 from pipec.vocabulary import UnaryOperator
 
 _F32 = DTYPES["f32"]
@@ -80,14 +83,59 @@ def _divided(role: RoleContext, expression: tree.Binary | tree.Call, left: tree.
     if isinstance(left, tree.Call) and left.function == "distance" and role.plan.role.values.of(left).largest > _LARGEST:
         dtype, natural = DTYPES["u32"], False
     dividend, divisor = scalar(role, left), scalar(role, right)
+    if isinstance(expression, tree.Binary) and isinstance(right, tree.ReadVariable) and right.variable in role.usual:
+        return _divided_as_usual(role, expression, right.variable, dividend, divisor)
     if isinstance(expression, tree.Call):
         if isinstance(right, tree.Constant) and right.value > 0 and dtype.name == "i32":
             natural = _is_natural(role, left) and not role.kernel.crowded
         return ceil_divide(builder, dtype, dividend, divisor, natural=natural)
-    remainder, most = expression.operator == "%", role.plan.role.values.of(right).largest
+    return _quotient(role, expression, natural, dividend, divisor)
+
+
+def _quotient(role: RoleContext, expression: tree.Binary, natural: bool, dividend: Value, divisor: Value) -> Value:
+    """Or the remainder."""
+    builder, left, right = role.builder, expression.left, expression.right
+    remainder, dtype = expression.operator == "%", dtype_of(left.type)
+    most = role.plan.role.values.of(right).largest
     if (natural or dtype.name == "u32") and not isinstance(right, tree.Constant) and most <= _FEW and not role.kernel.crowded:
         return divide_by_few(builder, dividend, divisor, int(most), remainder=remainder)
     return floor_divide(builder, dtype, dividend, divisor, remainder=remainder, natural=natural)
+
+
+def note_usual(role: RoleContext, operation: tree.Assign) -> None:
+    """Computes whether a variable has its usual value, if that is the largest one that it can have."""
+    match operation:
+        case tree.Assign(tree.Variable(usual=int(usual)) as variable, tree.Call("min", (value, tree.Constant(largest)))) if (
+            usual == largest and not role.kernel.counts_by_place
+        ):
+            role.usual[variable] = role.builder.compare("uge", scalar(role, value), integer(usual))
+            role.quotients = {}
+        case _:
+            pass
+
+
+def _divided_as_usual(
+    role: RoleContext, expression: tree.Binary, variable: tree.Variable, dividend: Value, divisor: Value
+) -> Value:
+    """By a variable that nearly always is the same power of two: a branch leads around the general division. Quotient and remainder are
+    computed together, since a tile has two coordinates."""
+    builder, usual = role.builder, variable.usual
+    assert usual is not None
+    if dividend not in role.quotients:
+        quotient, rest = (builder.variable("i32", f"{role.prefix}.{variable.name}.{hint}") for hint in ("quotient", "rest"))
+        as_usual, other, done = (builder.label(f"{role.prefix}.{variable.name}.{hint}") for hint in ("usual", "other", "divided"))
+        builder.branch(role.usual[variable], as_usual, other)
+        builder.place(as_usual)
+        quotient.write(builder.bits("lshr", dividend, usual.bit_length() - 1))
+        rest.write(builder.bits("and", dividend, usual - 1))
+        builder.jump(done)
+        builder.place(other)
+        for slot, operator in ((quotient, "//"), (rest, "%")):
+            slot.write(_quotient(role, replace(expression, operator=operator), False, dividend, divisor))
+        builder.jump(done)
+        builder.place(done)
+        role.quotients[dividend] = quotient, rest
+    return role.quotients[dividend][expression.operator == "%"].read()
 
 
 def _distance(role: RoleContext, start: tree.Expression, stop: tree.Expression) -> Value:
@@ -112,6 +160,14 @@ def crowded(kernel: ir.Kernel) -> bool:
     and short divisions need from the loop (73 in place of 58 instructions in gemm_nvfp4_2cta)."""
     multiplying = (one for role in kernel.roles for one in operations(role) if isinstance(one, tree.Mma))
     return any(kind is not None and kind.scales == _MOST_SCALES for kind in map(kind_of, multiplying))
+
+
+def counts_by_place(kernel: ir.Kernel) -> bool:
+    """Whether a loop inside another one, such as over the keys of a tile of queries, may depend on where a tile lies: with a branch for the
+    place, fewer of such kernels are proved."""
+    inner = ((role, loop.statement) for role in kernel.roles for loop in role.loops if loop.parent is not None)
+    terms = (term for role, statement in inner for term in role.values.controls[statement])
+    return any(atom.operator not in LAUNCH for term in terms for atom in leaves(term))
 
 
 def _is_natural(role: RoleContext, one: tree.Expression) -> bool:

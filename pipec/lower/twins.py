@@ -6,6 +6,7 @@ shared code has no more instructions than that of one role.
 
 from collections.abc import Sequence
 
+from pipec.lower import bases
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import Value, integer
 from pipec.lower.scalars import scalar
@@ -60,8 +61,7 @@ def shared(role: RoleContext, buffer: tree.Buffer) -> Value:
 
 def tensor_base(role: RoleContext, buffer: tree.Buffer) -> Value:
     """The address (i32) of tensor memory from which a buffer's column is counted."""
-    base, columns = role.kernel.tensor_base, role.kernel.plan.columns
-    assert base is not None
+    base, columns = bases.tensor_base(role), role.kernel.plan.columns
     moved = _distance(role, columns[buffer], [columns[twin.buffers.get(buffer, buffer)] for twin in role.twins])
     if moved is None:
         return base

@@ -7,6 +7,7 @@ from pipec.isa.targets import Target
 from pipec.kir.plan.types import Plan
 from pipec.llvm_lock import LLVM_LOCK
 from pipec.ptx import llvm
+from pipec.ptx.constants import once
 from pipec.ptx.first_turns import from_tests
 from pipec.ptx.negations import as_complements
 from pipec.ptx.normalise import normalise
@@ -42,7 +43,8 @@ def _set_options() -> None:
 
 def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) -> str:
     """PTX text, normalised."""
-    return from_tests(normalise(as_complements(assembly(llvm_ir, target)), [plan.interface for plan in plans], source))
+    text = normalise(as_complements(assembly(llvm_ir, target)), [plan.interface for plan in plans], source)
+    return once(from_tests(text))
 
 
 def assembly(llvm_ir: str, target: Target) -> str:

@@ -85,7 +85,7 @@ def expected(extents: tuple[int, int, int], group: int) -> list[list[int]]:
 @pytest.mark.sample(0.5, of="mode")
 @pytest.mark.parametrize("mode", ["static", "clc"])
 @pytest.mark.parametrize("extents", [(1, 1, 1), (2, 1, 1), (1, 3, 2), (5, 3, 1), (4, 2, 2), (7, 1, 3)])
-@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize("group", [1, 2, 3, 4])
 def test_every_tile_is_visited_once_at_its_place(mode: str, extents: tuple[int, int, int], group: int) -> None:
     assert visited(mode, extents, group).tolist() == expected(extents, group)
 

@@ -107,10 +107,10 @@ class Builder:
     @contextmanager
     def early(self) -> Iterator[None]:
         """Emits into the prelude, using only values that are available there."""
-        before = self.lines, self._computed, self.pairs
-        self.lines, self._computed, self.pairs = self._prelude, self._computed_early, {}
+        before = self.lines, self._computed, self.pairs, self._deferred
+        self.lines, self._computed, self.pairs, self._deferred = self._prelude, self._computed_early, {}, None
         yield
-        self.lines, self._computed, self.pairs = before
+        self.lines, self._computed, self.pairs, self._deferred = before
 
     @contextmanager
     def deferring(self, actions: "Actions") -> Iterator[None]:

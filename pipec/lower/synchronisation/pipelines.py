@@ -63,10 +63,10 @@ def leaders_barrier(role: RoleContext, handle: tree.Handle) -> Value:
     builder, pipeline = role.builder, handle.pipeline
     if not bases.hides(role) or pipeline.stages == 1:
         return clusters.in_leader(role, barrier(role, pipeline, handle.side, role.stage(handle)))
-    own = bases.barriers(role, role.kernel.plan.barrier_offsets[pipeline, handle.side])
     place, ahead = builder.multiple(role.stage(handle), pipeline.sub_stages(handle.side) * BARRIER_BYTES)
+    own = bases.barriers(role, role.kernel.plan.barrier_offsets[pipeline, handle.side], ahead)
     with builder.early():
-        first = builder.offset_pointer(clusters.in_leader(role, own), integer(ahead))
+        first = clusters.in_leader(role, own)
     return builder.offset_pointer(first, place)
 
 

@@ -4,7 +4,7 @@ from pipec.kir import ir
 from pipec.kir.plan.scales import kind_of, reads_packed
 from pipec.lower import bases
 from pipec.lower.context import RoleContext
-from pipec.lower.emit.value import TRUE, Value, integer
+from pipec.lower.emit.value import FALSE, TRUE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation.pipelines import accumulator_address
 from pipec.lower.table import lowers
@@ -28,7 +28,7 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
     first_row = None if operation.scale_b_row is None else scalar(role, operation.scale_b_row)
     with role.one_thread("mma"):
         if kind is None:
-            issue = _plain(role, operation)
+            issue = _plain(role, operation, accumulate)
         else:
             issue = scaled(role, operation, kind, first_row, _tail(role))
         at = role.targets.get((d.handle, d.buffer))
@@ -66,17 +66,21 @@ def _accumulates(role: RoleContext, operation: tree.Mma, condition: tree.Express
     return scalar(role, condition) if counter is None else role.later[counter].read()
 
 
-def _plain(role: RoleContext, operation: tree.Mma) -> Issue:
+def _plain(role: RoleContext, operation: tree.Mma, accumulate: Value) -> Issue:
     d, a, b = operation.accumulator, operation.a, operation.b
     kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
     types = d.buffer.dtype, a.buffer.dtype, b.buffer.dtype
     rows = d.buffer.rows * role.kernel.plan.cta_group
     word = instruction_descriptor(*types, rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed)
-    shape = bases.constant(role, word)
+    # ptxas assigns pairs of registers in the order of the text; if none is left for the shape, it moves the shape in each iteration. By
+    # trial: the shape is best computed in front of the descriptors, but behind them if each iteration begins a new product.
+    shapes = [] if accumulate == FALSE else [bases.constant(role, word)]
     instruction = "tcgen05.mma.tensor" if a.buffer.space == "tensor" else "tcgen05.mma"
 
     def issue(target: Value, first: Value, second: Value, accumulate: Value, step: int) -> None:
-        role.builder.call(instruction, target, first, second, shape, accumulate, kind, *_tail(role))
+        if not shapes:
+            shapes.append(bases.constant(role, word))
+        role.builder.call(instruction, target, first, second, shapes[0], accumulate, kind, *_tail(role))
 
     return issue
 

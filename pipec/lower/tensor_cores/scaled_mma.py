@@ -55,20 +55,19 @@ def _column(role: RoleContext, scale: tree.BufferRef, word: int) -> Value:
 
 def _columns_from_row(role: RoleContext, operation: tree.Mma, row: Value | None) -> tuple[Value, ...]:
     """Likewise, of all words, from a row of B on that is known at run time."""
-    builder, base, scale = role.builder, role.kernel.tensor_base, operation.scale_b
+    builder, scale = role.builder, operation.scale_b
     if row is None:
         return ()
-    assert base is not None and scale is not None
+    assert scale is not None
     along_rows, along_k = chunks(scale.buffer)
     skipped = builder.bits("lshr", row, ROWS_PER_COLUMN.bit_length() - 1)
-    first = builder.binary("add", builder.add(base, role.kernel.plan.columns[scale.buffer]), skipped)
+    first = builder.binary("add", builder.add(bases.tensor_base(role), role.kernel.plan.columns[scale.buffer]), skipped)
     return tuple(builder.add(first, word * along_rows * CHUNK_COLUMNS) for word in range(along_k))
 
 
 def _copy(role: RoleContext, scale: tree.BufferRef) -> None:
     """One copy per chunk of 128 rows and 4 blocks; the chunks of one group of blocks are adjacent."""
-    base = role.kernel.tensor_base
-    assert base is not None
+    base = bases.tensor_base(role)
     along_rows, along_k = chunks(scale.buffer)
     places = [(row, word) for row in range(along_rows) for word in range(along_k)]
     steps = tuple((row * along_k + word) * CHUNK_BYTES for row, word in places)

@@ -80,9 +80,18 @@ def keep_coordinates(role: RoleContext, operation: tree.TmaLoad, expressions: Co
             start = role.invariants[expression]
             if axis == len(given) - 2:
                 start = role.builder.add(start, _share(role, row))
-            for offset in sorted({offset for where, offset in added if where == axis} or {0}):
+            offsets = sorted({offset for where, offset in added if where == axis} or {0})
+            for offset in offsets:
                 value = role.builder.add(start, offset)
-                role.coordinates[operation, axis, offset] = bases.own(role, value)
+                kept = len(offsets) == 1 and _keeps(role, value)
+                role.coordinates[operation, axis, offset] = value if kept else bases.own(role, value)
+
+
+def _keeps(role: RoleContext, coordinate: Value) -> bool:
+    """Whether ptxas keeps a coordinate in a register of its own without being made to: if it is no constant, and no other copy's. Not so
+    in the attention kernels for Hopper, where it moves such numbers in each iteration."""
+    own = role.kernel.plan.allocated_columns > 0 and not coordinate.name.isdigit()
+    return own and coordinate not in role.coordinates.values()
 
 
 def _load_coordinates(

@@ -20,6 +20,7 @@ class Variable:
     span: Span
     in_registers: bool = False
     natural: bool = False  # never negative, though the ranges of what is assigned need not show it
+    usual: int | None = None  # the power of two that it nearly always is, and uniformly over the threads
 
     @property
     def is_lazy(self) -> bool:

@@ -54,12 +54,13 @@ class Order:
         strip = _product(tree.Call("min", (x, group), U32, self._at), y)
         first = self._named("first", self._binary("*", self._binary("//", inside, strip), group))
         rest = self._named("in_strip", self._binary("%", inside, strip))
-        width = self._named("width", tree.Call("min", (self._binary("-", x, first), group), U32, self._at))
+        left = tree.Call("min", (self._binary("-", x, first), group), U32, self._at)
+        width = self._named("width", left, usual=_power_of_two(self._schedule.group))  # less in the last strip alone
         return {"x": self._binary("+", first, self._binary("%", rest, width)), "y": self._binary("//", rest, width)}
 
-    def _named(self, part: str, value: tree.Expression) -> tree.Expression:
+    def _named(self, part: str, value: tree.Expression, usual: int | None = None) -> tree.Expression:
         """Computed once, read several times: GPUs have no integer divider, so each division is a long instruction sequence."""
-        variable = tree.Variable(f"{self._name}.{part}", U32, self._at)
+        variable = tree.Variable(f"{self._name}.{part}", U32, self._at, usual=usual)
         self._assignments.append(tree.Assign(variable, value, self._at))
         return tree.ReadVariable(variable, self._at)
 
@@ -86,6 +87,10 @@ def _product(left: tree.Expression, right: tree.Expression) -> tree.Expression:
     if _is_one(left):
         return right
     return left if _is_one(right) else tree.Binary("*", left, right, left.type, left.span)
+
+
+def _power_of_two(number: int) -> int | None:
+    return number if number > 1 and number & (number - 1) == 0 else None
 
 
 def _is_one(value: tree.Expression) -> bool:
