@@ -7,6 +7,11 @@ from pipec.predict.launch import Prediction, prediction
 from pipec.source import Source
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+# Examples of which no time can be predicted: the tensor that holds how many rows a group has, or a sequence.
+LENGTHS_IN_MEMORY = {
+    **dict.fromkeys(("gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered"), "begins"),
+    "attention_sm90_paged": "lengths",
+}
 
 
 def predicted(text: str, constants: dict[str, object] | None = None, arch: str | None = None, **sizes: int) -> Prediction:

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from predict.predictions import EXAMPLES, predicted
+from predict.predictions import EXAMPLES, LENGTHS_IN_MEMORY, predicted
 
 from benchmarks.prediction.predict import MAIN_LOOP
 from pipec.api.files import read_source
@@ -22,11 +22,7 @@ from pipec.syntax import ast
 
 Capture = pytest.CaptureFixture[str]
 
-KERNELS = [
-    path.stem
-    for path in sorted(EXAMPLES.glob("*.pipe"))
-    if "grouped" not in path.stem and path.stem not in ("seed_pages", "gemm_sm90_gathered")
-]
+KERNELS = [path.stem for path in sorted(EXAMPLES.glob("*.pipe")) if path.stem not in ("seed_pages", *LENGTHS_IN_MEMORY)]
 HEADS = {"H": 32, "KEPT": 32, "SEQUENCES": 1, "G": 4, "window": 256}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from examples.catalogue import Case, compiled
-from predict.predictions import example
+from predict.predictions import LENGTHS_IN_MEMORY, example
 
 import pipec
 from pipec.api.files import read_source
@@ -32,13 +32,6 @@ SIZES: dict[str, dict[str, int]] = {
     "attention_sm90": {"H": 4, "S": 1024, "T": 1024},
     "attention_sm90_decode": {"H": 32, "G": 4, "T": 4096},
     "attention_sm90_window": {"H": 4, "KEPT": 4, "S": 1024, "window": 256},
-}
-
-
-# The tensor that holds how many rows a group has, or a sequence.
-LENGTHS_IN_MEMORY = {
-    **dict.fromkeys(("gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered"), "begins"),
-    "attention_sm90_paged": "lengths",
 }
 
 
