@@ -5,7 +5,7 @@ offset of each tile. Here such values are derived from one that it does not know
 lane 0, which are zero. Each address in a loop is then one addition.
 """
 
-from pipec.lower.context import RoleContext
+from pipec.lower.context import KernelContext, RoleContext
 from pipec.lower.emit.value import SHARED, Value, integer
 
 _WARP_BITS = 5  # of a warp's number: a CTA has at most 32
@@ -69,15 +69,27 @@ def _kept(role: RoleContext, offset: int, ahead: int) -> Value:
     return role.bases[offset, ahead]
 
 
+def read_tensor_base_for_all(kernel: KernelContext) -> None:
+    """Reads the address from tcgen05.alloc in front of the roles, if one of them is executed by one thread: ptxas has no uniform register
+    left for what such a role reads itself, and spills others."""
+    if any(row.uses_tensor and row.single_thread and not row.whole_warp for row in kernel.plan.roles):
+        kernel.tensor_base = _read_tensor_base(kernel)
+
+
 def tensor_base(role: RoleContext) -> Value:
-    """The address from tcgen05.alloc, which each role that uses tensor memory reads at its start: others need neither it nor the fence."""
+    """That address. Otherwise each role that uses tensor memory reads it at its start: others need neither it nor the fence."""
+    if role.kernel.tensor_base is not None:
+        return role.kernel.tensor_base
     if role.tensor_base is None:
-        offset = role.kernel.plan.tensor_address_offset
-        assert offset is not None
         with role.builder.early():
-            role.builder.call("tcgen05.fence.after")
-            role.tensor_base = role.builder.load("i32", role.kernel.shared_pointer(offset), 4)
+            role.tensor_base = _read_tensor_base(role.kernel)
     return role.tensor_base
+
+
+def _read_tensor_base(kernel: KernelContext) -> Value:
+    assert kernel.plan.tensor_address_offset is not None
+    kernel.builder.call("tcgen05.fence.after")
+    return kernel.builder.load("i32", kernel.shared_pointer(kernel.plan.tensor_address_offset), 4)
 
 
 def tensor(role: RoleContext, column: int) -> Value:

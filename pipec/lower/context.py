@@ -39,7 +39,8 @@ class Alarm:
 
 @mutable
 class KernelContext:
-    """`warp` is uniform over the lanes; `alarm` exists with a watchdog."""
+    """`warp` is uniform over the lanes; `tensor_base` is the address from tcgen05.alloc, if it is read in front of the roles (see
+    pipec.lower.bases); `alarm` exists with a watchdog."""
 
     plan: Plan
     builder: Builder
@@ -47,6 +48,7 @@ class KernelContext:
     function: int
     thread: Value
     warp: Value
+    tensor_base: Value | None = None
     copied_warp: Value | None = None  # see pipec.lower.bases
     accumulators: int = 0  # register accumulators numbered so far
     operands: int = 0  # likewise

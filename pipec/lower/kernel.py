@@ -14,7 +14,7 @@ from pipec.interface import (
 )
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan.types import Plan, RegisterGroup, RolePlan
-from pipec.lower import twins, walks
+from pipec.lower import bases, twins, walks
 from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
 from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import Builder
@@ -134,6 +134,7 @@ def _prologue(kernel: KernelContext) -> None:
     if plan.allocated_columns:
         _allocate(kernel)
         builder.call("barrier.cta", integer(0))
+        bases.read_tensor_base_for_all(kernel)
     elif not plan.crosses_ctas:
         builder.call("barrier.cta", integer(0))
 
@@ -302,7 +303,7 @@ def _teardown(kernel: KernelContext) -> None:
         builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
         builder.place(inside)
         builder.call("tcgen05.fence.after")
-        base = builder.load("i32", kernel.shared_pointer(plan.tensor_address_offset), 4)
+        base = kernel.tensor_base or builder.load("i32", kernel.shared_pointer(plan.tensor_address_offset), 4)
         allocated = builder.tensor_pointer(base), integer(plan.allocated_columns)
         builder.call(f"tcgen05.dealloc.cg{plan.cta_group}", *allocated)
         builder.jump(after)
