@@ -97,6 +97,14 @@ def test_turns_along_several_axes_that_are_no_count_are_refused(
     assert [code for code, _ in told(compile_source(Source("turns.pipe", text), Options()))] == [expected]
 
 
+@pytest.mark.parametrize(("until", "expected"), [("block.z", ["E0617"]), ("load(found[block.z])", ["E0604"])])
+def test_a_counter_that_a_loop_finds_for_each_block_is_refused(until: str, expected: list[str]) -> None:
+    before = f"i = 0\n        while i < {until}:\n            i += 1\n        with semaphore"
+    text = LINES.format(grid="1, 1, n", counter="i", turn="block.z", taken="n").replace("with semaphore", before)
+    state = compile_source(Source("turns.pipe", text.replace("n: i32", "found: tensor[i32, F], n: i32")), Options())
+    assert [code for code, _ in told(state)] == expected
+
+
 def test_conditions_of_the_launch_hold_where_a_turn_does_not_come() -> None:
     text = LINES.format(grid="1, 1, n", counter="0", turn="block.z if n == 4 else block.z + 1", taken="n")
     for condition, expected in (("n > 0", ["E0617"]), ("n == 4", ["E0604"])):

@@ -258,16 +258,48 @@ TURN = ONE + WAIT + NEXT + LAST + PASS
         (TURN + "\tst.global.b32 [%rd3], %r2;\n", ["polling"]),  # somebody else writes the counter
         (TURN + "\tst.global.b32 [%rd4], %r2;\n", ["turns"]),
         (TURN.replace("%p4, %r8, %r3", "%p4, %r8, %r2"), ["polling"]),
+        (TURN.replace("ld.acquire.gpu.global.b32", "ld.acquire.gpu.global.u8"), ["polling"]),  # a byte never becomes 256
+        (TURN.replace("ld.acquire.gpu.global", "ld.acquire.cta.global"), ["polling"]),
+        (TURN.replace("ld.acquire.gpu.global", "ld.acquire.gpu.shared"), ["polling"]),
+        (TURN.replace("setp.ne.b32 %p4", "setp.ne.ftz.f32 %p4"), ["polling"]),  # small numbers are equal then
+        (TURN.replace("st.release.gpu.global.b32", "st.release.gpu.global.b16"), ["polling"]),
+        (TURN.replace("st.release.gpu.global", "st.release.cta.global"), ["polling"]),
     ],
 )
 def test_turns(text: str, named: list[str]) -> None:
     assert kinds(text) == named
 
 
+COUNT = """	mov.b32 %r20, 0;
+$MORE:
+	setp.ge.s32 %p9, %r20, %r3;
+	@%p9 bra $COUNTED;
+	add.s32 %r20, %r20, 1;
+	bra $MORE;
+$COUNTED:
+"""
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        COUNT,
+        "\tst.global.b32 [%rd4], %r3;\n\tld.global.b32 %r20, [%rd4];\n",
+        "\tld.shared.b32 %r20, [smem];\n",
+        "\tvote.sync.ballot.b32 %r20, %p1, -1;\n",
+        "\tmov.u32 %r20, %clusterid.x;\n",
+        "\tmov.u32 %r20, %smid;\n",
+    ],
+)
+def test_a_counter_that_may_be_another_one_in_each_block(index: str) -> None:
+    assert kinds(index + ROW + TURN)[-1] == "polling"
+
+
 # Of the place along z times a stride.
 LAYER = "\tmov.u32 %r21, %ctaid.z;\n\tcvt.u64.u32 %rd7, %r21;\n\tmul.lo.s64 %rd8, %rd7, %rd4;\n\tadd.s64 %rd3, %rd3, %rd8;\n"
 STRIDED = LAYER.replace("mov.u32 %r21, %ctaid.z;\n\tcvt.u64.u32 %rd7, %r21", "cvt.u64.u32 %rd7, %r20")
-ROW = "\tcvt.u64.u32 %rd5, %r20;\n\tshl.b64 %rd6, %rd5, 2;\n\tadd.s64 %rd3, %rd3, %rd6;\n"
+PLACE = "\tcvt.u64.u32 %rd5, %r20;\n"
+ROW = f"{PLACE}\tshl.b64 %rd6, %rd5, 2;\n\tadd.s64 %rd3, %rd3, %rd6;\n"
 
 
 @pytest.mark.parametrize(
@@ -289,6 +321,7 @@ ROW = "\tcvt.u64.u32 %rd5, %r20;\n\tshl.b64 %rd6, %rd5, 2;\n\tadd.s64 %rd3, %rd3
             ["polling"],
         ),
         (["B", 4, 2], ROW + LAYER.replace("%rd7, %rd4", "%rd7, %rd7"), ["polling"]),
+        (["B", 4, 2], PLACE + LAYER.replace("%rd7, %rd4", "%rd7, %rd5"), ["polling"]),  # (0, 0), (0, 1) and (1, 0) share one
         ([["+", "B", 1], 1, 1], "", ["polling"]),  # one block more than turns
         ([["*", "B", 1], 1, 1], "", ["turns"]),
         ([["min", "B", 4], 1, 1], "", ["polling"]),

@@ -14,7 +14,7 @@ from pipec.verify.reader.flow.graph import EXIT, Before, Block, Graph, Run, Step
 from pipec.verify.reader.flow.sections import Section, members, sections
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import EVENTS, MEETINGS, Kind, deciding, defines
-from pipec.verify.reader.text.operations import computable
+from pipec.verify.reader.text.operations import computable, operation
 from pipec.verify.reader.text.statements import registers
 
 _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER})
@@ -315,6 +315,7 @@ def _poll(block: Block) -> None:
     found, operands = look.instruction.first[0], test.instruction.operands
     if (
         test.instruction.head != "setp"
+        or operation(test.instruction.opcode) is None  # floats may be equal that have not the same bits, and no NaN is
         or len(operands) != 3
         or operands[0] != block.branch.predicate
         or found not in operands[1:]

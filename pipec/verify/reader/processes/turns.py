@@ -8,6 +8,7 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Graph
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.walk import Walk
+from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.machine import Machine
@@ -15,6 +16,7 @@ from pipec.verify.reader.values.surroundings import RingAction, Surroundings, Th
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, scale, symbols_of
 
 _EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
+_FOR_ALL = frozenset({"gpu", "sys", "volatile"})
 
 
 def turns(flow: Flow, around: Surroundings) -> set[int]:
@@ -55,10 +57,17 @@ def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, int]]
         if events and (len(walk.machine.threads) > 1 or len(events) % 2):
             raise Unreadable(graph.code[events[0][0]].line, "turns of several threads are not understood")
         for (at, wait), (passing, on) in zip(events[::2], events[1::2], strict=True):
+            if not (_is_shared_word(graph.code[at]) and _is_shared_word(graph.code[passing])):
+                raise Unreadable(graph.code[at].line, "a counter of turns that is no word for all blocks is not understood")
             counter = _one_turn(around, wait, on)
             if not Writes(around.kernel, around.interface.tensors).only_at(counter, {passing}):
                 raise Unreadable(graph.code[at].line, "the counter is written elsewhere, too")
             yield counter, at
+
+
+def _is_shared_word(one: Instruction) -> bool:
+    """Whether it is a load or store of 32 bits of global memory that other blocks store or see: a byte never becomes 256."""
+    return "global" in one.parts and one.parts[-1] in ("b32", "u32", "s32") and not _FOR_ALL.isdisjoint(one.parts)
 
 
 def _sequence(walk: Walk) -> list[tuple[int, RingAction]]:
@@ -116,10 +125,13 @@ def _axes(around: Surroundings, turn: Linear) -> str:
 
 def _apart(around: Surroundings, where: Linear, axes: str) -> bool:
     """Whether exactly the blocks along the axes share the counter: every other block index is an array index of its own, the last one
-    (times the size of a counter) or one with a stride."""
+    (times the size of a counter) or one with a stride. What else the address is made of is the same in all blocks: not how often a loop
+    has run, say, which its name does not tell."""
+    apart = {axis: Symbol(f"%ctaid.{axis}") for axis in "xyz" if axis not in axes}
+    if not all(_is_of_launch(around, one) for one in symbols_of(where).difference(apart.values())):
+        return False
     ways: list[object] = []
-    for other in (axis for axis in "xyz" if axis not in axes):
-        place = Symbol(f"%ctaid.{other}")
+    for other, place in apart.items():
         indices: list[object] = []
         for one, _ in where.terms:
             if one == place:
@@ -131,8 +143,13 @@ def _apart(around: Surroundings, where: Linear, axes: str) -> bool:
         if len(indices) > 1 or not indices and around.arithmetic.ranges[f"%nctaid.{other}"][1] > 1:
             return False
         ways += indices
-    shared = {Symbol(f"%ctaid.{axis}") for axis in axes}
-    return len(set(ways)) == len(ways) and shared.isdisjoint(symbols_of(where))
+    strides = [one for one in ways if isinstance(one, Linear)]
+    return len(set(ways)) == len(ways) and all(_is_of_launch(around, one) for stride in strides for one in symbols_of(stride))
+
+
+def _is_of_launch(around: Surroundings, symbol: Symbol) -> bool:
+    """Whether it is the same in all blocks."""
+    return symbol.name in around.kernel.parameters or symbol.name.startswith("%nctaid.")
 
 
 def _passes_on(around: Surroundings, turn: Linear, value: Linear, last: str) -> bool:
