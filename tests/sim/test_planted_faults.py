@@ -64,7 +64,7 @@ FAULTS = {
     "accumulator freed before it is read": Fault("gemm", move(FREE, ACCUMULATOR_WAIT), everywhere("race"), "mma", "output"),
     "accumulator handed over before it is written": Fault(
         "gemm",
-        move(HAND_OVER, Line("fence::after", "output.produce()")),
+        move(HAND_OVER, Line("fence::after", "output.produce()", 1)),
         everywhere("race") | {"order": "undefined"},
         "epilogue",
         "output",
@@ -107,11 +107,11 @@ FAULTS = {
         "gemm", drop(Line("fence::before", "output.consume()")), everywhere("race"), "mma", "output"
     ),
     "no fence after the wait": Fault(
-        "gemm", drop(Line("fence::after", "output.consume()")), everywhere("race"), "epilogue", "output"
+        "gemm", drop(Line("fence::after", "output.consume()", 1)), everywhere("race"), "epilogue", "output"
     ),
     "no fence after the wait for a free accumulator": Fault(
         "gemm",
-        drop(Line("fence::after", "output.produce()")),
+        drop(Line("fence::after", "output.produce()", 1)),
         everywhere("race"),
         "mma",
         "output",
@@ -120,7 +120,9 @@ FAULTS = {
         "gemm", drop(Line(r"bar.sync\s+0;", "gemm_persistent", 1)), everywhere("race"), "mma", None
     ),
     "tensor memory kept": Fault("gemm", drop(Line("tcgen05.dealloc")), everywhere("leaked_tmem"), None, None),
-    "barriers not ready": Fault("gemm", drop(Line(r"bar.sync\s+0;")), everywhere("race"), None, None),
+    "barriers and the address of tensor memory not ready": Fault(
+        "gemm", drop(Line(r"bar.sync\s+0;")), everywhere("uninitialised"), None, None
+    ),
     "pair: tensor memory given back without a cluster barrier": Fault(
         "pair",
         both(drop(Line("barrier.cluster.arrive", "", 2)), drop(Line("barrier.cluster.wait", "", 2))),
