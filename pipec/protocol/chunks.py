@@ -12,7 +12,7 @@ from pipec.protocol.variables import Variables
 
 def in_terms_of_kept(rows: Iterable[Row], values: dict[int, Row], variables: Variables) -> Iterator[Row]:
     """For an edge on which registers get these values, some of which keep a counter with a number added: the rows in terms of those
-    registers, and how far others are from what they get, in these terms."""
+    registers, and how far others are from what they get, in these terms; `variables.kept` has these values from then on."""
     kept = dict(_kept(values, variables))
     for counter, row in kept.items():
         yield from [replaced(each, {counter: row}) for each in rows]

@@ -238,14 +238,12 @@ class Program:
     def _begun(self, process: int) -> Iterator[Row]:
         """The distances of counters from their initial values; from that of another counter, where they count down from it."""
         down = {variable for variable, before in self._steps(process) if plus(before, one(variable), -1) > ZERO}
-        for state in self.network.processes[process].states:
-            for edge in edges_of(state.action):
-                for variable, row in self._edge(edge)[0].items():
-                    # (Also from what is found in memory where another counter stands.)
-                    known = all(each in self.variables.carried or not self._registers_in(one(each)) for each, _ in row[1])
-                    others = {each for each, _ in row[1]}.difference({variable}, self.variables.derived)
-                    if row[1] and (known or variable in down and len(others) == len(row[1]) == 1):
-                        yield plus(one(variable), row, -1)
+        for variable, row in self._assigned(process):
+            # (Also from what is found in memory where another counter stands.)
+            known = all(each in self.variables.carried or not self._registers_in(one(each)) for each, _ in row[1])
+            others = {each for each, _ in row[1]}.difference({variable}, self.variables.derived)
+            if row[1] and (known or variable in down and len(others) == len(row[1]) == 1):
+                yield plus(one(variable), row, -1)
 
     def _reached(self, process: int) -> Iterator[Row]:
         """How far a counter comes that advances by a size, where another one counts its turns up to a quotient by that size."""
@@ -261,17 +259,15 @@ class Program:
                     yield from (plus(plus(begin, row), one(variable), -1) for each, begin in begun if each == variable)
 
     def _assigned(self, process: int) -> Iterator[tuple[int, Row]]:
-        for state in self.network.processes[process].states:
-            for edge in edges_of(state.action):
-                yield from self._edge(edge)[0].items()
+        for values in self._values(process):
+            yield from values.items()
 
     def _together(self, process: int) -> Iterator[Row]:
         """The distances of counters that are incremented together: one of them may be reset at times."""
-        for state in self.network.processes[process].states:
-            for edge in edges_of(state.action):
-                steps = {v: row[0] for v, row in self._edge(edge)[0].items() if row[1] == ((v, 1),)}
-                for (one_, step), (other, further) in combinations(sorted(steps.items()), 2):
-                    yield plus(scaled(one(one_), abs(further)), one(other), -abs(step) if step * further > 0 else abs(step))
+        for values in self._values(process):
+            steps = {v: row[0] for v, row in values.items() if row[1] == ((v, 1),)}
+            for (one_, step), (other, further) in combinations(sorted(steps.items()), 2):
+                yield plus(scaled(one(one_), abs(further)), one(other), -abs(step) if step * further > 0 else abs(step))
 
     def _tested(self, process: int) -> list[Row]:
         """The rows that tests compare with 0, also in terms of counters after their increment."""
@@ -327,6 +323,7 @@ class Program:
         return found
 
     def _values(self, process: int) -> Iterator[Values]:
+        """What each edge assigns."""
         for state in self.network.processes[process].states:
             for edge in edges_of(state.action):
                 yield self._edge(edge)[0]
