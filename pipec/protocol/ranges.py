@@ -41,13 +41,16 @@ class Ranges(dict[Symbol, Range]):
         self.evaluated: dict[Linear, Range] = {}
         self._with: dict[Symbol, set[Linear]] = {}
 
-    def assign(self, values: Iterable[tuple[Symbol, Range]]) -> None:
-        """(Only so may a symbol change once a form has been evaluated.)"""
+    def assign(self, values: Iterable[tuple[Symbol, Range]]) -> bool:
+        """Whether one of them has changed. (Only so may a symbol change once a form has been evaluated.)"""
+        changed = False
         for symbol, value in values:
             if self.get(symbol) != value:
                 self[symbol] = value
                 for form in self._with.pop(symbol, ()):
                     self.evaluated.pop(form, None)
+                changed = True
+        return changed
 
     def evaluate(self, form: Linear) -> Range:
         self.evaluated[form] = found = _range_of(form, self)

@@ -76,9 +76,14 @@ def crosses(network: Network) -> bool:
 def run(schedule: Lazy, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
     """The error, if any, and whether the run ended. `known`: of sizes; those of registers are added."""
     at = Configuration(schedule.layout)
+    # Where the processes have stood since the last event or change of a register. There again, they go round for ever.
+    seen: set[tuple[int, ...]] = set()
     for _ in range(_MOST_STEPS):
         meter.spend()
-        places = list(at.places)
+        places = tuple(at.places)
+        if places in seen:
+            break
+        seen.add(places)
         try:
             process = schedule.first(at)
             if process is None:
@@ -90,8 +95,10 @@ def run(schedule: Lazy, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Mete
                     return None, False
                 edge = action.yes if outcome else action.no
                 at.enter(process, edge)
+                happened = bool(edge.advances)
             else:
                 edge = schedule.step(at, process)
+                happened = True
         except Stuck:
             return (None, False) if _miscounted(at) or _passes(at) else (_stuck(at, sizes), True)
         except Refused as why:
@@ -103,7 +110,9 @@ def run(schedule: Lazy, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Mete
         if None in allowed:
             return None, False
         if edge.values:
-            known.assign(_assigned(edge, known))
+            happened |= known.assign(_assigned(edge, known))
+        if happened:
+            seen.clear()
     return None, False
 
 

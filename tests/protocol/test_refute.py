@@ -8,6 +8,7 @@ import pytest
 from pipec.driver import Compilation, Options, compile_source
 from pipec.protocol.judge import judge
 from pipec.protocol.ranges import ANYTHING, TILES, Ranges, certain, range_of
+from pipec.protocol.refute import tried
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 from pipec.source import Source
@@ -249,3 +250,14 @@ def test_what_has_been_evaluated_follows_its_symbols() -> None:
         # As a step does, which sets several registers, some of them to what they are.
         known.assign([(one, (low, low + draw.randint(0, 2))) for one in draw.sample(symbols, 2)])
         assert [range_of(one, known) for one in forms] == [range_of(one, Ranges(known)) for one in forms]
+
+
+def test_a_run_ends_where_a_loop_goes_round_for_ever() -> None:
+    """With n = 0, `i` stays what it is."""
+    before = tried.value
+    state = judged(
+        "for i in range(M):\n    FILL",
+        "i = 0\nwhile i < M:\n    end = min((i // n + 1) * n, M)\n    for k in range(i, end):\n        TAKE\n    i = end",
+    )
+    assert [code for code, _ in told(state)] == ["E0604"]
+    assert tried.value - before < 10_000  # a run may take 12,000, and some ten have n = 0
