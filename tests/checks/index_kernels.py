@@ -67,6 +67,12 @@ TEMPLATES = (
         ("block.x // {6|3|2} * {16|8} + block.x % {2|3|6} * {8|4}", "block.x // 2 % {3|2} * {64|32}"),
     ),
     Template(
+        "decoded",
+        ("{n * R * 2|n * C}",),
+        (),
+        ("block.x // 2 % {R|C|3} * {8|4}", "(block.x // {(2 * R)|(R * 3)|(2 * C)|(R * C)} * {2|1} + block.x % {2|3}) * 64"),
+    ),
+    Template(
         "strips",
         ("{min(ceildiv(R, 8) * ceildiv(C, 64), 4)|4}",),
         ("for t in range(block.x, ceildiv(R, 8) * ceildiv(C, 64), {4|3})",),

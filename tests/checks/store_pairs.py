@@ -84,7 +84,7 @@ _SECOND = Template(
         "({block.y|block.x % m|block.x % n|block.x % b|0|min(block.x, n)} * {64|32} + {0|3|11|320|320})",
     ),
 )
-_STRAIGHT = [one for one in TEMPLATES if one.name in ("plain", "shifted", "counted", "digits", "pair", "two_loops")]
+_STRAIGHT = [one for one in TEMPLATES if one.name in ("plain", "shifted", "counted", "digits", "decoded", "pair", "two_loops")]
 SIZES = [
     {"n": n, "m": m, "b": b, "R": 400, "C": columns}
     for n, m, b, columns in itertools.product((-2, -1, 0, 1, 2, 3, 5), (-1, 0, 1, 2, 3, 4), (-3, -1, 0, 1, 2, 3), (1, 2, 700))

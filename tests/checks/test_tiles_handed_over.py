@@ -92,5 +92,5 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_its_neighbour_is_refused(name: str) -> None:
-    state = compiled(**WRONG[name])
-    assert [one.code for one in state.diagnostics] == ["E0614"]
+    codes = {one.code for one in compiled(**WRONG[name]).diagnostics}
+    assert "E0614" in codes and codes <= {"E0614", "E0618"}, "some of them also meet what another block stores"

@@ -60,6 +60,7 @@ class Facts:
         self._signs: dict[tuple[Term, int], bool] = {}  # of terms, and how deep was looked
         self._replacing: set[Atom] = set()
         self._divisions: dict[tuple[Term, Term], None] = {}
+        self._split: set[Atom] = set()  # quotients by products
         self._steps = 0
         self.wrapping = wrapping
         self.impossible = False
@@ -118,6 +119,9 @@ class Facts:
             if atom.operator in (Operator.QUOTIENT, Operator.REMAINDER):
                 dividend, divisor = operands(atom)
                 self._divisions.setdefault((dividend, divisor))
+                if atom.operator is Operator.QUOTIENT and atom not in self._split:
+                    self._split.add(atom)
+                    self._open += (Fact(as_term(atom) - one, 0, 0) for one in _one_by_one(dividend, divisor))
                 if atom.operator is Operator.REMAINDER and atom.least < 0 and self._never_negative(divisor - 1):
                     self._equal[atom] = leaf(Operator.OBSERVED, atom, least=0, largest=max(0, divisor.largest - 1))
                     self._forget()
@@ -280,6 +284,19 @@ class Facts:
                     whole, rest = _divided(end, inside[1])
                     if whole.parts and not rest.parts and rest.constant <= 0:
                         yield whole - 1
+
+
+def _one_by_one(dividend: Term, divisor: Term) -> Iterator[Term]:
+    """x // (a * b) as x // a // b, for each way to write the divisor as a product of two numbers that are at least 1."""
+    if divisor.constant or len(divisor.parts) != 1:
+        return
+    ((atom, factor),) = divisor.parts
+    factors = (*((number(factor),) if factor > 1 else ()), *_as_factors(as_term(atom)))
+    if factor < 1 or len(factors) < 2 or any(one.least < 1 for one in factors):
+        return
+    for place, last in enumerate(factors):
+        first = reduce(product, (*factors[:place], *factors[place + 1 :]))
+        yield quotient(quotient(dividend, first), last)
 
 
 def _factors(atom: Atom) -> Iterator[Term]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, permutations, product
+from typing import Literal
 
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DType
@@ -20,13 +21,17 @@ from pipec.verify.conditions import condition_data, met
 
 Position = tuple[int, int, int]
 
-# Values for dimensions and for scalar parameters. TMA requires rows of multiples of 16 bytes; packed elements come in units of 128.
+# Values for dimensions and for scalar parameters.
 SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
 # Loops that end at a parameter go round often enough, too; and in a small tensor tiles at its two ends overlap.
 IN_BLOCK = ((256, 2), (144, 3), (640, 17), (40, 1))
 WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to reach the tiles of another block
+# For dimensions that differ: `t // rows` in place of `t // columns` is right where there are as many of both. The first are sizes at which
+# blocks that have a number for each index of several dimensions meet soon, the last those with several of the largest tiles.
+UNEVEN = ((3, 2), (2, 3)), ((48, 2), (16, 3)), ((640, 1), (384, 2))
 FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a block that the kernel names
-_PACKED_ROW = 128
+_PACKED_ROW, _ROW = 128, 16  # elements that the length of a row is a multiple of
+_TIMES = 4  # the largest multiple of a size among dimensions that differ
 _MULTIPROCESSORS = 3
 _MOST_BLOCKS = 128  # of one launch
 _MOST_NEAR = 12
@@ -44,16 +49,29 @@ class Launch:
     blocks: Mapping[Position, Mapping[str, int]]
 
 
+def named_sizes(kernel: Kernel) -> set[str]:
+    return {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
+
+
 def launches(
-    kernel: Kernel, tried: tuple[tuple[int, int], ...] = SIZES, *, most: int | None = None, named: tuple[int, ...] = ()
+    kernel: Kernel,
+    tried: tuple[tuple[int, int], ...] = SIZES,
+    *,
+    most: int | None = None,
+    named: tuple[int, ...] = (),
+    uneven: Literal["", "up", "down"] = "",
 ) -> Iterator[Launch]:
-    """Launches that the kernel's `assume` admits, with at most this many of their blocks, including those at the numbers `named`."""
-    names = {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
-    rows = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
+    """Launches that the kernel's `assume` admits, with at most this many of their blocks, including those at the numbers `named`.
+    `uneven`: dimensions are one, two ... times a size in the order of their names, or in the opposite one."""
+    names = sorted(named_sizes(kernel), reverse=uneven == "down")
+    packed = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
+    rows = {tensor.shape[-1] for tensor in kernel.tensors} if uneven else set()
+    units = [(name, _PACKED_ROW if name in packed else _ROW if name in rows else 1) for name in names]
     scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
+    times = _TIMES if uneven else 1
     for base in tried:
         choices = (
-            {name: -(-size // _PACKED_ROW) * _PACKED_ROW if name in rows else size for name in sorted(names)}
+            {name: -(-size * (1 + at % times) // unit) * unit for at, (name, unit) in enumerate(units)}
             | dict.fromkeys(scalars, count)
             for size, count in (base, *_near(kernel, base))
         )

@@ -17,11 +17,13 @@ from pipec.kir.global_memory.launches import (
     FAR,
     IN_BLOCK,
     SIZES,
+    UNEVEN,
     WHOLE_TILES,
     Cells,
     Launch,
     Position,
     launches,
+    named_sizes,
     numbers_of_blocks,
     sizes_at_which_they_meet,
 )
@@ -72,9 +74,8 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverl
     suspects = frozenset(tensor for tensor, answer in answers.items() if answer == "open")
     courses = [short_course(kernel, row) for row in rows] if suspects else []
     found: dict[str, Overlap] = {}
-    named = numbers_of_blocks(kernel) if suspects else ()
-    for tried in (SIZES, WHOLE_TILES, *((FAR,) if named else ())) if suspects else ():
-        several = (launch for launch in launches(kernel, tried, named=named) if len(launch.blocks) > 1)
+    for tried in _tried(kernel) if suspects else ():
+        several = (launch for launch in tried if len(launch.blocks) > 1)
         met: dict[str, Overlap] = {}
         left, sizes = suspects - found.keys(), 0
         while left and sizes < _MOST_SIZES and (launch := next(several, None)) is not None:
@@ -86,6 +87,16 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverl
     return BlockOverlaps(
         [found[tensor] for tensor in sorted(found)], {tensor: answers[tensor] for tensor in sorted(answers.keys() - found.keys())}
     )
+
+
+def _tried(kernel: Kernel) -> Iterator[Iterator[Launch]]:
+    """Launches in groups of which two in a row must show an overlap."""
+    named = numbers_of_blocks(kernel)
+    for sizes in (SIZES, WHOLE_TILES, *((FAR,) if named else ())):
+        yield launches(kernel, sizes, named=named)
+    for sizes in UNEVEN if len(named_sizes(kernel)) > 1 else ():
+        yield launches(kernel, sizes, uneven="up")
+        yield launches(kernel, sizes, uneven="down")
 
 
 def _inside(touch: RecordedAccess) -> bool:
@@ -115,6 +126,8 @@ def answers_of_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[st
         for axis, extent, width in zip(AXES, kernel.grid, kernel.cluster.shape, strict=True)
         if kernel.launch.term(extent).largest > 1
     ]
+    if not axes:
+        return {access.tensor: "shown" for row in rows for access in row.accesses}
     twice = AccessPair(kernel)
     uses: dict[str, dict[object, list[Use]]] = {}
     for row in rows:
