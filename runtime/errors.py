@@ -24,10 +24,10 @@ def _restored(kind: type["RuntimeFault"], args: tuple[Any, ...]) -> "RuntimeFaul
 
 
 class ArgumentError(RuntimeFault, ValueError):
-    """An argument that the kernel does not accept; raised before anything runs."""
+    """An argument that the kernel does not accept; raised before anything runs. `parameter`: empty if the call as a whole does not fit."""
 
     def __init__(self, kernel: str, parameter: str, problem: str, help: str | None = None) -> None:
-        super().__init__(f"kernel `{kernel}`, parameter `{parameter}`: {problem}", help)
+        super().__init__(f"kernel `{kernel}`{f', parameter `{parameter}`' if parameter else ''}: {problem}", help)
         self.kernel = kernel
         self.parameter = parameter
 

@@ -182,9 +182,7 @@ class CompiledKernel:
         if twice is not None:
             raise ArgumentError(self.name, twice, "it was passed in order and by name")
         if len(arguments) > len(names):
-            raise ArgumentError(
-                self.name, "(none)", f"the kernel takes {len(names)} arguments, got {len(arguments) + len(by_name)}"
-            )
+            raise ArgumentError(self.name, "", f"the kernel takes {len(names)} arguments, got {len(arguments) + len(by_name)}")
         return {**given, **by_name}
 
 

@@ -11,7 +11,7 @@ from pipec._version import VERSION
 from pipec.api.files import cannot_write, read_input, spare, write_output
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.guard import Guard
-from pipec.commands.options import CALL_OPTIONS, FORMS, LIBRARY, WATCHDOG, parser_of
+from pipec.commands.options import CALL_OPTIONS, FORMS, LIBRARY, parser_of, with_watchdog
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as run_messages
 from pipec.diag.catalogue.commands import verification as verification_messages
@@ -28,7 +28,7 @@ _EMITTED = {"ast": "parse", "kir": "build", "llvm": "prove", "ptx": "prove", "cu
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status."""
-    given = [WATCHDOG if word == "--watchdog" else word for word in (sys.argv[1:] if arguments is None else arguments)]
+    given = with_watchdog(sys.argv[1:] if arguments is None else arguments)
     options = parser_of(_COMMANDS, given).parse_args(given)
     options.printer = Printer(options.message_format)
     try:

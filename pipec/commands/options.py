@@ -15,8 +15,7 @@ CALL_OPTIONS = {
     "arguments": "arg",
     **{name: name for name in ("save", "grid", "block", "cluster", "shared", "cooperative", "programmatic")},
 }
-# The meaning of plain `--watchdog`. (argparse would take the file as an optional value.)
-WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
+_WATCHDOG = "--watchdog"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
 LIBRARY = "library:"  # prefix of a FILE that is a kernel of pipec.library
 TIMINGS = ("order", "late", "random", "explore")
@@ -29,6 +28,21 @@ SEVERITIES = ("error", "warn", "off")
 MOST_DIGITS = 18  # of an integer; all of them fit 64 bits
 _FASTEST = 10  # GHz
 _LONGEST_NAME = 100
+
+
+def with_watchdog(words: Sequence[str]) -> list[str]:
+    """Plain `--watchdog` with the time that it stands for, and `--watchdog 2` as one word. (argparse would take the file as an optional
+    value.)"""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] == _WATCHDOG:
+            bare = seconds_of(f"watchdog={word}") is None
+            found[-1:] = [f"{_WATCHDOG}={DEFAULT_SECONDS:g}", word] if bare else [f"{_WATCHDOG}={word}"]
+        else:
+            found.append(word)
+    if found and found[-1] == _WATCHDOG:
+        found[-1] = f"{_WATCHDOG}={DEFAULT_SECONDS:g}"
+    return found
 
 
 def parser_of(commands: Mapping[str, Command], words: Sequence[str]) -> argparse.ArgumentParser:
@@ -193,10 +207,10 @@ def _source_of_targets() -> argparse.ArgumentParser:
 def _watched() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
-        "--watchdog",
+        _WATCHDOG,
         metavar="SECONDS",
         type=_seconds,
-        help="bound each wait on a barrier and report a hang (`--watchdog` alone: 1 second, otherwise `=SECONDS`)",
+        help="bound each wait on a barrier and report a hang (`--watchdog` alone: 1 second)",
     )
     return parser
 

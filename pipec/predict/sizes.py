@@ -48,7 +48,7 @@ def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, 
             raise failure(f"`{name}={value[:20]}` is no size", f"sizes are integers from 1 to {_MOST}")
     absent = [name for name in names if name not in given]
     if absent:
-        raise failure(f"no size is given for {', '.join(f'`{name}`' for name in absent)}")
+        raise failure(f"no size of {', '.join(f'`{name}`' for name in absent)} is given")
     sizes = {name: int(value) for name, value in given.items() if name not in fractions}
     for condition in map(formula_of, interface.conditions):
         # Conditions on the grid or on scalars that are not given can only be checked at launch.

@@ -58,9 +58,9 @@ def _named(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, A
     listed = ", ".join(names)
     if not isinstance(arguments, Mapping):
         if not isinstance(arguments, Sequence) or isinstance(arguments, str | bytes):
-            raise ArgumentError(interface.name, "(all)", f"pass a list of values ({listed}) or a mapping, not {shown(arguments)}")
+            raise ArgumentError(interface.name, "", f"pass a list of values ({listed}) or a mapping, not {shown(arguments)}")
         if len(arguments) != len(names):
-            at = names[len(arguments)] if len(arguments) < len(names) else "(none)"
+            at = names[len(arguments)] if len(arguments) < len(names) else ""
             raise ArgumentError(interface.name, at, f"the kernel takes {len(names)} arguments ({listed}), got {len(arguments)}")
         return dict(zip(names, arguments, strict=True))
     for name in names:

@@ -227,10 +227,14 @@ def _check_clipping(subject: Subject) -> None:
         step = TENSOR_MAP_ALIGNMENT // view.itemsize
         name = declared.shape[-1]
         raise subject.refuse(
-            f"its rows have {view.shape[-1]} elements ({inner} bytes), but a TMA store writes whole 16-byte pieces: "
+            f"its rows have {_elements(view.shape[-1])} ({inner} bytes), but a TMA store writes whole 16-byte pieces: "
             f"it would write {TENSOR_MAP_ALIGNMENT - inner % TENSOR_MAP_ALIGNMENT} bytes past the end of a row",
             f"make dimension `{name}` a multiple of {step} elements",
         )
+
+
+def _elements(count: int) -> str:
+    return "1 element" if count == 1 else f"{count} elements"
 
 
 def _check_self_overlap(subject: Subject) -> None:

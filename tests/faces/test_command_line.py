@@ -13,6 +13,7 @@ from faces.kernels import SCALE
 
 import pipec
 from pipec.commands.cli import main
+from pipec.commands.options import with_watchdog
 
 Capture = pytest.CaptureFixture[str]
 
@@ -383,3 +384,25 @@ def test_sim_names_what_it_cannot_run(scale: str, tmp_path: Path, capsys: Captur
     ptx.write_text(".version 8.8\n.target sm_100a\n.visible .entry alone() { ret; }\n")
     assert main(["sim", str(ptx)]) == 1
     assert "`alone`" in capsys.readouterr().err
+    assert main(["sim", scale]) == 1
+    assert f"pipec compile {scale} -o OUT.ptx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "means"),
+    [
+        ("--watchdog k.pipe", "--watchdog=1 k.pipe"),
+        ("--watchdog 2 k.pipe", "--watchdog=2 k.pipe"),
+        ("k.pipe --watchdog 0.5", "k.pipe --watchdog=0.5"),
+        ("k.pipe --watchdog", "k.pipe --watchdog=1"),
+        ("--watchdog --watchdog=2 k.pipe", "--watchdog=1 --watchdog=2 k.pipe"),
+        ("--watchdog 0 k.pipe", "--watchdog=1 0 k.pipe"),
+    ],
+)
+def test_the_time_limit_is_optional(given: str, means: str) -> None:
+    assert with_watchdog(given.split()) == means.split()
+
+
+def test_sizes_that_commas_separate(scale: str, capsys: Capture) -> None:
+    assert main(["run", scale, "--device", "sim", "--shape", "M=5,N=8"]) == 1
+    assert "separated by spaces" in capsys.readouterr().err

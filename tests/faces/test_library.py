@@ -56,7 +56,7 @@ def test_tune_ranks_the_candidates_of_all_kernels(capsys: Capture) -> None:
         (["tune", "library:gemm", "-D", "BM=64"], "`-D` must be `dtype=...` with library:gemm, not `BM`"),
         (["predict", "library:gemm", "--arch", "sm_90a", "-D", "dtype=f64"], "`dtype` must be bf16 or f16 or e4m3"),
         (["predict", "library:gemm", "--arch", "sm_100a", "--device", "h200"], "E029"),
-        (["predict", "library:gemm", "--arch", "sm_90a", "--shape", "M=64"], "no size is given for `K`, `N`"),
+        (["predict", "library:gemm", "--arch", "sm_90a", "--shape", "M=64"], "no size of `K`, `N` is given for `gemm_sm90`"),
     ],
 )
 def test_what_there_is_not_is_refused(arguments: list[str], said: str, capsys: Capture) -> None:

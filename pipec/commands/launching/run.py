@@ -74,8 +74,14 @@ def run_ptx(options: argparse.Namespace) -> int:
     interfaces = list(_interfaces(source))
     if not interfaces:
         entries = [line.split(".entry", 1)[1].split("(")[0].strip() for line in source.lines if ".entry" in line]
+        described = "give `--grid`, `--block` and an `--arg` for each parameter"
+        compiled = f"give a PTX file: `pipec compile {options.file} -o OUT.ptx` writes that of a source, `pipec run` compiles and runs it"
         raise Failure(
-            messages.NoInterface(name=options.file, kernels=", ".join(f"`{entry}`" for entry in entries) or "no kernel")
+            messages.NoInterface(
+                name=options.file,
+                kernels=", ".join(f"`{entry}`" for entry in entries) or "no kernel in PTX",
+                advice=described if entries else compiled,
+            )
         )
     chosen = [interface for interface in interfaces if options.kernel in (None, interface.name)]
     if not chosen:

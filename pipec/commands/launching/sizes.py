@@ -67,7 +67,8 @@ def _number(name: str, text: str, dimension: bool) -> float:
             raise ValueError
         value = int(text) if len(text) <= _LONGEST_NUMBER and text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise Failure(messages.BadShape(name=name, value=short, problem="is not a number")) from None
+        problem = "is not a number" + (": sizes are separated by spaces, as in `--shape M=64 N=64`" if "," in text else "")
+        raise Failure(messages.BadShape(name=name, value=short, problem=problem)) from None
     if dimension and (not isinstance(value, int) or not 0 <= value < 2**31):
         raise Failure(messages.BadShape(name=name, value=short, problem="must be a whole number from 0 to 2147483647"))
     return value

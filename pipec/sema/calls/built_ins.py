@@ -29,6 +29,8 @@ from pipec.sema.values.groups import ask_for_value
 from pipec.sema.values.operators import select
 from pipec.syntax import ast
 
+_LONGEST_STEP = 1 << 30  # of a range
+
 
 def select_call(context: Context, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, "select", ("condition", "when_true", "when_false"))
@@ -252,8 +254,9 @@ def _range(context: Context, node: ast.Call) -> Meaning:
             )
         )
     step = _step(context, positional[2]) if len(positional) == 3 else 1
-    if isinstance(step, int) and (step == 0 or abs(step) > 2**30):
-        context.fail(messages.BadRange(found=f"a range with step {step}", at=positional[2].span))
+    if isinstance(step, int) and (not 0 < abs(step) <= _LONGEST_STEP):
+        too_far = f", beyond {_LONGEST_STEP}" if step else ""
+        context.fail(messages.BadRange(found=f"a range with step {step}{too_far}", at=positional[2].span))
     if len(positional) == 1:
         start = tree.Constant(0, I32, node.span)
         return Range(start, scalar(context, positional[0], I32, "the end of a range"), step, node.span)

@@ -130,9 +130,10 @@ class NoInterface(Message):
     code = "E1009"
     title = "`{name}` does not describe the arguments of its kernels"
     note = "it defines {kernels}"
-    help = "give `--grid`, `--block` and an `--arg` for each parameter"
+    help = "{advice}"
     name: str
     kernels: str
+    advice: str
 
 
 class KernelHung(Message):

@@ -148,8 +148,8 @@ class WrongRank(Message):
 
 
 class BadRange(Message):
-    """A loop runs over `range(stop)`, `range(start, stop)` or `range(start, stop, step)` with a step that is known and not zero, or over
-    the tiles of a `TileScheduler`."""
+    """A loop runs over `range(stop)`, `range(start, stop)` or `range(start, stop, step)`, or over the tiles of a `TileScheduler`. The
+    step is known, and is a number from 1 to 2**30, or its negative."""
 
     code = "E0231"
     title = "a loop must run over `range(...)` or the tiles of a scheduler"
