@@ -96,6 +96,7 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
     "sqrt": (1, 8),
     "rsqrt": (1, 2),
     "rcp": (1, 6),
+    "rcp_approx": (1, 0),
     "/": (1, 8),
     "sigmoid": (2, 3),
     "tanh": (2, 8),

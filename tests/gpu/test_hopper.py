@@ -95,6 +95,7 @@ APPROXIMATE = {
     "exp": ("exp(t)", lambda t, c, r: np.exp(t)),
     "exp2": ("exp2(t)", lambda t, c, r: np.exp2(t)),
     "rsqrt": ("rsqrt(abs(t) + 1.0)", lambda t, c, r: 1 / np.sqrt(np.abs(t) + 1)),
+    "rcp_approx": ("rcp_approx(abs(t) + 1.0)", lambda t, c, r: 1 / (np.abs(t) + 1)),
     "sigmoid": ("sigmoid(t)", lambda t, c, r: 1 / (1 + np.exp(-t))),
     "tanh": ("tanh(t)", lambda t, c, r: np.tanh(t)),
     "tanh_approx": ("tanh_approx(t)", lambda t, c, r: np.tanh(t)),

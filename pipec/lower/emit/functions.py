@@ -1,8 +1,8 @@
 """The elementwise functions, in single precision; other float types are computed in f32 and rounded once.
 
 Largest observed errors against float64 (relative unless stated otherwise): exp 3e-6 (from the rounded product with log2 e), exp2 2 ulp,
-log and log2 2^-22 (absolute near 1), rsqrt 2^-22.9, sqrt and rcp correctly rounded, sigmoid 3e-6, tanh 2e-6, tanh_approx 2^-11 (as the
-PTX ISA allows), erf and gelu 4e-7 absolute (Abramowitz and Stegun 7.1.26).
+log and log2 2^-22 (absolute near 1), rsqrt 2^-22.9, sqrt and rcp correctly rounded, rcp_approx 1 ulp and tanh_approx 2^-11 (as
+the PTX ISA allows), sigmoid 3e-6, tanh 2e-6, erf and gelu 4e-7 absolute (Abramowitz and Stegun 7.1.26).
 """
 
 import math
@@ -132,6 +132,7 @@ _FLOAT: dict[str, Callable[..., Value]] = {
     "rsqrt": _table_call("rsqrt.approx"),
     "sqrt": _table_call("sqrt.rn"),
     "rcp": _table_call("rcp.rn"),
+    "rcp_approx": _table_call("rcp.approx.ftz"),
     "sigmoid": _sigmoid,
     "tanh": _tanh,
     "tanh_approx": _table_call("tanh.approx"),

@@ -73,6 +73,13 @@ _ROWS = (
     ElementFunction("sqrt", X, "float", "square root", lambda np, x: np.sqrt(x), monotone=True),
     ElementFunction("rsqrt", X, "float", "1 / sqrt(x)", lambda np, x: 1 / np.sqrt(x), monotone=True),
     ElementFunction("rcp", X, "float", "1 / x", lambda np, x: 1 / x),
+    ElementFunction(
+        "rcp_approx",
+        X,
+        "float",
+        "1 / x to within 1 ulp in one instruction, rcp takes eight; numbers below 2 ** -126 are 0 to it",
+        lambda np, x: 1 / x,
+    ),
     ElementFunction("relu", X, "number", "max(x, 0): the relu of a NaN is NaN", lambda np, x: np.maximum(x, 0)),
     ElementFunction("sigmoid", X, "float", "1 / (1 + exp(-x))", lambda np, x: 1 / (1 + np.exp(-x)), monotone=True),
     ElementFunction("tanh", X, "float", "hyperbolic tangent", lambda np, x: np.tanh(x), monotone=True),
