@@ -62,6 +62,11 @@ TILES = {
 }
 # 128 blocks, where tiles are a multiple of them: all begin and end together, so that each group of tiles stays in the L2 cache.
 TILES |= {f"BN=128 GROUP={group} BLOCKS=128": Tile(EXAMPLE, {"BN": 128, "GROUP": group, "BLOCKS": 128}) for group in (8, 16, 32)}
+# A third role, for tiles of 192 rows.
+TILES |= {
+    f"ROLES=3 CX={cx} CY={cy} GROUP={group}": Tile(EXAMPLE, {"ROLES": 3, "CX": cx, "CY": cy, "GROUP": group})
+    for cx, cy, group in ((1, 1, 4), (1, 1, 8), (1, 1, 16), (2, 1, 8), (1, 2, 4), (1, 2, 8), (1, 2, 16))
+}
 FEW_ROWS = 128  # up to which a split of K is screened
 SPLIT = {
     f"split BN={bn} SPLITS={splits} STAGES={stages}": Tile(

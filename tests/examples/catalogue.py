@@ -112,6 +112,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BN": "192", "STAGES": "2", "BLOCKS": "2"},
         {"BN": "64", "STAGES": "2", "BLOCKS": "4", "CX": "2"},
         {"STAGES": "2", "BLOCKS": "4", "CY": "2"},
+        {"ROLES": "3", "STAGES": "2", "BLOCKS": "2", "CY": "2"},
     ),
     "gemm_sm90_split_k_sums": ({"SPLITS": "3", "BM": "64", "WARPS": "4", "BN": "64", "STAGES": "2"},),
     "gemm_sm90_pingpong": (

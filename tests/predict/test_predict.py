@@ -222,7 +222,7 @@ def test_roles_that_begin_together_hide_nothing_of_each_other() -> None:
     """Two roles that wait for their products and then add them up in registers: the period is nearly the sum of both."""
     sizes = {"M": 4096, "N": 4096, "K": 7168, "KB": 56, "NB": 32}
     loop = example("gemm_sm90_blockwise_fp8", {"BN": 128}, **sizes).loops[0]
-    products, work = loop.engines["products"], loop.engines["work above"]
+    products, work = loop.engines["products"], loop.engines["work first"]
     assert products + work < loop.period < 1.5 * (products + work)
     assert finding(loop).bound == "work" and "one after the other" in finding(loop).sentence
 
