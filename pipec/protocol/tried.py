@@ -1,7 +1,7 @@
 """Sizes at which a network is run to find a deadlock."""
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, product
 
 from pipec.protocol.program import registers_of
 from pipec.protocol.ranges import TILES
@@ -19,6 +19,10 @@ _MOST_BETWEEN = 30
 _MOST_COMPARED = 40
 _MOST_STRIDED = 24
 _LONGEST_STRIDE = 128
+
+# Values of sizes that no test depends on, but a fact.
+_MOST_STEPS_OF_OTHERS = 8
+_MOST_CHOICES_OF_OTHERS = 1_000
 
 # Offsets from multiples of a step: rounding down and up agree on multiples, and differ halfway; off-by-one errors show next to them.
 _BETWEEN: tuple[Callable[[int], int], ...] = (
@@ -40,11 +44,11 @@ def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
             return
         _steps(form, registers_of(network), steps)
     names = sorted(steps.keys() - {TILES}, key=lambda symbol: symbol.name)
-    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+    admits = _Facts(network, frozenset(steps)).admit
     for symbol in names[:_VARIED]:
         for value in LARGE:
             numbers = dict.fromkeys(steps, 1) | {symbol: value}
-            if all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
+            if admits(numbers) and launches(numbers):
                 yield numbers
 
 
@@ -54,11 +58,11 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     steps: dict[Symbol, int] = {}
     for form in all_forms(network):
         _steps(form, registers, steps)
-    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+    admits = _Facts(network, frozenset(steps)).admit
 
     def admitted(numbers: Numbers) -> bool:
         # An impossible launch refutes nothing.
-        return numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers)
+        return numbers.get(TILES) != 0 and admits(numbers) and launches(numbers)
 
     yield from islice(filter(admitted, _by_steps(network, steps, _BETWEEN[0])), _MOST_EXACT)
     if any(step > 1 for step in steps.values()):
@@ -138,10 +142,31 @@ def all_forms(network: Network) -> Iterator[Linear]:
                 yield from forms_of(state.action.condition)
 
 
-def _least(network: Network, symbol: Symbol) -> int:
-    """A value for a size that no test depends on."""
-    facts = [fact for fact in network.facts if symbols_in(fact) == {symbol}]
-    return next((value for value in (0, 1) if all(holds(fact, {symbol: value}) for fact in facts)), 0)
+class _Facts:
+    """What a launch guarantees. `tested`: the sizes that are chosen; facts speak of others as well, for which there must be values."""
+
+    def __init__(self, network: Network, tested: frozenset[Symbol]) -> None:
+        self._of_tested = [fact for fact in network.facts if symbols_in(fact) <= tested]
+        self._others = [fact for fact in network.facts if not symbols_in(fact) <= tested]
+        steps: dict[Symbol, int] = {}
+        for fact in self._others:
+            for form in forms_of(fact):
+                _steps(form, tested, steps)
+        self._choices = {symbol: tuple(_around_multiples(step)) for symbol, step in steps.items()}
+
+    def admit(self, numbers: Numbers) -> bool:
+        if not all(holds(fact, numbers) for fact in self._of_tested):
+            return False
+        chosen = islice(product(*self._choices.values()), _MOST_CHOICES_OF_OTHERS)
+        others = (dict(zip(self._choices, values, strict=True)) for values in chosen)
+        return any(all(holds(fact, numbers | other) for fact in self._others) for other in others)
+
+
+def _around_multiples(step: int) -> Iterator[int]:
+    """Each multiple, and the number behind it, which takes one more block."""
+    yield 0
+    for multiple in range(0, _MOST_STEPS_OF_OTHERS * step, step):
+        yield from (multiple + 1, multiple + step)
 
 
 def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int]) -> None:

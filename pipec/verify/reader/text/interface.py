@@ -65,6 +65,7 @@ class Interface:
     launch: tuple[Linear | None, ...] = (None, None, None)  # exact number of CTAs, if it is linear
     scalars: dict[str, tuple[str, str]] = field(default_factory=dict)  # by name: symbol, type
     conditions: tuple[Formula, ...] = ()  # satisfied by every launch, over names of the source
+    unread: dict[str, Symbol] = field(default_factory=dict)  # the sizes in conditions that the kernel itself does not read
     tensors: dict[str, str] = field(
         default_factory=dict
     )  # the tensor of which a parameter is a map, a pointer or a stride; else ""
@@ -84,11 +85,13 @@ def facts_of(interface: Interface, parameters: Mapping[str, str]) -> tuple[Formu
     """The conditions on values available in the kernel, in terms of its symbols. `parameters`: their types, by symbol."""
     values: dict[Symbol, Linear] = {Symbol(here): interface.blocks(axis) for here, axis in zip(GRID, "xyz", strict=True)}
     values |= {Symbol(interface.names[symbol]): atom(Symbol(symbol)) for symbol in interface.sizes if symbol in parameters}
+    values |= {Symbol(name): atom(symbol) for name, symbol in interface.unread.items()}
     for name, (symbol, dtype) in interface.scalars.items():
         if form := _scalar(symbol, dtype, parameters.get(symbol, "")):
             values[Symbol(name)] = form
     known = {symbol.name for symbol in values}
-    return tuple(substituted(one, values) for one in interface.conditions if {*names_in(one)} <= known)
+    not_negative = (Compare("ge", atom(symbol)) for symbol in interface.unread.values())
+    return (*(substituted(one, values) for one in interface.conditions if {*names_in(one)} <= known), *not_negative)
 
 
 def signed_as_declared(dtype: str, kind: str) -> bool:
@@ -215,7 +218,11 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
         for name, (symbol, dtype) in scalars.items()
         if dtype == "i32" and signed_as_declared(dtype, parameters.get(symbol, ""))
     }
-    launch = tuple(_exactly(one, dimensions | values) for one in found["grid"])
+    asked = dict.fromkeys(name for one in conditions for name in names_in(one))
+    shapes = {str(size) for row in found.get("arguments", []) for size in row.get("shape", ())}
+    # What an `assume` says of a size may say how many blocks there are, also if no thread needs the size.
+    unread = {name: Symbol(f"size {name}") for name in asked if name in shapes and name not in dimensions}
+    launch = tuple(_exactly(one, dimensions | unread | values) for one in found["grid"])
     return Interface(
         boxes,
         frozenset(sizes),
@@ -225,6 +232,7 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
         names=names,
         scalars=scalars,
         conditions=conditions,
+        unread=unread,
         launch=launch,
         tensors=tensors,
     )
