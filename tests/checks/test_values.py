@@ -35,6 +35,15 @@ def gemm(*body: str) -> list[str]:
 LOOP = ("for k in range(ceildiv(K, 64)):", "    with input.consume() as s:")
 
 
+def nested(bounds: str, accumulate: str) -> tuple[str, ...]:
+    inner = (
+        f"for k in range({bounds}):",
+        "    with input.consume() as s:",
+        f"        mma(acc, s.a, s.b, accumulate={accumulate})",
+    )
+    return ("for h in range(n):", *(f"    {line}" for line in inner))
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -51,6 +60,10 @@ LOOP = ("for k in range(ceildiv(K, 64)):", "    with input.consume() as s:")
             "        else:",
             "            mma(acc, s.a, s.b, accumulate=k > 0)",
         ),
+        # If the inner loop runs at all, it runs in the first turn of the outer one.
+        nested("n", "h > 0 or k > 0"),
+        nested("n", "h + k > 0"),
+        nested("block.x, ceildiv(K, 64)", "h > 0 or k > block.x"),
     ],
 )
 def test_the_first_mma_is_seen_to_overwrite(body: tuple[str, ...]) -> None:
@@ -70,6 +83,10 @@ def test_the_first_mma_is_seen_to_overwrite(body: tuple[str, ...]) -> None:
             ("for k in range(n, n + 4):", "    with input.consume() as s:", "        mma(acc, s.a, s.b, accumulate=k > 0)"),
             "E0803",
         ),
+        (nested("h", "h > 0 or k > 0"), "E0803"),  # it does not run in the first turn
+        (nested("max(0, h - 2)", "h > 0 or k > 0"), "E0803"),
+        (("i = 0", *nested("i", "h > 0"), "    i += 1"), "E0803"),
+        (nested("n", "h + k >= 0"), "E0802"),
     ],
 )
 def test_the_first_mma_may_add(body: tuple[str, ...], code: str) -> None:

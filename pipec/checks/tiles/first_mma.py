@@ -1,7 +1,8 @@
 """Whether the first MMA into a newly obtained accumulator overwrites it: the value of `accumulate` at that point.
 
 One pass in block order per accumulator, without back edges, covers every first iteration. If an iteration may end with the accumulator
-untouched, the next one is the first for it, so that loop may be in any iteration.
+untouched, the next one is the first for it, so that loop may be in any iteration. (But where an MMA runs at all, so do the loops around
+it: those that run equally often in all iterations of a loop further out have run in its first.)
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,11 @@ from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
+from pipec.terms.term import LAUNCH, Operator
+from pipec.terms.walk import leaves
 
-_Key = tuple[tree.Handle, tree.Buffer]
+# What is the same number as long as a thread runs.
+_FIXED = frozenset({*LAUNCH, Operator.SPECIAL})
 
 
 @record
@@ -26,69 +30,96 @@ class FirstMma:
 
 def first_mmas(role: RoleSummary) -> Iterator[FirstMma]:
     """The MMAs with an explicit `accumulate` that may be the first after the acquire."""
-    keys: dict[_Key, None] = {}
+    keys: dict[tuple[tree.Handle, tree.Buffer], None] = {}
     for block in role.role.blocks:
         for operation in block.operations:
             if isinstance(operation, tree.Mma) and operation.accumulate is not None:
                 keys[operation.accumulator.handle, operation.accumulator.buffer] = None
-    for key in keys:
-        # Two passes: the first finds the loops that may end an iteration without an MMA, which the second assumes to be in any iteration.
-        fresh = _Walk(role, key, frozenset()).run()
-        repeated = frozenset(index for index, loop in enumerate(role.role.loops) if _latch(role, loop) in fresh)
-        walk = _Walk(role, key, repeated)
-        walk.run()
-        yield from walk.found
+    for handle, buffer in keys:
+        yield from _Accumulator(role, handle, buffer).first_mmas()
 
 
-def _latch(role: RoleSummary, loop: ir.Loop) -> int:
-    """The latch: the block that ends an iteration."""
-    return max(block for block in role.predecessors[loop.header] if block >= loop.header)
-
-
-class _Walk:
-    def __init__(self, role: RoleSummary, key: _Key, repeated: frozenset[int]) -> None:
-        self._role = role
-        self._key = key
-        self._repeated = repeated  # loops of which a later iteration may be the first to write
+class _Accumulator:
+    def __init__(self, role: RoleSummary, handle: tree.Handle, buffer: tree.Buffer) -> None:
+        self._role, self._handle, self._buffer = role, handle, buffer
         # With one stage the returned accumulator is the one that was handed over: only the role's first MMA meets an empty one.
-        self._returns = key[0].pipeline.kind == ROLE and key[0].pipeline.stages == 1
-        self._fresh: list[bool] = []
-        self.found: list[FirstMma] = []
+        self._returns = handle.pipeline.kind == ROLE and handle.pipeline.stages == 1
 
-    def run(self) -> set[int]:
-        """Numbers of the blocks at whose end the accumulator may still be untouched."""
+    def first_mmas(self) -> Iterator[FirstMma]:
+        ends = self._ends_untouched()
         for number, block in enumerate(self._role.role.blocks):
-            # Forward edges only: a later iteration brings an accumulator that was written, or a loop that is in `repeated`.
-            before = [other for other in self._role.predecessors[number] if other < number]
-            fresh = any(self._fresh[other] for other in before) if before else self._returns
+            untouched = self._begins_untouched(number, ends, {})
             for operation in block.operations:
-                match operation:
-                    case tree.Acquire(handle) if handle is self._key[0] and not self._returns:
-                        fresh = True
-                    case tree.Mma(accumulator) if self._is_meant(accumulator):
-                        if fresh and operation.accumulate is not None:
-                            self.found.append(FirstMma(operation, self._key[0], self._adds(number, operation.accumulate)))
-                        fresh = False
-                    case _:
-                        pass
-            self._fresh.append(fresh)
-        return {number for number, fresh in enumerate(self._fresh) if fresh}
+                if (
+                    isinstance(operation, tree.Mma)
+                    and untouched
+                    and operation.accumulate is not None
+                    and self._is_meant(operation)
+                ):
+                    yield FirstMma(operation, self._handle, self._adds(number, operation.accumulate))
+                untouched = self._after(operation, untouched)
+
+    def _ends_untouched(self, run_at_all: frozenset[int] = frozenset()) -> list[bool]:
+        """For each block whether the accumulator may be untouched at its end. `run_at_all`: loops that have an iteration."""
+        loops = self._role.role.loops
+        behind = {loops[index].header: self._latch(loops[index]) for index in run_at_all}
+        ends: list[bool] = []
+        for number, block in enumerate(self._role.role.blocks):
+            untouched = self._begins_untouched(number, ends, behind)
+            for operation in block.operations:
+                untouched = self._after(operation, untouched)
+            ends.append(untouched)
+        return ends
+
+    def _begins_untouched(self, number: int, ends: list[bool], behind: dict[int, int]) -> bool:
+        # Forward edges only: a later iteration brings an accumulator that was written, or `_may_begin_later` asks for it.
+        before = [block for block in self._role.predecessors[number] if block < number]
+        # What follows a loop that has run follows its last iteration.
+        from_ = (latch if (latch := behind.get(block, number)) < number else block for block in before)
+        return any(ends[block] for block in from_) if before else self._returns
+
+    def _after(self, operation: tree.Operation, untouched: bool) -> bool:
+        match operation:
+            case tree.Acquire(handle) if handle is self._handle and not self._returns:
+                return True
+            case tree.Mma() if self._is_meant(operation):
+                return False
+            case _:
+                return untouched
 
     def _adds(self, block: int, accumulate: tree.Expression) -> bool | None:
         """The condition in the first iteration of the loops entered with an untouched accumulator; None if it varies."""
         first = [
             loop.statement
-            for index, loop in enumerate(self._role.role.loops)
-            if block in loop.blocks and index not in self._repeated and not self._acquires_in(loop)
+            for loop in self._role.role.loops
+            if block in loop.blocks and not self._acquires_in(loop) and not self._may_begin_later(loop, block)
         ]
         values = self._role.role.values
         adds = values.in_first_iteration(first)(values.of(accumulate)).number
         return None if adds is None else bool(adds)
 
-    def _is_meant(self, accumulator: tree.BufferRef) -> bool:
-        handle, buffer = self._key
-        same = accumulator.handle is handle or (self._returns and accumulator.handle.pipeline is handle.pipeline)
-        return same and accumulator.buffer is buffer
+    def _may_begin_later(self, loop: ir.Loop, block: int) -> bool:
+        """Whether an iteration of the loop may have ended with the accumulator untouched before one that runs the block."""
+        run = frozenset(
+            index
+            for index, inner in enumerate(self._role.role.loops)
+            if block in inner.blocks and inner.blocks < loop.blocks and self._runs_equally(inner)
+        )
+        return self._ends_untouched(run)[self._latch(loop)]
+
+    def _runs_equally(self, loop: ir.Loop) -> bool:
+        """Whether it has as many iterations whenever the role reaches it."""
+        controls = self._role.role.values.controls[loop.statement]
+        return loop.variable is not None and all(leaf.operator in _FIXED for term in controls for leaf in leaves(term))
+
+    def _latch(self, loop: ir.Loop) -> int:
+        """The block that ends an iteration."""
+        return max(block for block in self._role.predecessors[loop.header] if block >= loop.header)
+
+    def _is_meant(self, mma: tree.Mma) -> bool:
+        handle = mma.accumulator.handle
+        same = handle is self._handle or (self._returns and handle.pipeline is self._handle.pipeline)
+        return same and mma.accumulator.buffer is self._buffer
 
     def _acquires_in(self, loop: ir.Loop) -> bool:
-        return not self._returns and any(site.block in loop.blocks for site in self._role.handles[self._key[0]].acquires)
+        return not self._returns and any(site.block in loop.blocks for site in self._role.handles[self._handle].acquires)
