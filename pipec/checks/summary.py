@@ -56,7 +56,7 @@ class StageSummary:
         return {touch.kind for _, touch in self.touches} - {INDEX}
 
 
-@mutable
+@mutable(caches=True)
 class RoleSummary:
     """`touches[block][i]` belong to operation i of the block, `condition_touches[block]` to its terminator's condition."""
 
@@ -65,12 +65,31 @@ class RoleSummary:
     condition_touches: list[tuple[Touch, ...]]
     handles: dict[tree.Handle, StageSummary]
     tokens: dict[tree.Handle, StageSummary]  # peeks: "acquired" by the peek, "released" by the wait that consumes it
+    moves: list[tree.Move]
     predecessors: list[list[int]]
     dominators: list[int]  # immediate ones; block 0 is its own
     innermost: list[int | None]  # loop of each block
 
     def summary_of(self, handle: tree.Handle) -> StageSummary:
         return (self.tokens if handle.form == "token" else self.handles)[handle]
+
+    @cached_property
+    def stages(self) -> list[StageSummary]:
+        """As `handles`, but with names that take over each other's stages as one: the signal that one of them gives covers the uses of
+        all."""
+        merged = dict(self.handles)
+        for move in self.moves:
+            one, other = merged[move.target], merged[move.source]
+            if one is not other:
+                both = StageSummary(
+                    one.handle,
+                    one.acquires + other.acquires,
+                    one.releases + other.releases,
+                    one.signals + other.signals,
+                    one.touches + other.touches,
+                )
+                merged = {handle: both if found in (one, other) else found for handle, found in merged.items()}
+        return list({found.handle: found for found in merged.values()}.values())
 
     def narrows(self, block: int) -> bool:
         """Whether the branches after the block run with fewer threads than the block."""
@@ -131,6 +150,7 @@ class _Collector:
         self._lets: dict[tree.Variable, tuple[Touch, ...]] = {}
         self._handles: dict[tree.Handle, StageSummary] = {}
         self._tokens: dict[tree.Handle, StageSummary] = {}
+        self._moves: list[tree.Move] = []
 
     def collect(self) -> RoleSummary:
         role = self._role
@@ -144,7 +164,9 @@ class _Collector:
             self._note(number, found)
             conditions.append(found)
         before = predecessors(role)
-        return RoleSummary(role, touches, conditions, self._handles, self._tokens, before, dominators(before), _innermost(role))
+        return RoleSummary(
+            role, touches, conditions, self._handles, self._tokens, self._moves, before, dominators(before), _innermost(role)
+        )
 
     def _handle(self, handle: tree.Handle) -> StageSummary:
         return self._handles.setdefault(handle, StageSummary(handle))
@@ -173,6 +195,9 @@ class _Collector:
                 return ()
             case tree.Signal():
                 self._handle(operation.handle).signals.append(site)
+                return ()
+            case tree.Move():
+                self._moves.append(operation)
                 return ()
             # Reading at the definition would let a kernel release the stage between definition and use, and store what the producer has
             # written meanwhile.

@@ -99,6 +99,8 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
             _require(operation.variable.type == operation.value.type, where, lambda: f"types differ in `{operation.text()}`")
         case tree.ExpectBytes():
             handles.append(operation.handle)
+        case tree.Move():
+            handles += [operation.target, operation.source]
         case tree.Vote():
             told = (operation.condition.type, operation.result.type)
             _require({str(dtype_of(one)) for one in told} == {"bool"}, where, "a vote is on bools")

@@ -150,6 +150,8 @@ def _after(given: Signalled, operation: tree.Operation) -> Signalled:
             return given - {handle}
         case tree.Signal(handle):
             return given | {handle}
+        case tree.Move(target, source):
+            return given - {target, source} | ({target} if source in given else frozenset())
         case _:
             return given
 

@@ -9,12 +9,13 @@ from pipec.diag.catalogue.grid import scheduling
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language import syntax as syntax_messages
+from pipec.diag.catalogue.stages import linear
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.sema.language.other_names import OTHER_MEMBERS, OtherName, other_name
-from pipec.sema.meanings import BarrierArray, Meaning, Poison, Reported
+from pipec.sema.meanings import BarrierArray, LeftBehind, Meaning, Poison, Reported
 from pipec.sema.scope import BlockKind, Scope, closest
 from pipec.source import Span
 from pipec.syntax import ast
@@ -155,6 +156,31 @@ class Context:
             scope.again[name] = span
         self.bind(name, meaning, span)
 
+    def leave_behind(self, name: str, stage: tree.Handle, span: Span) -> None:
+        """The stage's name stands for another stage from here on. Other names of the first one, and of its tiles, have no meaning any more,
+        here and in the next iteration."""
+        for scope in self.scope.outwards():
+            for other, binding in (*scope.names.items(), *scope.outlasting.items()):
+                if other == name or not self._belongs(binding.meaning, stage):
+                    continue
+                for one in self.scope.up_to(other):
+                    if one.kind == "loop" and other in one.used:
+                        self.fail(linear.NameOfOldStage(name=other, stage=name, at=one.used[other], moved=span))
+                binding.meaning = LeftBehind(name, span)
+
+    def _belongs(self, meaning: Meaning, stage: tree.Handle) -> bool:
+        """Whether the name stands for something of the stage that is found when it is used. (Tiles that are computed from it: E0298.)"""
+        if isinstance(meaning, tree.Variable):
+            return self.stage_numbers.get(meaning) is stage
+        if isinstance(meaning, tree.ReadBuffer):
+            return meaning.source.handle is stage
+        return stage in (
+            meaning,
+            getattr(meaning, "handle", None),
+            getattr(meaning, "input", None),
+            getattr(meaning, "output", None),
+        )
+
     def define(self, name: ast.Name, meaning: Meaning) -> None:
         """Binds a kernel-level or file-level name, which is defined once."""
         earlier = self.scope.names.get(name.name)
@@ -181,6 +207,9 @@ class Context:
         # The error in its definition has been reported; any use is wrong only because of that.
         if isinstance(binding.meaning, Poison):
             raise Reported
+        if isinstance(binding.meaning, LeftBehind):
+            left = binding.meaning
+            self.fail(linear.NameOfOldStage(name=name.name, stage=left.stage, at=name.span, moved=left.span))
         if again is not None:
             self.fail(messages.LostMeaning(name=name.name, at=name.span, again=again))
         return binding.meaning

@@ -31,6 +31,14 @@ class Poison:
 
 
 @record
+class LeftBehind:
+    """The meaning of a name for a stage, or for something of it, after the name `stage` has taken over another one."""
+
+    stage: str
+    span: Span
+
+
+@record
 class TileSpec:
     """`tile[dtype, rows, columns]` (space "shared") or `tmem[dtype, rows, columns]` (space "tensor")."""
 
@@ -209,6 +217,7 @@ class Helper:
 Meaning = (
     Known
     | Poison
+    | LeftBehind
     | TileSpec
     | PayloadSpec
     | View

@@ -56,6 +56,13 @@ class Scope:
             scope = scope.parent
         return None
 
+    def outwards(self) -> Iterator["Scope"]:
+        """This block and all around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
     def read(self, name: str, span: Span) -> tuple[Binding | None, Span | None]:
         """Records a use of the name: what it is bound to, and where a finished block gave it another meaning than it has here.
 

@@ -1,5 +1,6 @@
-"""Random roles on Hopper that multiply into accumulators in registers: stages are held across each other and given back at once, late or in
-another order, operands come from shared memory and from registers, accumulators are read, cleared, overwritten and assigned in between.
+"""Random roles on Hopper that multiply into accumulators in registers: stages are held across each other, or into the next turn under
+another name, and given back at once, late or in another order, operands come from shared memory and from registers, accumulators are read,
+cleared, overwritten and assigned in between.
 
 Nothing in the text says where MMAs must have finished. Each line of the role has a line of Python beside it, which says what it computes.
 Operands are small whole numbers, so that sums are exact.
@@ -83,10 +84,13 @@ class _Writer:
     # ------------------------------------------------------------------------------------------------------------- stages
 
     def loop(self) -> None:
+        self.carries = self.chance.random() < 0.4
+        if self.carries:
+            self.take_as("p_kept", "p")
         self.line("for i in range(n):")
         self.pad += 1
         self.line("pass")
-        held: list[str] = []
+        held = ["p_kept"] if self.carries else []
         for _ in range(self.chance.randint(3, 9)):
             kind = self.chance.random()
             if kind < 0.4 and len(held) < 3:
@@ -99,23 +103,43 @@ class _Writer:
             if accumulator not in self.read:
                 held = held or [self.take()]
                 self.multiply(held, accumulator)
+        moved = self.move(held) if self.carries else None
         while held:
             self.give(held.pop(self.chance.randrange(len(held))))
             if self.chance.random() < 0.3:
                 self.statement(held)
         self.pad -= 1
+        if moved:
+            self.give("p_kept")
 
-    def take(self) -> str:
-        ring = self.chance.choice(self.rings)
+    def move(self, held: list[str]) -> str:
+        """The kept stage is given back, and another one kept into the next turn."""
+        if "p_kept" in held:
+            held.remove("p_kept")
+            self.give("p_kept")
+        others = [stage for stage in held if stage[0] == "p"]
+        following = self.chance.choice(others) if others else self.take("p")
+        if following in held:
+            held.remove(following)
+        self.line(f"p_kept = {following}", f"p_kept_a, p_kept_b = {following}_a, {following}_b")
+        if self.chance.random() < 0.5:
+            self.statement([*held, "p_kept"])
+        return following
+
+    def take(self, ring: str = "") -> str:
+        ring = ring or self.chance.choice(self.rings)
         name = f"{ring}{self.names}"
         self.names += 1
         self.each[ring] += 1
-        self.line(f"{name} = {ring}.acquire_consumer()",
-                  f"k = at['{ring}'] % 16; at['{ring}'] += 1; {name}_a = x{ring}[k * {self.rows} : (k + 1) * {self.rows}]; "
-                  f"{name}_b = w{ring}[k * {self.columns} : (k + 1) * {self.columns}]")  # fmt: skip
+        self.take_as(name, ring)
         if self.chance.random() < 0.75:
             self.multiply([name])
         return name
+
+    def take_as(self, name: str, ring: str) -> None:
+        self.line(f"{name} = {ring}.acquire_consumer()",
+                  f"k = at['{ring}'] % 16; at['{ring}'] += 1; {name}_a = x{ring}[k * {self.rows} : (k + 1) * {self.rows}]; "
+                  f"{name}_b = w{ring}[k * {self.columns} : (k + 1) * {self.columns}]")  # fmt: skip
 
     def give(self, stage: str) -> None:
         if stage not in self.read:
@@ -195,7 +219,8 @@ class _Writer:
     # --------------------------------------------------------------------------------------------------------------- text
 
     def _source(self) -> str:
-        used = [ring for ring in self.rings if self.each[ring]]
+        first = {"p": int(self.carries)}  # filled in front of the loop
+        used = [ring for ring in self.rings if self.each[ring] or first.get(ring)]
         tensors = [f"x{ring}: tensor[bf16, {16 * self.rows}, {DEPTH}]" for ring in "pq"]
         tensors += [f"w{ring}: tensor[bf16, {16 * self.columns}, {DEPTH}]" for ring in "pq"]
         tensors += [f"{name}: tensor[f32, {SEEN * self.rows}, {width}]" for name, width in (("y", self.columns), ("z", DEPTH))]
@@ -204,11 +229,16 @@ class _Writer:
             tiles = f"TilePayload(a=tile[bf16, {self.rows}, {DEPTH}], b=tile[bf16, {self.columns}, {DEPTH}])"
             lines.append(f"    {ring} = InputTilePipeline({tiles}, stages={self.chance.choice((2, 3, 3, 4, 5))})")
         for ring in used:
-            lines += [f"    role load_{ring}(warps=1) produces {ring}:", "        for i in range(n):"]
+            lines.append(f"    role load_{ring}(warps=1) produces {ring}:")
+            lines += [f"        {line}" for _ in range(first.get(ring, 0)) for line in self._filled(ring, "0")]
+            lines += ["        for i in range(n):", "            pass"]
             for number in range(self.each[ring]):
-                k = f"(i * {self.each[ring]} + {number}) % 16"
-                lines += [f"            with {ring}.produce() as s:", f"                tma.load(s.a, x{ring}[{k} * {self.rows}, 0])",
-                          f"                tma.load(s.b, w{ring}[{k} * {self.columns}, 0])"]  # fmt: skip
+                k = f"(i * {self.each[ring]} + {number + first.get(ring, 0)}) % 16"
+                lines += [f"            {line}" for line in self._filled(ring, k)]
         consumes = f" consumes {', '.join(used)}" if used else ""
         lines.append(f"    role work(warps={4 * self.groups}){consumes}:")
         return "\n".join([*lines, *(f"        {line}" for line in self.lines)]) + "\n"
+
+    def _filled(self, ring: str, k: str) -> list[str]:
+        return [f"with {ring}.produce() as s:", f"    tma.load(s.a, x{ring}[{k} * {self.rows}, 0])",
+                f"    tma.load(s.b, w{ring}[{k} * {self.columns}, 0])"]  # fmt: skip

@@ -29,6 +29,10 @@ class HandOvers:
         self._plan = plan
         # Of consumers that alternate, one that has released no stage need not have taken any, and its iterations are not the producer's.
         self.in_turn = {pipeline for (pipeline, _), signals in plan.signals.items() if signals.in_turn}
+        # Stages that change their names are released under another one than that by which they were obtained.
+        self._moved = {
+            one.target.pipeline for block in self.role.blocks for one in block.operations if isinstance(one, tree.Move)
+        }
         self.produces = tuple(pipeline for pipeline in summary.role.produces if pipeline not in self.in_turn)
         self.consumes = tuple(pipeline for pipeline in summary.role.consumes if pipeline not in self.in_turn)
         # On the path of the elected thread, which runs whenever the role does.
@@ -141,9 +145,8 @@ class HandOvers:
             return False
         if access.handle is not None:  # a copy completes on the barrier of its own stage
             return access.handle is handle
-        return self.speaks(side) and not any(
-            one == obtained or self.leads(one, at, obtained) for one in self.signals(side, handle)
-        )
+        released = self.signals(side, None if side[0] in self._moved else handle)
+        return self.speaks(side) and not any(one == obtained or self.leads(one, at, obtained) for one in released)
 
 
 def speaks_alike(roles: dict[str, HandOvers], side: _Half) -> bool:

@@ -82,6 +82,8 @@ class _RoleCheck:
                 self._signal(operation, states)
             case tree.Release():
                 self._release(operation, states)
+            case tree.Move():
+                self._move(operation, states)
             case tree.Skip():
                 self._overtake_of(operation.pipeline, "consumer", "skip goes past", operation.span, states)
             case tree.Drain():
@@ -221,7 +223,8 @@ class _RoleCheck:
                 states,
             )
         elif state.held == "released":
-            self._report(self._words(handle).released_twice(operation.span, span_of(state.released)), handle, states)
+            moved = self._moved(handle, "released", operation.span, state)
+            self._report(moved or self._words(handle).released_twice(operation.span, span_of(state.released)), handle, states)
         elif state.is_held:
             message = self._wrong_signal(operation, state)
             if message is not None:
@@ -230,6 +233,19 @@ class _RoleCheck:
         elif state.held == "no":
             # The forms without a stage name mean the one obtained last in the source, possibly in another branch.
             self._report(self._words(handle).released_not_held(operation.span), handle, states)
+
+    def _move(self, operation: tree.Move, states: States) -> None:
+        """The state of the one goes to the other."""
+        target, source = operation.target, operation.source
+        if states.get(target, FREE).is_held:
+            message = self._words(target).replaced(operation.span)
+            if message is not None:
+                self._report(message, target, states)
+        found = states.get(source, FREE)
+        if found.held == "released":
+            self._used_after_release(source, "given to another name", operation.span, None, found, states)
+        states[target] = found if found.is_held else POISONED
+        states[source] = State("released", released=operation) if found.is_held else POISONED
 
     def _wrong_signal(self, operation: tree.Release, state: State) -> Message | None:
         """Why the signals given so far do not fit this release; None if they do."""
@@ -295,8 +311,17 @@ class _RoleCheck:
     def _used_after_release(
         self, handle: tree.Handle, use: str, at: Span, touch: Touch | None, state: State, states: States
     ) -> None:
-        message = self._words(handle).used_after_release(use, at, touch, span_of(state.released))
-        self._report(message, handle, states)
+        moved = self._moved(handle, use, at, state)
+        self._report(moved or self._words(handle).used_after_release(use, at, touch, span_of(state.released)), handle, states)
+
+    def _moved(self, handle: tree.Handle, use: str, at: Span, state: State) -> Message | None:
+        """If the stage was not released, but given to another name."""
+        if not isinstance(state.released, tree.Move):
+            return None
+        move = state.released
+        return messages.UsedAfterMove(
+            stage=handle.name, target=move.target.name, use=use, at=at, moved=move.span, obtained=self._obtained(handle)
+        )
 
     # -------------------------------------------------------------------------------------------------- control flow
 
@@ -346,7 +371,8 @@ class _RoleCheck:
 
     # Legal for the hardware, which hands over an untouched slot like any other; but its readers then see its previous contents.
     def _unused(self) -> None:
-        for handle, summary in self._role.handles.items():
+        for summary in self._role.stages:
+            handle = summary.handle
             if summary.kinds() or not summary.releases or not summary.acquires or handle.pipeline not in self._summary.carriers:
                 continue
             producer = handle.side == "producer"

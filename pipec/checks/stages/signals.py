@@ -59,7 +59,8 @@ def check(summary: Summary, sink: Sink) -> None:
     for role in summary.roles:
         counts = count_fills(role)
         signatures: dict[tuple[tree.Pipeline, Side], Signature] = {}
-        for handle, found in role.handles.items():
+        for found in role.stages:
+            handle = found.handle
             mixed = _mixed(found, sink)
             waits = _explicit_signals_wait(found, sink) and _one_barrier_for_bytes(found, sink)
             check_arrivals(role, found, sink)

@@ -16,7 +16,9 @@ class State:
 
     held: Literal["no", "yes", "released", "poisoned"]
     signal: Literal["no", "part", "yes", "mixed"] = "no"
-    released: tree.Release | tree.Acquire | None = None  # an acquire consumes a peek
+    released: tree.Release | tree.Acquire | tree.Move | None = (
+        None  # an acquire consumes a peek, a move gives the stage to another name
+    )
     given: tuple[tree.Signal, ...] = ()
     awaited: tuple[tree.Acquire, ...] = ()
     branch: tuple[ir.Branch, bool] | None = None  # for "mixed": the branch, and whether its true side signals

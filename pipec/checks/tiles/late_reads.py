@@ -27,6 +27,7 @@ def check(kernel: ir.Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> None
 class _Reads:
     accumulators: frozenset[tree.Accumulator]
     buffers: frozenset[tuple[tree.Buffer, tree.Handle]]
+    stages: frozenset[tree.Handle]
     elements: tuple[Access, ...]
 
 
@@ -47,6 +48,7 @@ class _Walk:
         return _Reads(
             frozenset(node.accumulator for node in nodes if isinstance(node, tree.ReadAccumulator)),
             frozenset((one.buffer, one.handle) for one in buffers),
+            frozenset(stage for node in nodes if (stage := _stage_of(node)) is not None),
             tuple(reads_of(self._role, value, self._names)) if stores else (),
         )
 
@@ -85,6 +87,8 @@ class _Walk:
                 # (Nothing clears an accumulator while a tile that reads it has its name.)
                 case tree.RegisterMma() | tree.WriteAccumulator():
                     changes = operation.accumulator in reads.accumulators
+                case tree.Move(target=stage):
+                    changes = stage in reads.stages
                 case tree.Write(destination=there):
                     changes = (there.buffer, there.handle) in reads.buffers
                 case _:
@@ -102,3 +106,14 @@ class _Walk:
                 self._sink.report(
                     messages.ChangedTile(name=variable.name, at=node.span, changed=stale[variable], named=variable.span)
                 )
+
+
+def _stage_of(node: tree.Expression) -> tree.Handle | None:
+    """The stage that an expression reads, or whose number it is."""
+    match node:
+        case tree.ReadBuffer(source=source):
+            return source.handle
+        case tree.StageIndex(handle=handle) | tree.ReadResponse(handle=handle):
+            return handle
+        case _:
+            return None

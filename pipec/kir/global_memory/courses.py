@@ -14,7 +14,7 @@ from pipec.kir.walk import operands, subexpressions
 from pipec.record import record
 from pipec.sema import tree
 
-_HANDS_OVER = (tree.Acquire, tree.Signal, tree.Release, tree.Drain, tree.Skip)
+_HANDS_OVER = (tree.Acquire, tree.Signal, tree.Release, tree.Move, tree.Drain, tree.Skip)
 _TURNS = (tree.AwaitTurn, tree.PassTurn)
 
 

@@ -157,6 +157,8 @@ class Run(Scalars):
                 yield self._hand_over(handle, waits=True)
             case tree.Signal(handle=handle) | tree.Release(handle=handle):
                 yield self._hand_over(handle, waits=False)
+            case tree.Move(target=target, source=source):
+                self._of_handle[target] = self._of_handle.get(source, 0)
             case tree.Skip(pipeline=pipeline):
                 self._uses[pipeline, "consumer"] = self._uses.get((pipeline, "consumer"), 0) + 1
             case tree.Drain(pipeline=pipeline):

@@ -100,6 +100,8 @@ def _holds_two(role: Role, pipeline: Pipeline) -> bool:
                     held.add(handle)
                 case tree.Release(handle):
                     held.discard(handle)
+                case tree.Move(target, source):
+                    held = held - {source} | {target}
                 case _:
                     pass
         for after in successors(block.terminator):
@@ -173,9 +175,16 @@ class _Analysis:
             for key, age in state.items():
                 state[key] = min(age + 1, _MOST_PENDING)
             state.update(dict.fromkeys(self._works_on(operation), 0))
+        elif isinstance(operation, tree.Move):
+            self._rename(operation, state)
         elif (stage := self._late_stage(operation, state)) is not None:
             state[stage.pipeline] = state.pop(stage)
         return wait
+
+    def _rename(self, move: tree.Move, state: _State) -> None:
+        state.pop(move.target, None)
+        if move.source in state:
+            state[move.target] = state.pop(move.source)
 
     def _late_stage(self, operation: tree.Operation, state: _State) -> tree.Handle | None:
         """The stage that the operation signals, if the signal is deferred to the next release."""
@@ -202,7 +211,7 @@ class _Analysis:
             case tree.RegisterMma(a=tree.ReadVariable(variable)) if variable not in self._operands:
                 return [operation]
             # MMAs into the same accumulator are ordered by themselves (PTX ISA, wgmma.fence).
-            case tree.RegisterMma() | tree.Peek() | tree.ExpectBytes():
+            case tree.RegisterMma() | tree.Peek() | tree.ExpectBytes() | tree.Move():
                 return []
             case tree.Release() | tree.Signal():
                 return [operation.handle if self._late_stage(operation, state) is None else operation.handle.pipeline]

@@ -20,7 +20,7 @@ from pipec.source import Span
 from pipec.vocabulary import SIDES
 
 # Operations of threads; copies and MMAs are issued by one-warp roles, whose code is short.
-_COMPARED = (tree.Acquire, tree.Signal, tree.Release, tree.Assign, tree.Write, tree.Vote)
+_COMPARED = (tree.Acquire, tree.Signal, tree.Release, tree.Move, tree.Assign, tree.Write, tree.Vote)
 Symbol = TypeVar("Symbol", tree.Pipeline, tree.Buffer, tree.Handle)
 _SYMBOLS = (tree.Pipeline, tree.Buffer, tree.Handle, tree.Variable)
 _PLAIN = frozenset((int, float, bool, str, type(None), Span, TileType, DType))  # compared by equality; they contain no symbols

@@ -289,6 +289,12 @@ def release(role: RoleContext, operation: tree.Release) -> None:
         signal(role, operation)
 
 
+@lowers(tree.Move)
+def move(role: RoleContext, operation: tree.Move) -> None:
+    """Both are kept as their cursor keeps a stage."""
+    role.stages[operation.target].write(role.stages[operation.source].read())
+
+
 @lowers(tree.Drain)
 def drain(role: RoleContext, operation: tree.Drain) -> None:
     """Waits for every stage, in the phase for which the next fills would wait. A stage that was never filled counts as released."""

@@ -109,6 +109,8 @@ class Role(Threads):
                 yield _does(self._assign, operation.variable, self.block.values.of(operation.value))
             case tree.Acquire():
                 yield _waits(self.acquire, operation, self.around.stages(operation.handle.pipeline))
+            case tree.Move():
+                yield _does(self.move, operation)
             case tree.Skip(pipeline=pipeline):
                 yield _does(self.skip, pipeline)
             case tree.Peek():

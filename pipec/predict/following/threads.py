@@ -62,6 +62,15 @@ class Threads:
                 granted = self.block.granted
                 self.known[handle] = granted[self.number[handle]] if self.number[handle] < len(granted) else -1
 
+    def move(self, operation: tree.Move) -> None:
+        target, source = operation.target, operation.source
+        self.number[target] = self.number[source]
+        self.pending[target], self.pending[source] = self.pending[source], []
+        self.landed[target] = self.landed[source]
+        self.signalled.discard((target, 0))
+        if (source, 0) in self.signalled:
+            self.signalled.add((target, 0))
+
     def skip(self, pipeline: tree.Pipeline) -> None:
         self.uses[pipeline, "consumer"] += 1
 

@@ -4,6 +4,7 @@ from pipec.diag.catalogue.language import constants as constants_messages
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language import types as types_messages
+from pipec.diag.catalogue.stages import linear as linear_messages
 from pipec.diag.catalogue.stages import stepping
 from pipec.isa.dtypes import DType
 from pipec.sema import tree
@@ -33,6 +34,7 @@ from pipec.sema.meanings import (
     Void,
     describe,
 )
+from pipec.sema.scope import Binding
 from pipec.sema.types import TileType, dtype_of
 from pipec.sema.values import arithmetic
 from pipec.sema.values.expected import as_runtime, as_value, known_dtype
@@ -96,6 +98,8 @@ def assign(context: Context, statement: ast.Assign) -> None:
                     what="the value", expected="something to name", found=describe(meaning), at=statement.value.span
                 )
             )
+        case tree.Handle() if (stage := _stage_outside(context, target)) is not None:
+            _move(context, stage, meaning, statement)
         # A second name for a compile-time value costs nothing at run time, so nothing is emitted.
         case _ if isinstance(meaning, _ALIASES) and _register_variable(context, target) is None:
             refuse_shadowing(context, target)
@@ -125,6 +129,36 @@ def acquire(context: Context, name: str, meaning: Acquired, either: Form = "scop
     """Emits the wait and creates the stage's handle; `either` is the form to use if the acquire allows both."""
     form = either if meaning.form == "either" else meaning.form
     return take_stage(context, meaning.pipeline, meaning.side, form, name, meaning.span, meaning.token)
+
+
+def _stage_outside(context: Context, target: ast.Name) -> Binding | None:
+    """The stage of an enclosing block that the name stands for: it will stand for another one behind this block, too."""
+    binding = None if target.name in context.scope.names else context.scope.find(target.name)
+    return binding if binding is not None and isinstance(binding.meaning, tree.Handle) else None
+
+
+def _move(context: Context, taken: Binding, source: tree.Handle, statement: ast.Assign) -> None:
+    target = taken.meaning
+    assert isinstance(target, tree.Handle)
+    name, span = statement.target, statement.span
+    problem = None
+    if taken.span is None:
+        problem = f"`{name.name}` is the helper's own name for a stage of its caller, which would keep the old one"
+    elif (target.pipeline, target.side) != (source.pipeline, source.side):
+        of_target, of_source = (f"a {one.side}'s stage of `{one.pipeline.name}`" for one in (target, source))
+        problem = f"it stands for {of_target}, this is {of_source}"
+    elif source.side == "producer":
+        problem = "what fills a producer's stage is counted where the stage is obtained"
+    elif (target.form, source.form) != ("linear", "linear"):
+        problem = "one of the two is given back by the `with` or the step that belongs to it"
+    elif max(source.pipeline.producer_sub_stages, source.pipeline.consumer_sub_stages) > 1:
+        problem = "the sub-stages of a stage are waited for one by one"
+    if problem is not None:
+        context.fail(
+            linear_messages.NotMoved(stage=name.name, source=source.name, problem=problem, at=statement.span, obtained=taken.span)
+        )
+    context.leave_behind(name.name, target, span)
+    context.emit(tree.Move(target, source, span))
 
 
 def _new_accumulator(context: Context, target: ast.Name, meaning: NewAccumulator) -> None:

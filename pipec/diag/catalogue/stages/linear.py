@@ -278,6 +278,82 @@ class Shadowed(Message):
     obtained: Span | None
 
 
+class NotMoved(Message):
+    """A name that stands for a stage may take over the stage of another name, also in a loop, so that a role can hold a stage into the
+    next iteration:
+
+        held = input.acquire_consumer()
+        for k in range(n - 1):
+            following = input.acquire_consumer()
+            mma(acc, held.a, held.b)
+            held.release()
+            held = following
+        mma(acc, held.a, held.b)
+        held.release()
+
+    Both must be stages of the same pipeline that the role consumes, without sub-stages, obtained by `acquire_consumer()` in the same
+    role or helper.
+    """
+
+    code = "E0346"
+    title = "`{stage}` cannot take over the stage of `{source}`"
+    labels = (primary("at", "{problem}"), secondary("obtained", "`{stage}` is obtained here"))
+    note = "which stage is meant would be known at run time only: one would be released twice, and another one never"
+    help = "obtain both by `acquire_consumer()`, or use each within its own iteration"
+    stage: str
+    source: str
+    problem: str
+    at: Span
+    obtained: Span | None
+
+
+class UsedAfterMove(Message):
+    """A name has given its stage to another name, and is used all the same.
+
+    held = following
+    following.release()         # wrong: `held` has the stage now
+    held.release()              # right
+    """
+
+    code = "E0347"
+    title = "`{stage}` is used after its stage was given to `{target}`"
+    labels = (
+        primary("at", "{use} here"),
+        secondary("moved", "from here on it is the stage of `{target}`"),
+        secondary("obtained", "obtained here"),
+    )
+    note = "`{stage}` holds no stage: what it stood for may have been released under the other name"
+    help = "write `{target}` here"
+    stage: str
+    target: str
+    use: str
+    at: Span
+    moved: Span
+    obtained: Span | None
+
+
+class NameOfOldStage(Message):
+    """When a name takes over another stage, other names for the stage that it had, its tiles, barriers and number, stand for nothing any
+    more. In a loop this applies to the next iteration as well.
+
+        tile = held.a
+        for k in range(n):
+            mma(acc, tile, s.b)     # wrong: which stage is this in the second iteration?
+            ...
+            held = following
+    """
+
+    code = "E0348"
+    title = "`{name}` belongs to a stage that `{stage}` has stopped standing for"
+    labels = (primary("at", "used here"), secondary("moved", "`{stage}` takes over another stage here"))
+    note = "the slot that it names may be filled anew: its values would be another tile's"
+    help = "name it again, from `{stage}`, where it is used"
+    name: str
+    stage: str
+    at: Span
+    moved: Span
+
+
 class ReleasedInsideWith(Message):
     """A stage obtained by `with` is released by hand inside the `with`.
 

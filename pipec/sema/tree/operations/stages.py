@@ -97,6 +97,23 @@ class Release(Operation):
 
 
 @record(eq=False)
+class Move(Operation):
+    """The stage that a consumer holds under the name of `source` is held under that of `target` from here on, in the next iteration of a
+    loop as well."""
+
+    target: Handle
+    source: Handle
+    span: Span
+
+    def declared(self) -> Effects:
+        otherwise = "the other threads keep the stage that the name stood for, and release it a second time"
+        return Effects(AllThreads(f"giving the stage of `{self.source.name}` to `{self.target.name}`", otherwise))
+
+    def text(self) -> str:
+        return f"{self.target.name} = stage of {self.source.name}"
+
+
+@record(eq=False)
 class Drain(Operation):
     """The producer waits until every stage it filled has been released."""
 
