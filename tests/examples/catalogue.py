@@ -80,6 +80,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"CAUSAL": "true", "CTAS": "2"},
         {"D": "128", "CAUSAL": "true", "CTAS": "2"},
     ),
+    "attention_backward": ({"D": "128", "CAUSAL": "true"}, {"D": "128"}, {"CAUSAL": "true"}),
     "attention_sm90": (
         {"D": "128"},
         {"CAUSAL": "true"},

@@ -36,7 +36,8 @@ def drawn(case: Case, heads: int, queries: int, keys: int, scale: float) -> dict
     generator = np.random.default_rng(heads + queries + keys)
     q, k, v = (generator.standard_normal((heads, length, size)).astype(ml_dtypes.bfloat16) for length in (queries, keys, keys))
     given = {"q": q, "k": k, "v": v, "out": np.full((heads, queries, size), 7, ml_dtypes.bfloat16), "scale": scale}
-    return given | ({"lengths": np.ones(1, np.int32)} if case.path.stem == "attention" else {})
+    more = {"lengths": np.ones(1, np.int32), "lse": np.full((heads, queries), 7, np.float32)}
+    return given | (more if case.path.stem == "attention" else {})
 
 
 def compare_output(case: Case, given: dict) -> None:
@@ -118,8 +119,7 @@ def test_heads_share_keys_and_sequences_have_lengths(causal: bool, stem: str, ti
     lengths = np.array([130, 70], np.int32)
     q, k, v = (generator.standard_normal((heads, 150, 64)).astype(ml_dtypes.bfloat16) for heads in (4, 2, 2))
     given = {"q": q, "k": k, "v": v, "lengths": lengths, "out": np.full(q.shape, 7, ml_dtypes.bfloat16), "scale": 0.125}
-    if stem != "attention":
-        given["lse"] = np.full(q.shape[:2], 7, np.float32)
+    given["lse"] = np.full(q.shape[:2], 7, np.float32)
     rounded = 2.0**-8 if stem == "attention" else 2.0**-9
     launch(plan.interface, compiled(case).ptx or "", given, device="sim")
     for head in range(4):

@@ -76,14 +76,13 @@ def launches(device: str) -> Launch:
     return launched
 
 
-def forward(launched: Launch, given: dict[str, np.ndarray], constants: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
+def forward(
+    launched: Launch, stem: str, given: dict[str, np.ndarray], constants: dict[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
     """The output and the logarithms of its sums."""
     out, lse = np.full_like(given["q"], 7), np.full((HEADS, QUERIES), 7, np.float32)
     rows = {"q": given["q"], "k": given["k"], "v": given["v"]}
-    launched(
-        "attention_sm90_persistent", "attention_sm90_persistent", {**constants, "BLOCKS": "4"},
-        {**rows, "lengths": np.ones(1, np.int32), "out": out, "lse": lse, "scale": SCALE},
-    )  # fmt: skip
+    launched(stem, stem, constants, {**rows, "lengths": np.ones(1, np.int32), "out": out, "lse": lse, "scale": SCALE})
     return out, lse
 
 
@@ -112,10 +111,23 @@ def fused(
     launched(stem, f"{stem}_round", constants, {"parts": parts, "dq": dq, "scale": SCALE})
 
 
+def on_blackwell(
+    launched: Launch, given: dict[str, np.ndarray], constants: dict[str, str], out: np.ndarray, inner: dict[str, object]
+) -> None:
+    """By attention_backward.pipe: one kernel for all gradients, between one for the sums and one that rounds."""
+    stem = "attention_backward"
+    sums = np.full((HEADS, QUERIES), 7, np.float32)
+    total = np.full(given["q"].shape, 7, np.float32)
+    launched(stem, f"{stem}_sums", constants, {"dout": given["dout"], "out": out, "sums": sums, "total": total})
+    dq = inner.pop("dq")
+    launched(stem, stem, constants, {**inner, "sums": sums, "total": total})
+    launched(stem, f"{stem}_round", constants, {"total": total, "dq": dq, "scale": SCALE})
+
+
 @pytest.mark.sample(0.01)
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-@pytest.mark.parametrize("backward", [in_three, fused])
+@pytest.mark.parametrize("backward", [in_three, fused, on_blackwell])
 def test_a_step_of_training(backward: Callable, size: int, causal: bool) -> None:
     check(backward, size, causal, device="sim")
 
@@ -123,7 +135,10 @@ def test_a_step_of_training(backward: Callable, size: int, causal: bool) -> None
 def check(backward: Callable, size: int, causal: bool, device: str) -> None:
     given, launched = drawn(size), launches(device)
     constants = {"D": str(size), "CAUSAL": str(causal).lower()}
-    out, lse = forward(launched, given, constants)
+    if backward is on_blackwell:
+        out, lse = forward(launched, "attention", given, constants)
+    else:
+        out, lse = forward(launched, "attention_sm90_persistent", given, {**constants, "BLOCKS": "4"})
     results = {name: np.full_like(given[name[1:]], 7) for name in ("dq", "dk", "dv")}
     backward(launched, given, constants, out, {**given, "lse": lse, "scale": SCALE, **results})
 
