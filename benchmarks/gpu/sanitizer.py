@@ -54,7 +54,7 @@ def run(path: Path, arch: str) -> None:
         for values in shape_sets(plan.kernel.document)[:SHAPES]:
             numbers = {name: float(value) if "." in value else int(value) for name, value in values.items()}
             arguments = random_arguments(plan.interface, numbers, seed=1)
-            apply_given(plan.kernel.document, arguments, numbers)
+            apply_given(plan.kernel.document, arguments, {**plan.kernel.constants, **numbers})
             launch(plan.interface, state.ptx or "", arguments, device="cuda")
             print("launched", plan.kernel.name, values, flush=True)
 
