@@ -18,11 +18,13 @@ from typing import Any
 from pipec.cute import ffi
 from pipec.cute.ffi import OnDevice
 from pipec.cute.maps import decoded
+from pipec.host import cuda_bindings
+from pipec.host.cuda_bindings import attribute_of
 from pipec.host.distinct import DistinctFindings
 from pipec.host.stream import Stream
 from pipec.host.tensors import Bytes, memory_of
 from pipec.isa.targets import Target
-from pipec.sim import Argument, ArrayArgument, Options, RawArgument, SimulationError, TensorMapArgument, launch
+from pipec.sim import Argument, ArrayArgument, Options, RawArgument, ScalarArgument, SimulationError, TensorMapArgument, launch
 from pipec.sim.machine.image import parameter_layout
 from pipec.sim.ptx.parse import parse
 
@@ -154,6 +156,8 @@ class SimulatedDevice:
         with suppress(ImportError):  # without TVM FFI there are no functions that take arguments by it
             for owner, name, value in ffi.changes(self.keep, self._calls):
                 self._set(owner, name, value)
+        for module, name, value in cuda_bindings.changes(self.target):
+            self._set(module, name, value)
         with suppress(ImportError):  # without torch nothing asks it for a GPU
             from pipec.host.torch_cuda import as_cuda
 
@@ -231,7 +235,7 @@ class SimulatedDevice:
             "_cudaGetDevice": lambda out: _store(out, 0),
             "_cudaGetDeviceCount": lambda out: _store(out, 1),
             "_cudaSetDevice": lambda *_: 0,
-            "_cudaDeviceGetAttribute": lambda out, attribute, _: _store(out, self._attribute(attribute)),
+            "_cudaDeviceGetAttribute": lambda out, attribute, _: _store(out, attribute_of(self.target, attribute)),
             "_cuKernelGetAttribute": lambda out, *_: _store(out, 0),
             "_cudaOccupancyMaxActiveBlocksPerMultiprocessor": lambda out, *_: _store(out, 1),
             "_cudaFuncSetAttribute": lambda *_: 0,
@@ -243,15 +247,6 @@ class SimulatedDevice:
             callback = signature(service)
             _called.append(callback)
             engine.raw_register_runtime(name, ctypes.cast(callback, _POINTER))
-
-    def _attribute(self, attribute: int) -> int:
-        """By cudaDeviceAttr."""
-        return {
-            16: self.target.multiprocessors,
-            75: self.target.capability // 10,
-            76: self.target.capability % 10,
-            97: self.target.shared_bytes,
-        }.get(attribute, 0)
 
     def _launch(self, texts: Sequence[str], kernel: str, config: _Config, addresses: int) -> None:
         ptx = next((text for text in texts if re.search(rf"\.entry\s+{re.escape(kernel)}\b", text)), None)
@@ -288,13 +283,14 @@ class SimulatedDevice:
 
     def _argument(self, data: bytes) -> Argument:
         """A parameter, in which tensor maps of the hardware's format are replaced by the simulator's own. Addresses stay those of the
-        host, at which the simulator has that memory too."""
-        maps: dict[int, ArrayArgument | TensorMapArgument] = {}
+        host, at which the simulator has that memory too. A map may begin outside of all tensors: with a base as far below one as the
+        coordinates are above zero, sequences of several lengths end where the map does."""
+        maps: dict[int, ScalarArgument | ArrayArgument | TensorMapArgument] = {}
         for at in range(0, len(data) - _MAP_BYTES + 1, _MAP_ALIGNMENT):
             found = decoded(data[at : at + _MAP_BYTES])
-            memory = None if found is None else self._at(found.address)
-            if found is not None and memory is not None:
-                maps[at] = TensorMapArgument(found, memory)
+            if found is not None:
+                memory = self._at(found.address)
+                maps[at] = ScalarArgument(found.encode()) if memory is None else TensorMapArgument(found, memory)
         return RawArgument(data, maps)
 
     def _at(self, address: int) -> Bytes | None:

@@ -46,15 +46,25 @@ class Tensor(np.ndarray[Any, Any]):
         return self.copy_(0)
 
 
-_ALIGNMENT = 256  # as in torch's allocator: kernels are specialised to 16 bytes, tensor maps require 16 or 32
+# As cudaMalloc's: kernels are specialised to 16 bytes, tensor maps require 16 or 32, and programs count on more for their workspaces.
+_ALIGNMENT = 256
+
+
+def aligned_bytes(size: int) -> Bytes:
+    """Fresh memory with the alignment of a GPU allocator."""
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size]
+
+
+def is_aligned(address: int) -> bool:
+    return address % _ALIGNMENT == 0
 
 
 def tensor(array: Any) -> Tensor:
     """A copy of the array in memory with the alignment of a GPU allocator. Anything beyond it is out of bounds."""
     source = np.asarray(array)
-    memory = np.empty(source.nbytes + _ALIGNMENT, np.uint8)
-    first = -memory.ctypes.data % _ALIGNMENT
-    made = memory[first : first + source.nbytes].view(source.dtype).reshape(source.shape).view(Tensor)
+    made = aligned_bytes(source.nbytes).view(source.dtype).reshape(source.shape).view(Tensor)
     made.allocation = (made.ctypes.data, source.nbytes)
     made[...] = source
     return made

@@ -6,6 +6,7 @@ host and device are still copies. torch's own computations run on the CPU. Opera
 its tensors get, and what it would have compiled runs as it is written.
 """
 
+import ctypes
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +18,17 @@ import torch
 import torch.utils._device
 from torch.overrides import TorchFunctionMode
 
+from pipec.host.tensors import aligned_bytes, is_aligned
 from pipec.isa.targets import WARP, Target
 
 _HOST = torch.device("cpu")
 _DEVICE = torch.device("cuda", 0)
 _COPIES = {"to", "cuda", "cpu"}  # moves a tensor between host and device
+# Of torch and of its tensors, what returns fresh memory.
+_ALLOCATIONS = {
+    "empty", "empty_like", "empty_strided", "new_empty", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full",
+    "full_like", "new_full", "rand", "rand_like", "randn", "randn_like", "randint", "arange", "tensor", "clone",
+}  # fmt: skip
 _RELEASE = "13.0"  # of CUDA: programs ask for it before they use what is new on a target
 _MEMORY = 178 << 30  # bytes; far more than any program here uses
 _TRUE_DEVICE = torch._C.TensorBase.device
@@ -35,9 +42,10 @@ class _OnTheHost(TorchFunctionMode):  # type: ignore[misc]  # torch is not there
     ) -> Any:
         name = getattr(func, "__name__", "")
         if func is torch.device:
-            return func(*args, **(kwargs or {}))  # a property access
+            # A number alone is one of the accelerator's devices, of which torch's build for the CPU has none.
+            return func(*(("cuda", *args) if args and type(args[0]) is int else args), **(kwargs or {}))
         if name in ("cuda", "pin_memory") and args and isinstance(args[0], torch.Tensor):
-            return args[0].clone()
+            return _aligned(args[0].clone())
         named = {key: _host(value) if key == "device" else value for key, value in (kwargs or {}).items() if key != "pin_memory"}
         if isinstance(named.get("device"), int):
             named["device"] = _HOST
@@ -46,8 +54,23 @@ class _OnTheHost(TorchFunctionMode):  # type: ignore[misc]  # torch is not there
             placed = (placed[0], _HOST, *placed[2:])
         made = func(*placed, **named)
         if name in _COPIES and isinstance(made, torch.Tensor) and made is args[0] and _names_a_device(name, placed, named):
-            return made.clone()  # on a GPU there would be two tensors
+            return _aligned(made.clone())  # on a GPU there would be two tensors
+        if name in _ALLOCATIONS and type(made) is torch.Tensor:
+            return _aligned(made)
         return made
+
+
+def _aligned(made: torch.Tensor) -> torch.Tensor:
+    """A fresh tensor, in memory as aligned as a GPU's: torch aligns that of the host to 64 bytes."""
+    storage = made.untyped_storage()
+    if is_aligned(storage.data_ptr()) or not storage.nbytes() or made.layout != torch.strided:
+        return made
+    memory = aligned_bytes(storage.nbytes())
+    ctypes.memmove(memory.ctypes.data, storage.data_ptr(), memory.nbytes)
+    moved = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+    with torch.no_grad():
+        made.data = torch.empty(0, dtype=made.dtype).set_(moved, made.storage_offset(), made.shape, made.stride())
+    return made
 
 
 def _names_a_device(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
@@ -147,11 +170,19 @@ def _cuda(target: Target, event: type) -> dict[str, object]:
     table: dict[str, object] = {name: _always(value) for name, value in constants.items()}
     table |= {"Stream": _Stream, "Event": event, "stream": lambda stream: stream or nullcontext()}
     table |= {"device": lambda *_: nullcontext(), "device_of": lambda *_: nullcontext()}
-    for name in ("set_device", "synchronize", "init", "empty_cache", "manual_seed", "manual_seed_all", "reset_peak_memory_stats"):
-        table[name] = _always(None)  # already the case
-    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
-        table[name] = _always(0)
+    table |= {"get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": lambda state, *_: torch.set_rng_state(state)}
+    table |= {name: _always(None) for name in _DONE} | {name: _always(0) for name in _UNMEASURED}
     return table
+
+
+# Of `torch.cuda`, what is already the case.
+_DONE = (
+    "set_device", "set_stream", "synchronize", "init", "empty_cache", "ipc_collect", "manual_seed", "manual_seed_all",
+    "reset_peak_memory_stats", "reset_max_memory_allocated", "set_per_process_memory_fraction", "set_sync_debug_mode", "_sleep",
+)  # fmt: skip
+_UNMEASURED = (
+    "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "get_sync_debug_mode", "utilization",
+)  # fmt: skip
 
 
 # In torch's extension for CUDA, which its build for the CPU lacks.
@@ -162,6 +193,20 @@ _EXTENSION: dict[str, object] = {
     "_cuda_maybeExchangeDevice": 0,
     "_cuda_getDeviceCount": 1,
     "_cuda_getCurrentRawStream": 0,
+}
+# `torch.accelerator`, which is a GPU by another name.
+_ACCELERATOR: dict[str, object] = {
+    "is_available": True,
+    "device_count": 1,
+    "current_accelerator": torch.device("cuda"),
+    "current_device_index": 0,
+    "current_device_idx": 0,
+    "current_stream": _Stream(),
+    "set_device_index": None,
+    "set_device_idx": None,
+    "set_stream": None,
+    "synchronize": None,
+    "empty_cache": None,
 }
 # Where the implementations of operators are registered that tensors on a GPU get.
 _KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
@@ -227,11 +272,14 @@ def as_cuda(target: Target, event: type) -> Iterator[None]:
         (torch, "compile", _compile),
         (torch.version, "cuda", _RELEASE),
         *((torch._C, name, _always(value)) for name, value in _EXTENSION.items()),
+        *((torch.accelerator, name, _always(value)) for name, value in _ACCELERATOR.items()),
+        (torch._C, "_get_accelerator", _always(torch.device("cuda"))),
         *((torch.cuda.nvtx, name, _always(0)) for name in ("range_push", "range_pop", "range_start", "range_end", "mark")),
         (torch.Tensor, "device", property(_device)),
         (torch.Tensor, "is_cuda", property(lambda tensor: _device(tensor) == _DEVICE)),
         (torch.Tensor, "is_cpu", property(lambda tensor: False)),
         (torch.Tensor, "get_device", lambda tensor: 0),
+        (torch.Tensor, "record_stream", lambda tensor, stream: None),
     ]
     undo = [_set(owner, name, value) for owner, name, value in changes]
     mode.__enter__()

@@ -80,3 +80,14 @@ def copied(x: cute.Tensor, y: cute.Tensor, swizzle: cutlass.Constexpr, expected:
     load, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, stage, (ROWS, COLUMNS))
     store, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), y, stage, (ROWS, COLUMNS))
     _copied(load, source, store, target, swizzle, expected).launch(grid=[2, 1, 1], block=[64, 1, 1])
+
+
+@cute.jit
+def copied_from_below(x: cute.Tensor, y: cute.Tensor, first: cutlass.Constexpr, expected: cutlass.Constexpr):
+    """The map of `x` begins a tile below it, and what is copied at its row `first`."""
+    tile = cute.make_layout((ROWS, COLUMNS), stride=(COLUMNS, 1))
+    below = cute.make_tensor(x.iterator - ROWS * COLUMNS, cute.make_layout((3 * ROWS, COLUMNS), stride=(COLUMNS, 1)))
+    load, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), below, tile, (ROWS, COLUMNS))
+    store, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), y, tile, (ROWS, COLUMNS))
+    source = cute.domain_offset((first, 0), source)
+    _copied(load, source, store, target, 0, expected).launch(grid=[2, 1, 1], block=[64, 1, 1])

@@ -134,6 +134,30 @@ def test_a_tensor_map_of_many_bytes(kernels: Any) -> None:
     assert (x == y).all()
 
 
+def test_a_tensor_map_that_begins_below_its_tensor(kernels: Any) -> None:
+    """Only what is copied has to be in a tensor."""
+    x, y = aligned(64, 64), aligned(64, 64)
+    x[:] = np.arange(x.size, dtype=np.float16).reshape(x.shape)
+    kernels.copied_from_below(given(x), given(y), 32, BYTES)
+    assert (y == x).all()
+    with pytest.raises(SimulationError) as caught:
+        kernels.copied_from_below(given(x), given(y), 0, BYTES)
+    assert caught.value.kind == "out_of_bounds"
+
+
+def test_the_bindings_of_cuda_know_the_device(kernels: Any) -> None:
+    from cuda.bindings import driver, runtime
+
+    (done,) = driver.cuInit(0)
+    assert done == driver.CUresult.CUDA_SUCCESS
+    _, device = driver.cuDeviceGet(0)
+    majors = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+    assert driver.cuDeviceGetAttribute(majors, device) == (done, 9)
+    _, context = driver.cuCtxGetCurrent()
+    assert int(context) and driver.cuCtxSetCurrent(context) == (done,)
+    assert runtime.cudaGetDevice() == (runtime.cudaError_t.cudaSuccess, 0)
+
+
 def test_installing_again_changes_the_options(kernels: Any) -> None:
     from cutlass import cute
 

@@ -249,6 +249,19 @@ def test_loads_that_are_used_and_not_waited_for() -> None:
         sim.launch(NO_WAIT.replace("USED", ""), block=32, arguments=[out])
 
 
+def test_tensor_memory_that_is_given_back_again() -> None:
+    """By all warps of an epilogue, as in cuDNN's frontend: by then the columns may belong to another CTA."""
+    again = NO_WAIT.replace("USED", "tcgen05.wait::ld.sync.aligned;").replace(
+        "st.global.b32 [%d1]", "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 32; st.global.b32 [%d1]"
+    )
+    (finding,) = sim.launch(again, block=32, arguments=[np.zeros(1, np.uint32)]).findings
+    assert (finding.check, finding.severity) == ("exit", "warn") and "given back before" in str(finding)
+    with pytest.raises(SimulationError, match="given back before"):
+        sim.launch(again, block=32, arguments=[np.zeros(1, np.uint32)], options=Options(rules="documents"))
+    with pytest.raises(SimulationError, match="allocated is nothing"):
+        sim.launch(again.replace("%r1, 32; st.global", "0x20, 32; st.global"), block=32, arguments=[np.zeros(1, np.uint32)])
+
+
 WHOLE_WARP = """.version 8.6\n.target sm_90a\n.address_size 64
 .entry k(.param .u64 out) .reqntid 32 { .reg .b32 %r<4>; .reg .b64 %d<3>; .shared .align 128 .b8 tile[128];
 ld.param.u64 %d1, [out]; mov.u32 %r1, %tid.x; mov.b32 %r2, tile; mad.lo.u32 %r3, %r1, 4, %r2; st.shared.u32 [%r3], %r1;

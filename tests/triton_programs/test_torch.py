@@ -50,6 +50,31 @@ def test_the_release_of_cuda_is_known() -> None:
     assert tuple(map(int, torch.version.cuda.split("."))) >= (12, 8)
 
 
+@pytest.mark.parametrize("size", [1, 100, 3000, 70_000])
+def test_memory_is_aligned_as_on_a_gpu(size: int) -> None:
+    """Each tensor is as large as asked for, so that what is beyond it is out of bounds."""
+    for made in (torch.empty(size), torch.randn(size, requires_grad=True), torch.ones(size).clone(), torch.zeros(size).cuda()):
+        assert made.data_ptr() % 256 == 0 and made.untyped_storage().nbytes() == 4 * size
+    x = torch.full((size,), 3.0, requires_grad=True)
+    (x.clone() * 2).sum().backward()
+    assert x.sum() == 3 * size and x.grad.sum() == 2 * size
+
+
+def test_the_gpu_by_other_names() -> None:
+    assert torch.accelerator.is_available() and torch.accelerator.current_accelerator() == torch.device("cuda")
+    assert torch.device(0) == torch.device("cuda", 0) and torch.get_device_module() is torch.cuda
+    assert torch.zeros(2, device=torch.accelerator.current_accelerator()).is_cuda
+
+
+def test_streams_and_random_states() -> None:
+    torch.zeros(4, device="cuda").record_stream(torch.cuda.current_stream())
+    torch.cuda.set_stream(torch.cuda.Stream())
+    state = torch.cuda.get_rng_state()
+    drawn = torch.rand(4, device="cuda")
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(torch.rand(4, device="cuda"), drawn)
+
+
 def test_a_backward_pass() -> None:
     x = torch.randn(200, device="cuda:0", requires_grad=True)
     Twice.apply(x).sum().backward()

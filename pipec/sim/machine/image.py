@@ -15,7 +15,7 @@ from pipec.record import record
 from ..errors import SimulationError, SourceLocation
 from ..ptx.inline import with_calls_inlined
 from ..ptx.specials import SPECIALS
-from ..ptx.tree import Function, Instruction, Module, Special, Symbol, Variable, VariableSpace
+from ..ptx.tree import Function, Immediate, Instruction, Module, Special, Symbol, Variable, VariableSpace
 from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned
 from ..units.alignment import round_up
 from .memory.global_memory import GlobalMemory
@@ -77,16 +77,21 @@ class Image:
 
     @functools.cached_property
     def launch_registers(self) -> int | None:
-        """Registers per thread at the start of a CTA: `.maxnreg`, or what the launch bounds allow, as ptxas compiles a kernel with
-        setmaxnreg. None: neither is given, and ptxas ignores setmaxnreg (13.0: "unable to determine register count at entry")."""
+        """Registers per thread at the start of a CTA, as ptxas 13.0 compiles a kernel with setmaxnreg: as many as `.maxnreg` or the launch
+        bounds allow, but no more than it asks for anywhere. None: neither is given, and ptxas ignores setmaxnreg ("unable to determine
+        register count at entry")."""
         directives = self.function.directives
-        if "maxnreg" in directives:
-            return directives["maxnreg"][0]
         threads = directives.get("reqntid") or directives.get("maxntid")
-        if threads is None or "minnctapersm" not in directives:
+        if "maxnreg" in directives:
+            allowed = directives["maxnreg"][0]
+        elif threads is not None and "minnctapersm" in directives:
+            (resident,) = directives["minnctapersm"]
+            allowed = min(_MOST_REGISTERS, _REGISTER_FILE // (round_up(prod(threads), LANES) * max(1, resident)) // 8 * 8)
+        else:
             return None
-        (resident,) = directives["minnctapersm"]
-        return min(_MOST_REGISTERS, _REGISTER_FILE // (round_up(prod(threads), LANES) * max(1, resident)) // 8 * 8)
+        asked = [item.operands[0] for item in self.function.instructions if item.opcode.startswith("setmaxnreg.inc")]
+        counts = [one.value for one in asked if isinstance(one, Immediate)]
+        return min(allowed, max(counts)) if counts else allowed
 
     # ---- addresses
 

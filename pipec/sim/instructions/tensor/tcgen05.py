@@ -66,6 +66,9 @@ def deallocate(d: Decoder) -> Execute:
             state.draining.append(warp.fragment)
             return warp.park(Wait("tmem", what, retry=True))
         base, count = int(address(warp)[0]), int(columns(warp)[0])
+        if state.memory.was_given_back(base, count):
+            _given_back_again(warp, base, count)
+            return None
         state.memory.deallocate(base, count)
         state.order.give_back(warp.thread, warp.fragment.pc, base, count)
         # Any of them may fit now; the others wait again.
@@ -76,6 +79,14 @@ def deallocate(d: Decoder) -> Execute:
         return None
 
     return execute
+
+
+def _given_back_again(warp: Warp, base: int, columns: int) -> None:
+    """Harmless unless another CTA of the multiprocessor has allocated these columns since. In a GEMM of cuDNN's frontend 1.32 (`gemm_amax`)
+    all warps of the epilogue deallocate."""
+    message = f"tcgen05.dealloc of {columns} columns at {base:#x}, which were given back before: they may be another CTA's by now"
+    error = SimulationError("undefined", message)
+    warp.cta.machine.findings.add("exit", warp.fragment.pc, warp.located(error, warp.fragment.pc))
 
 
 @instruction("tcgen05.relinquish_alloc_permit")

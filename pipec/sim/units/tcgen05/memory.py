@@ -39,6 +39,7 @@ class TensorMemory:
         self._written_grid = self.written.reshape(LANES, COLUMNS)
         self.allocated = np.zeros(COLUMNS, dtype=bool)
         self.allocations: dict[int, int] = {}
+        self._given_back: dict[int, int] = {}
         self.permit_relinquished = False
         self._last_allocation = COLUMNS
 
@@ -74,7 +75,12 @@ class TensorMemory:
                 "illegal", f"tcgen05.dealloc of {columns} columns at {address:#x}, allocated were {self.allocations[address]}"
             )
         del self.allocations[address]
+        self._given_back[address] = columns
         self._set_allocated(address, columns, False)
+
+    def was_given_back(self, address: int, columns: int) -> bool:
+        """Whether this was an allocation, of which nothing is allocated now."""
+        return self._given_back.get(address) == columns and not self.allocated[address : address + columns].any()
 
     def relinquish(self) -> None:
         """No CTA-wide allocation is allowed afterwards."""
