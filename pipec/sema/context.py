@@ -94,6 +94,7 @@ class Context:
     barrier_arrays: dict[BarrierArray, Span] = field(default_factory=dict)  # those that have an owner, and where
     ranges: dict[tree.Variable, range] = field(default_factory=dict)  # of variables of loops with constant bounds
     unrollable: frozenset[tree.Variable] = frozenset()  # variables of enclosing loops with constant bounds
+    given_away: set[tree.Handle] = field(default_factory=set)  # whose stage another name has taken over: their names may take one
     open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, not stepped past yet
     programmatic: list[tree.ProgrammaticLaunch] = field(default_factory=list)  # the statement, if any
     turn: Span | None = None  # the enclosing `with semaphore(...)`

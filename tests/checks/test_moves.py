@@ -87,6 +87,18 @@ RIGHT = {
     "of tiles that are named in each iteration": [
         *FIRST, REST, TAKE, "    left = held.a", "    right = held.b", "    mma(acc, left, right)", *MOVE, *LAST
     ],
+    "names that take turns": [
+        *FIRST,
+        "if ceildiv(K, 64) > 1:",
+        TAKE,
+        "    for k in range(ceildiv(K, 64) - 2):",
+        f"        {USE}",
+        *(f"    {line}" for line in MOVE),
+        f"    {TAKE}",
+        f"    {USE}",
+        *MOVE,
+        *LAST,
+    ],
     "in a helper": ["work(acc)"],
 }  # fmt: skip
 HELPER = "\n".join(["fn work(acc):", *(f"    {line}" for line in RIGHT["used late"])])

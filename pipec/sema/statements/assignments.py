@@ -84,7 +84,11 @@ def assign(context: Context, statement: ast.Assign) -> None:
             if meaning.form not in ("linear", "either"):
                 _not_linear(context, meaning, statement)
             # Not an alias: the wait happens at the assignment, so an acquire cannot be reordered by naming it later.
-            context.bind(target.name, acquire(context, target.name, meaning, "linear"), target.span)
+            handle = acquire(context, target.name, meaning, "linear")
+            if (stage := _stage_outside(context, target)) is not None and stage.meaning in context.given_away:
+                _move(context, stage, handle, statement)
+            else:
+                context.bind(target.name, handle, target.span)
         case AcquiredPair(output):
             _not_linear(context, output, statement)
         case NewRegisterTile(value):
@@ -158,6 +162,7 @@ def _move(context: Context, taken: Binding, source: tree.Handle, statement: ast.
             linear_messages.NotMoved(stage=name.name, source=source.name, problem=problem, at=statement.span, obtained=taken.span)
         )
     context.leave_behind(name.name, target, span)
+    context.given_away.add(source)
     context.emit(tree.Move(target, source, span))
 
 
