@@ -35,6 +35,31 @@ def gemm(*body: str) -> list[str]:
 LOOP = ("for k in range(ceildiv(K, 64)):", "    with input.consume() as s:")
 
 
+HOLD = ("with input.consume() as s:", "    mma(acc, s.a, s.b)")
+
+
+def behind(bounds: str) -> tuple[str, ...]:
+    """An MMA behind a loop with one."""
+    return (f"for h in {bounds}:", *(f"    {line}" for line in HOLD), *LOOP, "        mma(acc, s.a, s.b, accumulate=True)")
+
+
+def apart(condition: str, one: str, other: str) -> tuple[str, ...]:
+    """An MMA of its own where the condition holds."""
+    return (
+        *LOOP,
+        f"        if {condition}:",
+        f"            mma(acc, s.a, s.b, accumulate={one})",
+        "        else:",
+        f"            mma(acc, s.a, s.b, accumulate={other})",
+    )
+
+
+def under(condition: str, accumulate: str) -> tuple[str, ...]:
+    """Two loops, in which the MMA runs under a condition."""
+    head, inner, hold, mma = nested("n", accumulate)
+    return (head, inner, hold, f"            if {condition}:", f"    {mma}")
+
+
 def nested(bounds: str, accumulate: str) -> tuple[str, ...]:
     inner = (
         f"for k in range({bounds}):",
@@ -64,6 +89,15 @@ def nested(bounds: str, accumulate: str) -> tuple[str, ...]:
         nested("n", "h > 0 or k > 0"),
         nested("n", "h + k > 0"),
         nested("block.x, ceildiv(K, 64)", "h > 0 or k > block.x"),
+        behind("range(1)"),
+        behind("range(block.x, block.x + 2)"),
+        # The first turn goes the other way.
+        apart("k == 0", "False", "True"),
+        apart("k > 0", "True", "False"),
+        apart("k < 1", "False", "k > 0"),
+        # Where the condition holds, it held in the first turn.
+        under("n > 1", "h > 0 or k > 0"),
+        under("n > 1 and block.x < 7", "h > 0 or k > 0"),
     ],
 )
 def test_the_first_mma_is_seen_to_overwrite(body: tuple[str, ...]) -> None:
@@ -87,6 +121,14 @@ def test_the_first_mma_is_seen_to_overwrite(body: tuple[str, ...]) -> None:
         (nested("max(0, h - 2)", "h > 0 or k > 0"), "E0803"),
         (("i = 0", *nested("i", "h > 0"), "    i += 1"), "E0803"),
         (nested("n", "h + k >= 0"), "E0802"),
+        (behind("range(n)"), "E0802"),
+        (behind("range(n, n + 2)"), "E0802"),  # n + 2 may wrap around, and the loop not run
+        (apart("k == 1", "False", "True"), "E0802"),
+        (apart("k == n", "False", "True"), "E0802"),
+        (apart("k > 0", "False", "True"), "E0802"),
+        (under("h > 1", "h > 0 or k > 0"), "E0803"),
+        (under("k > 0", "h > 0 or k > 0"), "E0803"),
+        (under("n > h", "h > 0 or k > 0"), "E0803"),
     ],
 )
 def test_the_first_mma_may_add(body: tuple[str, ...], code: str) -> None:
