@@ -525,9 +525,9 @@ static pipec_status pipec_check_clipping(const pipec_kernel_row *kernel, const p
     inner = view->shape[row->rank - 1] * row->item_bytes;
     if (inner % PIPEC_TENSOR_MAP_ALIGNMENT)
         return PIPEC_REFUSE(view,
-                            "its rows have %lld elements (%lld bytes), but a TMA store writes whole 16-byte pieces: it would write %d "
+                            "its rows have %lld element%s (%lld bytes), but a TMA store writes whole 16-byte pieces: it would write %d "
                             "bytes past the end of a row",
-                            (long long)view->shape[row->rank - 1], (long long)inner,
+                            (long long)view->shape[row->rank - 1], view->shape[row->rank - 1] == 1 ? "" : "s", (long long)inner,
                             PIPEC_TENSOR_MAP_ALIGNMENT - (int)(inner % PIPEC_TENSOR_MAP_ALIGNMENT));
     return PIPEC_SUCCESS;
 }

@@ -338,8 +338,9 @@ class NameOfOldStage(Message):
 
         tile = held.a
         for k in range(n):
+            following = input.acquire_consumer()
             mma(acc, tile, s.b)     # wrong: which stage is this in the second iteration?
-            ...
+            held.release()
             held = following
     """
 
