@@ -20,9 +20,11 @@ _MOST_COMPARED = 40
 _MOST_STRIDED = 24
 _LONGEST_STRIDE = 128
 
-# Values of sizes that no test depends on, but a fact.
+# Values of sizes that no test depends on, but a fact: how many of each, of their combinations, and how many of these are tried for all
+# sizes together.
 _MOST_STEPS_OF_OTHERS = 8
 _MOST_CHOICES_OF_OTHERS = 1_000
+_MOST_TRIED_OF_OTHERS = 20_000
 
 # Offsets from multiples of a step: rounding down and up agree on multiples, and differ halfway; off-by-one errors show next to them.
 _BETWEEN: tuple[Callable[[int], int], ...] = (
@@ -147,19 +149,30 @@ class _Facts:
 
     def __init__(self, network: Network, tested: frozenset[Symbol]) -> None:
         self._of_tested = [fact for fact in network.facts if symbols_in(fact) <= tested]
-        self._others = [fact for fact in network.facts if not symbols_in(fact) <= tested]
+        others = [fact for fact in network.facts if not symbols_in(fact) <= tested]
+        self._of_both = [fact for fact in others if symbols_in(fact) & tested]
         steps: dict[Symbol, int] = {}
-        for fact in self._others:
+        for fact in others:
             for form in forms_of(fact):
                 _steps(form, tested, steps)
-        self._choices = {symbol: tuple(_around_multiples(step)) for symbol, step in steps.items()}
+        combinations = islice(product(*(tuple(_around_multiples(step)) for step in steps.values())), _MOST_CHOICES_OF_OTHERS)
+        chosen = (dict(zip(steps, values, strict=True)) for values in combinations)
+        alone = [fact for fact in others if fact not in self._of_both]
+        self._choices = [numbers for numbers in chosen if all(holds(fact, numbers) for fact in alone)]
+        self._left = _MOST_TRIED_OF_OTHERS
 
     def admit(self, numbers: Numbers) -> bool:
         if not all(holds(fact, numbers) for fact in self._of_tested):
             return False
-        chosen = islice(product(*self._choices.values()), _MOST_CHOICES_OF_OTHERS)
-        others = (dict(zip(self._choices, values, strict=True)) for values in chosen)
-        return any(all(holds(fact, numbers | other) for fact in self._others) for other in others)
+        if not self._of_both:
+            return bool(self._choices)
+        for others in self._choices:
+            if not self._left:
+                break
+            self._left -= 1
+            if all(holds(fact, numbers | others) for fact in self._of_both):
+                return True
+        return False
 
 
 def _around_multiples(step: int) -> Iterator[int]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipec.driver import Options, compile_source
+from pipec.protocol import tried
 from pipec.source import Source
 
 # T is only in tensor maps, and in the grid. The consumer takes the first stage whatever the sizes are.
@@ -46,6 +47,24 @@ def test_the_size_decides(condition: str, step: int) -> None:
     state = compile_source(Source("k.pipe", KERNEL.format(condition=condition, step=step)), Options())
     said = {one.code for one in state.diagnostics} or {"proved"}
     assert said == {CONDITIONS[condition, step]}
+
+
+def test_the_search_for_their_values_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions on a dozen of them, which no small values meet."""
+    asked: list[None] = []
+    holds = tried.holds
+    monkeypatch.setattr(tried, "holds", lambda fact, numbers: asked.append(None) or holds(fact, numbers))
+    names = [f"T{number}" for number in range(12)]
+    stores = "".join(f"        store(y{number}[block.x * 128, 0], total)\n" for number in range(12))
+    text = KERNEL.format(
+        condition=f"{' + '.join(names)} >= 1000000 and T1 + T2 > 100 + S and T3 > S", step="128) + ceildiv(A, 96"
+    )
+    text = text.replace("y: tensor[f32, T, 64]", ", ".join(f"y{name[1:]}: tensor[f32, {name}, 64]" for name in names))
+    text = text.replace("y[block.x * 128, 0]", "y0[block.x * 128, 0]").replace("grid(ceildiv(T, 128))", "grid(ceildiv(T0, 128))")
+    text = text.replace("x: tensor", "a: tensor[f32, A, 64], x: tensor") + stores
+    state = compile_source(Source("k.pipe", text), Options())
+    assert {one.code for one in state.diagnostics} == {"E0604"}
+    assert len(asked) < 100_000
 
 
 def test_a_launch_is_checked() -> None:
