@@ -16,9 +16,8 @@ class State:
 
     held: Literal["no", "yes", "released", "poisoned"]
     signal: Literal["no", "part", "yes", "mixed"] = "no"
-    released: tree.Release | tree.Acquire | tree.Move | None = (
-        None  # an acquire consumes a peek, a move gives the stage to another name
-    )
+    # An acquire consumes a peek, and a move gives the stage to another name.
+    released: tree.Release | tree.Acquire | tree.Move | None = None
     given: tuple[tree.Signal, ...] = ()
     awaited: tuple[tree.Acquire, ...] = ()
     branch: tuple[ir.Branch, bool] | None = None  # for "mixed": the branch, and whether its true side signals
