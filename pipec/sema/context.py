@@ -137,8 +137,14 @@ class Context:
         self.recursion.run_body(self, body)
 
     def emit(self, statement: tree.Statement) -> None:
+        self.in_a_role("a statement that runs", statement.span)
         self.spend(statement.span)
         self.statements.append(statement)
+
+    def in_a_role(self, what: str, at: Span) -> None:
+        """Reports what stands outside of roles, as in a helper that is called there: no thread would run it."""
+        if self.place != "role":
+            self.fail(placement_messages.Misplaced(what=what, where="outside a role", to="into a role", at=at))
 
     def spend(self, span: Span, count: int = 1) -> None:
         """Raises BudgetEnded, which ends the analysis of the kernel: an enclosing loop must not continue."""

@@ -141,9 +141,12 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
 
 
 def _argument(context: Context, node: ast.Expression, name: str, *, alone: bool) -> Meaning:
-    """A number is evaluated once, before the helper's body; a tile is named, as by an assignment, unless the body is a value `alone`."""
+    """A number is evaluated once, before the helper's body; a tile is named, as by an assignment, unless the body is a value `alone`.
+
+    Outside of roles nothing is evaluated: there a name stands for its expression.
+    """
     meaning = context.elaborate(node)
-    if not isinstance(meaning, EXPRESSIONS) or isinstance(meaning, tree.ReadVariable):
+    if not isinstance(meaning, EXPRESSIONS) or isinstance(meaning, tree.ReadVariable) or context.place != "role":
         return meaning
     if not alone if isinstance(meaning.type, TileType) else isinstance(meaning, _COMPUTED):
         # Otherwise the expression would be recomputed at each use of the parameter.

@@ -226,6 +226,11 @@ def _new_tile(context: Context, target: ast.Name, variable: tree.Variable, found
 def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expression, statement: ast.Assign) -> None:
     refuse_shadowing(context, target)
     stated = known_dtype(context, statement.annotation) if statement.annotation is not None else None
+    if context.place != "role":
+        # In a helper that is called there: nothing runs, so the name stands for its expression, as a name of the kernel does.
+        named = found if isinstance(found, Known) and stated is None else as_runtime(context, found, stated, "the value")
+        context.bind_again(target.name, named, target.span)
+        return
     binding = context.scope.find(target.name)
     variable = binding.meaning if binding is not None else None
     # The number of another stage gets a variable of its own, so that each number selects its own stage's slot.
@@ -274,6 +279,10 @@ def augmented(context: Context, statement: ast.AugmentedAssign) -> None:
     right = context.elaborate(statement.value)
     if not isinstance(right, Known):
         right = as_value(context, right, statement.value.span, "the value")
+    if context.place != "role" and isinstance(meaning, (Known, *EXPRESSIONS)):
+        named = operate(context, statement.operator, meaning, right, statement.span)
+        context.bind_again(statement.target.name, named, statement.target.span)
+        return
     if not isinstance(meaning, tree.Variable):
         context.fail(
             types_messages.WrongType(

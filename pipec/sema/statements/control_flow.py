@@ -43,6 +43,7 @@ def branch(context: Context, statement: ast.If) -> None:
         # Decided at compile time: the other branch is not analysed, and the names of this one stay in scope.
         context.run_body(statement.then if condition.value else statement.otherwise)
         return
+    context.in_a_role("a branch on a value that is not known at compile time", statement.condition.span)
     before = dict(context.scope.hidden)
     then = _block(context, statement.then, statement.condition.span, "branch")
     # What one branch gives another meaning has its old one in the other branch.
@@ -55,6 +56,7 @@ def branch(context: Context, statement: ast.If) -> None:
 
 
 def for_loop(context: Context, statement: ast.For) -> None:
+    context.in_a_role("a loop", statement.span)
     iterable = context.elaborate(statement.iterable)
     if not isinstance(iterable, Range | tree.Schedule):
         context.fail(types_messages.BadRange(found=describe(iterable), at=statement.iterable.span))
@@ -141,6 +143,7 @@ def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.
 
 
 def while_loop(context: Context, statement: ast.While) -> None:
+    context.in_a_role("a loop", statement.condition.span)
     before = len(context.statements)
     condition = _condition(context, statement.condition)
     if isinstance(condition, Known):
