@@ -112,7 +112,7 @@ class OfPipec:
         between = shared_memory_of_splits(kernels, shape)
 
         def run(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> None:
-            given, stream = between | {"a": a, "b": b, "d": d}, torch.cuda.current_stream()
+            given, stream = between | {"a": a, "b": b, "d": d, "K": shape.k}, torch.cuda.current_stream()
             for launcher in kernels:
                 launcher(
                     [given[argument.name] for argument in launcher.interface.arguments],

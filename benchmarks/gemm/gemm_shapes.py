@@ -6,12 +6,13 @@ from itertools import product
 from typing import Literal
 
 Kind = Literal["bf16", "fp8"]
-Group = Literal["published", "projections", "odd", "narrow"]
+Group = Literal["published", "projections", "odd", "narrow", "waves"]
 GROUPS: dict[Group, str] = {
     "published": "the shapes that the tiles were tuned on",
     "projections": "linear layers of language models, M tokens at a time: looked at once, for tiles that wait for memory",
     "odd": "sizes that no tile divides: looked at for clusters, and for tiles of as many rows as M divides into",
     "narrow": "tall and flat ones, few tiles or long sums: looked at once, for splits of K",
+    "waves": "tiles of 128 x 256 would fill between a half and all of the GPU, or a second wave by little: never looked at",
 }
 
 
@@ -63,6 +64,15 @@ def _shapes() -> Iterator[Shape]:
         (128, 128, 65536),
     ):
         yield Shape(m, n, k, "narrow")
+    for m, n, k in (
+        (1152, 2304, 8192),
+        (1536, 1536, 16384),
+        (1280, 2560, 5120),
+        (1664, 3328, 4096),
+        (2304, 2304, 6144),
+        (1920, 2560, 16384),
+    ):
+        yield Shape(m, n, k, "waves")
 
 
 SHAPES: tuple[Shape, ...] = tuple(_shapes())
@@ -197,7 +207,15 @@ def _sums(shape: "Shape") -> Iterator[Tile]:
                 yield Tile("gemm_sm90_split_k_sums", {"SPLITS": splits // fewer, "BM": bm, "BN": bn, "STAGES": stages} | warps)
 
 
+def _shares(shape: "Shape") -> Iterator[Tile]:
+    """Equal shares of few tiles; where there are many, the last wave matters little."""
+    for bm, bn, stages in ((128, 256, 4), (128, 192, 5), (128, 160, 5), (128, 128, 6), (64, 256, 5)):
+        if -(-shape.m // bm) * -(-shape.n // bn) <= _FEW_WAVES * _TILES_OF_THE_GPU:
+            yield Tile("gemm_sm90_stream_k", {"BM": bm, "BN": bn, "STAGES": stages} | _warps(bm))
+
+
 _TILES_OF_THE_GPU = 132
+_FEW_WAVES = 3
 _FEW_ROWS = 128  # of A, for the kernel that multiplies with those of B in their place
 _LEAST_STAGES = 3
 _NARROW_BYTES = (216_000, 108_000)  # of stages: one block to a multiprocessor, or two
@@ -248,7 +266,8 @@ def tiles(shape: Shape) -> list[Tile]:
     few = -(-shape.m // 128) * -(-shape.n // 128) < _TILES_OF_THE_GPU
     narrow = _narrow(shape.m) if shape.m <= _FEW_ROWS else ()
     split = (*_SPLIT, *_sums(shape)) if few and shape.k >= 2048 else ()
-    return [DEFAULT, *persistent, *deep, *_OTHERS, *split, *narrow, *_swapped(shape), *_TURNED]
+    shares = _shares(shape) if shape.k >= 2048 else ()
+    return [DEFAULT, *persistent, *deep, *_OTHERS, *split, *shares, *narrow, *_swapped(shape), *_TURNED]
 
 
 def named(text: str) -> list[Shape]:

@@ -193,7 +193,7 @@ _SHARE = 0.2  # of the variants of all examples, in `make test`: the same ones a
 
 # Examples whose reference a `numpy:` line cannot say: a test of their own compares them.
 ATTENTION = ("attention", "attention_sm90")
-COMPARED_ELSEWHERE = (*ATTENTION, "attention_sm90_decode_split", "attention_sm90_backward_fused")
+COMPARED_ELSEWHERE = (*ATTENTION, "attention_sm90_decode_split", "attention_sm90_backward_fused", "gemm_sm90_stream_k")
 
 
 @dataclass(frozen=True)
