@@ -182,6 +182,8 @@ def gemm_choice(record: Record) -> list[str]:
     for name, found in record["figures"].items():
         for group in GROUPS:
             rows = [row for row in found["shapes"].values() if row["group"] == group]
+            if not rows:  # a group that is younger than the record
+                continue
             costs, judged = [row["cost_on_record"] for row in rows], [row["cost"] for row in rows if row["cost"] is not None]
             cells = (
                 f"{geomean(row['best_ratio'] for row in rows):.2f}",
@@ -207,6 +209,8 @@ def chosen_then(record: Record) -> list[str]:
     )
     for group in GROUPS:
         rows = [row["columns"] for row in record["figures"].values() if row["group"] == group and "chosen" in row["columns"]]
+        if not rows:
+            continue
         names = ("automatic", "chosen", "dozen", "tuned", "any")
         ratios = {name: [row[name]["ratio"]["median"] for row in rows] for name in names}
         worst = max(best / chosen for best, chosen in zip(ratios["any"], ratios["chosen"], strict=True))
