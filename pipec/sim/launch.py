@@ -113,7 +113,7 @@ def launch(
             started = time.perf_counter()
             module = _parsed(ptx)
             function = _kernel(module, kernel)
-            extents, whole = _block(function, block), _grid(grid)
+            extents, whole = _block(function, block), _grid(function, grid)
             shape = _cluster(function, cluster, whole)
             explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
 
@@ -305,8 +305,21 @@ def _triple(value: Extents, what: str) -> Triple:
     return x, y, z
 
 
-def _grid(grid: Extents) -> Triple:
-    chosen = _triple(grid, "grid")
+def _clusters_of_blocks(function: Function) -> Triple | None:
+    """CTAs of a cluster where the launch counts clusters, and leaves the size of a CTA to the kernel."""
+    if "blocksareclusters" not in function.directives:
+        return None
+    required = function.directives.get("reqnctapercluster")
+    if not required or not function.directives.get("reqntid"):
+        raise SimulationError("malformed", ".blocksareclusters needs .reqntid and .reqnctapercluster", function.line)
+    return _triple(required, "cluster")
+
+
+def _grid(function: Function, grid: Extents) -> Triple:
+    """In CTAs."""
+    x, y, z = _triple(grid, "grid")
+    of_x, of_y, of_z = _clusters_of_blocks(function) or (1, 1, 1)
+    chosen = (x * of_x, y * of_y, z * of_z)
     if any(extent > limit for extent, limit in zip(chosen, MAXIMUM_GRID, strict=True)):
         raise SimulationError("argument", f"grid {shown(chosen)} is larger than {MAXIMUM_GRID}")
     return chosen
@@ -318,6 +331,9 @@ def _block(function: Function, block: Extents | None) -> Triple:
     if wanted is None:
         raise SimulationError("argument", f"kernel `{function.name}` has no .reqntid, so block must be given")
     chosen = _triple(wanted, "block")
+    cluster = _clusters_of_blocks(function)
+    if required and cluster is not None and chosen in ((1, 1, 1), cluster):
+        return _triple(required, "block")  # the "threads" of its launch are CTAs of a cluster, or nothing
     if required and chosen != _triple(required, "block"):
         raise SimulationError("argument", f"block {shown(chosen)} contradicts .reqntid {required}")
     most = function.directives.get("maxntid")
@@ -329,8 +345,6 @@ def _block(function: Function, block: Extents | None) -> Triple:
 
 
 def _cluster(function: Function, cluster: Extents | None, grid: Triple) -> Triple:
-    if "blocksareclusters" in function.directives:
-        raise SimulationError("unsupported", ".blocksareclusters is not simulated", function.line)
     required = function.directives.get("reqnctapercluster")
     shape = _triple(cluster if cluster is not None else required or (1, 1, 1), "cluster")
     if required and cluster is not None and shape != _triple(required, "cluster"):

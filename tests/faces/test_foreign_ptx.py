@@ -215,7 +215,7 @@ def test_a_wrong_option_is_a_usage_error(ptx, capsys, arguments: list[str]) -> N
         (ADD.replace("bra DONE", "bra NOWHERE"), "label `NOWHERE` is not defined"),
         (ADD.replace("%d4], %f2", "%d9], %f2"), "register `%d9` is not declared"),
         (ADD.replace(".address_size 64", ".address_size 32"), "addresses of 32 bits are not simulated"),
-        (ADD.replace(".param .u32 n)", ".param .u32 n) .blocksareclusters"), ".blocksareclusters is not simulated"),
+        (ADD.replace(".param .u32 n)", ".param .u32 n) .blocksareclusters"), "needs .reqntid and .reqnctapercluster"),
         ("\0\1\2", "E1013"),
         ("", "no kernel"),
         ("int main() { return 0; }", "E1013"),

@@ -87,3 +87,25 @@ def test_a_flag_that_is_never_set_is_a_deadlock(pause: str) -> None:
     with pytest.raises(SimulationError) as caught:
         launch(text, grid=3, block=32, arguments=[np.zeros(4, np.uint32)])
     assert caught.value.kind == "deadlock" and "nothing changes" in str(caught.value)
+
+
+# Each CTA writes its number in the grid. `__block_size__` of CUDA C++ makes such kernels.
+IN_CLUSTERS = """.version 8.8
+.target sm_100a
+.address_size 64
+.entry ranks(.param .u64 out) .blocksareclusters .reqntid 64, 1, 1 .reqnctapercluster 2, 1, 1 {
+  .reg .b64 %p; .reg .b32 %x, %y, %n, %t; .reg .pred %first;
+  ld.param.u64 %p, [out]; mov.u32 %x, %ctaid.x; mov.u32 %y, %ctaid.y; mov.u32 %n, %nctaid.x; mad.lo.u32 %y, %y, %n, %x;
+  mad.wide.u32 %p, %y, 4, %p; mov.u32 %t, %tid.x; setp.eq.u32 %first, %t, 0; mov.u32 %n, %ntid.x; mad.lo.u32 %y, %y, 1000, %n;
+  @%first st.global.u32 [%p], %y; ret; }
+"""
+
+
+@pytest.mark.parametrize("block", [None, 1, 2, 64])
+def test_a_grid_that_is_counted_in_clusters(block: int | None) -> None:
+    """The second extents of such a launch are the CTAs of a cluster, or nothing."""
+    out = np.zeros(12, np.int32)
+    launch(IN_CLUSTERS, grid=(3, 2), block=block, arguments=[out])
+    np.testing.assert_array_equal(out, np.arange(12) * 1000 + 64)
+    with pytest.raises(SimulationError, match="contradicts .reqntid"):
+        launch(IN_CLUSTERS, grid=(3, 2), block=32, arguments=[out])

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from pipec.sim import Options, SimulationError, launch
@@ -85,3 +86,29 @@ def test_a_test_that_may_come_too_late(timing: str, first: str, second: str, wai
         "found the mbarrier new: nothing orders it before the completion of phase 0|nothing has shown this warp",
         str(caught.value),
     )
+
+
+# Warp 0 tests the first mbarrier and then counts bytes on the second one, which warp 1 has announced; warp 1 waits for them, and
+# completes the first phase of the first mbarrier.
+COUNTED = NEW.replace("entry k()", "entry k(.param .u64 array)").replace(
+    "mov.u32 %t, %tid.x;",
+    ".reg .b64 %g; .shared .align 16 .b8 tile[16]; .reg .b32 %d; mov.u32 %d, tile; ld.param.u64 %g, [array]; mov.u32 %t, %tid.x;",
+)
+BYTES = {
+    "by a copy": "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%d], [%g], 16, [%a+8];",
+    "by the warp": "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%a+8], 16;",
+}
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize("counts", BYTES.values(), ids=BYTES)
+def test_bytes_that_another_warp_has_announced(counts: str, timing: str) -> None:
+    """They are counted behind the test, so that nothing that waits for them comes before it."""
+    wait_for_them = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%a+8], 16; " + HEARS
+    right, early = (
+        COUNTED.format(first=first, second=second, wait=wait_for_them) for first, second in (("", counts), (counts, ""))
+    )
+    options = Options(timing, seed=1)  # type: ignore[arg-type]
+    assert launch(right, block=64, arguments=[np.zeros(4, np.float32)], options=options).findings == []
+    with pytest.raises(SimulationError, match="found the mbarrier new|nothing has shown this warp"):
+        launch(early, block=64, arguments=[np.zeros(4, np.float32)], options=options)

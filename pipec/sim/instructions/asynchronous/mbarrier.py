@@ -131,8 +131,8 @@ def _arriving(
     default: int | None,
     told: Ordering | None,
 ) -> Execute:
-    """Runs `operation(state, value) -> flipped` for each active lane, in lane order. `told`: the ordering with which an arrival releases
-    what the thread has observed; None: it is no arrival."""
+    """Runs `operation(state, value) -> flipped` for each active lane, in lane order. `told`: the ordering with which an operation that
+    a phase awaits releases what the thread has observed; None: no phase awaits it."""
     read = shared_addresses(d, operand_index, generic)
     value = d.source(operand_index + 1, TYPES["u32"]) if len(d.operands) > operand_index + 1 else None
     if default is None:
@@ -141,6 +141,7 @@ def _arriving(
         default = 0  # given by the operand
     write = d.destination(returns, TYPES["b64"]) if returns is not None else None
     what = d.item.opcode
+    arrives = told is not None and operation is not Mbarrier.complete_tx
 
     def execute(warp: Warp) -> None:
         asked = _asked(warp, read(warp), value(warp) if value else None)
@@ -164,7 +165,7 @@ def _arriving(
                 last = address if ready else None
             if tokens is not None:
                 tokens[lane] = barrier.state.token()
-            if told is not None and flipped and not another:
+            if arrives and flipped and not another:
                 _complain_of_split(warp, barrier)
             if told is not None and (another or flipped):
                 # Without .sem an arrival releases; without .scope, to the threads of its own CTA.
@@ -185,7 +186,7 @@ def _arriving(
             state = barrier.state
             before = state.counters
             flipped = operation(state, arriving)
-            if told is not None:
+            if arrives:
                 barrier.counts.arrived(warp.thread.number, warp.thread.time - 1, before, state)
             cta.after_barrier_operation(barrier, flipped)
             if together:
@@ -221,8 +222,10 @@ def _complain_of_split(warp: Warp, barrier: TrackedBarrier) -> None:
 @instruction("mbarrier.expect_tx", "mbarrier.complete_tx")
 def transaction(d: Decoder) -> Execute:
     generic, remote = _common(d)
-    operation = Mbarrier.expect_tx if ".expect_tx" in d.item.opcode else Mbarrier.complete_tx
-    return _arriving(d, operation, 0, remote, generic, None, None, None)
+    if ".expect_tx" in d.item.opcode:
+        return _arriving(d, Mbarrier.expect_tx, 0, remote, generic, None, None, None)
+    # A phase whose bytes a thread counts is not complete before the thread does so.
+    return _arriving(d, Mbarrier.complete_tx, 0, remote, generic, None, None, Ordering("relaxed", "cluster"))
 
 
 @instruction("mbarrier.arrive", "mbarrier.arrive_drop")

@@ -79,6 +79,7 @@ def writing(
         holder = barrier_cta or cta
         holder.check_signalled(warp, barrier, what)
         _check_told(warp, holder, barrier, what)
+        warp.thread.step()  # its bytes show nothing of what the warp does from now on
     return access
 
 

@@ -367,7 +367,7 @@ class SharedMemory:
     def operands(self, access: Access, readings: Sequence[Reading]) -> None:
         """Records the issue of an MMA that reads these operands."""
         if self.races is not None:
-            self.races.layouts.operands(access, self.shadow, readings)
+            self.races.layouts.operands(access, self.shadow, readings, self.data.reshape(-1, 16))
 
     def added(self, access: Access, product: Product, place: object, group: int) -> None:
         """Records the issue of an MMA that adds this to the accumulator in some registers; `group`: as `Sums.added` has it."""
@@ -379,7 +379,7 @@ class SharedMemory:
     def copied_out(self, access: Access, granules: Addresses, tile: Tile | None) -> None:
         """Records the issue of a tensor copy that reads these granules as a tile."""
         if self.races is not None and granules.size:
-            self.races.layouts.copied_out(access, self.shadow, granules, tile)
+            self.races.layouts.copied_out(access, self.shadow, granules, tile, self.data.reshape(-1, 16))
 
     def _filled_by(self, address: int) -> int:
         return int(self.filled_by[address // 16])

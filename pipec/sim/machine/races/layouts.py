@@ -13,6 +13,7 @@ from pipec.record import record
 from ...compiled.pieces import distinct
 from ...findings import CheckName
 from ...units.layouts import NO_TILE, SOURCE, Reading, Tile, disagreement, first_step
+from ...units.patterns import Step as PatternStep
 from ...units.patterns import lane_steps, warp_steps, written_otherwise
 from ...units.products import Accumulator, Columns
 from ...units.swizzle import SwizzleName
@@ -76,15 +77,15 @@ class Layouts:
         self.copied_whole: set[int] = set()
         self.paired: dict[tuple[Access, Access], tuple[Step, Step, Access]] = {}  # by the two boxes, the first MMA that read them
 
-    def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading]) -> None:
-        """Checks that an MMA reads its operands in the layout in which tensor copies last wrote their tiles."""
+    def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading], memory: np.ndarray) -> None:
+        """Checks that an MMA reads its operands in the layout in which tensor copies last wrote their tiles. `memory`: in granules."""
         if self.misread is None or not shadow.writes.size:
             return
         begun: dict[str, OperandStart] = {}
         for reading in readings:
             if reading.end - GRANULE >= shadow.size:
                 continue  # reported elsewhere
-            first = self._of_one_tile(shadow, reading) or self._of_several(access, shadow, reading)
+            first = self._of_one_tile(shadow, reading) or self._of_several(access, shadow, reading, memory)
             if first is not None:
                 begun[reading.operand] = first
         if len(begun) == 2:
@@ -111,16 +112,16 @@ class Layouts:
             self.fits[key] = disagreement(reading, (writer.tile,), marks) is None
         return OperandStart(reading, writer.tile, writer) if self.fits[key] else None
 
-    def _of_several(self, access: Access, shadow: Shadow, reading: Reading) -> OperandStart | None:
+    def _of_several(self, access: Access, shadow: Shadow, reading: Reading, memory: np.ndarray) -> OperandStart | None:
         """Reports an operand that is read in another layout; returns the tile in which it begins, if there is one."""
         found = shadow.writes[reading.granules * (GRANULE // shadow.granule)]
         if reading.operand == SOURCE and reading.descriptor.layout == "none":
-            self._unswizzled(access, found, reading)
+            self._unswizzled(access, found, reading, memory)
             return None
         tiles, marks = self._tiles(found)
         if not tiles or self.misread is None:
             self._based(access, found, reading)
-            self._by_threads(access, found, reading, reading.descriptor.layout)
+            self._by_threads(access, found, reading, reading.descriptor.layout, reading.granules, memory)
             return None
         # The same operands recur in each round of the ring, and comparing layouts is slow: a verdict is cached for the tiles and their
         # places.
@@ -139,7 +140,7 @@ class Layouts:
             return begun
         return None
 
-    def _unswizzled(self, access: Access, found: Cells, reading: Reading) -> None:
+    def _unswizzled(self, access: Access, found: Cells, reading: Reading, memory: np.ndarray) -> None:
         """Rows without a swizzle may be arranged in any way, except as one of the swizzles does."""
         tiles, _ = self._tiles(found)
         swizzled = next(((tile, writer) for tile, writer in tiles if tile.swizzle != "none"), None)
@@ -147,7 +148,7 @@ class Layouts:
             tile, writer = swizzled
             self.misread(Misreading(writer, access, reading, f"wrote {tile}", "it reads the rows as if they had no swizzle"))
         elif not tiles:
-            self._by_threads(access, found, reading, "none")
+            self._by_threads(access, found, reading, "none", reading.granules, memory)
 
     def _in_one_box(self, access: Access, begun: OperandStart, marks: np.ndarray) -> None:
         """Rows that begin inside a box end in it; otherwise whatever box follows in memory would fit as well.
@@ -177,8 +178,8 @@ class Layouts:
         why = f"it multiplies {mine} with {others} of the box of operand B, while {{}} multiplied {first} with {second} of the same two"
         self.misread(Misreading(a.writer, access, a.reading, f"wrote {a.tile}", why, "steps", before))
 
-    def copied_out(self, access: Access, shadow: Shadow, granules: np.ndarray, tile: Tile | None) -> None:
-        """A tensor copy reads what threads have written as this tile."""
+    def copied_out(self, access: Access, shadow: Shadow, granules: np.ndarray, tile: Tile | None, memory: np.ndarray) -> None:
+        """A tensor copy reads what threads have written as this tile. `memory`: in granules."""
         if self.misread is None or tile is None or not shadow.writes.size:
             return
         found = shadow.writes[granules * (GRANULE // shadow.granule)]
@@ -189,7 +190,7 @@ class Layouts:
                 self.misread(Misreading(writer, access, tile, f"wrote {loaded}", "it reads the bytes of a row in another order"))
                 return
         if not tiles:
-            self._by_threads(access, found, tile, tile.swizzle)
+            self._by_threads(access, found, tile, tile.swizzle, granules, memory)
 
     def _based(self, access: Access, found: Cells, reading: Reading) -> None:
         """A base offset says in which of its eight rows of 128 bytes a pattern begins, which its address says, too."""
@@ -202,7 +203,15 @@ class Layouts:
             why = f"the base offset is {layout.base_offset}, and the operand begins in row {row} of its pattern"
             self.misread(Misreading(writer, access, reading, "stored there", why))
 
-    def _by_threads(self, access: Access, found: Cells, reading: Reading | Tile, swizzle: SwizzleName) -> None:
+    def _by_threads(
+        self,
+        access: Access,
+        found: Cells,
+        reading: Reading | Tile,
+        swizzle: SwizzleName,
+        granules: np.ndarray,
+        memory: np.ndarray,
+    ) -> None:
         """Data written by ordinary stores and cp.async has no declared layout, but their addresses have a pattern."""
         numbers = distinct(found)
         if (swizzle, self.sets.stores(numbers)) in self.fitting:
@@ -221,21 +230,32 @@ class Layouts:
             lanes = writer.thread.laid_out(pc)
             if lanes is not None:
                 by_store[pc].append((writer.thread.index, lanes))
-        steps = []
-        for stores in by_store.values():
-            steps += lane_steps(np.stack([lanes for _, lanes in stores]))
-            steps += warp_steps(sorted((warp, int(lanes[0])) for warp, lanes in stores))
-        verdict = written_otherwise(swizzle, steps)
+        verdict = written_otherwise(swizzle, _steps(by_store.values()))
         if verdict is None:
             self.fitting.add(key)
             return
+        fills = self._fills(found, memory[granules])
+        verdict = written_otherwise(swizzle, _steps(stores for pc, stores in by_store.items() if pc not in fills))
+        if verdict is None:
+            return
         name, step = verdict
         why = f"{step.who} of it store at 0x{step.first:x} and 0x{step.second:x}"
-        writer = next(iter(writers.values()))
+        writer = next(one for (_, pc), one in writers.items() if pc not in fills)
         # Threads that copy previously swizzled data in order store the same way as threads that should swizzle and do not.
         check: CheckName = "linear" if name == "none" else "layout"
         why = f"{why}, which differ in one place only then"
         self.misread(Misreading(writer, access, reading, f"stored as {called(name)} asks", why, check))
+
+    def _fills(self, found: Cells, data: np.ndarray) -> set[int]:
+        """The stores of which only equal elements are left, such as zeros before the tile was written: their addresses mean nothing.
+        `data`: the granules that begin with the places found."""
+        left = defaultdict[int, set[int]](set)
+        beginnings = data.view(np.uint16)[..., 0]
+        for number in distinct(found):
+            values = set(np.unique(beginnings[found == number]).tolist())
+            for one in self.sets.members(number):
+                left[one.pc] |= values
+        return {pc for pc, values in left.items() if len(values) == 1}
 
     def _tiles(self, found: Cells) -> tuple[list[tuple[Tile, Access]], np.ndarray]:
         """The tiles recorded for some places, and the index of the tile at each."""
@@ -247,6 +267,15 @@ class Layouts:
                 marks[found == number] = len(tiles)
                 tiles.append((writer.tile, writer))
         return tiles, marks
+
+
+def _steps(stores: Iterable[list[tuple[int, np.ndarray]]]) -> list[PatternStep]:
+    """Of each store, the addresses of its lanes by warps."""
+    steps: list[PatternStep] = []
+    for by_warp in stores:
+        steps += lane_steps(np.stack([lanes for _, lanes in by_warp]))
+        steps += warp_steps(sorted((warp, int(lanes[0])) for warp, lanes in by_warp))
+    return steps
 
 
 def called(swizzle: SwizzleName) -> str:

@@ -11,7 +11,7 @@ from ...ptx.types import Addresses, LaneMask
 from ...units.mbarrier import Mbarrier
 from ..memory.spaces import SharedMemory
 from ..practice import PracticeName
-from ..races.clocks import NOTHING, UNKNOWING, Arrival, Clock, Knowledge, gather, join, learned, merged
+from ..races.clocks import NOTHING, UNKNOWING, Arrival, Clock, Knowledge, gather, join, learned, merged, with_time
 from ..races.ledger import Access
 from ..races.thread import Thread
 from .divergence import Fragment
@@ -121,7 +121,8 @@ class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have released, `tells` what observers of a completed phase
     acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same). `behind` is what was complete when
     operations of other CTAs began that have counted their bytes, `came` that of completed phases; `began` is the same with what only
-    relaxed cluster barriers show, and what warps that have arrived know so. `issued`: the copies of its own CTA that have counted bytes
+    relaxed cluster barriers show, what preceded copies of its own CTA whose warps have not arrived, and what warps that have arrived know
+    so. `issued`: the copies of its own CTA that have counted bytes
     in the current phase. `tested`: the time and place of each warp's last test by parity in the current phase that found the one before
     complete. `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it."""
 
@@ -170,6 +171,12 @@ class TrackedBarrier:
 
     def publish(self) -> None:
         """A phase is complete."""
+        for copy in self.issued:
+            # Where another warp has announced the bytes, only the copies show what their own warp had done before.
+            number = copy.thread.number
+            if copy.behind is not None and not copy.thread.actors.reached(self.gathers.order, number, copy.time - 1):
+                self.began = join(self.began, with_time(copy.behind.order, number, copy.time))
+        self.issued.clear()
         self.gathers = self.tells = learned(self.gathers, self.actor, self.state.phase)
         self.came = self.behind
         if self.near is not None:

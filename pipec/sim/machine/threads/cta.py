@@ -354,7 +354,6 @@ class Cta(AddressSpaces):
             # At the end, as what else is wrong says more.
             self.machine.late_tests.setdefault(key, error.located(item.line if item else 0, self.image.source(item)))
         barrier.tested.clear()
-        barrier.issued.clear()
 
     # ---- named barriers
 

@@ -235,11 +235,9 @@ def _read_a(
         raise UnitError("illegal", f"A in tensor memory starts at lane {lane}, D at lane {d_lane}: they must agree")
     name = data_path_name(descriptor, modifiers.weight_stationary)
     cells = a_cells(name, descriptor.m // descriptor.cta_group)
-    # Layouts that spread D over both halves of the lanes require A in each of them.
+    # Layouts that spread D over both halves of the lanes need A in each of them.
     copies = tensor_memory.read(cells, lane, column, "tcgen05.mma A")
     equal = all(np.array_equal(copy, copies[0]) for copy in copies[1:])
-    if not equal and DATA_PATHS[name].alike:
-        raise UnitError("illegal", f"the {len(copies)} copies of A in tensor memory that layout {name} needs differ")
     if modifiers.a_shifted:
         copies = np.concatenate([copies[:, 1:], copies[:, -1:]], axis=1)
     return [_unpack_tmem_a(descriptor, np.ascontiguousarray(copy)) for copy in (copies[:1] if equal else copies)]

@@ -42,27 +42,26 @@ class DataPath:
 
     place      (row within the CTA, column of D, N) -> (lane, column) relative to the D address
     lanes      first lanes that the D address may name
-    a_copies   lane distances at which A rows must stand when A is in tensor memory
-    alike      whether they must be copies: otherwise each one is multiplied with its own part of N, whatever it holds
+    a_copies   lane distances at which rows of A stand when it is in tensor memory: each is multiplied with its own part of N, and may
+               hold something else
     """
 
     place: Place
     lanes: tuple[int, ...] = (0,)
     a_copies: tuple[int, ...] = (0,)
-    alike: bool = True
 
 
 DATA_PATHS = {
     "A": DataPath(_one_row_per_lane),
-    # Both halves of the lanes multiply the same 64 rows of A, each with its half of N.
+    # Both halves of the lanes multiply 64 rows, each with its half of N. FlashMLA stores another half of K in the upper ones, and adds up
+    # the two halves of N: two products by one instruction.
     "B": DataPath(_half_of_n_per_half, a_copies=(0, 64)),
     # As F, in each CTA.
     "C": DataPath(_sixteen_rows_per_partition, lanes=(0, 16)),
     "D": DataPath(_one_row_per_lane),
-    # FlashMLA stores another half of K there, and adds up the two halves of N: two products by one instruction.
-    "E": DataPath(_half_of_n_per_half, a_copies=(0, 64), alike=False),
+    "E": DataPath(_half_of_n_per_half, a_copies=(0, 64)),
     "F": DataPath(_sixteen_rows_per_partition, lanes=(0, 16)),
-    "G": DataPath(_quarter_of_n_per_partition, a_copies=(0, 32, 64, 96), alike=False),
+    "G": DataPath(_quarter_of_n_per_partition, a_copies=(0, 32, 64, 96)),
 }
 
 # (cta_group, M, weight stationary) -> data path of dense instructions.
