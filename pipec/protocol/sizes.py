@@ -5,7 +5,7 @@ sizes: a run at impossible values costs only a few facts that are then dropped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import lcm
+from math import gcd, lcm
 
 from pipec.protocol.comparisons import Condition, holds
 from pipec.protocol.numbers import Numbers
@@ -18,7 +18,6 @@ from pipec.verify.logic import System
 from pipec.verify.network import Network, edges_of
 from pipec.verify.terms import (
     Apply,
-    Atom,
     Choose,
     Compare,
     Floor,
@@ -157,9 +156,16 @@ class Sizes:
             ]
             choices = [({numbers[0]: value}, {symbols[0]: value} if bare else {}) for value in values]
             return _Family(tuple(choices) or (({}, {}),))
-        steps = dict.fromkeys(symbols, 1)
+        divisors: dict[Symbol, list[int]] = {symbol: [] for symbol in symbols}
         for number in numbers:
-            _steps(self.variables.forms[number], steps)
+            _divisors(self.variables.forms[number], divisors)
+        steps = {symbol: lcm(*found) for symbol, found in divisors.items()}
+        # Of a size that is only compared with what counters say, a loop by twos and one by ones have divisors: in units of the larger one
+        # all numbers of turns would be even.
+        counted: dict[Symbol, list[int]] = {symbol: [] for symbol, found in divisors.items() if not found}
+        for number in self.variables.derived:
+            _divisors(self.variables.forms[number], counted, counted=True)
+        steps |= {symbol: gcd(*found) for symbol, found in counted.items() if found}
         choices = []
         for mixture in self._mixtures(symbols, steps):
             if all(holds_at(fact, mixture) for fact in facts):
@@ -199,26 +205,36 @@ def _of_a_type(fact: Formula) -> bool:
             return False
 
 
-def _steps(form: Linear, steps: dict[Symbol, int]) -> None:
-    """By how much sizes must grow for something to change: their divisors."""
+def _divisors(form: Linear, found: Mapping[Symbol, list[int]], *, counted: bool = False) -> None:
+    """By how much sizes must grow for something to change: what they are divided by. `counted`: not also what quotients of them are."""
     for one, _ in form.terms:
-        _steps_of(one, steps)
+        match one:
+            case Floor(inner, divisor):
+                for symbol in _chosen_from(inner) if counted else symbols_of(inner):
+                    if symbol in found:
+                        found[symbol].append(divisor)
+                _divisors(inner, found, counted=counted)
+            case Choose(_, yes, no):
+                _divisors(yes, found, counted=counted)
+                _divisors(no, found, counted=counted)
+            case Apply(_, arguments):
+                for argument in arguments:
+                    _divisors(argument, found, counted=counted)
+            case Product(factors):
+                for factor in factors:
+                    _divisors(atom(factor), found, counted=counted)
+            case Symbol():
+                pass
 
 
-def _steps_of(one: Atom, steps: dict[Symbol, int]) -> None:
-    match one:
-        case Floor(inner, divisor):
-            for symbol in symbols_of(inner) & steps.keys():
-                steps[symbol] = lcm(steps[symbol], divisor)
-            _steps(inner, steps)
-        case Choose(_, yes, no):
-            _steps(yes, steps)
-            _steps(no, steps)
-        case Apply(_, arguments):
-            for argument in arguments:
-                _steps(argument, steps)
-        case Product(factors):
-            for factor in factors:
-                _steps_of(factor, steps)
-        case Symbol():
-            pass
+def _chosen_from(form: Linear) -> Iterator[Symbol]:
+    """The symbols that the form is a sum of, or that it may be where one of two numbers is chosen."""
+    for one, _ in form.terms:
+        match one:
+            case Symbol():
+                yield one
+            case Choose(_, yes, no):
+                yield from _chosen_from(yes)
+                yield from _chosen_from(no)
+            case _:
+                pass

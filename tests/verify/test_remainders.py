@@ -206,6 +206,20 @@ def test_what_differs_in_one_instruction_is_none(how: str, place: int, instead: 
     assert not (isinstance(found, Linear) and any(terms.is_remainder(one) for one, _ in found.terms))
 
 
+def test_a_share_is_no_more_than_there_is() -> None:
+    """Of what is dealt out to blocks, each gets 0 or more of it."""
+    blocks, place = atom(Symbol("%nctaid.x")), atom(Symbol("%ctaid.x"))
+    share = add(quotient(add(add(N, place, -1), Linear(-1)), blocks), Linear(1))
+    for least, most in ((0, 5), (-4, -1), (-3, 6), (2, 9)):
+        ranges = {"n": (least, most), "%nctaid.x": (1, 7), "%ctaid.x": (0, 6)}
+        low, high = Arithmetic(ranges).bounds(share)
+        for n in range(least, most + 1):
+            for among in range(1, 8):
+                for at in range(among):
+                    assert low <= value(share, {"n": n, "%nctaid.x": among, "%ctaid.x": at}) <= high
+        assert (low, high) == (min(least, 0), max(most, 0))
+
+
 def test_one_more_leaves_one_more_or_nothing() -> None:
     left, next_ = remainder(I, D), remainder(add(I, Linear(1)), D)
     known = System([Compare("ge", add(D, Linear(-1))), Compare("ge", add(add(D, Linear(-2)), left, -1))])

@@ -13,7 +13,7 @@ from pipec.verify.reader.values.extremes import counted_in, undivided
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.parts import PLACES, exact, has_counter, is_row, of_places, size_of
-from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded
+from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded, share_of
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
@@ -375,6 +375,10 @@ class Arithmetic:
             down, up = (least, most) if times > 0 else (most, least)
             low = -inf if isinf(low) or isinf(down) else low + times * down
             high = inf if isinf(high) or isinf(up) else high + times * up
+        if (dealt_out := share_of(form)) is not None:
+            # (None gets more than there are.)
+            least, most = self.bounds(dealt_out, usual=usual)
+            low, high = max(low, min(least, 0)), min(high, max(most, 0))
         if isinf(low) or isinf(high):
             least, most = _left_of(form)
             return max(low, least), min(high, most)

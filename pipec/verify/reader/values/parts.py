@@ -44,9 +44,7 @@ def _counts(term: tuple[Atom, int]) -> bool:
 def is_row(form: Linear) -> bool:
     """Whether the form is made of the rows of tiles that are counted: of quotients of a counter by a size. (A difference of a size and of a
     row would be required not to be negative, which follows from no inequality.)"""
-    return bool(form.terms) and all(
-        times > 0 and is_quotient(one) and only_counters(one.arguments[0]) for one, times in form.terms
-    )
+    return bool(form.terms) and all(times > 0 and is_quotient(one) and of_places(one.arguments[0]) for one, times in form.terms)
 
 
 def of_places(form: Linear) -> bool:

@@ -127,6 +127,18 @@ def dealt(condition: Formula, yes: Linear, no: Linear) -> Linear | None:
     return None
 
 
+def share_of(form: Linear) -> Linear | None:
+    """Of how many things it is a block's share, if it is one (see `dealt`)."""
+    match form:
+        case Linear(1, ((Apply(function, (number, among)), 1),)) if function == QUOTIENT:
+            for place, blocks in _BLOCKS:
+                if blocks == among:
+                    return add(add(number, place), Linear(1))
+        case _:
+            pass
+    return None
+
+
 # The places of blocks, and how many there are: each is at least 0 and less than that.
 _BLOCKS = [(atom(Symbol(f"%ctaid.{axis}")), atom(Symbol(f"%nctaid.{axis}"))) for axis in "xyz"]
 
