@@ -1,14 +1,16 @@
 """Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import Literal
 
 from pipec.diag.shown import counted
+from pipec.protocol.effort import Effort
 from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
 from pipec.protocol.refute_by_memory import refute_by_memory
+from pipec.protocol.restating.restate import restate
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
@@ -19,6 +21,8 @@ from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
 from pipec.verify.reader.read import Reading, readings_of
 from pipec.verify.terms import Formula
+
+_BRIEF = 300_000  # steps
 
 
 @record
@@ -75,11 +79,11 @@ def judge(
     conditional: Reading | None = None
     earlier = _Earlier()
     try:
-        for reading in readings_of(ptx, kernel):
+        for reading, effort in _each_with_effort(readings_of(ptx, kernel)):
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
-            found = _judged(reading, sides, launches, earlier, any_conditions=reading.others)
+            found = _judged(reading, sides, launches, earlier, effort, any_conditions=reading.others)
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
             if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
@@ -101,6 +105,20 @@ def judge(
     return first
 
 
+def _each_with_effort(readings: Iterable[Reading]) -> Iterator[tuple[Reading, Effort | None]]:
+    """The readings, the first one with little effort if one for launches of few blocks follows: walks over tiles that are said in different
+    ways are the same numbers only there, and whoever asks no more of a launch than the first reading does is found soon."""
+    brief: Reading | None = None
+    for reading in readings:
+        if brief is None and reading.arithmetic.placed and not reading.arithmetic.near:
+            brief = reading
+            yield reading, Effort(combinations=_BRIEF)
+            continue
+        yield reading, None
+        if reading.arithmetic.near and brief is not None:
+            yield brief, None
+
+
 @mutable
 class _Earlier:
     """What is known from earlier readings of the text. `settled`: no numbers in memory were found with which processes wait for ever, and
@@ -110,9 +128,11 @@ class _Earlier:
 
 
 def _judged(
-    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, *, any_conditions: bool = False
-) -> Judgement:
+    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort | None = None, *,
+    any_conditions: bool = False,
+) -> Judgement:  # fmt: skip
     network = reading.network
+    other = restate(network, distances=reading.arithmetic.near)
     pairs = pairs_of(network, sides)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))
@@ -125,18 +145,20 @@ def _judged(
         earlier.settled = found is None and told
         return found
 
+    search = prove if effort is None else partial(prove, effort=effort)
+
     def refuted() -> bool:
         return runs()[0] is not None or by_memory() is not None
 
     try:
-        certificate = prove(network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
+        certificate = search(other.network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
         if deadlock is None:
             deadlock, _ = refute(plain(), pairs, launches, large=True)
-        return Judgement(network, None, deadlock, str(why), ended, why.standing, why.uneven, by_memory())
-    return _found(reading, certificate)
+        return Judgement(other.network, None, deadlock, str(why), ended, why.standing, why.uneven, by_memory())
+    return _found(reading, replace(certificate, restated=other.others))
 
 
 def _found(reading: Reading, certificate: Certificate) -> Judgement:

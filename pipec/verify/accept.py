@@ -25,7 +25,7 @@ class Accepted:
 def accept(ptx: str, proof: Proof) -> Accepted:
     """Raises Unreadable if the text's protocol cannot be read, Refused if the certificate does not prove it."""
     certificate = proof.certificate
-    network = _proved(ptx, proof)
+    network = proved_network(ptx, proof)
     conditions = interface_of(ptx, network.name).conditions
     return Accepted(
         network.name,
@@ -35,7 +35,7 @@ def accept(ptx: str, proof: Proof) -> Accepted:
     )
 
 
-def _proved(ptx: str, proof: Proof) -> Network:
+def proved_network(ptx: str, proof: Proof) -> Network:
     """The network of the reading that the proof is about: each reading is a sound model of the text."""
     refused: Refused | None = None
     for reading in readings_of(ptx, proof.certificate.kernel):

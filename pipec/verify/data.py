@@ -61,7 +61,7 @@ def integer(data: object) -> int:
 def formula_data(formula: Formula) -> list[object]:
     match formula:
         case Compare(relation, form):
-            return [relation, _linear(form)]
+            return [relation, form_data(form)]
         case Both(parts):
             return ["and", *map(formula_data, parts)]
         case Either(parts):
@@ -89,12 +89,17 @@ def formula_of(data: object, depth: int = 0) -> Formula:
             raise Malformed(f"a condition is expected, not {short(data)}")
 
 
+def form_of(data: object) -> Linear:
+    """The inverse of `form_data`. Raises Malformed."""
+    return _read_linear(data, 0)
+
+
 def _shallow(depth: int) -> None:
     if depth > _DEEPEST:
         raise Malformed("a condition is nested too deeply")
 
 
-def _linear(form: Linear) -> list[object]:
+def form_data(form: Linear) -> list[object]:
     return [form.constant, *([coefficient, _atom(one)] for one, coefficient in form.terms)]
 
 
@@ -123,11 +128,11 @@ def _atom(one: Atom) -> object:
         case Symbol(name):
             return name
         case Floor(form, divisor):
-            return ["floor", _linear(form), divisor]
+            return ["floor", form_data(form), divisor]
         case Choose(condition, yes, no):
-            return ["choose", formula_data(condition), _linear(yes), _linear(no)]
+            return ["choose", formula_data(condition), form_data(yes), form_data(no)]
         case Apply(function, arguments):
-            return ["apply", function, *map(_linear, arguments)]
+            return ["apply", function, *map(form_data, arguments)]
         case Product(factors):
             return ["product", *map(_atom, factors)]
 

@@ -54,6 +54,7 @@ class Definitions(Renaming):
         # Forms whose range has been computed by elimination, with the numbers of equations and rows: only once, as that is expensive.
         self._far: set[tuple[Linear, int, int]] = set()
         self._divided: list[Apply] = []  # quotients and remainders whose divisor is not known to be at least 1
+        self._multiples: list[Apply] = []  # quotients that are multiplied by their divisor
         self._implied: list[Either] = []  # cases of which one is assumed when the others are refuted; none is tried
         # How many atoms there were, and how much had been learnt, when products of inequalities were last found to be no news.
         self._exhausted: tuple[int, int] | None = None
@@ -84,6 +85,12 @@ class Definitions(Renaming):
                         self._define_quotient(one)
                     else:
                         self.assume(Compare("ge", add(add(one.arguments[1], Linear(-1)), atom(one), -1)))
+            for one in list(self._multiples):
+                if one not in self._divided:
+                    self._multiples.remove(one)
+                    left = add(one.arguments[0], product(atom(one), one.arguments[1]), -1)
+                    self.assume(Compare("ge", left))
+                    self.assume(Compare("ge", add(add(one.arguments[1], Linear(-1)), left, -1)))
             # The value of one of them may determine the range of another.
             if self._defined == len(self._atoms) and len(wrapping) == len(self._wrapping):
                 return
@@ -121,6 +128,11 @@ class Definitions(Renaming):
                 for part, _ in form.terms:
                     self._number(part)
                 self._divided.append(one)
+            case Product((first, second)):
+                for quotient, by in ((first, second), (second, first)):
+                    if is_quotient(quotient) and quotient.arguments[1] == atom(by):
+                        self._number(quotient)
+                        self._multiples.append(quotient)
             case Apply(name, (_, _)) if name == REMAINDER:
                 self.assume(Compare("ge", atom(one)))
                 self._divided.append(one)

@@ -14,7 +14,7 @@ from pipec.record import record
 from pipec.verify.checker.certificate import Certificate, certificate_of, data_of
 from pipec.verify.data import Malformed, fields, items
 
-FORMAT = 2
+FORMAT = 3
 
 
 @record

@@ -17,18 +17,22 @@ def walked(body: Lines, walk: Lines = FOR, behind: Lines | None = None) -> Lines
 
 #: Walks that count their turns: the lines before the body, and those behind it.
 SHARE = f"({ALL} - block.x + grid.x - 1) // grid.x"
+MORE = [f"own = {ALL} // grid.x", f"if block.x <= {ALL} % grid.x:", "    own += 1"]
 COUNTED: dict[str, tuple[Lines, Lines]] = {
     "from the turn": ([f"for i in range(ceildiv({ALL} - block.x, grid.x)):", "    t = block.x + i * grid.x"], []),
     "by hand": ([f"for i in range({SHARE}):", "    t = block.x + i * grid.x"], []),
     "beside": (["t = block.x", f"for i in range(ceildiv({ALL} - block.x, grid.x)):"], ["t += grid.x"]),
+    "down": ([f"left = ceildiv({ALL} - block.x, grid.x)", "t = block.x", "while left > 0:"], ["left -= 1", "t += grid.x"]),
+    "shared out to one more": ([*MORE, "t = block.x - grid.x", "for i in range(own):", "    t += grid.x"], []),
+    "down to 1": ([f"left = ceildiv({ALL} - block.x, grid.x)", "t = block.x", "while left > 1:"], ["left -= 1", "t += grid.x"]),
     "one more": ([f"for i in range({SHARE} + 1):", "    t = block.x + i * grid.x"], []),
     "from the next one on": (["t = block.x + 1", f"for i in range({SHARE}):"], ["t += grid.x"]),
 }
 
 
-def by_turns(walk: str) -> Kernel:
+def by_turns(walk: str, body: Lines | None = None) -> Kernel:
     before, behind = COUNTED[walk]
-    return pair(walked(blocks(), before, behind), grid=f"min({ALL}, 132)")
+    return pair(walked(blocks() if body is None else body, before, behind), grid=f"min({ALL}, 132)")
 
 
 def by_hand(body: Lines) -> Lines:
@@ -70,6 +74,12 @@ def several(times: int, start: str = "full") -> Lines:
     return [*head, *["    {p-}"] * times, f"for k in range({start}, n1):", "    {p-}"]
 
 
+def but_for_the_last(rest: str = "!=") -> Lines:
+    """Two in each turn, up to the last one, and that if it is left."""
+    head = [f"n1 = min(ceildiv(K, 64), t // {COLUMNS} + 1)", "for k in range(0, n1 - 1, 2):", *["    {p-}"] * 2]
+    return [*head, f"if n1 % 2 {rest} 0:", "    {p-}"]
+
+
 def pair(other: Lines, one: Lines | None = None, grid: str = "132") -> Kernel:
     filled = walked(blocks(stage="    {p+}") if one is None else one)
     return Kernel({"p": (3, "a", "b")}, {"a": filled, "b": other}, blocks=grid)
@@ -101,6 +111,8 @@ RIGHT = {
     "turns, from which the tile follows": by_turns("from the turn"),
     "turns by hand, from which the tile follows": by_turns("by hand"),
     "turns, and the tile beside them": by_turns("beside"),
+    "turns counted down, and two in each": by_turns("down", several(2)),
+    "two in each turn, but for the last one": pair(walked(but_for_the_last()), grid=f"min({ALL}, 132)"),
 }
 WRONG = {
     "one more": pair(walked(blocks(row=f"t // {COLUMNS} + 2"))),
@@ -118,6 +130,9 @@ WRONG = {
     "four in each turn, and all again": pair(walked(several(4, "0"))),
     "keys of causal attention, of the row before": attended("m1 * 128 + 64"),
     "a turn more": by_turns("one more"),
+    "a turn less": by_turns("down to 1"),
+    "another share": by_turns("shared out to one more"),
+    "two in each turn, and another last one": pair(walked(but_for_the_last("==")), grid=f"min({ALL}, 132)"),
     "turns, and the next tile beside them": by_turns("from the next one on"),
 }
 

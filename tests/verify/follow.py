@@ -7,8 +7,9 @@ unknown is drawn at random.
 import random
 from collections import Counter
 
-from pipec.verify.checker.certificate import Case, Certificate, Moves
-from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait, edges_of
+from pipec.record import replace
+from pipec.verify.checker.certificate import Case, Certificate, Moves, Place, Restatement
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, State, Test, Wait, edges_of
 from pipec.verify.terms import Both, Compare, Either, Formula, Symbol, symbols_in
 from tests.verify.interpret import holds, value
 
@@ -37,11 +38,31 @@ def _symbols(formula: Formula) -> set[Symbol]:
 
 def follow_certificate(network: Network, certificate: Certificate, sizes: dict[str, int], chosen: random.Random) -> None:
     """Fails where the certificate says something that is not so."""
+    processes = list(network.processes)
+    for other in certificate.restated:
+        processes[other.process] = _in_other_words(processes[other.process], other)
+    others = {one.process: (network.processes[one.process], one) for one in certificate.restated}
+    network = replace(network, processes=tuple(processes))
     sizes = _strangers(network, certificate, chosen) | sizes
     cases = [case for case in certificate.cases if all(holds(one, sizes) for one in case.when)]
     assert cases, "no case is for these sizes"
     for case in cases:
-        _Run(network, case, dict(sizes), chosen).run()
+        _Run(network, case, dict(sizes), chosen, others).run()
+
+
+def _in_other_words(process: Process, other: Restatement) -> Process:
+    states = [State(process.states[one.state].line, _said(one, process.states[one.state].action)) for one in other.places]
+    return replace(process, states=tuple(states), start=other.start)
+
+
+def _said(place: Place, action: Action) -> Action:
+    edges = []
+    for onward in place.onwards:
+        edge = Edge(0) if onward.takes is None else edges_of(action)[onward.takes]
+        edges.append(Edge(onward.target, (*edge.values, *onward.values), edge.advances, onward.requires))
+    if place.asks is not None:
+        return Test(place.asks, *edges)
+    return replace(action, edge=edges[0]) if isinstance(action, Wait | Arrive) else action
 
 
 def _strangers(network: Network, certificate: Certificate, chosen: random.Random) -> dict[str, int]:
@@ -56,8 +77,17 @@ def _strangers(network: Network, certificate: Certificate, chosen: random.Random
 
 
 class _Run:
-    def __init__(self, network: Network, case: Case, values: dict[str, int], chosen: random.Random) -> None:
-        self.network, self.case, self.values, self.chosen = network, case, values, chosen
+    """`others`: the processes as they are, beside what is said of them."""
+
+    def __init__(
+        self,
+        network: Network,
+        case: Case,
+        values: dict[str, int],
+        chosen: random.Random,
+        others: dict[int, tuple[Process, Restatement]],
+    ) -> None:
+        self.network, self.case, self.values, self.chosen, self.others = network, case, values, chosen, others
         self.places = [one.start for one in network.processes]
         self.cursors = [[0] * one.cursors for one in network.processes]
         self.arrived: Counter[tuple[int, int]] = Counter()
@@ -102,13 +132,29 @@ class _Run:
     def _complete(self, ring: int, use: int) -> bool:
         return use < 0 or self.arrived[ring, use] == self.network.rings[ring].count and not self.missing[ring, use]
 
+    def _as_it_is(self, number: int) -> None:
+        """The process itself takes the same edge, and nothing wraps there."""
+        process, other = self.others[number]
+        place = other.places[self.places[number]]
+        action = process.states[place.state].action
+        answer = None if place.asks is None else not holds(place.asks, self.values)
+        takes = place.onwards[bool(answer)].takes
+        if takes is not None:
+            assert not isinstance(action, Test) or takes == (not holds(action.condition, self.values)), "it goes another way"
+            assert all(holds(one, self.values) for one in edges_of(action)[takes].requires), "something wraps"
+
     def _enter(self, process: int, edge: Edge) -> None:
+        if process in self.others:
+            self._as_it_is(process)
         assert all(holds(one, self.values) for one in edge.requires), "something wraps"
         unknown = self.chosen.choice((0, 1, 2, 5, 1 << 20))
         self.values |= {one.name: unknown if form is None else value(form, self.values) for one, form in edge.values}
         for cursor, by in edge.advances:
             self.cursors[process][cursor] += by
         self.places[process] = edge.target
+        if process in self.others:
+            facts = self.others[process][1].places[edge.target].facts
+            assert all(holds(one, self.values) for one in facts), "a fact of a restatement does not hold"
 
     def _at_the_end(self) -> None:
         for process, place in zip(self.network.processes, self.places, strict=True):

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pipec.driver import Options, compile_source
 from pipec.protocol.judge import judge
 from pipec.record import replace
-from pipec.verify.accept import need_proof
+from pipec.source import Source
+from pipec.verify.accept import need_proof, proved_network
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.data import Malformed
@@ -116,3 +118,41 @@ def test_assumptions_are_identified_by_keys_and_not_by_words() -> None:
     (assumed,) = document.proofs[0].assumptions
     kind, _, lines = assumed.partition(": ")
     assert [kind] == [one.kind for one in network.assumptions] and lines == str(network.assumptions[0].lines[0])
+
+
+WALK = """\
+kernel k(z: tensor[f32, M, N], keys: tensor[f32, K, N]):
+    grid(min(ceildiv(M, 128) * ceildiv(N, 128), 132))
+    p = ProducerConsumerPipeline(stages=3)
+    role a(warps=1) produces p:
+        for t in range(block.x, ceildiv(M, 128) * ceildiv(N, 128), grid.x):
+            for k in range(min(ceildiv(K, 64), t // ceildiv(N, 128) + 1)):
+                with p.produce() as s:
+                    pass
+    role b(warps=1) consumes p:
+        for i in range(ceildiv(ceildiv(M, 128) * ceildiv(N, 128) - block.x, grid.x)):
+            t = block.x + i * grid.x
+            for k in range(min(ceildiv(K, 64), t // ceildiv(N, 128) + 1)):
+                p.consumer_signal_and_step()
+"""
+
+
+def test_a_schedule_of_processes_in_other_words_is_one_of_the_processes() -> None:
+    state = compile_source(Source("k.pipe", WALK), Options("sm_90a"))
+    assert state.ptx is not None and not state.failed
+    proof = state.certificates["k"]
+    assert [one.process for one in proof.certificate.restated] == [0, 1]
+    document = document_of(state.ptx, [proof])
+    assert from_json(to_json(document)) == replace(
+        document, proofs=(replace(proof, certificate=replace(proof.certificate, assumes=())),)
+    )
+    network = proved_network(state.ptx, proof)
+    chosen = random.Random(1)
+    confirm(network, proof.certificate, chosen)
+    found: Counter[str] = Counter()
+    for forgery in forgeries(to_json(document), 14, chosen):
+        what, certificate = verdict(forgery, network, document)
+        found[what] += 1
+        if certificate is not None:
+            confirm(network, certificate, chosen)
+    assert found["refused"] > 1

@@ -9,7 +9,7 @@ import pytest
 from verify.interpret import holds, value
 
 from pipec.verify import terms
-from pipec.verify.checker.check import Unknown
+from pipec.verify.checker.unknown import Unknown
 from pipec.verify.inequalities import MOST_STEPS, combined, contradict, tight
 from pipec.verify.logic import System
 from pipec.verify.renaming import Renaming
@@ -335,6 +335,24 @@ def test_quotients_of_numbers_that_a_divisor_lies_between(times: int) -> None:
     said = Compare("eq", add(add(_over(X), _over(Y), -1), Linear(-times)))
     wrong = Compare("eq", add(add(_over(X), _over(Y), -1), Linear(1 - times)))
     assert System([POSITIVE, apart]).entails(said) and not System([POSITIVE, apart]).entails(wrong)
+
+
+def test_a_divisor_times_a_quotient_is_next_to_the_dividend() -> None:
+    """Where that product occurs."""
+    whole = terms.product(_over(X), D)
+    given = System([Compare("ge", add(D, Linear(-1)))])
+    assert given.entails(Compare("ge", add(X, whole, -1)))
+    assert given.entails(Compare("ge", add(add(whole, add(D, Linear(-1))), X, -1)))
+    assert not given.entails(Compare("ge", add(add(whole, add(D, Linear(-2))), X, -1)))
+    assert not given.entails(Compare("ge", add(add(X, whole, -1), Linear(-1))))
+    # Of a number of turns that stays below the quotient: so does the way that they lead.
+    turns, way = atom(Symbol("turns")), atom(Symbol("way"))
+    walked = given.extended([Compare("eq", add(way, terms.product(turns, D), -1)), Compare("ge", add(X, whole, -1))])
+    goes_on = Compare("ge", add(add(_over(X), turns, -1), Linear(-1)))
+    near = Compare("ge", add(add(X, way, -1), D, -1))
+    assert walked.extended([near]).entails(goes_on) and walked.extended([goes_on]).entails(near)
+    for known in ([], [Compare("ge", D)], [Compare("eq", D)]):
+        assert not System(known).entails(Compare("ge", add(X, whole, -1)))
 
 
 def test_nothing_is_known_of_a_quotient_by_a_divisor_that_may_be_0() -> None:

@@ -60,5 +60,5 @@ def test_cases_are_not_distinguished_by_values_that_are_read() -> None:
 
 def test_the_certificate_would_do_if_numbers_had_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else is wrong with it."""
-    monkeypatch.setattr(checker, "Unknown", lambda number: Symbol(f"unknown {number}"))
+    monkeypatch.setattr(checker, "unknown", lambda number: atom(Symbol(f"unknown {number}")))
     check(HANGS, forged())

@@ -8,13 +8,14 @@ sizes, and the schedule terminates (see progress.py).
 """
 
 from collections.abc import Mapping
-from typing import Self
 
 from pipec.record import field, mutable
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
 from pipec.verify.checker.knowledge import OVERWRITTEN, Event, NodeTransition, check_parities
 from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
+from pipec.verify.checker.restated import restated
+from pipec.verify.checker.unknown import unknown
 from pipec.verify.inequalities import allowed, combined
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, Network, Test, Use, Wait, edges_of
@@ -24,7 +25,6 @@ from pipec.verify.terms import (
     Formula,
     Linear,
     Symbol,
-    atom,
     negate,
     size_in,
     size_of,
@@ -38,15 +38,6 @@ TOO_LARGE = "a value grows too large on the way from one node to the next"
 OUTCOME_NOT_KNOWN = "a step past a test whose outcome is not known"
 _MOST_STEPS = 1_000_000  # arithmetic steps, of some microseconds each: beyond this the certificate is refused
 _MOST_PARTS = 200  # parts of the sizes considered in the proof that the cases cover them
-
-
-class Unknown(Symbol):
-    """An unknown value. No certificate can name it: it equals no other symbol, whatever their names."""
-
-    __slots__ = ()
-
-    def __new__(cls, name: str) -> Self:
-        return object.__new__(cls)
 
 
 def check(network: Network, certificate: Certificate) -> None:
@@ -65,8 +56,9 @@ def _check(network: Network, certificate: Certificate) -> None:
     need(certificate.kernel == network.name, f"the certificate is for kernel `{certificate.kernel}`")
     need(bool(certificate.cases), "the certificate has no case")
     need(len({*certificate.cases}) == len(certificate.cases), "a case stands there twice")
-    registers = _registers(network)
-    sizes, layout = System(network.facts).closed(), Layout(network)
+    sizes = System(network.facts).closed()
+    network = restated(network, certificate.restated, sizes)
+    registers, layout = _registers(network), Layout(network)
     need(_covered(sizes, [case.when for case in certificate.cases], [_MOST_PARTS]), "the cases do not cover all sizes")
     for case in certificate.cases:
         # Cases partition launches. A register has many values in one launch, so a case could hold at one moment and not at the next.
@@ -229,4 +221,4 @@ class _Case:
     def _unknown(self) -> Linear:
         # A new symbol each time: two unknown values are not known to be equal.
         self.unknowns += 1
-        return atom(Unknown(str(self.unknowns)))
+        return unknown(self.unknowns)

@@ -87,18 +87,18 @@ def reading_of(
 
 
 def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
-    """Readings with successive limits, as long as that makes a difference; then for launches of few blocks and tiles, and with machine
-    interpretation of numbers, if that does."""
+    """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
+    tiles; then with machine interpretation of numbers; if these make one."""
     apart = placed = False
     for limit in LIMITS:
         reading = reading_of(ptx, kernel, limit)
         yield reading
         apart |= reading.arithmetic.apart
-        placed |= reading.arithmetic.placed
+        if reading.arithmetic.placed and not placed:
+            placed = True
+            yield reading_of(ptx, kernel, near=True)
         if not _differs_with_next(reading.arithmetic):
             break
-    if placed:
-        yield reading_of(ptx, kernel, near=True)
     if apart:
         yield reading_of(ptx, kernel, as_read=True)
 
@@ -188,9 +188,7 @@ class Reading:
     def others(self) -> bool:
         """Whether another one of `readings_of` may tell something else."""
         of = self.arithmetic
-        if of.near:
-            return of.apart
-        return not of.as_read and (of.apart or of.placed or _differs_with_next(of))
+        return not of.as_read and (of.apart or of.placed and not of.near or _differs_with_next(of))
 
     def _walks(self, flow: Flow, inits: list[dict[int, int]], base: int) -> list[Cta]:
         return [

@@ -40,7 +40,7 @@ def _shortened(process: Process, number: int, rings: Mapping[int, int], *, branc
         state = process.states[at]
         if isinstance(action, End):
             action = End(tuple((rings[ring], count) for ring, count in action.leaves if ring in rings))
-        states.append(State(state.line, _with_edges(action, moved, counted), state.live))
+        states.append(State(state.line, with_edges(action, moved, counted), state.live))
     start = moved(Edge(process.start))
     if start != Edge(start.target):
         states.append(State(process.states[0].line, Test(TRUE, start, start)))
@@ -139,13 +139,13 @@ def _counting(process: Process, at: int) -> Process:
         moved = [(cursors[number], Linear(by, ((cursors[number], 1),))) for number, by in edge.advances if number in cursors]
         return replace(edge, values=(*edge.values, *moved))
 
-    states = [replace(state, action=_with_edges(state.action, counted)) for state in process.states]
+    states = [replace(state, action=with_edges(state.action, counted)) for state in process.states]
     first = Edge(process.start, tuple((symbol, Linear(0)) for symbol in cursors.values()))
     states.append(State(process.states[0].line, Test(TRUE, first, first)))
     return replace(process, states=tuple(states), start=len(states) - 1)
 
 
-def _with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[Use], Use] = lambda use: use) -> Action:
+def with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[Use], Use] = lambda use: use) -> Action:
     """The action with transformed edges and use."""
     match action:
         case Test():
@@ -172,7 +172,7 @@ def renamed(process: Process, name: Callable[[str], str]) -> Process:
 
     states = []
     for state in process.states:
-        action = _with_edges(state.action, moved)
+        action = with_edges(state.action, moved)
         if isinstance(action, Test):
             action = Test(substituted(action.condition, forms), action.yes, action.no)
         states.append(State(state.line, action, tuple([names.get(one, one) for one in state.live])))

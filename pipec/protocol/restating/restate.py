@@ -1,0 +1,156 @@
+"""Restates the processes of a network: what the checker then makes sure of is what the search is about."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from pipec.protocol.liveness import live_in
+from pipec.protocol.program import registers_of
+from pipec.protocol.restating.distances import Measured, with_distances
+from pipec.protocol.restating.parted import parted
+from pipec.record import record, replace
+from pipec.verify.checker.certificate import Onward, Place, Restatement
+from pipec.verify.checker.configuration import Refused
+from pipec.verify.checker.restated import restated
+from pipec.verify.logic import System
+from pipec.verify.network import Action, Edge, Network, Process, Test, edges_of
+from pipec.verify.reader.processes.tidy import with_edges
+from pipec.verify.terms import Compare, Formula, Symbol, add, atom, substitute, substituted, symbols_of
+
+
+@record
+class Restated:
+    """`network`: without registers on which nothing depends any more."""
+
+    network: Network
+    others: tuple[Restatement, ...] = ()
+
+
+def restate(network: Network, *, distances: bool) -> Restated:
+    """The network in other words. `distances`: with distances in place of counters of turns."""
+    sizes = cache(lambda: System(network.facts).closed())
+    others = []
+    measured = with_distances(network) if distances else ()
+    for number, process in enumerate(network.processes):
+        itself = one = _one_to_one(number, process)
+        if measured and measured[number].meant:
+            made = _with(process, number, measured[number])
+            if made is None or not _accepted(network, made, sizes()):
+                return restate(network, distances=False)
+            one = made
+        further = parted(one)
+        if further is not one and _accepted(network, further, sizes()):
+            one = further
+        others += [one] if one != itself else []
+    if not others:
+        return Restated(network)
+    made_of = restated(network, others, sizes())
+    registers = registers_of(made_of)
+    processes = tuple([_alive(process, registers) for process in made_of.processes])
+    return Restated(replace(made_of, processes=processes), tuple(others))
+
+
+def _accepted(network: Network, one: Restatement, sizes: System) -> bool:
+    try:
+        restated(network, [one], sizes)
+    except Refused:
+        return False
+    return True
+
+
+def _one_to_one(number: int, process: Process) -> Restatement:
+    places = []
+    for at, state in enumerate(process.states):
+        onwards = [Onward(takes, edge.target, (), edge.requires) for takes, edge in enumerate(edges_of(state.action))]
+        places.append(Place(at, (), _asked(state.action), tuple(onwards)))
+    return Restatement(number, process.start, tuple(places))
+
+
+def _asked(action: Action) -> Formula | None:
+    return action.condition if isinstance(action, Test) else None
+
+
+def _with(before: Process, number: int, made: Measured) -> Restatement | None:
+    """The restatement with registers beside those that have other values now; None if one of these is unknown at times."""
+    after, known = made.process, dict(made.meant)
+    pairs = [
+        (edge, other)
+        for state, its in zip(before.states, after.states, strict=True)
+        for edge, other in zip(edges_of(state.action), edges_of(its.action), strict=True)
+    ]
+    moved = _moved(pairs, known)
+    if any(value is None for _, other in pairs for symbol, value in other.values if symbol in moved):
+        return None
+    names = {symbol: Symbol(f"{symbol.name}*") for symbol in moved}
+    forms = {symbol: atom(name) for symbol, name in names.items()}
+    known |= {name: (Compare("eq", add(atom(name), atom(symbol), -1)),) for symbol, name in names.items()}
+
+    def added(edge: Edge) -> Edge:
+        rows = [(names.get(symbol, symbol), value) for symbol, value in edge.values if symbol in names or symbol in known]
+        values = tuple([(symbol, None if value is None else substitute(value, forms)) for symbol, value in rows])
+        return Edge(edge.target, values, (), tuple([substituted(one, forms) for one in edge.requires]))
+
+    states = []
+    for state in after.states:
+        action = with_edges(state.action, added)
+        if isinstance(action, Test):
+            action = Test(substituted(action.condition, forms), action.yes, action.no)
+        states.append(replace(state, action=action))
+    other = replace(after, states=tuple(states))
+    places = []
+    for at, (state, assigned) in enumerate(zip(states, _assigned(other), strict=True)):
+        facts = [fact for symbol in known if symbol in assigned for fact in known[symbol]]
+        onwards = [
+            Onward(
+                takes, edge.target, tuple([(symbol, value) for symbol, value in edge.values if value is not None]), edge.requires
+            )
+            for takes, edge in enumerate(edges_of(state.action))
+        ]
+        places.append(Place(at, tuple(facts), _asked(state.action), tuple(onwards)))
+    return Restatement(number, before.start, tuple(places))
+
+
+def _moved(pairs: Sequence[tuple[Edge, Edge]], known: Mapping[Symbol, object]) -> dict[Symbol, None]:
+    """The registers that are given other values than before, or values that are made of such registers."""
+    moved = {
+        symbol: None
+        for edge, other in pairs
+        for symbol, value in other.values
+        if symbol not in known and value != dict(edge.values).get(symbol)
+    }
+    size = -1
+    while size < len(moved):
+        size = len(moved)
+        for _, other in pairs:
+            for symbol, value in other.values:
+                if symbol not in known and value is not None and not symbols_of(value).isdisjoint(moved):
+                    moved[symbol] = None
+    return moved
+
+
+def _assigned(process: Process) -> list[frozenset[Symbol]]:
+    """Per state the registers that have been given a value on all ways there (a forward fixed point)."""
+    found: dict[int, frozenset[Symbol]] = {process.start: frozenset()}
+    work = [process.start]
+    while work:
+        at = work.pop()
+        for edge in edges_of(process.states[at].action):
+            assigned = found[at].union(symbol for symbol, _ in edge.values)
+            before = found.get(edge.target)
+            if before is None or not before <= assigned:
+                found[edge.target] = assigned if before is None else before & assigned
+                work.append(edge.target)
+    return [found.get(at, frozenset()) for at in range(len(process.states))]
+
+
+def _alive(process: Process, registers: frozenset[Symbol]) -> Process:
+    """The process without values on which nothing depends."""
+    live = live_in(process, registers)
+
+    def kept(edge: Edge) -> Edge:
+        return replace(edge, values=tuple([row for row in edge.values if row[0] in live[edge.target]]))
+
+    states = [
+        replace(state, action=with_edges(state.action, kept), live=tuple(sorted(alive, key=lambda one: one.name)))
+        for state, alive in zip(process.states, live, strict=True)
+    ]
+    return replace(process, states=tuple(states))
