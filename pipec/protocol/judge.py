@@ -132,7 +132,7 @@ def _judged(
     any_conditions: bool = False,
 ) -> Judgement:  # fmt: skip
     network = reading.network
-    other = restate(network, distances=reading.arithmetic.near)
+    other = restate(network)
     pairs = pairs_of(network, sides)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))

@@ -17,12 +17,14 @@ def walked(body: Lines, walk: Lines = FOR, behind: Lines | None = None) -> Lines
 
 #: Walks that count their turns: the lines before the body, and those behind it.
 SHARE = f"({ALL} - block.x + grid.x - 1) // grid.x"
+OWN = [f"own = {ALL} // grid.x", f"if block.x < {ALL} % grid.x:", "    own += 1"]
 MORE = [f"own = {ALL} // grid.x", f"if block.x <= {ALL} % grid.x:", "    own += 1"]
 COUNTED: dict[str, tuple[Lines, Lines]] = {
     "from the turn": ([f"for i in range(ceildiv({ALL} - block.x, grid.x)):", "    t = block.x + i * grid.x"], []),
     "by hand": ([f"for i in range({SHARE}):", "    t = block.x + i * grid.x"], []),
     "beside": (["t = block.x", f"for i in range(ceildiv({ALL} - block.x, grid.x)):"], ["t += grid.x"]),
     "down": ([f"left = ceildiv({ALL} - block.x, grid.x)", "t = block.x", "while left > 0:"], ["left -= 1", "t += grid.x"]),
+    "shared out": ([*OWN, "t = block.x - grid.x", "for i in range(own):", "    t += grid.x"], []),
     "shared out to one more": ([*MORE, "t = block.x - grid.x", "for i in range(own):", "    t += grid.x"], []),
     "down to 1": ([f"left = ceildiv({ALL} - block.x, grid.x)", "t = block.x", "while left > 1:"], ["left -= 1", "t += grid.x"]),
     "one more": ([f"for i in range({SHARE} + 1):", "    t = block.x + i * grid.x"], []),
@@ -112,6 +114,7 @@ RIGHT = {
     "turns by hand, from which the tile follows": by_turns("by hand"),
     "turns, and the tile beside them": by_turns("beside"),
     "turns counted down, and two in each": by_turns("down", several(2)),
+    "a share of the tiles, and one more for some": by_turns("shared out"),
     "two in each turn, but for the last one": pair(walked(but_for_the_last()), grid=f"min({ALL}, 132)"),
 }
 WRONG = {

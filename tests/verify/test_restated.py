@@ -135,7 +135,7 @@ def closed(network: Network) -> System:
 
 @cache
 def right(name: str) -> Restatement:
-    (one,) = restate(NETWORKS[name], distances=True).others
+    (one,) = restate(NETWORKS[name]).others
     return one
 
 

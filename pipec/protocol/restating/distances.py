@@ -152,14 +152,21 @@ def _sizes(process: Process, counter: _Counter) -> Iterator[Linear]:
                         case Apply(_, (divided, Linear(0, ((Symbol(), 1),)) as size)) if is_quotient(part):
                             if not counts(divided):
                                 yield size
-                        case Floor(divided, number) if not counts(divided) and any(map(_is_place, symbols_of(divided))):
+                        case Floor(divided, number) if not counts(divided) and _from_place(divided):
                             yield Linear(number)
                         case _:
                             pass
 
 
-def _is_place(symbol: Symbol) -> bool:
-    return symbol.name.startswith(PLACES)
+def _from_place(form: Linear) -> bool:
+    """Whether it is what is left from a block's place. (What is loaded there is not.)"""
+    return any(
+        isinstance(one, Symbol)
+        and one.name.startswith(PLACES)
+        or isinstance(one, Choose)
+        and (_from_place(one.yes) or _from_place(one.no))
+        for one, _ in form.terms
+    )
 
 
 class _Measuring:
@@ -247,7 +254,7 @@ class _Measuring:
                 if not counts(divided):
                     self.quotients[one] = None
                 return self._form(divided)
-            case Floor(divided, number) if Linear(number) == self.size and any(map(_is_place, symbols_of(divided))):
+            case Floor(divided, number) if Linear(number) == self.size and _from_place(divided):
                 return self._form(divided)
             case _:
                 return None

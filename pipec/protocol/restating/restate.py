@@ -25,8 +25,8 @@ class Restated:
     others: tuple[Restatement, ...] = ()
 
 
-def restate(network: Network, *, distances: bool) -> Restated:
-    """The network in other words. `distances`: with distances in place of counters of turns."""
+def restate(network: Network, *, distances: bool = True) -> Restated:
+    """The network in other words. `distances`: with distances in place of counters of turns, if the checker accepts that."""
     sizes = cache(lambda: System(network.facts).closed())
     others = []
     measured = with_distances(network) if distances else ()
