@@ -330,6 +330,14 @@ def test_space_in_front_of_a_modifier():
     assert (out == LANE + 1).all()
 
 
+def test_no_space_between_directives():
+    """As inline assembly has it; ptxas takes it."""
+    out, _ = run(
+        "{.reg.pred %p; .reg.v2.b32 %v; setp.ne.u32 %p, %tid, 99; @%p add.u32 %v.x, %tid, 1; st.global.b32 [%out], %v.x;}"
+    )
+    assert (out == LANE + 1).all()
+
+
 @pytest.mark.parametrize(
     "instruction",
     [

@@ -114,6 +114,15 @@ def test_equal_stores_are_a_practice(store: str) -> None:
         assert caught.value.details["other"]["warp"] == 0 and caught.value.details["warp"] == 1
 
 
+def test_stores_that_are_equal_where_they_meet() -> None:
+    """The second half of one warp's words is the first half of the next one's: each lane stores the number of its word."""
+    body = "shr.u32 %r1, %t, 5; mad.lo.u32 %r1, %r1, -16, %t; mad.lo.u32 %r2, %r1, 4, %tile; st.shared.u32 [%r2], %r1;"
+    halves = Program(body, {"each its own": ("[%r2], %r1", "[%r2], %t", "")})
+    assert halves.run(options=Options(rules="practice")).relied_on == ["equal stores"]
+    with pytest.raises(SimulationError, match=UNORDERED):
+        halves.run("each its own", Options(rules="practice"))
+
+
 def test_lanes_that_store_to_one_place_leave_the_value_of_the_last() -> None:
     """Sums that lanes add in other orders differ in their last bits, and Triton lets all lanes of all warps store them."""
     copies = Program(
@@ -241,16 +250,27 @@ COMMITTED_TWICE = replace(
     body=GARBAGE.body.replace(_MULTICAST.format(2), _MULTICAST.format(2) + _MULTICAST.format("")).replace(
         "ON: ", "ON: " + wait("%bar", "0", "W1")
     ),
-    faults={"the second commit is not awaited": (wait("%bar", "0", "W1"), "", "")},
+    faults={
+        "the second commit is not awaited": (wait("%bar", "0", "W1"), "", ""),
+        "no commit is awaited": (wait("%bar", "0", "W1") + wait("%bar2", "0", "W2"), "", ""),
+    },
 )
 
 
-def test_a_commit_that_has_not_arrived_when_a_cta_of_the_pair_exits() -> None:
-    """That the products before it are complete says nothing of its arrival."""
-    options = Options(checks={"uninitialised": "off"})
-    assert COMMITTED_TWICE.run(options=options).findings == []
-    with pytest.raises(SimulationError, match="nothing orders it before the exit"):
+@pytest.mark.parametrize("timing", ["order", "late"])
+def test_a_commit_that_has_not_arrived_when_a_cta_of_the_pair_exits(timing: Literal["order", "late"]) -> None:
+    """That the products before it are complete says nothing of its arrival; where another commit shows them to be, it is a warning in
+    practice."""
+    for rules in ("practice", "documents"):
+        options = Options(timing, rules=rules, checks={"uninitialised": "off"})
+        assert COMMITTED_TWICE.run(options=options).findings == []
+    with pytest.raises(SimulationError, match="nothing orders it before the exit|without waiting for it"):
         COMMITTED_TWICE.run("the second commit is not awaited", options)
+    options = Options(timing, rules="practice", checks={"uninitialised": "off"})
+    found = COMMITTED_TWICE.run("the second commit is not awaited", options).findings
+    assert {(one.check, one.severity) for one in found} == {("exit", "warn")}
+    with pytest.raises(SimulationError, match="nothing orders it before the exit|which has exited"):
+        COMMITTED_TWICE.run("no commit is awaited", options)
 
 
 # Nobody waits for the second CTA's arrival at the first one's mbarrier.

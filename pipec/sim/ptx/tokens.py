@@ -11,11 +11,12 @@ from ..errors import malformed
 METADATA_PREFIX = "// pipec.kernel "
 
 _BLANKS = " \t\r"
-# Words first, since most tokens are words; a comment comes before the operator that it begins with.
+# Words first, since most tokens are words; a comment comes before the operator that it begins with. Directives and types need no blank
+# between them (`.reg.pred`), while a dot inside another word is part of it.
 _TOKEN = re.compile(
     r"""
     [ \t\r]*(?:
-    (?P<word>[%$_.A-Za-z][\w$.]*(?:::[\w$.]+)*)
+    (?P<word>[%$_A-Za-z][\w$.]*(?:::[\w$.]+)* | \.[\w$]*(?:::[\w$]+)*)
   | (?P<newline>\n)
   | (?P<comment>//[^\n]* | /\*.*?\*/)
   | (?P<mark><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%&^~?=<>])

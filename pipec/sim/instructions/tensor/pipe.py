@@ -17,6 +17,7 @@ from ...machine.program import Execute
 from ...machine.races.clocks import Knowledge, join, learned
 from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
+from ...machine.threads.leaving import is_shown
 from ...ptx.tree import Address, Vector
 from ...ptx.types import TYPES
 from ...units.tcgen05.copy import copy
@@ -316,7 +317,7 @@ def _told(warp: Warp) -> Knowledge:
 def _arrival(warp: Warp, told: Knowledge) -> Access:
     commits = warp.thread.agent("commit")
     ends = ((commits, told.order[commits]),)
-    return Access("tcgen05.commit", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=ends)
+    return Access("tcgen05.commit", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=ends, behind=told)
 
 
 def _too_late(cta: Cta, arrival: Access) -> None:
@@ -331,6 +332,9 @@ def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowle
     for target in targets:
         owner = target.cta
         if owner is cta and (owner.exited or address & OFFSET_MASK not in owner.mbarriers):
+            _too_late(cta, arrival)
+            continue
+        if owner.exited and is_shown(arrival, [warp.thread.knowledge.order for warp in owner.warps]):
             _too_late(cta, arrival)
             continue
         if owner.exited:

@@ -215,7 +215,7 @@ class GlobalMemory:
         offsets = addresses - allocation.base
         index = offsets // size
         if by is not None and allocation.shadow is not None and self.races is not None:
-            known = same or (lambda: unchanged(index, allocation.views[size][index], values))
+            known = same or (lambda rows: unchanged(index, allocation.views[size][index], values, rows))
             self.races.store(by, allocation.shadow, offsets // span if span else index, span or size, known)
         return replaced(allocation.views[size], index, values)
 
@@ -241,7 +241,7 @@ class GlobalMemory:
         words = elements.view(BY_SIZE[unit])
         index, view = offsets[:, None] // unit + STEPS[size // unit], allocation.views[unit]
         if by is not None and allocation.shadow is not None and self.races is not None:
-            known = same or (lambda: unchanged(index, view[index], words))
+            known = same or (lambda rows: unchanged(index, view[index], words, rows))
             self.races.store(by, allocation.shadow, offsets // size, size, known)
         return replaced(view, index, words)
 
@@ -271,7 +271,7 @@ class GlobalMemory:
             return
         offsets, shadow = addresses - allocation.base, allocation.shadow
         size = next(size for size in (4, 2, 1) if _in_runs(offsets, size))
-        same = None if values is None else lambda: bool((allocation.data[offsets] == values).all())
+        same = None if values is None else lambda _: bool((allocation.data[offsets] == values).all())
         self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge, same=same)
 
     def begin_runs(
@@ -288,7 +288,7 @@ class GlobalMemory:
         if allocation is None:
             self.begin(thread, access, _bytes_of(starts, length), knowledge, None if values is None else values.reshape(-1))
         elif self.races is not None and allocation.shadow is not None:
-            same = None if values is None else lambda: bool((_read_runs(allocation, offsets, length) == values).all())
+            same = None if values is None else lambda _: bool((_read_runs(allocation, offsets, length) == values).all())
             pieces, size = _pieces_of(offsets, length)
             self.races.begin(thread, access, allocation.shadow, pieces.reshape(-1), knowledge, size, same=same)
 

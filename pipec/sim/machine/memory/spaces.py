@@ -91,14 +91,13 @@ def replaced(view: LaneValues, index: Addresses, values: LaneValues) -> bool:
     return changed
 
 
-def unchanged(places: Addresses, there: LaneValues, values: LaneValues) -> bool:
-    """Whether a store changes nothing: of the lanes that store to one place, the last one's value remains."""
-    differ = there != values
+def unchanged(places: Addresses, there: LaneValues, values: LaneValues, rows: np.ndarray) -> bool:
+    """Whether a store changes nothing in these of its rows: of the lanes that store to one place, the last one's value remains."""
+    differ = (there != values).reshape(len(values), -1).any(axis=1) & rows
     if not differ.any():
         return True
-    rows = differ.reshape(len(differ), -1).any(axis=1)
-    pieces = places.reshape(len(rows), -1)[::-1, 0]
-    return not rows[::-1][np.unique(pieces, return_index=True)[1]].any()
+    pieces = places.reshape(len(differ), -1)[::-1, 0]
+    return not differ[::-1][np.unique(pieces, return_index=True)[1]].any()
 
 
 class FlatMemory:
@@ -225,15 +224,15 @@ class SharedMemory:
         if (state & _ANY_BARRIER[unit]).any():
             return None
         if by is not None and self.races is not None:
-            known = same or (lambda: unchanged(index, self.views[unit][index], words))
+            known = same or (lambda rows: unchanged(index, self.views[unit][index], words, rows))
             self.races.store(by, self.shadow, offsets // size, size, known)
         states[index] = state | _ALL_WRITTEN[unit]
         return replaced(self.views[unit], index, words)
 
-    def has(self, offsets: Addresses, elements: LaneValues) -> bool:
-        """Whether memory already holds these, [offsets, elements]."""
+    def has(self, offsets: Addresses, elements: LaneValues, rows: np.ndarray) -> bool:
+        """Whether memory already holds these rows of [offsets, elements]."""
         found = self.load_words(offsets, elements.dtype, elements.shape[1], None)
-        return found is not None and bool((found == elements).all())
+        return found is not None and bool((found == elements)[rows].all())
 
     def move_in(self, data: int, origins: Addresses, offsets: Addresses, size: int) -> bool | None:
         """Writes an operation's data to offsets that were checked at its issue: `size` bytes each from the memory at the address `data`,
@@ -287,8 +286,8 @@ class SharedMemory:
         span: int = 0,
         same: Same | None = None,
     ) -> bool:
-        """A generic-proxy store; `by`, `span` as in `load`. `same`: whether memory already holds everything that is stored. Returns
-        whether any value changed."""
+        """A generic-proxy store; `by`, `span` as in `load`. `same`: whether memory already holds what is stored. Returns whether any
+        value changed."""
         self.check(offsets, size, "store")
         index = offsets // size
         states = self.state_views[size]
@@ -298,7 +297,7 @@ class SharedMemory:
             self.reclaim(places, f"store of {size} bytes over a live mbarrier, shared address 0x{int(places[0]):x}")
             state = states[index]
         if by is not None and self.races is not None:
-            known = same or (lambda: unchanged(index, self.views[size][index], values))
+            known = same or (lambda rows: unchanged(index, self.views[size][index], values, rows))
             self.races.store(by, self.shadow, offsets // span if span else index, span or size, known)
         states[index] = state | _ALL_WRITTEN[size]
         return replaced(self.views[size], index, values)

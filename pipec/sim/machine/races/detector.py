@@ -116,7 +116,7 @@ class Races:
     def store(
         self, thread: Thread, shadow: Shadow, index: Index, size: int, same: Same | None = None, scope: Scope | None = None
     ) -> None:
-        """`same`: whether memory already holds the values that are written."""
+        """`same`: whether memory already holds what some of the pieces are to hold."""
         if shadow.log is not None:
             self._replay(shadow)
         access = self._own(thread, True, scope)

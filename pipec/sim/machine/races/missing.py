@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 from .clocks import Knowledge
 from .ledger import Access, Ledger
 from .shadow import Shadow
 from .thread import Thread
-
-Same = Callable[[], bool]
-
 
 Missing = Literal[
     "wait",

@@ -11,7 +11,8 @@ from .clocks import Clock
 from .ledger import Access, Cells, Ledger
 from .shadow import Index, Shadow
 
-Same = Callable[[], bool]
+# Whether memory already holds what some rows of a store write: those where the mask is true.
+Same = Callable[[np.ndarray], bool]
 
 
 def keep_replaced(sets: Ledger, access: Access, shadow: Shadow, index: Index, size: int, loaded: Cells, clock: Clock) -> None:
@@ -35,7 +36,7 @@ def forgiven(
     same: Same | None,
     practised: Callable[[PracticeName], bool],
 ) -> bool:
-    """Whether a race is harmless in practice; `same`: whether memory already holds what `new` writes."""
+    """Whether a race is harmless in practice."""
     if replicated(old, new, shadow, cells, index, number):
         return practised("replicated loads")
     # Other warps copy other data, even if its values happen to be equal.
@@ -43,8 +44,14 @@ def forgiven(
     if apart or not (old.writes and new.writes):
         return False
     # Last, since comparing the values reads memory.
-    equal = old.copied == new.copied if new.copied is not None else same is not None and same()
+    equal = old.copied == new.copied if new.copied is not None else same is not None and same(_rows(cells, index, number))
     return equal and practised("equal stores")
+
+
+def _rows(cells: Cells, index: Index, number: int) -> np.ndarray:
+    """Which of the pieces have this set of accesses somewhere."""
+    marks = cells[index] == number
+    return marks.any(axis=1) if marks.ndim > 1 else marks
 
 
 def replicated(old: Access, new: Access, shadow: Shadow, cells: Cells, index: Index, number: int) -> bool:
@@ -60,8 +67,7 @@ def replicated(old: Access, new: Access, shadow: Shadow, cells: Cells, index: In
     ):
         return False
     latest = new.thread.executions(new.pc)
-    marks = cells[index] == number
-    concerned = marks.any(axis=1) if marks.ndim > 1 else marks
+    concerned = _rows(cells, index, number)
     if not latest or isinstance(index, slice):
         return False
     touched = latest[-1][latest[-1] >= 0]

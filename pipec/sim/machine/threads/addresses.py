@@ -109,7 +109,7 @@ class AddressSpaces:
         span: int = 0,
         same: Same | None = None,
     ) -> None:
-        """`by` and `span` as in `load`; `same`: whether memory already holds everything that the instruction stores."""
+        """`by` and `span` as in `load`; `same`: whether memory already holds what the instruction stores."""
         if space == "global":
             self.machine.progress += self.machine.memory.store(addresses, values, size, by, span, same)
         elif space == "shared":
@@ -143,20 +143,23 @@ class AddressSpaces:
         self.machine.progress += bool(changed)
         return changed is not None
 
-    def holds(self, space: Space, addresses: Addresses, values: Sequence[LaneValues]) -> bool:
-        """Whether memory already holds these elements, given as consecutive lists."""
+    def holds(self, space: Space, addresses: Addresses, values: Sequence[LaneValues], rows: np.ndarray) -> bool:
+        """Whether memory already holds these rows of elements, given as consecutive lists. Where the lanes store to memories of several
+        kinds or CTAs, `rows` are those of one of them, and all lanes are asked about."""
         elements = np.stack(values, axis=1)
+        if len(rows) != len(elements):
+            rows = np.ones(len(elements), bool)
         if space == "generic":
             parts = self._by_window(addresses)
-            return all(self.holds(one, part, [each[chosen] for each in values]) for one, part, chosen in parts)
+            return all(self.holds(one, part, [each[chosen] for each in values], rows[chosen]) for one, part, chosen in parts)
         count = elements.shape[1]
         if space == "cluster":
             owners = self._by_owner(addresses)
             found = [owner.shared.load_words(offsets, elements.dtype, count, None) for owner, offsets, _ in owners]
             pairs = zip(found, owners, strict=True)
-            return all(old is not None and unchanged(own, old, elements[lanes]) for old, (_, own, lanes) in pairs)
+            return all(old is not None and unchanged(own, old, elements[lanes], rows[lanes]) for old, (_, own, lanes) in pairs)
         old = self.load_words(space, addresses, elements.dtype, count, None)
-        return old is not None and unchanged(addresses, old, elements)
+        return old is not None and unchanged(addresses, old, elements, rows)
 
     def load_matrices(self, addresses: Addresses, count: int, places: Addresses, by: Thread | None) -> LaneValues:
         """`count` matrices of 8x8 16-bit elements, a row at each address, as words of the lanes; `places` maps the halves of all words

@@ -28,7 +28,7 @@ from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
 from .divergence import ALL_LANES, Fragment, Wait
 from .groups import Operation
-from .leaving import complain_of_what_is_left, unseen_arrivals
+from .leaving import complain_of_what_is_left, is_shown, unseen_arrivals
 from .roles import role_of, who
 from .state import WarpState
 
@@ -430,4 +430,6 @@ class Cluster:
         overtaken = [one for one in left if one.ends is None and any(one.over(clock) for clock in clocks)]
         if overtaken and self.machine.practised("arrivals before a relaxed cluster barrier"):
             left = [one for one in left if one not in overtaken]
-        complain_of_what_is_left(self.machine, self.image, cta.name, left)
+        shown = [one for one in left if is_shown(one, clocks)]
+        complain_of_what_is_left(self.machine, self.image, cta.name, shown, "exit")
+        complain_of_what_is_left(self.machine, self.image, cta.name, (one for one in left if one not in shown))

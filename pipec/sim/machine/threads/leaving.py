@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...errors import SimulationError
+from ...findings import CheckName
 from ..image import Image
 from ..machine import Machine
 from ..races.clocks import Clock
@@ -22,11 +23,20 @@ def unseen_arrivals(barriers: Iterable[TrackedBarrier], clocks: Sequence[Clock])
     return [arrival for arrival in arrivals if not any(arrival.over(clock) for clock in clocks)]
 
 
-def complain_of_what_is_left(machine: Machine, image: Image, cta: str, left: Iterable[Access]) -> None:
+def is_shown(access: Access, clocks: Iterable[Clock]) -> bool:
+    """Whether it is a commit behind nothing but what another one has shown to a CTA with these clocks: the two arrive together then."""
+    if access.what != "tcgen05.commit" or access.behind is None:
+        return False
+    pipe = access.thread.agent("pipe")
+    count = access.behind.order.get(pipe, 0)
+    return any(access.thread.actors.reached(clock, pipe, count) for clock in clocks)
+
+
+def complain_of_what_is_left(machine: Machine, image: Image, cta: str, left: Iterable[Access], check: CheckName = "peer") -> None:
     """`left`: accesses of other CTAs to the memory of `cta`, which exits, whose completion none of its warps has observed."""
     for old in left:
         key = "exit", old.pc
-        if machine.findings.again("peer", key):
+        if machine.findings.again(check, key):
             continue
         item = image.item(old.pc)
         what = old.what or (item.opcode if item else "an access")
@@ -39,4 +49,4 @@ def complain_of_what_is_left(machine: Machine, image: Image, cta: str, left: Ite
         details: dict[str, object] = {"who": who(image, old.thread, old.pc), "warp": old.thread.index}
         details["other"] = {"what": "exit", "cta": cta, "ptx_line": ending.line if ending else 0, "source": image.source(ending)}
         error = SimulationError("undefined", message, details=details)
-        machine.findings.add("peer", key, error.located(item.line if item else 0, image.source(item), details))
+        machine.findings.add(check, key, error.located(item.line if item else 0, image.source(item), details))
