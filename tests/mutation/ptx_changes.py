@@ -118,6 +118,12 @@ def _fewer_warps(one: Instruction) -> Iterator[Change]:
         yield "a warp less", str(one.replaced(1, str(int(one.operands[1]) - 32)))
 
 
+def _not_waiting(one: Instruction) -> Iterator[Change]:
+    """Arrives at a barrier, and goes on."""
+    if ".sync" in one.opcode and len(one.operands) > 1:
+        yield "arrives alone", str(replace(one, opcode=one.opcode.replace(".sync", ".arrive")))
+
+
 def _other_barrier(one: Instruction) -> Iterator[Change]:
     if one.operands and one.operands[0].isdigit():
         yield "another barrier", str(one.replaced(0, str(int(one.operands[0]) ^ 8)))
@@ -134,6 +140,12 @@ def _narrower(one: Instruction) -> Iterator[Change]:
         yield "relaxed", str(replace(one, opcode=weak))
     elif re.search(r"\.(release|acquire|acq_rel)", one.opcode) and not one.opcode.startswith(("fence", "barrier")):
         yield "relaxed", str(replace(one, opcode=re.sub(r"\.(release|acquire|acq_rel)", ".relaxed", one.opcode)))
+
+
+def _arrives_early(one: Instruction) -> Iterator[Change]:
+    """Of the two parts of a cluster barrier, one alone."""
+    yield "one part removed", ""
+    yield "one part doubled", f"{one} {one}"
 
 
 def _in_two_parts(one: Instruction) -> Iterator[Change]:
@@ -214,6 +226,23 @@ def _accumulates(one: Instruction) -> Iterator[Change]:
             return
 
 
+def _bytes(one: Instruction) -> Iterator[Change]:
+    """A bulk copy of 16 bytes more, or less."""
+    place = next((place for place in (2, 1) if len(one.operands) > place and not one.operands[place].startswith("[")), None)
+    if ".tensor" not in one.opcode and place is not None:
+        for step in (-16, 16):
+            yield f"{step:+} bytes", one.computed(place, "b32", f"add.s32 %own, %own, {step};")
+
+
+def _one_cta(one: Instruction) -> Iterator[Change]:
+    """For the own CTA alone, instead of for several or for a pair."""
+    if ".multicast::cluster" in one.opcode and "commit" in one.opcode:
+        opcode = one.opcode.replace(".multicast::cluster", "")
+        yield "not to others", str(replace(one, opcode=opcode, operands=one.operands[:1]))
+    if ".cta_group::2" in one.opcode:
+        yield "of one CTA", str(replace(one, opcode=one.opcode.replace(".cta_group::2", ".cta_group::1")))
+
+
 def _mask(one: Instruction) -> Iterator[Change]:
     if "multicast" in one.opcode:
         for value in (1, 2):
@@ -264,6 +293,13 @@ def _column(one: Instruction) -> Iterator[Change]:
             return
 
 
+def _other_wait(one: Instruction) -> Iterator[Change]:
+    """For stores instead of loads, and the other way round."""
+    for kind, other in (("::ld", "::st"), ("::st", "::ld")):
+        if kind in one.opcode:
+            yield "of the other kind", str(replace(one, opcode=one.opcode.replace(kind, other)))
+
+
 # ---- who does it, and how often
 
 
@@ -292,6 +328,35 @@ def _bound(one: Instruction) -> Iterator[Change]:
         yield "compared with one more", str(one.replaced(-1, str(int(one.operands[-1]) + 1)))
 
 
+def _swapped(one: Instruction) -> Iterator[Change]:
+    """The other one of two values: a stage that goes on where the ring ends, and begins anew elsewhere."""
+    if one.operands[1] != one.operands[2]:
+        yield "the other value", str(one.replaced(1, one.operands[2]).replaced(2, one.operands[1]))
+
+
+def _pattern(one: Instruction) -> Iterator[Change]:
+    """A swizzle, or whatever else bits are exchanged for; a parity has a change of its own."""
+    if one.operands[-1] != "1":
+        yield "bits as they are", f"{one.guard}mov.b32 {one.operands[0]}, {one.operands[1]};"
+
+
+def _distance(one: Instruction) -> Iterator[Change]:
+    if re.fullmatch(r"[1-9]\d?", one.operands[-1]):
+        yield "half as far", str(one.replaced(-1, str(int(one.operands[-1]) - 1)))
+
+
+def _inverted(one: Instruction) -> Iterator[Change]:
+    if one.guard:
+        guard = one.guard.replace("@!", "@") if "!" in one.guard else one.guard.replace("@", "@!")
+        yield "by the others", str(replace(one, guard=guard))
+
+
+def _turned(one: Instruction) -> Iterator[Change]:
+    other = one.opcode.replace(".trans", "") if ".trans" in one.opcode else re.sub(r"(\.x[124])", r"\1.trans", one.opcode)
+    if ".m8n8" in one.opcode and other != one.opcode:
+        yield "transposed or not", str(replace(one, opcode=other))
+
+
 def _step(one: Instruction) -> Iterator[Change]:
     """Of a stage, or of whatever else is counted."""
     if one.operands[-1] == "1":
@@ -317,17 +382,22 @@ RULES: tuple[tuple[str, str, tuple[Changes, ...]], ...] = (
     ("commit", r"tcgen05\.commit", (_removed, _doubled, _next_barrier)),
     ("commit", r"(wgmma|cp\.async(\.bulk)?)\.commit_group", (_removed,)),
     ("wait of a group", r"(wgmma|cp\.async(\.bulk)?)\.wait_(group|all)", (_removed, _more_groups, _source_alone)),
-    ("wait of tensor memory", r"tcgen05\.wait", (_removed,)),
+    ("wait of tensor memory", r"tcgen05\.wait", (_removed, _other_wait)),
     ("wait for the preceding grid", r"griddepcontrol\.wait", (_removed,)),
     ("proxy fence", r"fence\.proxy", (_removed, _other_memory, _other_fence)),
     ("fence of barriers", r"fence\.mbarrier_init", (_removed,)),
     ("fence of tensor memory", r"tcgen05\.fence", (_removed, _other_fence)),
     ("fence of wgmma", r"wgmma\.fence", (_removed,)),
     ("fence of memory", r"fence\.(acq_rel|sc|acquire|release)|membar", (_removed,)),
-    ("barrier of the CTA", r"(bar|barrier)(\.cta)?\.(sync|arrive)", (_removed, _fewer_warps, _other_barrier)),
+    ("barrier of the CTA", r"(bar|barrier)(\.cta)?\.(sync|arrive)", (_removed, _fewer_warps, _other_barrier, _not_waiting)),
+    ("barrier of the cluster", r"barrier\.cluster\.", (_arrives_early,)),
     ("election", r"elect\.sync", (_everybody,)),
-    ("election", rf"{_COPY}|mbarrier\.(arrive|init)|tcgen05\.(mma|commit|cp)", (_unguarded,)),
+    ("election", rf"{_COPY}|mbarrier\.(arrive|init)|tcgen05\.(mma|commit|cp)", (_unguarded, _inverted)),
     ("parity", r"xor\.b32", (_kept_phase,)),
+    ("swizzle", r"xor\.b32", (_pattern,)),
+    ("swizzle", r"(ld|st)matrix", (_turned,)),
+    ("distance", r"shl\.b32", (_distance,)),
+    ("stage", r"selp\.[bsu]32", (_swapped,)),
     ("registers", r"setmaxnreg", (_registers,)),
     ("barrier of the warp", r"bar\.warp\.sync", (_removed,)),
     ("scope and order", r"(mbarrier|fence|barrier\.cluster|ld|st|atom|red)\.", (_narrower,)),
@@ -337,6 +407,8 @@ RULES: tuple[tuple[str, str, tuple[Changes, ...]], ...] = (
     ("instruction descriptor", r"wgmma\.mma_async", (_transposed, _negated)),
     ("accumulation", r"tcgen05\.mma\.|wgmma\.mma_async", (_accumulates,)),
     ("multicast", r"tcgen05\.commit|cp\.async\.bulk", (_mask,)),
+    ("multicast", r"tcgen05\.(commit|mma|cp)|cp\.async\.bulk\.tensor", (_one_cta,)),
+    ("bytes of a copy", r"cp\.async\.bulk\.(shared|global)", (_bytes,)),
     ("coordinates", r"cp\.(reduce\.)?async\.bulk\.tensor", (_coordinates,)),
     ("place of a tile", _COPY, (_tile_place,)),
     ("place of a tile", r"(ld|st)\.shared|(ld|st)matrix|cp\.async\.c[ag]", (_shifted,)),

@@ -23,7 +23,8 @@ def test_every_mutant_is_ptx_of_as_many_lines(name: str) -> None:
 
 
 def test_kinds_are_those_of_the_two_targets() -> None:
-    assert {mutant.kind for text in TEXTS.values() for mutant in mutants(text)} >= {*KINDS} - {"atomic"}
+    others = {"atomic", "stage", "bytes of a copy"}  # which compilers other than this one have
+    assert {mutant.kind for text in TEXTS.values() for mutant in mutants(text)} >= {*KINDS} - others
 
 
 def test_a_change_stands_where_the_instruction_stood() -> None:
@@ -52,6 +53,40 @@ def test_an_instruction_goes_past_another_one() -> None:
     assert "tcgen05.commit.x [%r3];" in lines[2].split("tcgen05.mma")[0] and not lines[3].strip()
     # Not past a label: other threads may come from elsewhere.
     assert not [one for one in mutants("fence.proxy.async;\nL1:\nbar.sync 0;\n") if one.change == "behind what follows"]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "kind", "change", "becomes"),
+    [
+        ("selp.b32 %r1, 0, %r2, %p1;", "stage", "the other value", "selp.b32 %r1, %r2, 0, %p1;"),
+        ("xor.b32 %r1, %r2, %r3;", "swizzle", "bits as they are", "mov.b32 %r1, %r2;"),
+        ("shl.b32 %r1, %r2, 7;", "distance", "half as far", "shl.b32 %r1, %r2, 6;"),
+        (
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r5];",
+            "swizzle",
+            "transposed or not",
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r5];",
+        ),
+        ("@%p1 mbarrier.init.b64 [%r1], 1;", "election", "by the others", "@!%p1 mbarrier.init.b64 [%r1], 1;"),
+        ("bar.sync 1, 64;", "barrier of the CTA", "arrives alone", "bar.arrive 1, 64;"),
+        ("tcgen05.wait::ld.sync.aligned;", "wait of tensor memory", "of the other kind", "tcgen05.wait::st.sync.aligned ;"),
+        ("barrier.cluster.wait;", "barrier of the cluster", "one part removed", ""),
+        (
+            "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r1], %h;",
+            "multicast",
+            "not to others",
+            "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%r1];",
+        ),
+        (
+            "cp.async.bulk.global.shared::cta.bulk_group [%d], [%a], 64;",
+            "bytes of a copy",
+            "+16 bytes",
+            "{ .reg .b32 %own; mov.b32 %own, 64; add.s32 %own, %own, 16; cp.async.bulk.global.shared::cta.bulk_group [%d], [%a], %own; }",
+        ),
+    ],
+)
+def test_what_an_instruction_becomes(instruction: str, kind: str, change: str, becomes: str) -> None:
+    assert changed(instruction, kind, change) == becomes
 
 
 def test_a_wait_goes_behind_the_use() -> None:

@@ -50,8 +50,8 @@ def forgiven(
 
 def _rows(cells: Cells, index: Index, number: int) -> np.ndarray:
     """Which of the pieces have this set of accesses somewhere."""
-    marks = cells[index] == number
-    return marks.any(axis=1) if marks.ndim > 1 else marks
+    marks: np.ndarray = cells[index] == number
+    return np.asarray(marks.any(axis=1)) if marks.ndim > 1 else marks
 
 
 def replicated(old: Access, new: Access, shadow: Shadow, cells: Cells, index: Index, number: int) -> bool:
