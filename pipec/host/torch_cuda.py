@@ -145,6 +145,7 @@ def _properties(target: Target) -> SimpleNamespace:
         regs_per_multiprocessor=target.registers,
         shared_memory_per_block_optin=target.shared_bytes,
         shared_memory_per_multiprocessor=target.shared_bytes + 1024,
+        L2_cache_size=(126 if capability >= 100 else 50) << 20,
         is_integrated=False,
         is_multi_gpu_board=False,
     )

@@ -129,6 +129,7 @@ def test_what_the_device_says_of_itself() -> None:
     assert torch.cuda.get_device_capability() == (9, 0) == torch.cuda.get_device_capability("cuda")
     properties = torch.cuda.get_device_properties("cuda")
     assert (properties.multi_processor_count, properties.major) == (132, 9)
+    assert properties.L2_cache_size == 50 << 20
 
 
 def test_streams_and_events() -> None:

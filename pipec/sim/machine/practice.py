@@ -84,9 +84,10 @@ PRACTICES: dict[PracticeName, Practice] = {
     ),
     "equal stores": Practice(
         "two unordered stores to one place are a race",
-        "they are not where both store the value that is there already, nor are two copies of the same source by one warp to one "
-        "place; accesses before the first and stores after the second are checked against both",
-        "in Triton all threads that hold a copy of an element store it; its sanitizer assumes that the later of two such copies counts",
+        "they are not where both store the value that is there already (of the lanes that meet in these places), nor are two copies of "
+        "the same source by one warp to one place; accesses before the first and stores after the second are checked against both",
+        "in Triton all threads that hold a copy of an element store it; its sanitizer assumes that the later of two such copies "
+        "counts; threads beyond a tile of FlashAttention 4's preprocessing store rows of the next tile, as its own threads do",
     ),
     "registers before tcgen05.wait::ld": Practice(
         "a thread uses what `tcgen05.ld` loads once `tcgen05.wait::ld` has been executed",
