@@ -73,7 +73,9 @@ CHECKS: dict[CheckName, Check] = {
         documents="warn",
         practice="warn",
     ),
-    "phase": Check("undefined", "tests of an mbarrier by a parity that means one phase or another, as the timing has it"),
+    "phase": Check(
+        "undefined", "tests of an mbarrier, or arrivals at a barrier, that mean one phase or another, as the timing has it"
+    ),
     "layout": Check(
         "layout",
         "an MMA or a tensor copy that reads a tile in another layout or type than it was written in, or than another MMA",

@@ -112,3 +112,23 @@ def test_bytes_that_another_warp_has_announced(counts: str, timing: str) -> None
     assert launch(right, block=64, arguments=[np.zeros(4, np.float32)], options=options).findings == []
     with pytest.raises(SimulationError, match="found the mbarrier new|nothing has shown this warp"):
         launch(early, block=64, arguments=[np.zeros(4, np.float32)], options=options)
+
+
+# Warp 0 arrives at barrier 1 without waiting, and then again; two warps wait there for each arrival.
+HANDED = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k() {{ .reg .pred %p; .reg .b32 %t; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 32; @%p bra FIRST;
+  bar.sync 1, 96; {told} bar.sync 1, 96; bra END;
+FIRST: bar.arrive 1, 96; {hears} bar.{mode} 1, 96;
+END: ret; }}"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize("mode", ["arrive", "sync"])
+def test_a_second_arrival_at_a_barrier_of_the_cta(mode: str, timing: str) -> None:
+    """It may count in the phase of the first one, instead of a warp that has not arrived yet."""
+    options = Options(timing, seed=1)  # type: ignore[arg-type]
+    right = HANDED.format(told="bar.arrive 2, 96;", hears="bar.sync 2, 96;", mode=mode)
+    assert launch(right, block=96, options=options).findings == []
+    for told, hears in (("", ""), ("bar.sync 3, 64;", "")):
+        with pytest.raises(SimulationError, match="arrives at barrier 1 again"):
+            launch(HANDED.format(told=told, hears=hears, mode=mode), block=96, options=options)
