@@ -96,3 +96,36 @@ def test_accumulators_may_take_all_but_what_products_need(columns: int, codes: l
     """128, 72 and a quarter of the columns: of 232 registers 206 are left to them."""
     state = compile_source(Source("k.pipe", THREE.format(columns=columns)), Options("sm_90a"))
     assert [one.code for one in state.diagnostics] == codes
+
+
+ONE_BY_ONE = """
+kernel k(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[bf16, 3, M, N]):
+    grid(ceildiv(M, 128), ceildiv(N, 256))
+    input = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 256, 64]), stages=4)
+
+    role load(warps=1, registers=24) produces input:
+        for i in range(3):
+            for k in range(ceildiv(K, 64)):
+                with input.produce() as s:
+                    tma.load(s.a, a[block.x * 128, k * 64])
+                    tma.load(s.b, b[block.y * 256, k * 64])
+
+    role compute(warps=8, registers=240) consumes input:
+"""
+PRODUCT = """
+        {name} = accumulator(f32, 128, 256)
+        for k in range(ceildiv(K, 64)):
+            with input.consume() as s:
+                mma({name}, s.a, s.b)
+        store(d[{number}, block.x * 128, block.y * 256], cast[bf16]({name}))
+"""
+
+
+def test_accumulators_that_follow_each_other_share_registers() -> None:
+    """Each takes more than half of them."""
+    text = ONE_BY_ONE + "".join(PRODUCT.format(name=name, number=number) for number, name in enumerate("xyz"))
+    state = compile_source(Source("k.pipe", text), Options("sm_90a"))
+    assert not state.failed, state.diagnostics
+    assembled = assemble(str(state.ptx), "sm_90a", Sink(), tool="ptxas")
+    assert assembled is not None and assembled.losses == ()
+    assert all(one.spill_stores == one.spill_loads == 0 for one in assembled.statistics)

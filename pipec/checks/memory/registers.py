@@ -1,10 +1,10 @@
 """Register tiles, against the registers that a thread has (E0236, E0733, E0734, E0742, E0743, E0745).
 
-A tile is live while a later operation reads its values before they are reassigned. Registers cannot be indexed, so a tile that does not
-fit would spill to local memory: it is rejected, with the numbers.
+A tile or an accumulator is live while a later operation reads its values before they are reassigned. Registers cannot be indexed, so what
+does not fit would spill to local memory: it is rejected, with the numbers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipec.diag.catalogue.tiles import multiplications as resources
 from pipec.diag.catalogue.tiles import register_tiles as messages
@@ -28,7 +28,8 @@ RESERVE = 24
 MMA_RESERVE = 26
 _OPERAND_REGISTERS = 4  # of one instruction, if `a` is in registers
 
-_Live = frozenset[tree.Variable]
+_Held = tree.Variable | tree.Accumulator
+_Live = frozenset[_Held]
 
 
 def check(plan: Plan, sink: Sink) -> None:
@@ -91,11 +92,12 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
 def _accumulators(plan: Plan, row: RolePlan, sink: Sink) -> bool:
     """Whether too many were found."""
     pressure = _Pressure(plan, row)
-    registers, budget = pressure.accumulators(), plan.registers_of(row)
+    live = pressure.accumulators()
+    registers, budget = pressure.registers_of(live), plan.registers_of(row)
     if registers + MMA_RESERVE <= budget:
         return False
     cleared = {one.accumulator: one for one in operations(row.role) if isinstance(one, tree.ClearAccumulator)}
-    first, *others = (one.span for one in cleared.values())
+    first, *others = (one.span for accumulator, one in cleared.items() if accumulator in live)
     fitting = round_up(registers + MMA_RESERVE, _STEP)
     sink.report(
         resources.AccumulatorRegisters(
@@ -161,7 +163,7 @@ def _instructions(plan: Plan, row: RolePlan, sink: Sink) -> None:
 
 
 class _Pressure:
-    """Liveness of tiles: a backward data-flow pass over the role's graph, iterated to a fixed point."""
+    """Liveness of tiles and accumulators: a backward data-flow pass over the role's graph, iterated to a fixed point."""
 
     def __init__(self, plan: Plan, row: RolePlan) -> None:
         self._plan = plan
@@ -172,19 +174,28 @@ class _Pressure:
         for operation in operations(row.role):
             if isinstance(operation, tree.Assign):
                 self._assigned.setdefault(operation.variable, []).append(operation)
-        self._read_by: dict[tree.Expression, frozenset[tree.Variable]] = {}  # each round of the data flow asks again
-        self._sizes = {variable: self._size(variable) for variable in self._assigned if isinstance(variable.type, TileType)}
+        self._read_by: dict[tree.Expression, _Live] = {}  # each round of the data flow asks again
+        self._sizes: dict[_Held, int] = {
+            variable: self._size(variable) for variable in self._assigned if isinstance(variable.type, TileType)
+        }
+        self._sizes |= {
+            operation.accumulator: self._share(operation.accumulator.type)
+            for operation in operations(row.role)
+            if isinstance(operation, tree.ClearAccumulator)
+        }
+        self._throughout = self._operands_of_mma()
 
     def check(self, sink: Sink) -> None:
-        live, operation = self._peak()
-        needed = self.accumulators() + sum(self._sizes[variable] for variable in live)
+        live, operation = self._peak(self._sizes)
+        needed = self.registers_of(live)
         budget = self._plan.registers_of(self._row)
         if operation is None or needed + RESERVE <= budget:
             return
+        tiles = [one for one in live if isinstance(one, tree.Variable)]
         # Also by position: the iteration order of a set varies between runs, and messages are compared with goldens.
-        largest = sorted(live, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
+        largest = sorted(tiles, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
         sizes = [(f"`{variable.name}`", self._sizes[variable]) for variable in largest if self._sizes[variable]]
-        if accumulators := self.accumulators():
+        if accumulators := self.registers_of(live.difference(tiles)):
             sizes.insert(0, ("accumulators", accumulators))
         fitting = round_up(needed + RESERVE, _STEP)
         role = self._row.role
@@ -202,21 +213,26 @@ class _Pressure:
             )
         )
 
-    def accumulators(self) -> int:
-        """Registers of a thread that hold accumulators and MMA operands throughout the role."""
-        cleared = {
-            operation.accumulator for operation in operations(self._row.role) if isinstance(operation, tree.ClearAccumulator)
-        }
+    def accumulators(self) -> _Live:
+        """Those that are live at the same time, where they take the most registers."""
+        return self._peak([held for held in self._sizes if isinstance(held, tree.Accumulator)])[0]
+
+    def registers_of(self, live: _Live) -> int:
+        """Of a thread, with those that hold operands of MMAs throughout the role."""
+        return self._throughout + sum(self._sizes[held] for held in live)
+
+    def _operands_of_mma(self) -> int:
         own = [
             operation.a.type
             for operation in operations(self._row.role)
             if isinstance(operation, tree.RegisterMma) and isinstance(operation.a, tree.ReadVariable)
             if operation.a.variable not in self._operands
         ]
-        tiles = [*(one.type for one in cleared), *(one.type for one in self._operands), *own]
-        return (
-            sum(one.rows * one.columns * one.dtype.bits // 32 for one in tiles if isinstance(one, TileType)) // self._row.threads
-        )
+        return sum(self._share(one) for one in (*(one.type for one in self._operands), *own) if isinstance(one, TileType))
+
+    def _share(self, tile: TileType) -> int:
+        """Registers of a thread that hold its elements of a tile, which is divided evenly."""
+        return tile.rows * tile.columns * tile.dtype.bits // 32 // self._row.threads
 
     def _size(self, variable: tree.Variable) -> int:
         """Registers of a thread. A lazy tile needs some if it had to copy a register-resident tile that changes later."""
@@ -233,14 +249,15 @@ class _Pressure:
             if isinstance(node, tree.ReadVariable) and node.variable.in_registers and len(self._assigned[node.variable]) > 1:
                 yield node.variable
 
-    def _reads(self, value: tree.Expression) -> frozenset[tree.Variable]:
+    def _reads(self, value: tree.Expression) -> _Live:
         found = self._read_by.get(value)
         if found is None:
-            read = (node.variable for node in subexpressions(value, self._lets) if isinstance(node, tree.ReadVariable))
-            found = self._read_by[value] = frozenset(variable for variable in read if variable in self._sizes)
+            held = (_held_by(node) for node in subexpressions(value, self._lets))
+            found = self._read_by[value] = frozenset(one for one in held if one in self._sizes)
         return found
 
-    def _peak(self) -> tuple[_Live, tree.Operation | None]:
+    def _peak(self, counted: Collection[_Held]) -> tuple[_Live, tree.Operation | None]:
+        """Which of the counted are live where they take the most registers; of several such places a tile is preferred."""
         blocks = self._row.role.blocks
         at_entry: list[_Live] = [frozenset()] * len(blocks)
         changed = True
@@ -252,26 +269,53 @@ class _Pressure:
                 changed = changed or live != at_entry[number]
                 at_entry[number] = live
         points = [
-            (live, operation)
+            (live.intersection(counted), operation)
             for block in blocks
             for live, operation in self._block(block, at_entry)
-            if operation is not None and evaluated_tile(operation) is not None
+            if operation is not None
         ]
-        return max(points, key=lambda point: sum(self._sizes[variable] for variable in point[0]), default=(frozenset(), None))
+
+        def pressure(point: tuple[_Live, tree.Operation]) -> tuple[int, bool]:
+            return sum(self._sizes[held] for held in point[0]), evaluated_tile(point[1]) is not None
+
+        return max(points, key=pressure, default=(frozenset(), None))
 
     def _block(self, block: ir.Block, at_entry: list[_Live]) -> Iterator[tuple[_Live, tree.Operation | None]]:
         """The live set after and before each operation, from the last to the first."""
-        live: set[tree.Variable] = set().union(*(at_entry[target] for target in ir.successors(block.terminator)))
+        live: set[_Held] = set().union(*(at_entry[target] for target in ir.successors(block.terminator)))
         yield frozenset(live), None
         for operation in reversed(block.operations):
-            defined = operation.variable if isinstance(operation, tree.Assign) and operation.variable in self._sizes else None
-            if defined is not None:
+            defined = _defined_by(operation)
+            if defined in self._sizes:
                 yield frozenset(live | {defined}), operation
                 live.discard(defined)
             # The assignment of a lazy tile reads nothing; only what it copied must stay live.
-            if defined is None or defined.in_registers:
+            if isinstance(defined, tree.Variable) and defined in self._sizes and not defined.in_registers:
+                live |= set(self._copied(defined))
+            else:
+                if isinstance(operation, tree.RegisterMma):  # also where it does not add: as long as the role keeps it
+                    live.add(operation.accumulator)
                 for value in operands(operation):
                     live |= self._reads(value)
-            else:
-                live |= set(self._copied(defined))
             yield frozenset(live), operation
+
+
+def _held_by(node: tree.Expression) -> _Held | None:
+    match node:
+        case tree.ReadVariable(variable):
+            return variable
+        case tree.ReadAccumulator(accumulator):
+            return accumulator
+        case _:
+            return None
+
+
+def _defined_by(operation: tree.Operation) -> _Held | None:
+    """What it gives a value to, none of which it keeps."""
+    match operation:
+        case tree.Assign(variable):
+            return variable
+        case tree.ClearAccumulator(accumulator) | tree.WriteAccumulator(accumulator):
+            return accumulator
+        case _:
+            return None
