@@ -7,6 +7,7 @@ from typing import Literal
 from pipec.diag.shown import counted
 from pipec.protocol.effort import Effort
 from pipec.protocol.everywhere import askable_formula
+from pipec.protocol.folding import folded_proof
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
 from pipec.protocol.refute_by_memory import refute_by_memory
@@ -78,12 +79,15 @@ def judge(
     # without them than another schedule.
     conditional: Reading | None = None
     earlier = _Earlier()
+    looked_at: set[Reading] = set()
     try:
         for reading, effort in _each_with_effort(readings_of(ptx, kernel)):
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
-            found = _judged(reading, sides, launches, earlier, effort, any_conditions=reading.others)
+            proof = None if reading in looked_at else _folded(reading, sides, asked)
+            looked_at.add(reading)
+            found = proof or _judged(reading, sides, launches, earlier, effort, any_conditions=reading.others)
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
             if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
@@ -117,6 +121,18 @@ def _each_with_effort(readings: Iterable[Reading]) -> Iterator[tuple[Reading, Ef
         yield reading, None
         if reading.arithmetic.near and brief is not None:
             yield brief, None
+
+
+def _folded(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:
+    """With a proof that the checker accepts, under conditions that a launch can be required to satisfy; None if none is found soon."""
+    network = reading.network
+    certificate = folded_proof(network, reading.arithmetic.bounds, pairs_of(network, sides))
+    if certificate is None or not asked(certificate.assumes):
+        return None
+    of_such_launches = replace(network, facts=(*network.facts, *certificate.assumes))
+    if _checked(of_such_launches, replace(certificate, assumes=())).certificate is None:
+        return None
+    return Judgement(network, certificate, reading=reading)
 
 
 @mutable

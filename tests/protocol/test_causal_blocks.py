@@ -38,8 +38,8 @@ def test_it_is_proved(name: str) -> None:
     text = source(RIGHT[name], Draw(name))
     state = compile_source(Source("right.pipe", text), Options("sm_100a"))
     assert not state.failed, f"{text}\n{state.diagnostics}"
-    # 128 times the number of blocks is an `i32`.
-    assert "grid.x <= 16777215" in state.protocol["k"].sentence
+    # 128 times the number of blocks is an `i32`, or a number that all roles make the same of.
+    assert "for all sizes with grid.x <= 16777215" in state.protocol["k"].sentence or "all sizes;" in state.protocol["k"].sentence
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -77,6 +77,7 @@ def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytes
             found, certificate=replace(found.certificate, assumes=(Compare("ge", atom(Symbol("gemm_split_k_dim_K"))),))
         )
 
+    monkeypatch.setattr(judging, "_folded", lambda *_: None)
     monkeypatch.setattr(judging, "_judged", assuming)
     unasked = judging.judge(ptx, "gemm_split_k")
     assert unasked.certificate is not None and unasked.certificate.assumes

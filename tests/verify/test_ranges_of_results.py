@@ -6,7 +6,7 @@ import pytest
 from verify.interpret import value
 
 from pipec.verify.reader.values.arithmetic import Arithmetic
-from pipec.verify.terms import Apply, Symbol, atom, quotient, remainder
+from pipec.verify.terms import Apply, Symbol, add, atom, floor, quotient, remainder, scale
 
 X, Y = atom(Symbol("x")), atom(Symbol("y"))
 FORMS = {"quotient": quotient(X, Y), "remainder": remainder(X, Y)} | {
@@ -31,3 +31,14 @@ def test_results_lie_within_their_bounds_and_come_to_them(name: str) -> None:
         assert all(least <= one <= most for one in found), (ranges, least, most)
         close += least == min(found) and most == max(found)
     assert close > 20
+
+
+@pytest.mark.parametrize("factor", [1, 3, -3, 64])
+@pytest.mark.parametrize("divisor", [2, 7, 132])
+def test_what_is_left_of_a_number_is_less_than_its_divisor(factor: int, divisor: int) -> None:
+    """Also in multiples, and though the number itself may be almost anything."""
+    number = atom(Symbol("x"))
+    rest = scale(add(number, floor(number, divisor), -divisor), factor)
+    least, most = Arithmetic({"x": (-(1 << 31), (1 << 31) - 1)}).bounds(rest)
+    values = {value(rest, {"x": at}) for at in range(-2 * divisor, 2 * divisor)}
+    assert (least, most) == (min(values), max(values))

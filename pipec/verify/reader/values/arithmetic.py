@@ -17,6 +17,7 @@ from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, r
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
+    RANGES,
     Apply,
     Atom,
     Both,
@@ -49,6 +50,7 @@ from pipec.verify.terms import (
 # one, numbers that are loaded under a condition are folded whatever their size.
 LIMITS = (72, 24, 23, 240)
 _SOURCE = (1 << 31) - 1  # the largest `i32`
+_NARROW = ("u8", "s8", "u16", "s16", "u31")  # types of numbers that are folded up, the narrowest first
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
@@ -170,10 +172,11 @@ class Arithmetic:
         digest = sha256(text.encode()).hexdigest()[:16]
         self.folds[digest] = tuple(ordered), value
         if isinstance(value, Linear):
-            # A difference of two such numbers does not wrap if neither is negative, as with those that are read and bounded by a size.
+            # A difference of two such numbers does not wrap if neither is negative, as with those that are read and bounded by a size; the
+            # sum with what a quotient is rounded by wraps no more than the quotient.
             least, most = self.bounds(value)
-            kind = "u31" if width == 32 and 0 <= least and most <= _SOURCE else f"s{width}"
-            return atom(Apply(f"{digest}.{kind}", arguments))
+            fitting = [kind for kind in _NARROW if RANGES[kind][0] <= least and most <= RANGES[kind][1]] if width == 32 else []
+            return atom(Apply(f"{digest}.{fitting[0] if fitting else f's{width}'}", arguments))
         return Compare("ne", atom(Apply(digest, arguments)))
 
     def _apply(self, op: Operation, values: list[Value]) -> Value:
@@ -365,8 +368,6 @@ class Arithmetic:
     def bounds(self, form: Linear, *, usual: _Usual = "") -> tuple[float, float]:
         """Between which numbers the form lies, from the ranges of its symbols. `usual`: which of these are no larger than they
         usually are, with the sizes the places of blocks too."""
-        if form in self._left:
-            return self._left[form]
         # Exact: a float stands for what has no bound alone, as it is never a sum of two that are finite.
         low: float = form.constant
         high: float = form.constant
@@ -379,9 +380,8 @@ class Arithmetic:
             # (None gets more than there are.)
             least, most = self.bounds(dealt_out, usual=usual)
             low, high = max(low, min(least, 0)), min(high, max(most, 0))
-        if isinf(low) or isinf(high):
-            least, most = _left_of(form)
-            return max(low, least), min(high, most)
+        for least, most in (_left_of(form), self._left.get(form, (-inf, inf))):
+            low, high = max(low, least), min(high, most)
         return low, high
 
     def _bounds_of(self, one: Atom, usual: _Usual) -> tuple[float, float]:
@@ -430,13 +430,19 @@ def _plain(value: Value) -> Value:
 
 
 def _left_of(form: Linear) -> tuple[float, float]:
-    """Between which numbers the form lies, if it is what is left of a number that is divided, or the negation of that."""
+    """Between which numbers the form lies, if it is what is left of a number that is divided, or a multiple of that."""
     for one, times in form.terms:
-        if isinstance(one, Floor) and abs(times) > 1:
+        if isinstance(one, Floor) and (factor := abs(times) // one.divisor) and _divides(factor, form):
+            rest = Linear(form.constant // factor, tuple((part, each // factor) for part, each in form.terms))
+            divisor = abs(times) // factor
             sign = -1 if times > 0 else 1
-            if floor(add(scale(form, sign), atom(one), abs(times)), abs(times)) == atom(one):
-                return (0, abs(times) - 1) if sign > 0 else (1 - abs(times), 0)
+            if divisor > 1 and floor(add(scale(rest, sign), atom(one), divisor), divisor) == atom(one):
+                return (0, factor * (divisor - 1)) if sign > 0 else (factor * (1 - divisor), 0)
     return -inf, inf
+
+
+def _divides(factor: int, form: Linear) -> bool:
+    return form.constant % factor == 0 and all(times % factor == 0 for _, times in form.terms)
 
 
 def _lies(bounds: tuple[float, float], low: int, high: int) -> bool:
