@@ -36,7 +36,7 @@ def check(m: int, n: int, k: int, blocks: int, device: str, constants: tuple[tup
     sums = np.zeros((m, n), np.float32)
     for _ in range(2):
         d = np.full((m, n), np.nan, ml_dtypes.bfloat16)
-        launch(interfaces["multiply_shares"], ptx, (a, b, sums, d), device=device)
-        launch(interfaces["round_shared"], ptx, (sums, d, k), device=device)
+        launch(interfaces["multiply_waves"], ptx, (a, b, sums, d), device=device)
+        launch(interfaces["round_last_wave"], ptx, (sums, d, k), device=device)
         np.testing.assert_array_equal(d, expected)
         assert not sums.any()
