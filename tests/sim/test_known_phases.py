@@ -55,6 +55,32 @@ def test_a_second_arrival_in_a_phase_that_may_be_the_first(first: str, second: s
         launch(TWICE.format(first=first, second=second), grid=2, block=64, options=Options(rules=rules))
 
 
+# All warps arrive twice before they wait, and read the other CTA's word.
+ADVANCED = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k() .reqnctapercluster 2 {{ .reg .b32 %r, %a, %b; .shared .align 4 .b32 word; mov.u32 %r, %cluster_ctarank; mov.u32 %a, word;
+  st.shared.u32 [%a], %r; xor.b32 %r, %r, 1; mapa.shared::cluster.u32 %b, %a, %r;
+  barrier.cluster.arrive.aligned; barrier.cluster.arrive.aligned;
+  barrier.cluster.wait.aligned; {early} {second} {late}
+  barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  ret; }}"""
+READ = "ld.shared::cluster.u32 %r, [%b];"
+SECOND = "barrier.cluster.wait.aligned;"
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_arrivals_at_the_cluster_barrier_in_advance(timing: str) -> None:
+    """The two waits show what all warps have done, the first one alone nothing."""
+    options = Options(timing, seed=1, rules="practice")  # type: ignore[arg-type]
+    result = launch(ADVANCED.format(early="", second=SECOND, late=READ), grid=2, block=32, options=options)
+    assert result.findings == [] and result.relied_on == ["cluster arrivals in advance"]
+    with pytest.raises(SimulationError, match="nothing orders them|no cluster barrier or other signal has shown"):
+        launch(ADVANCED.format(early=READ, second=SECOND, late=""), grid=2, block=32, options=options)
+    for wrong in (options, Options(timing, seed=1, rules="documents")):  # type: ignore[arg-type]
+        second = "" if wrong is options else SECOND
+        with pytest.raises(SimulationError, match="arrive twice without"):
+            launch(ADVANCED.format(early="", second=second, late=""), grid=2, block=32, options=wrong)
+
+
 # Warp 0 finds the mbarrier new, and warp 1 completes its first phase.
 NEW = """.version 8.6\n.target sm_90a\n.address_size 64
 .entry k() {{ .reg .pred %p, %q, %done; .reg .b32 %t, %l, %a; .shared .align 8 .b64 bars[2]; mov.u32 %t, %tid.x; mov.u32 %a, bars;

@@ -143,6 +143,14 @@ def test_a_tile_that_is_filled_before_it_is_written() -> None:
     assert checks(lambda: copied(PLAIN.format("%t") + OUT)) == {"linear"}
 
 
+def test_a_tile_beside_the_one_that_is_stored() -> None:
+    """As of a symmetric product, whose transposed tile is not stored on the diagonal. What belongs to the tile that is stored is next to
+    it."""
+    other = "mad.lo.u32 %r10, %t, 16, %tile; st.shared.v4.b32 [%r10+{}], {{%t, %t, %t, %t}};\n"
+    assert found(lambda: copied(other.format(16384) + STAGED + STORED)) == []
+    assert checks(lambda: copied(other.format(4096) + STAGED + STORED)) == {"unread"}
+
+
 # The second half of the rows, in the first CTA alone.
 SECOND = """setp.eq.u32 %p1, %cta, 0; and.pred %p1, %p1, %first; mov.u32 %r30, 16; add.u32 %r31, %tile, 2048;
 @%p1 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd4, {%k, %r30}], [%r31];

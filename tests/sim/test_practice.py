@@ -179,6 +179,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "reads before another CTA's copy",
         "allocations of a pair meet",
         "cluster arrivals without a wait",
+        "cluster arrivals in advance",
         "registers set without lanes that exit",
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(

@@ -36,6 +36,7 @@ PracticeName = Literal[
     "reads before another CTA's copy",
     "allocations of a pair meet",
     "cluster arrivals without a wait",
+    "cluster arrivals in advance",
     "registers set without lanes that exit",
 ]
 
@@ -186,6 +187,13 @@ PRACTICES: dict[PracticeName, Practice] = {
         "it may arrive without having waited once something else has shown it that the first phase is complete",
         "fbtriton 3.7's warp-specialised GEMM by pairs: the warps of its partitions arrive without waiting, and a warp that has waited "
         "lets them go on by a barrier of the CTA",
+    ),
+    "cluster arrivals in advance": Practice(
+        "a thread waits for a phase of the cluster barrier before it arrives in the next one",
+        "a warp may arrive twice if it then waits twice; arrivals are counted, so that the first wait shows nothing, and the second one "
+        "what two would",
+        "FlashAttention 4.0.0b36's kernel for latent attention with cluster launch control creates a pipeline, with a barrier of the "
+        "cluster, between the two halves of another one's",
     ),
     "registers set without lanes that exit": Practice(
         "all lanes of a warp execute `setmaxnreg` together",

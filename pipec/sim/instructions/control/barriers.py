@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ...errors import SimulationError
+from ...machine.practice import PracticeName
 from ...machine.program import Execute
-from ...machine.races.clocks import merged
 from ...machine.threads.barriers import NAMED_BARRIERS, NamedBarrier, Vote
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome, Wait
@@ -132,6 +132,9 @@ def _hear(warp: Warp, mask: LaneMask | None, write: Writer, type_: Type, value: 
     warp.mask = saved
 
 
+_IN_ADVANCE: PracticeName = "cluster arrivals in advance"
+
+
 @instruction("barrier.cluster.arrive")
 def cluster_arrive(d: Decoder) -> Execute:
     d.flag("aligned")
@@ -141,11 +144,16 @@ def cluster_arrive(d: Decoder) -> Execute:
         cluster = warp.cta.cluster
         # A second arrival may be counted as that of a thread that has not arrived yet, unless the first phase is known to be complete.
         awaited = int(warp.cluster_arrivals[warp.active].max())
+        ahead = False
         if awaited and not (_knows_to_be_met(warp, awaited) and cluster.machine.practised("cluster arrivals without a wait")):
-            raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
-        warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
-        cluster.barrier_arrived += _participants(warp)
-        cluster.barrier_gathers = merged(cluster.barrier_gathers, warp.thread.arrive_at_cluster(relaxed))
+            wrong = warp.here(SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait"))
+            if warp.cluster_ahead is not None or warp.mask is not None or not cluster.machine.practised(_IN_ADVANCE):
+                raise wrong
+            ahead = awaited > cluster.barrier_phase
+            warp.cluster_ahead = cluster.barrier_phase + 1 + ahead, wrong
+        else:
+            warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
+        cluster.arrive(_participants(warp), warp.thread.arrive_at_cluster(relaxed), ahead)
         _met(warp)
         cluster.settle_barrier()
 
@@ -169,8 +177,13 @@ def cluster_wait(d: Decoder) -> Execute:
         if (awaited == 0).any():
             raise SimulationError("undefined", "barrier.cluster.wait without barrier.cluster.arrive")
         if (awaited <= cluster.barrier_phase).all():
+            if warp.cluster_ahead is not None and warp.cluster_ahead[0] != awaited.max():
+                # The arrivals of this phase may include two of one warp: only the next one shows that all have arrived.
+                warp.cluster_arrivals = np.where(warp.active, warp.cluster_ahead[0], warp.cluster_arrivals)
+                return None
             # Another wait would be for another phase, in which this warp has not arrived yet.
             warp.cluster_arrivals = np.where(warp.active, 0, warp.cluster_arrivals)
+            warp.cluster_ahead = None
             warp.thread.leave_cluster_barrier(cluster.barrier_tells, not relaxed)
             warp.thread.lanes_met()
             return None

@@ -101,27 +101,39 @@ def _partly_stored(layouts: Layouts, shadow: Shadow, pairs: Iterable[_Pair]) -> 
     """What the last executions of one store by threads wrote, of which a tensor copy takes a part and nobody the rest."""
     unread, copied = dict[int, Access](), dict[int, Access]()
     # By what a warp stored between two signals to others.
-    unread_together, copied_together = dict[object, tuple[Access, int]](), dict[object, Access]()
+    unread_together, copied_together = dict[object, tuple[Access, _Pair]](), dict[object, Access]()
+    read_by: dict[Access, set[int]] = defaultdict(set)  # by copies, the sets of accesses in which they have read
     for pair in pairs:
         copy = next((one for one in pair.readers if one.tile is not None and not one.writes), None)
         for one in pair.writers:
             if one.plain and copy is not None:
                 copied[one.pc] = copied_together[one.thread, one.time] = copy
+                read_by[copy].add(pair.marks[1])
             elif one.plain and not pair.readers:
                 unread[one.pc] = one
-                unread_together[one.thread, one.time] = one, pair.first
+                unread_together[one.thread, one.time] = one, pair
     layouts.copied_whole |= copied.keys() - unread.keys()
     for together in unread_together.keys() & copied_together.keys():
-        (writer, place), copy = unread_together[together], copied_together[together]
+        (writer, pair), copy = unread_together[together], copied_together[together]
+        # A tile of its own may be left, as where a GEMM stores a second one in some CTAs.
+        if not _adjoins(shadow, pair, read_by[copy]):
+            continue
         unread.pop(writer.pc, None)
-        yield Misreading(
-            writer, copy, copy.tile or "a box", "stored more", f"nobody reads what it stored at 0x{place:x}", "unread"
-        )
+        why = f"nobody reads what it stored at 0x{pair.first:x}"
+        yield Misreading(writer, copy, copy.tile or "a box", "stored more", why, "unread")
     for pc in unread.keys() & copied.keys():
         left, taken = _by_last_execution(layouts, shadow, pc, unread[pc].thread.peers)
         if left and taken:
             why = f"nobody reads what it stored at 0x{left[0]:x}"
             yield Misreading(unread[pc], copied[pc], copied[pc].tile or "a box", "stored more", why, "unread")
+
+
+def _adjoins(shadow: Shadow, pair: _Pair, taken: set[int]) -> bool:
+    """Whether some of these places are next to others that copies have read."""
+    writers, readers = shadow.cells
+    left = np.flatnonzero((writers == pair.marks[0]) & (readers == pair.marks[1]))
+    around = np.concatenate([left[left > 0] - 1, left[left < len(readers) - 1] + 1])
+    return bool(np.isin(readers[around], list(taken)).any())
 
 
 def _by_last_execution(layouts: Layouts, shadow: Shadow, pc: int, warps: Iterable[Thread]) -> tuple[list[int], bool]:

@@ -349,6 +349,8 @@ class Scheduler:
         if outcome is EXIT:
             lanes = warp.live_count
             warp.exit(fragment, warp.active)
+            if warp.cluster_ahead is not None and not warp.live_count:
+                raise warp.cluster_ahead[1]
             self.machine.progress += 1
             warp.cta.cluster.after_exit(warp.cta, lanes - warp.live_count)
         elif isinstance(outcome, Wait):

@@ -19,7 +19,7 @@ from ..machine import Machine, TraceKind, Triple
 from ..memory.spaces import RANK_SHIFT, SHARED_BASE, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.afterwards import not_past
-from ..races.clocks import UNKNOWING, Clock
+from ..races.clocks import UNKNOWING, Clock, Knowledge, merged
 from ..races.ledger import Access
 from ..races.missing import Missing
 from ..races.thread import Thread
@@ -383,6 +383,7 @@ class Cluster:
         self.barrier_arrived = 0
         self.barrier_waiting: list[Fragment] = []
         self.barrier_gathers = self.barrier_tells = UNKNOWING  # of the current phase, and of the previous one
+        self.barrier_ahead: list[tuple[int, Knowledge]] = []  # arrivals that count in the next phase
         self.number = machine.pending_clusters.started
         self.ctas: list[Cta] = []
         for rank in range(shape[0] * shape[1] * shape[2]):
@@ -398,6 +399,14 @@ class Cluster:
     def now(self) -> int:
         return self.machine.now
 
+    def arrive(self, threads: int, told: Knowledge, ahead: bool) -> None:
+        """Threads arrive in barrier.cluster, in its current phase or in the next one."""
+        if ahead:
+            self.barrier_ahead.append((threads, told))
+            return
+        self.barrier_arrived += threads
+        self.barrier_gathers = merged(self.barrier_gathers, told)
+
     def settle_barrier(self) -> None:
         """Completes barrier.cluster when all live threads have arrived."""
         live = sum(cta.live_threads for cta in self.ctas)
@@ -409,6 +418,10 @@ class Cluster:
             for fragment in self.barrier_waiting:
                 fragment.wait = None
             self.barrier_waiting.clear()
+            ahead, self.barrier_ahead = self.barrier_ahead, []
+            for threads, told in ahead:
+                self.arrive(threads, told, ahead=False)
+            self.settle_barrier()
 
     def after_exit(self, cta: Cta, threads: int) -> None:
         """Exited threads no longer count for the barriers that mean "all threads"."""

@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 
+from ...errors import SimulationError
 from ...ptx.types import LANES, LaneMask, LaneValues
 from ..memory.spaces import FlatMemory
 from .divergence import Divergence
@@ -24,6 +25,9 @@ class WarpState(Divergence):
     stack: LaneValues | None = None  # the end of each thread's stack; None: nothing has been allocated
     carry = _NO_CARRY
     cluster_arrivals = _NO_ARRIVALS
+    # A second arrival at the cluster barrier, before a wait for the first one: the phases that are complete then, and what is wrong
+    # unless the warp waits for both.
+    cluster_ahead: tuple[int, SimulationError] | None = None
     held: frozenset[int] = (
         frozenset()
     )  # the slots of `in_flight`, or registers that may be used before their `loading` is complete
