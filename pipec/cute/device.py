@@ -24,7 +24,17 @@ from pipec.host.distinct import DistinctFindings
 from pipec.host.stream import Stream
 from pipec.host.tensors import Bytes, memory_of
 from pipec.isa.targets import Target
-from pipec.sim import Argument, ArrayArgument, Options, RawArgument, ScalarArgument, SimulationError, TensorMapArgument, launch
+from pipec.sim import (
+    Argument,
+    ArrayArgument,
+    Options,
+    RawArgument,
+    ScalarArgument,
+    SimulationError,
+    TensorMap,
+    TensorMapArgument,
+    launch,
+)
 from pipec.sim.machine.image import parameter_layout
 from pipec.sim.ptx.parse import parse
 
@@ -86,6 +96,12 @@ class _Event:
 
     def elapsed_time(self, end: Any) -> float:
         return 1.0
+
+
+def _extent(map_: TensorMap) -> int:
+    """The bytes from its first element to the end of its last one."""
+    rows = sum((size - 1) * stride for size, stride in zip(map_.dims[1:], map_.strides, strict=True))
+    return rows + -(-map_.dims[0] * map_.element.bits // 8)
 
 
 def _store(address: int | None, value: int, type_: Any = ctypes.c_int32) -> int:
@@ -284,13 +300,14 @@ class SimulatedDevice:
     def _argument(self, data: bytes) -> Argument:
         """A parameter, in which tensor maps of the hardware's format are replaced by the simulator's own. Addresses stay those of the
         host, at which the simulator has that memory too. A map may begin outside of all tensors: with a base as far below one as the
-        coordinates are above zero, sequences of several lengths end where the map does."""
+        coordinates are above zero, sequences of several lengths end where the map does. Another tensor may be there by chance."""
         maps: dict[int, ScalarArgument | ArrayArgument | TensorMapArgument] = {}
         for at in range(0, len(data) - _MAP_BYTES + 1, _MAP_ALIGNMENT):
             found = decoded(data[at : at + _MAP_BYTES])
             if found is not None:
                 memory = self._at(found.address)
-                maps[at] = ScalarArgument(found.encode()) if memory is None else TensorMapArgument(found, memory)
+                inside = memory is not None and _extent(found) <= memory.nbytes
+                maps[at] = TensorMapArgument(found, memory) if memory is not None and inside else ScalarArgument(found.encode())
         return RawArgument(data, maps)
 
     def _at(self, address: int) -> Bytes | None:
