@@ -207,15 +207,19 @@ def _sums(shape: "Shape") -> Iterator[Tile]:
                 yield Tile("gemm_sm90_split_k_sums", {"SPLITS": splits // fewer, "BM": bm, "BN": bn, "STAGES": stages} | warps)
 
 
-def _shares(shape: "Shape") -> Iterator[Tile]:
-    """Equal shares of few tiles; where there are many, the last wave matters little."""
+def _last_waves(shape: "Shape") -> Iterator[Tile]:
+    """Tiles whose last wave leaves something to split, in one to three rounds; where there are many waves, the last one matters little."""
     for bm, bn, stages in ((128, 256, 4), (128, 192, 5), (128, 160, 5), (128, 128, 6), (64, 256, 5)):
-        if -(-shape.m // bm) * -(-shape.n // bn) <= _FEW_WAVES * _TILES_OF_THE_GPU:
-            yield Tile("gemm_sm90_stream_k", {"BM": bm, "BN": bn, "STAGES": stages} | _warps(bm))
+        waves, rest = divmod(-(-shape.m // bm) * -(-shape.n // bn), _TILES_OF_THE_GPU)
+        for rounds in (1, 2, 3):
+            if rest and waves < _FEW_WAVES and 2 <= _TILES_OF_THE_GPU * rounds // rest <= _MOST_PARTS:
+                tile: dict[str, int | str] = {"BM": bm, "BN": bn, "STAGES": stages}
+                yield Tile("gemm_sm90_stream_k", tile | _warps(bm) | ({"ROUNDS": rounds} if rounds > 1 else {}))
 
 
 _TILES_OF_THE_GPU = 132
 _FEW_WAVES = 3
+_MOST_PARTS = 12
 _FEW_ROWS = 128  # of A, for the kernel that multiplies with those of B in their place
 _LEAST_STAGES = 3
 _NARROW_BYTES = (216_000, 108_000)  # of stages: one block to a multiprocessor, or two
@@ -266,7 +270,7 @@ def tiles(shape: Shape) -> list[Tile]:
     few = -(-shape.m // 128) * -(-shape.n // 128) < _TILES_OF_THE_GPU
     narrow = _narrow(shape.m) if shape.m <= _FEW_ROWS else ()
     split = (*_SPLIT, *_sums(shape)) if few and shape.k >= 2048 else ()
-    shares = _shares(shape) if shape.k >= 2048 else ()
+    shares = _last_waves(shape) if shape.k >= 2048 else ()
     return [DEFAULT, *persistent, *deep, *_OTHERS, *split, *shares, *narrow, *_swapped(shape), *_TURNED]
 
 
