@@ -30,6 +30,7 @@ from benchmarks.figures.products import (
     gemm_choice,
     gemm_summary,
     grouped,
+    last_waves,
     split_k,
 )
 from benchmarks.figures.text import Record
@@ -52,6 +53,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-chosen": ("h200_choice", chosen_then),
     "gemm-fresh": ("h200_overlap", fresh),
     "split-k": ("h200_split_k", split_k),
+    "last-waves": ("h200_waves", last_waves),
     "epilogue": ("h200_epilogue", epilogue),
     "blockwise": ("h200_blockwise", blockwise),
     "grouped": ("h200_grouped", grouped),

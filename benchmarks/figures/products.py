@@ -69,6 +69,37 @@ def gemm(record: Record) -> list[str]:
     return lines + [""] + [f"Left out for want of time: {', '.join(record['left_out']) or 'none'}."]
 
 
+def last_waves(record: Record) -> list[str]:
+    """Shapes whose tiles leave a wave with little to do: what splitting that wave gives, by the times of the screening."""
+    lines = [where(record), ""]
+    lines += head(
+        "M x N x K",
+        "cuBLASLt, tuned",
+        "persistent, 128 x 256",
+        "stream-K, fastest tile",
+        "fastest of the other examples",
+        "stream-K / fastest other, in time",
+        "best example / cuBLASLt, in speed",
+    )
+    for shape, row in record["figures"].items():
+        columns, screened = row["columns"], row["screened"]["pipec"]["microseconds"]
+        split = {name: time for name, time in screened.items() if name.startswith("pipec stream_k")}
+        others = {name: time for name, time in screened.items() if name not in split}
+        fastest = [min(one, key=one.__getitem__) for one in (split, others)]
+        times = [screened[name] for name in (columns["default"]["name"], *fastest)]
+        names = ["", *(name.removeprefix("pipec ") for name in fastest)]
+        lines.append(
+            row_of(
+                shape.replace("x", " x "),
+                f"{columns['cublaslt']['teraflops']:.0f} TFLOP/s",
+                *(f"{time:.4g} us {name}".strip() for time, name in zip(times, names, strict=True)),
+                f"{times[1] / times[2]:.2f}",
+                f"{columns['any']['ratio']['median']:.2f}",
+            )
+        )
+    return lines
+
+
 def _microseconds(figures: Record) -> str:
     return f"{figures['microseconds']['median']:.4g}"
 
