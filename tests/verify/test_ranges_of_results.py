@@ -42,3 +42,9 @@ def test_what_is_left_of_a_number_is_less_than_its_divisor(factor: int, divisor:
     least, most = Arithmetic({"x": (-(1 << 31), (1 << 31) - 1)}).bounds(rest)
     values = {value(rest, {"x": at}) for at in range(-2 * divisor, 2 * divisor)}
     assert (least, most) == (min(values), max(values))
+
+
+def test_what_is_left_of_a_quotient_is_less_than_the_next_divisor() -> None:
+    """A quotient of a quotient is one by the product of their divisors."""
+    rest = add(floor(X, 2), floor(X, 6), -3)
+    assert Arithmetic({"x": (-(1 << 31), (1 << 31) - 1)}).bounds(rest) == (0, 2)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from itertools import repeat
-from math import inf, isinf
+from math import gcd, inf, isinf
 from typing import Literal
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
@@ -431,18 +431,21 @@ def _plain(value: Value) -> Value:
 
 def _left_of(form: Linear) -> tuple[float, float]:
     """Between which numbers the form lies, if it is what is left of a number that is divided, or a multiple of that."""
-    for one, times in form.terms:
-        if isinstance(one, Floor) and (factor := abs(times) // one.divisor) and _divides(factor, form):
-            rest = Linear(form.constant // factor, tuple((part, each // factor) for part, each in form.terms))
-            divisor = abs(times) // factor
-            sign = -1 if times > 0 else 1
-            if divisor > 1 and floor(add(scale(rest, sign), atom(one), divisor), divisor) == atom(one):
-                return (0, factor * (divisor - 1)) if sign > 0 else (factor * (1 - divisor), 0)
+    common = gcd(form.constant, *(times for _, times in form.terms))
+    quotients = [(one, times) for one, times in form.terms if isinstance(one, Floor)]
+    for one, times in quotients:
+        for factor in {1, common}:
+            divisor, sign = abs(times) // factor, -1 if times > 0 else 1
+            number = add(_divided(form, sign * factor), atom(one), divisor)
+            if divisor > 1 and floor(number, divisor) == atom(one):
+                most = factor * (divisor - 1)
+                return (0, most) if sign > 0 else (-most, 0)
     return -inf, inf
 
 
-def _divides(factor: int, form: Linear) -> bool:
-    return form.constant % factor == 0 and all(times % factor == 0 for _, times in form.terms)
+def _divided(form: Linear, divisor: int) -> Linear:
+    """By a number that divides all of its terms."""
+    return Linear(form.constant // divisor, tuple((one, times // divisor) for one, times in form.terms))
 
 
 def _lies(bounds: tuple[float, float], low: int, high: int) -> bool:
