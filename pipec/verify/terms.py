@@ -104,8 +104,8 @@ class Either:
 
 Formula = Compare | Both | Either
 # The range of a function whose name ends in the type of its result, like the machine's operations.
-RANGES = {f"s{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
-RANGES |= {f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 31, 32, 64)}
+RANGES: dict[str, tuple[int, int]] = {f"s{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (*range(1, 33), 64)}
+RANGES |= {f"u{bits}": (0, (1 << bits) - 1) for bits in (*range(1, 33), 64)}
 RANGES["ctaid"] = 0, (1 << 31) - 2  # the place of a block that the scheduler hands out
 
 # Floor division of the first number by the second, which is at least 1.

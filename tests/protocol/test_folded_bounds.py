@@ -53,6 +53,7 @@ SPLITS = {
     "as many as fill the GPU": "min(steps, max(1, 132 // max(1, rest)))",
     "one more where it pays": "1 if rest > 66 else 132 // max(1, rest)",
     "of the K blocks": "max(1, min(8, steps // 4))",
+    "a number": "3",  # quotients by it are rounded down also where they may be negative
 }
 MOST = 700_000  # steps: without folded bounds it took more than all there are
 

@@ -50,7 +50,7 @@ from pipec.verify.terms import (
 # one, numbers that are loaded under a condition are folded whatever their size.
 LIMITS = (72, 24, 23, 240)
 _SOURCE = (1 << 31) - 1  # the largest `i32`
-_NARROW = ("u8", "s8", "u16", "s16", "u31")  # types of numbers that are folded up, the narrowest first
+_NARROW = [f"{sign}{bits}" for bits in range(1, 32) for sign in "us"]  # types of numbers that are folded up, the narrowest first
 _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
