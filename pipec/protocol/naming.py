@@ -34,7 +34,7 @@ from pipec.verify.terms import (
 )
 
 # The reader's name of a large form: a hash of its text.
-_HASHED = re.compile(r"[0-9a-f]{16}(?P<kind>\.[su]\d+)?")
+_HASHED = re.compile(r"[0-9a-f]{64}(?P<kind>\.[su]\d+)?")
 
 
 class Names:

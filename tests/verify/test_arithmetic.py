@@ -1,11 +1,14 @@
 """What the reader makes of machine arithmetic, against numbers: random chains of instructions on symbols whose values are known."""
 
 import random
+from hashlib import sha256
+from types import SimpleNamespace
 
 import pytest
 from verify.interpret import holds, value
 
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
+from pipec.verify.reader.values import arithmetic as arithmetic_module
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.values import Lanes
@@ -25,6 +28,7 @@ from pipec.verify.terms import (
     floor,
     is_smaller,
     scale,
+    summed,
 )
 
 RANGES = {"x": (0, 2**31 - 1), "y": (0, 40), "z": (-(2**31), 2**31 - 1), "w": (1, 7)}
@@ -220,7 +224,7 @@ def _folded(form: Linear) -> bool:
 def _folded_atom(one: object) -> bool:
     match one:
         case Apply(function, arguments):
-            return len(function.split(".")[0]) == 16 or any(map(_folded, arguments))
+            return len(function.split(".")[0]) == 64 or any(map(_folded, arguments))
         case Floor(form, _):
             return _folded(form)
         case Choose(condition, yes, no):
@@ -250,6 +254,19 @@ def test_bounds_are_exact_at_the_largest_number(largest: int, wraps: bool) -> No
     near = Linear((1 << 63) - 600, ((Symbol("a"), 1), (Symbol("b"), 1)))
     value_, requires = arithmetic.apply(_known("setp.ge.s64"), [near, 0])
     assert (value_ == 1 and not requires) is not wraps
+
+
+def test_numbers_whose_hashes_begin_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two texts whose hashes agree in 64 bits, which are found within hours, one bound would count as the other."""
+
+    def begins_alike(text: bytes) -> SimpleNamespace:
+        return SimpleNamespace(hexdigest=lambda: "0" * 16 + sha256(text).hexdigest()[16:])
+
+    monkeypatch.setattr(arithmetic_module, "sha256", begins_alike)
+    large = [summed(times, [(floor(atom(Symbol("x")), divisor), times) for divisor in range(2, 40)]) for times in (1, 2)]
+    one, other = (Arithmetic(RANGES).apply(_known("add.s32"), [form, 0])[0] for form in large)
+    assert isinstance(one, Linear) and isinstance(other, Linear)
+    assert _folded(one) and _folded(other) and one != other
 
 
 def _known(opcode: str) -> Operation:

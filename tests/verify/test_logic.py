@@ -355,6 +355,31 @@ def test_a_divisor_times_a_quotient_is_next_to_the_dividend() -> None:
         assert not System(known).entails(Compare("ge", add(X, whole, -1)))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_of_quotients_beside_their_products_only_what_holds_is_found(seed: int) -> None:
+    """Whatever the sign of the divisor, and whether or not it is known."""
+    draw = random.Random(seed)
+    shown = 0
+    for _ in range(15):
+        far = draw.choice((3, 20, 1 << 31))
+        at = {name: draw.randint(-far, far) for name in ("x", "y", "d")}
+        at["d"] = draw.choice((at["d"], abs(at["d"]) or 1))
+        forms = [X, Y, D, _over(X), _over(add(X, Y)), terms.product(_over(X), D), terms.product(_over(add(X, Y)), D)]
+        premises: list[Formula] = [Compare("ge", add(D, Linear(-1)))] if at["d"] >= 1 and draw.random() < 0.8 else []
+        for _ in range(draw.randint(1, 3)):
+            form = add(draw.choice(forms), draw.choice(forms), draw.choice((1, -1)))
+            premises.append(Compare(draw.choice(("ge", "eq")), add(form, Linear(-value(form, at)))))
+        given = System(premises)
+        assert all(holds(one, at) for one in premises) and not given.impossible(), (at, premises)
+        # (What the division leaves, too: from 0 up to less than the divisor.)
+        form = draw.choice((add(forms[0], forms[5], -1), add(draw.choice(forms), draw.choice(forms), draw.choice((1, -1)))))
+        for sign in (1, -1):
+            exactly = scale(add(form, Linear(-value(form, at))), sign)
+            shown += given.entails(Compare("ge", exactly))
+            assert not given.entails(Compare("ge", add(exactly, Linear(-1)))), (at, premises, form)
+    assert shown
+
+
 def test_nothing_is_known_of_a_quotient_by_a_divisor_that_may_be_0() -> None:
     """Of a division by 0 the two rules together would say that 0 is 1."""
     for known in ([], [Compare("ge", D)], [Compare("eq", D)], [Compare("ge", add(Linear(5), D, -1))]):

@@ -169,7 +169,8 @@ class Arithmetic:
         text = _SYMBOL.sub(lambda found: places.setdefault(found[1], f"#{len(places)}"), repr(value))
         ordered = sorted(symbols, key=lambda one: int(places[one.name][1:]))
         arguments = tuple(map(atom, ordered))
-        digest = sha256(text.encode()).hexdigest()[:16]
+        # (All of it: of two texts with the same 64 bits, which are soon found, one number would be taken for the other.)
+        digest = sha256(text.encode()).hexdigest()
         self.folds[digest] = tuple(ordered), value
         if isinstance(value, Linear):
             # A difference of two such numbers does not wrap if neither is negative, as with those that are read and bounded by a size; the
