@@ -64,7 +64,8 @@ CHECKS: dict[CheckName, Check] = {
     "commit": Check("undefined", "bulk stores that no commit_group follows, so that no wait is for them", practice="warn"),
     "exit": Check(
         "undefined",
-        "bulk stores, or operations on tensor memory, that nobody has waited for when their CTA ends or gives that memory back",
+        "bulk stores, operations on tensor memory, or arrivals from another CTA, that nobody has waited for when their CTA ends, gives "
+        "that memory back or invalidates the mbarrier",
         practice="warn",
     ),
     "split": Check(

@@ -294,6 +294,50 @@ def test_an_arrival_before_a_relaxed_cluster_barrier_comes_before_the_exit_in_pr
             LAST_ARRIVAL.run(fault, Options(rules=rules))
 
 
+# The same where the first CTA invalidates the mbarrier; one of the two is delayed.
+_DELAY = "mov.u32 %r9, 0;\n{0}: add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 300; @%p2 bra {0};\n"
+_ORDER = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];\n"
+_GIVEN_UP = "mbarrier.inval.shared::cta.b64 [%bar];\n"
+_KEPT, _MADE = "@%first st.shared.u64 [%bar], 0;\n", "@%first mbarrier.init.shared::cta.b64 [%bar], 1;\n"
+GIVEN_UP = Program(
+    INIT.format(2, 1)
+    + CLUSTER_SYNC
+    + "mapa.shared::cluster.u32 %r7, %bar, 0; setp.eq.u32 %p1, %rank, 0; @%p1 bra FIRST;\n"
+    + f"@%first {_ORDER}bra ON;\nFIRST: @%first {_GIVEN_UP}ON: {CLUSTER_SYNC}",
+    {},
+    cluster=2,
+    grid=2,
+)
+
+
+@pytest.mark.parametrize("delayed", ["arrival", "invalidation"])
+@pytest.mark.parametrize("after", ["", _KEPT, _MADE], ids=["nothing", "store", "init"])
+def test_an_arrival_from_another_cta_at_an_mbarrier_that_is_invalidated(delayed: str, after: str) -> None:
+    """Of no consequence unless the memory is used again: a warning in practice."""
+    body = GIVEN_UP.body.replace(_GIVEN_UP, _GIVEN_UP + after)
+    late = f"@%first {_ORDER}" if delayed == "arrival" else f"@%first {_GIVEN_UP}"
+    body = body.replace(late, _DELAY.format("DELAY") + late)
+    program = replace(GIVEN_UP, body=body)
+    with pytest.raises(
+        SimulationError, match="arrives at the mbarrier .* nothing orders it before that is invalidated|nothing orders them"
+    ):
+        program.run(options=Options(rules="documents"))
+    if not after:
+        assert [(one.check, one.severity) for one in program.run().findings] == [("exit", "warn")]
+        return
+    with pytest.raises(SimulationError, match="nothing orders them|nothing has shown"):
+        program.run()
+
+
+def test_an_arrival_from_another_cta_that_comes_before_or_behind_the_invalidation() -> None:
+    met = CLUSTER_SYNC.replace("\n", " ")
+    before = GIVEN_UP.body.replace(f"{_ORDER}bra ON", f"{_ORDER}{met}bra ON").replace("FIRST: ", f"FIRST: {met}")
+    assert replace(GIVEN_UP, body=before).run(options=Options(rules="documents")).findings == []
+    behind = GIVEN_UP.body.replace(f"@%first {_ORDER}", f"{met}@%first {_ORDER}").replace(_GIVEN_UP, f"{_GIVEN_UP}{met}")
+    with pytest.raises(SimulationError, match="where no mbarrier is initialised"):
+        replace(GIVEN_UP, body=behind).run()
+
+
 # Threads of both CTAs of a pair store their halves of the operands, and the leader multiplies once all have told it.
 HANDED = Program(
     INIT.format(2, 1)

@@ -91,6 +91,7 @@ def init(d: Decoder) -> Execute:
             # Kept with the barrier: a thread that uses it without being ordered after its init is reported (`on_object`).
             made = Access("mbarrier.init", thread, warp.fragment.pc, thread.time, True)
             thread.touched = True
+            cta.former_mbarriers.pop(offset, None)
             cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset, cta.machine.actors.new(), made)
             cta.shared.mark_barrier(offset, live=True)
             cta.machine.progress += 1
@@ -114,9 +115,7 @@ def invalidate(d: Decoder) -> Execute:
                 raise SimulationError(
                     "byte_mismatch", f"mbarrier.inval on 0x{barrier.offset:x} with {barrier.state.tx} bytes outstanding"
                 )
-            warp.cta.check_over(warp, barrier)
-            del warp.cta.mbarriers[barrier.offset]
-            warp.cta.shared.mark_barrier(barrier.offset, live=False)
+            warp.cta.invalidate(warp, barrier)
 
     return execute
 
@@ -156,6 +155,9 @@ def _arriving(
                 cta = warp.cta
                 if remote or generic:
                     cta = cta.peer(address, what)
+                    if arrives and cta.arrives_late(warp, address & OFFSET_MASK):
+                        last = None
+                        continue
                     barrier = cta.mbarrier(address & OFFSET_MASK, what)
                 else:
                     barrier = local_barrier(warp, address, what)

@@ -261,6 +261,13 @@ class Races:
 
     # ---- marks
 
+    def note(self, access: Access, shadow: Shadow, index: Index, size: int) -> None:
+        """Later accesses are checked against `access`, which itself is not checked."""
+        if shadow.log is not None:
+            self._replay(shadow)
+        _, loaded = shadow.marks(size).standing(index)
+        self._read(access.thread, access, shadow, size, index, loaded)
+
     def _read(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, found: set[int]) -> set[int]:
         """`access` has read these pieces, whose reader sets are `found`; returns their reader sets now."""
         made = {one: self.sets.joined(one, access, thread.knowledge.settled) for one in found}

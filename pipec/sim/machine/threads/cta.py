@@ -16,7 +16,7 @@ from ...ptx.types import LANE, LANES, LaneMask, LaneValues
 from ...units.errors import UnitError
 from ..image import Image
 from ..machine import Machine, TraceKind, Triple
-from ..memory.spaces import RANK_SHIFT, SHARED_BASE, SharedMemory
+from ..memory.spaces import RANK_SHIFT, SHARED_BASE, WRITTEN, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.afterwards import not_past
 from ..races.clocks import UNKNOWING, Clock, Knowledge, merged
@@ -28,7 +28,7 @@ from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier, reclaim
 from .divergence import ALL_LANES, Fragment, Wait
 from .groups import Operation
-from .leaving import complain_of_what_is_left, is_shown, unseen_arrivals
+from .leaving import complain_of_a_late_arrival, complain_of_what_is_left, is_shown, unseen_arrivals
 from .roles import role_of, who
 from .state import WarpState
 
@@ -151,6 +151,7 @@ class Cta(AddressSpaces):
         self.block, self.grid = self.machine.block, self.machine.grid
         self.name = f"CTA ({index[0]},{index[1]},{index[2]})"
         self.mbarriers: dict[int, TrackedBarrier] = {}
+        self.former_mbarriers: dict[int, TrackedBarrier] = {}  # the last ones to be invalidated, by offset
         self.shared: SharedMemory = self._shared_memory()
         self.shared.reclaim = functools.partial(reclaim, self.mbarriers, self.shared, self.machine.practised)
         self.named = NamedBarriers()
@@ -313,10 +314,47 @@ class Cta(AddressSpaces):
 
     def check_over(self, warp: Warp, barrier: TrackedBarrier) -> None:
         """Reports operations on a barrier that are not ordered before `warp` ends its life."""
-        for user, (time, pc) in barrier.uses.items() if warp.watched is not None else ():
-            use = Access("", user, pc, time, False)
-            if not use.over(warp.thread.knowledge.order, warp.thread.number):
+        for use in self._unordered_uses(warp, barrier):
+            self.machine.races.on_object(warp.thread, use, True, self.shared.shadow, barrier.offset, "wait")
+
+    def _unordered_uses(self, warp: Warp, barrier: TrackedBarrier) -> list[Access]:
+        if warp.watched is None:
+            return []
+        uses = [Access("", user, pc, time, False) for user, (time, pc) in barrier.uses.items()]
+        return [use for use in uses if not use.over(warp.thread.knowledge.order, warp.thread.number)]
+
+    def invalidate(self, warp: Warp, barrier: TrackedBarrier) -> None:
+        """Arrivals from other CTAs may come late, as nobody waits for them: they meet no barrier, and nothing else unless the memory is
+        used again."""
+        for use in self._unordered_uses(warp, barrier):
+            if use.thread.cta == self.name:
                 self.machine.races.on_object(warp.thread, use, True, self.shared.shadow, barrier.offset, "wait")
+            else:
+                complain_of_a_late_arrival(self.machine, self.image, use, warp.thread, warp.fragment.pc, barrier.offset)
+                self.machine.races.note(use, self.shared.shadow, np.array([barrier.offset // 8]), 8)
+        warp.thread.touched = True
+        barrier.invalidated = Access("", warp.thread, warp.fragment.pc, warp.thread.time, True)
+        self.former_mbarriers[barrier.offset] = self.mbarriers.pop(barrier.offset)
+        self.shared.mark_barrier(barrier.offset, live=False)
+
+    def arrives_late(self, warp: Warp, offset: int) -> bool:
+        """Whether `warp`, of another CTA, arrives where a barrier was until a moment ago; reports it."""
+        former = None if offset in self.mbarriers or warp.cta is self else self.former_mbarriers.get(offset)
+        if former is None or former.invalidated is None or warp.watched is None:
+            return False
+        ended, thread = former.invalidated, warp.thread
+        if ended.over(thread.knowledge.order, thread.number):
+            return False
+        thread.touched = True
+        use = Access("", thread, warp.fragment.pc, thread.time, False)
+        complain_of_a_late_arrival(self.machine, self.image, use, ended.thread, ended.pc, offset)
+        place = np.array([offset // 8])
+        if (self.shared.state[offset : offset + 8] & WRITTEN).any():
+            self.machine.races.begin(thread, use, self.shared.shadow, place, size=8)
+        else:
+            self.machine.races.note(use, self.shared.shadow, place, 8)
+        former.remote[thread.number] = Access("", thread, warp.fragment.pc, thread.time, True)
+        return True
 
     def announce_barriers(self, warp: Warp) -> None:
         """A warp's barrier initialisations become visible through signals that release nothing else."""
@@ -439,7 +477,8 @@ class Cluster:
         accesses = not_past(self.machine.races, cta.shared.shadow, cta.name, clocks)
         # A relaxed cluster barrier may overtake an arrival.
         settled = [warp.thread.knowledge.settled for warp in cta.warps]
-        left = [*unseen_arrivals(cta.mbarriers.values(), settled), *accesses]
+        barriers = (*cta.mbarriers.values(), *cta.former_mbarriers.values())
+        left = [*unseen_arrivals(barriers, settled), *accesses]
         overtaken = [one for one in left if one.ends is None and any(one.over(clock) for clock in clocks)]
         if overtaken and self.machine.practised("arrivals before a relaxed cluster barrier"):
             left = [one for one in left if one not in overtaken]

@@ -13,6 +13,7 @@ from ..image import Image
 from ..machine import Machine
 from ..races.clocks import Clock
 from ..races.ledger import Access
+from ..races.thread import Thread
 from .barriers import TrackedBarrier
 from .roles import who
 
@@ -30,6 +31,23 @@ def is_shown(access: Access, clocks: Iterable[Clock]) -> bool:
     pipe = access.thread.agent("pipe")
     count = access.behind.order.get(pipe, 0)
     return any(access.thread.actors.reached(clock, pipe, count) for clock in clocks)
+
+
+def complain_of_a_late_arrival(machine: Machine, image: Image, arrival: Access, ending: Thread, pc: int, offset: int) -> None:
+    """`arrival`, from another CTA, is not ordered before an mbarrier there is invalidated, at `pc` of `ending`."""
+    key = "late", arrival.pc, pc
+    if machine.findings.again("exit", key):
+        return
+    item, end = image.item(arrival.pc), image.item(pc)
+    at = f" (PTX line {end.line})" if end else ""
+    message = (
+        f"{item.opcode if item else 'an arrival'} of {who(image, arrival.thread, arrival.pc)} in {arrival.thread.cta} arrives at the "
+        f"mbarrier at shared 0x{offset:x} of {ending.cta}, and nothing orders it before that is invalidated{at}"
+    )
+    details: dict[str, object] = {"who": who(image, arrival.thread, arrival.pc), "warp": arrival.thread.index, "address": offset}
+    other = {"what": "mbarrier.inval", "cta": ending.cta, "ptx_line": end.line if end else 0, "source": image.source(end)}
+    error = SimulationError("undefined", message, details=details | {"other": other})
+    machine.findings.add("exit", key, error.located(item.line if item else 0, image.source(item), error.details))
 
 
 def complain_of_what_is_left(machine: Machine, image: Image, cta: str, left: Iterable[Access], check: CheckName = "peer") -> None:
