@@ -64,6 +64,9 @@ def _shapes() -> Iterator[Shape]:
         (128, 128, 65536),
     ):
         yield Shape(m, n, k, "narrow")
+
+
+def _waves() -> Iterator[Shape]:
     for m, n, k in (
         (1152, 2304, 8192),
         (1536, 1536, 16384),
@@ -76,6 +79,9 @@ def _shapes() -> Iterator[Shape]:
 
 
 SHAPES: tuple[Shape, ...] = tuple(_shapes())
+WAVES: tuple[Shape, ...] = tuple(
+    _waves()
+)  # of a record of their own: the shapes that a model is fitted to are drawn from the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,10 +281,10 @@ def tiles(shape: Shape) -> list[Tile]:
 
 
 def named(text: str) -> list[Shape]:
-    """The shapes of a comma-separated list of names or groups. Raises ValueError for one that is not among SHAPES."""
+    """The shapes of a comma-separated list of names or groups. Raises ValueError for one that is neither."""
     found = []
     for word in text.split(","):
-        chosen = [shape for shape in SHAPES if word in (str(shape), shape.group)]
+        chosen = [shape for shape in (*SHAPES, *WAVES) if word in (str(shape), shape.group)]
         if not chosen:
             raise ValueError(f"{word!r} is no shape and no group; groups are {', '.join(GROUPS)}")
         found += chosen

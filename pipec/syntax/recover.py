@@ -39,6 +39,9 @@ def continues_a_fault(lines: list[str], fault: Fault, faults: list[int]) -> bool
     line = lines[fault.line - 1]
     if not (_CONTINUES.match(line) if isinstance(fault.message, Unexpected) else _OF_OTHERS.match(line)):
         return False
+    # What is wrong behind the word is an error of its own: `else = 1:`.
+    if isinstance(fault.message, Unexpected) and fault.message.fields["at"].column > width(line) + 1:
+        return False
     above = next((n for n in range(fault.line - 1, 0, -1) if lines[n - 1].strip() and width(lines[n - 1]) <= width(line)), None)
     return above in faults
 

@@ -12,7 +12,7 @@ from benchmarks.gemm import h200
 from benchmarks.gemm.gemm_automatic import automatic, plan
 from benchmarks.gemm.gemm_dry import DryField
 from benchmarks.gemm.gemm_method import BASE, Settings, measure
-from benchmarks.gemm.gemm_shapes import GROUPS, KERNEL, SHAPES, Shape, Tile, named, tiles
+from benchmarks.gemm.gemm_shapes import GROUPS, KERNEL, SHAPES, WAVES, Shape, Tile, named, tiles
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 
@@ -138,14 +138,15 @@ def test_what_is_planned_is_measured_under_its_name() -> None:
 
 
 def test_shapes() -> None:
-    assert len({str(shape) for shape in SHAPES}) == len(SHAPES)
+    every = (*SHAPES, *WAVES)
+    assert len({str(shape) for shape in every}) == len(every)
     held_out = [shape for shape in SHAPES if shape.group != "published"]
     assert len(SHAPES) - len(held_out) == 12 and len(held_out) >= 36
     projections = {shape.m for shape in named("projections")}
     assert {1, 16, 128, 2048} <= projections
     # Tensor maps take rows of whole 16 bytes only.
-    assert all(shape.k * (1 if shape.kind == "fp8" else 2) % 16 == 0 and shape.n * 2 % 16 == 0 for shape in SHAPES)
-    assert {shape.group for shape in SHAPES} == set(GROUPS)
+    assert all(shape.k * (1 if shape.kind == "fp8" else 2) % 16 == 0 and shape.n * 2 % 16 == 0 for shape in every)
+    assert {shape.group for shape in every} == set(GROUPS)
 
 
 def _all_tiles() -> list[Tile]:

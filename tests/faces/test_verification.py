@@ -15,7 +15,9 @@ from samples import some
 from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
 from pipec.source import Source
-from pipec.verify.document import document_of, to_json
+from pipec.verify.document import FORMAT, document_of, to_json
+
+FIELD = f'"format":{FORMAT}'
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -146,19 +148,19 @@ DAMAGED: dict[str, tuple[Change, str]] = {
     "zeros": (lambda text: bytes(5000), "E1101"),
     "deep lists": (lambda text: b"[" * 200_000, "E1101"),
     "deep objects": (lambda text: b'{"format":' * 200_000, "E1101"),
-    "a number of many digits": (lambda text: text.replace('"format":2', '"format":' + "9" * 100_000).encode(), "E1101"),
+    "a number of many digits": (lambda text: text.replace(FIELD, '"format":' + "9" * 100_000).encode(), "E1101"),
     "a node beyond 128 bits": (lambda text: text.replace('"node":0', '"node":' + "9" * 60, 1).encode(), "E1101"),
     "a node that is no integer": (lambda text: text.replace('"node":0', '"node":0.0', 1).encode(), "E1101"),
     "a node that is not": (lambda text: text.replace('"node":0', '"node":NaN', 1).encode(), "E1101"),
     "a node that is true": (lambda text: text.replace('"node":0', '"node":false', 1).encode(), "E1101"),
     "a node far away": (lambda text: text.replace('"node":0', '"node":999999', 1).encode(), "E1103"),
     "a node before the first": (lambda text: text.replace('"node":0', '"node":-1', 1).encode(), "E1103"),
-    "another format": (lambda text: text.replace('"format":2', '"format":3').encode(), "E1101"),
-    "a format that is true": (lambda text: text.replace('"format":2', '"format":true').encode(), "E1101"),
+    "another format": (lambda text: text.replace(FIELD, f'"format":{FORMAT + 1}').encode(), "E1101"),
+    "a format that is true": (lambda text: text.replace(FIELD, '"format":true').encode(), "E1101"),
     "no cases": (lambda text: json.dumps(without_cases(text)).encode(), "E1103"),
     "another schema": (lambda text: b'{"kernels": 3}', "E1101"),
-    "a field too many": (lambda text: text.replace('"format":2', '"format":2,"note":""').encode(), "E1101"),
-    "a field twice": (lambda text: text.replace('"format":2', '"format":2,"format":2').encode(), "E1101"),
+    "a field too many": (lambda text: text.replace(FIELD, FIELD + ',"note":""').encode(), "E1101"),
+    "a field twice": (lambda text: text.replace(FIELD, f"{FIELD},{FIELD}").encode(), "E1101"),
     "a list instead of an object": (lambda text: b"[]", "E1101"),
     "a name of another kind": (lambda text: text.replace('"kernel":"scale"', '"kernel":"a b\\n"').encode(), "E1101"),
     "a deep condition": (lambda text: with_fact(text, deep(900)).encode(), "E1101"),
