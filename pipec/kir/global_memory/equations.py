@@ -38,6 +38,16 @@ class Fact:
     round: bool = False
 
 
+@record
+class _Division:
+    """With equal terms replaced."""
+
+    dividend: Term
+    divisor: Term
+    quotient: Term
+    remainder: Term
+
+
 class Facts:
     """`tops`: upper bounds of terms. `implied`: where the first term is 0, the others are 0 too.
 
@@ -61,7 +71,7 @@ class Facts:
         self._replacing: set[Atom] = set()
         self._divisions: dict[tuple[Term, Term], None] = {}
         self._split: set[Atom] = set()  # quotients by products
-        self._steps = 0
+        self._steps, self._version = 0, 0
         self.wrapping = wrapping
         self.impossible = False
         self._tops = {self(term): tuple(map(self, above)) for term, above in tops.items()} if wrapping else tops
@@ -171,6 +181,7 @@ class Facts:
     def _forget(self) -> None:
         """What was found before the last equation."""
         self._known, self._signs = {}, {}
+        self._version += 1
 
     def _equate(self, term: Term) -> None:
         """The term is 0."""
@@ -190,21 +201,27 @@ class Facts:
 
     def _join_divisions(self) -> None:
         """x - y = d * (x // d - y // d) + (x % d - y % d), for a divisor d of at least 1."""
-        found = list(self._divisions)
-        for place, (one, divisor) in enumerate(found):
-            for other, second in found[:place]:
-                if one is other or not self.same(divisor, second):
+        found, version = list(self._divisions), -1
+        seen: list[_Division] = []
+        for place, (_, divisor) in enumerate(found):
+            for before in range(place):
+                if version != self._version:  # each fact that is taken may make more of them equal
+                    seen, version = [self._division(*each) for each in found], self._version
+                one, other = seen[place], seen[before]
+                if one.divisor is not other.divisor or one.dividend is other.dividend:
                     continue
-                whole = self(quotient(one, divisor) - quotient(other, second)).number
-                rest = self(remainder(one, divisor) - remainder(other, second)).number
+                whole, rest = (one.quotient - other.quotient).number, (one.remainder - other.remainder).number
                 # A divisor 0 counts as 1.
                 if whole is None or rest is None or (whole and divisor.least < 1):
                     continue
-                difference = self(one - other - divisor * whole) - rest
+                difference = one.dividend - other.dividend - one.divisor * whole - rest
                 if difference.number is None:
                     self._take(Fact(difference, 0, 0))
                 elif difference.number:
                     raise _NoSuchValues
+
+    def _division(self, dividend: Term, divisor: Term) -> "_Division":
+        return _Division(*map(self, (dividend, divisor, quotient(dividend, divisor), remainder(dividend, divisor))))
 
     def _imply(self) -> None:
         for premise, conclusions in tuple(self._implied):
