@@ -2,7 +2,7 @@
 
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.instruction import GLOBAL, I1, I16, I32, I64, SHARED, VOID, Instruction, intrinsic
-from pipec.isa.reductions import ALLOWED, red_type, red_vector
+from pipec.isa.reductions import ALLOWED, BY_INTEGERS, red_type, red_vector
 
 
 def guarded_memory() -> list[Instruction]:
@@ -47,6 +47,8 @@ def reductions() -> list[Instruction]:
     registers = {16: ("h", I16), 32: ("r", I32), 64: ("l", I64)}
     for operation, dtypes in ALLOWED["direct"].items():
         for dtype in dtypes:
+            if (operation, dtype) in BY_INTEGERS:
+                continue
             constraint, type_ = registers[DTYPES[dtype].bits]
             spelling = f"red.relaxed.gpu.global.{red_type(operation, dtype)}"
             rows.append(Instruction(f"reduce.global.{operation}.{dtype}", f"@$2 {spelling} [$0], $1;", VOID, (GLOBAL, type_, I1),

@@ -17,9 +17,19 @@ ALLOWED: dict[StorePath, dict[Reduction, tuple[str, ...]]] = {
     },
     "direct": {
         "add": (*_INTEGERS, "f16", "bf16", "f32", "f64"),
-        "min": _INTEGERS,
-        "max": _INTEGERS,
+        "min": (*_INTEGERS, "f32", "f64"),
+        "max": (*_INTEGERS, "f32", "f64"),
     },
+}
+
+# `red` has no minimum or maximum of these. As integers, the bits of floats without a sign bit are ordered like the numbers, and those of
+# floats with one the other way round: here are the reductions of the bits for an operand without a sign bit, and for one with it.
+Bits = tuple[Reduction, str]
+BY_INTEGERS: dict[tuple[Reduction, str], tuple[Bits, Bits]] = {
+    ("min", "f32"): (("min", "i32"), ("max", "u32")),
+    ("max", "f32"): (("max", "i32"), ("min", "u32")),
+    ("min", "f64"): (("min", "i64"), ("max", "u64")),
+    ("max", "f64"): (("max", "i64"), ("min", "u64")),
 }
 
 # The spelling of an element type for `red`, by operation where it matters: addition is independent of the sign.

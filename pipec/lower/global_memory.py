@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.reductions import BY_INTEGERS
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.llvm import Builder
@@ -109,7 +110,29 @@ def store_element(
     inside = element_inside(role, row, index)
     if allowed is not None:
         inside = builder.binary("and", inside, allowed)
+    if reduce is not None and (reduce, dtype.name) in BY_INTEGERS:
+        _reduce_bits(builder, element_pointer(role, row, index, dtype), value, reduce, dtype, inside)
+        return
     bits = builder.cast("bitcast", value, f"i{dtype.bits}")
     word = builder.cast("zext", bits, "i16") if dtype.bytes == 1 else bits
     name = f"store.global.{dtype.bytes * 8}" if reduce is None else f"reduce.global.{reduce}.{dtype}"
     builder.call(name, element_pointer(role, row, index, dtype), word, inside)
+
+
+def _reduce_bits(builder: Builder, pointer: Value, value: Value, reduce: Reduction, dtype: DType, inside: Value) -> None:
+    """The minimum or maximum of floats, by one of two integer reductions: which, says the sign of the operand alone.
+
+    Let T be the order of the bits as signed magnitudes: NaN with a sign bit, -inf, ..., -0, +0, ..., +inf, NaN without. Each of the two
+    leaves the larger in T (for "max"; "min" mirrors it), whatever stands in memory:
+    - operand without a sign bit, maximum as signed integers: of two such T is that order; bits with a sign bit are negative, and smaller;
+    - operand with a sign bit, minimum as unsigned integers: of two such T is the reverse of that order; bits without a sign bit are smaller
+      as unsigned integers, so they stay, and they are larger in T.
+    So both are the same operation, atomic, associative and commutative: any interleaving of any number of them leaves the largest in T of
+    all operands and of what stood there. A NaN is made the last of T, so that it stays, as NaN does in the other functions.
+    """
+    bits = builder.cast("bitcast", value, f"i{dtype.bits}")
+    last = -1 if reduce == "min" else (1 << dtype.bits - 1) - 1
+    bits = builder.select(builder.compare("uno", value, value), integer(last, bits.type), bits)
+    for sign, (operation, integers) in zip(("sge", "slt"), BY_INTEGERS[reduce, dtype.name], strict=True):
+        chosen = builder.compare(sign, bits, integer(0, bits.type))
+        builder.call(f"reduce.global.{operation}.{integers}", pointer, bits, builder.binary("and", inside, chosen))

@@ -58,6 +58,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "rms_norm": ({"T": "f32", "BM": "1", "EARLY": "False"}, {"BM": "8", "WARPS": "8"}),
     "layer_norm": ({"T": "f32", "BM": "1", "EARLY": "False"}, {"BM": "2"}),
     "layer_norm_backward": ({"T": "f32", "BM": "2"}, {"BM": "1", "PER": "1"}),
+    "quantise_fp8": ({"T": "f32", "BN": "1000"}, {"T": "f16", "WARPS": "1", "BN": "1024", "PER": "1"}),
     "pointwise": ({"T": "f32", "BN": "1001"}, {"T": "f16", "WARPS": "1"}),
     "gemm_sm90": (
         {"AB": "f16", "WARPS": "4", "BM": "64"},

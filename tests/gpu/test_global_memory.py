@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from examples.catalogue import EXAMPLES
 from gpu.gpus import needs_gpu
+from lower.test_float_extremes import check_many, check_special
 from lower.test_reductions import CASES, check
 from lower.test_rows import check_rows
 
@@ -24,6 +25,15 @@ def test_reduction(path: str, reduce: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_reduction_of_rows_that_are_not_aligned(dtype: str) -> None:
     check("direct", "add", dtype, (130, 24), device="cuda", arch="sm_90a")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("reduce", ["min", "max"])
+def test_minima_and_maxima_of_floats(reduce: str, dtype: str) -> None:
+    """The special values, as in the simulator, and 16,384 blocks that reduce into the same 64 elements."""
+    check_special(reduce, dtype, device="cuda", arch="sm_90a")
+    check_many(reduce, dtype, 8 * 16384, device="cuda", arch="sm_90a")
+    check_many(reduce, dtype, 8 * 1000 + 5, device="cuda", arch="sm_90a", columns=1000)
 
 
 @pytest.mark.parametrize("store", ["store", "store.direct"])

@@ -96,7 +96,7 @@ def _operation(operation: tree.Operation, sink: Sink) -> None:
             sink.report(scaling_messages.MmaOnly(dtype=dtype, use=f"stores a tile of {dtype}", at=operation.span))
         case tree.TmaStore(destination, source):
             _copy("tma.store", destination, source, sink)
-            _reduction(operation, "tma", sink)
+            _reduction(operation, ("tma",), sink)
         case tree.CopyAsync():
             _copy_async(operation, sink)
         case tree.Store():
@@ -218,7 +218,7 @@ def _store(operation: tree.Store, sink: Sink) -> None:
         )
     if operation.path == "tma" or value.columns > 1:  # threads can store a value per row at any address
         _rank(name, tensor, value.rows, operation.value.span, sink)
-    _reduction(operation, operation.path if operation.rows is None else "direct", sink)
+    _reduction(operation, (operation.path,) if operation.rows is None else (operation.path, "direct"), sink)
     if operation.path != "tma":
         return
     _stride(tensor, operation.destination.span, sink)
@@ -229,10 +229,13 @@ def _store(operation: tree.Store, sink: Sink) -> None:
         )
 
 
-def _reduction(operation: tree.Store | tree.TmaStore, path: StorePath, sink: Sink) -> None:
-    tensor, reduce = operation.destination.tensor, operation.reduce  # threads store some rows of a tile
-    if reduce is None or tensor.dtype.name in ALLOWED[path][reduce]:
+def _reduction(operation: tree.Store | tree.TmaStore, paths: tuple[StorePath, ...], sink: Sink) -> None:
+    """`paths`: the ways that the elements take; with `rows=`, whole tiles go one way and some rows of a tile another."""
+    tensor, reduce = operation.destination.tensor, operation.reduce
+    lacking = () if reduce is None else tuple(path for path in paths if tensor.dtype.name not in ALLOWED[path][reduce])
+    if reduce is None or not lacking:
         return
+    path = lacking[0]
     other = path == "tma" and isinstance(operation, tree.Store) and tensor.dtype.name in ALLOWED["direct"][reduce]
     sink.report(
         global_messages.ReductionType(

@@ -7,7 +7,8 @@ from pipec.source import Span
 class ReductionType(Message):
     """A store with `reduce` combines each element with the one in global memory; the memory system does the arithmetic. TMA adds i32,
     u32, u64, f16, bf16 and f32, and takes the minimum or maximum of i32, u32, i64, u64, f16 and bf16; the reductions of threads
-    (`store.direct`) add i64 and f64 as well, and have minima and maxima of integers only."""
+    (`store.direct`) add i64 and f64 as well, and take the minimum or maximum of integers of 32 and 64 bits, f32 and f64. A `store` with
+    `rows=` is by TMA where a tile is whole and by threads where it is not, so both must have the reduction."""
 
     code = "E0761"
     title = "{unit} has no `{reduce}` of {dtype} in global memory"
