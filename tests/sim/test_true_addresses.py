@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pipec.sim import SimulationError, TensorMap, launch
+from pipec.sim.machine.memory.global_memory import GlobalMemory
 
 HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %t, %r<12>; .reg .b64 %d<12>; .reg .f32 %f<12>;"
@@ -146,3 +147,19 @@ def test_a_store_past_an_array_is_told_of_that_array():
         store = "ld.param.u64 %d1, [p0]; ld.global.u64 %d2, [%d1]; st.global.u32 [%d2], %t;"
         with pytest.raises(SimulationError, match=r" 0 bytes past the end of allocation \d+ \(256 bytes\)"):
             run(store, [table], (first, second), block=1)
+
+
+def test_what_is_told_is_the_nearest_array_wherever_the_host_keeps_it():
+    """As on hosts that keep arrays at lower addresses than the simulated ones: a heap that begins behind the program's text."""
+    memory = GlobalMemory()
+    first = memory.add(np.zeros(64, np.uint8), True, "the first")
+    memory.answer_at(0x1000, 0x1000 + 64, first.base)
+    assert " 0 bytes past the end of the first (64 bytes)" in refused(memory, first.base + 64)
+    assert " 8 bytes past the end of the first (64 bytes)" in refused(memory, 0x1000 + 72)
+    assert "which belongs to no argument" in refused(memory, 0x800)
+
+
+def refused(memory: GlobalMemory, address: int) -> str:
+    with pytest.raises(SimulationError) as caught:
+        memory.load(np.array([address]), 4)
+    return str(caught.value)

@@ -166,16 +166,15 @@ class GlobalMemory:
         return [(allocation, part - allocation.base) for allocation, part in found]
 
     def _nearest(self, address: int) -> str:
-        """Of the allocations that begin below the address the last one, where its memory is on the host or here."""
-        regions = [region for region in self.regions if region.low <= address]
-        if regions:
-            region = regions[-1]
-            address += region.base - region.low
-        index = bisect.bisect_right(self.bases, address) - 1
-        if index < 0:
+        """The allocation whose end is nearest below the address, where its memory is on the host or here."""
+        ends = [(region.high, region.base) for region in self.regions if region.low <= address]
+        ends += [(one.end, one.base) for one in self.allocations if one.base <= address]
+        past = [(address - end, base) for end, base in ends]
+        if not past:
             return ", which belongs to no argument"
-        near = self.allocations[index]
-        return f", {address - near.end} bytes past the end of {near.name} ({near.data.size} bytes)"
+        bytes_past, base = min(past)
+        near = self.allocations[bisect.bisect_right(self.bases, base) - 1]
+        return f", {bytes_past} bytes past the end of {near.name} ({near.data.size} bytes)"
 
     def load(self, addresses: Addresses, size: int, by: Thread | None = None, span: int = 0) -> LaneValues:
         """`by` and `span` as for shared memory."""
