@@ -6,6 +6,7 @@ synchronises. For a block that fewer threads run, the role is ordered before the
 """
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import (
@@ -74,7 +75,10 @@ class _Walk:
         self._around = [tuple(loops) for loops in around]
         self._in_loop = [[one for block in loop.blocks for one in self._in_block.get(block, ())] for loop in row.role.loops]
         self._nearby = nearby(row.accesses, again)
-        self._flies = any(access.handle is not None for access in row.accesses)
+        self._copies: dict[tree.Pipeline, list[int]] = {}
+        for number, access in enumerate(row.accesses):
+            if access.handle is not None:
+                self._copies.setdefault(access.handle.pipeline, []).append(number)
         # By block, the loops whose ends a pending access has crossed.
         self._crossed: list[set[int | None]] = [{None} for _ in row.role.blocks]
         self._before: set[tree.Operation] = set()
@@ -135,7 +139,7 @@ class _Walk:
     def _block(self, number: int, pending: _Pending) -> _Pending:
         block = self._role.blocks[number]
         for site, operation in enumerate(block.operations):
-            pending = self._completed(operation, pending)
+            pending = self._completed(number, operation, pending)
             pending = self._step(number, self._at.get((number, site), []), pending, operation)
         own = self._at.get((number, len(block.operations)), [])
         guarded = [access for inner in self._guarded(number) for access in self._of_block(inner)]
@@ -158,7 +162,7 @@ class _Walk:
         ]
         if clashing:
             self._order(number, operation, clashing)
-            pending = frozenset(one for one in pending if self._in_flight(one[0])) if self._flies else frozenset()
+            pending = frozenset(one for one in pending if self._in_flight(one[0])) if self._copies else frozenset()
         return pending | frozenset((access, None) for access in accesses)
 
     def _candidates(self, number: int, pending: _Pending, next_: int) -> Collection[_One]:
@@ -182,7 +186,7 @@ class _Walk:
         """A copy into shared memory completes on a barrier, which synchronising the threads does not wait for."""
         return self._accesses[number].handle is not None
 
-    def _completed(self, operation: tree.Operation, pending: _Pending) -> _Pending:
+    def _completed(self, number: int, operation: tree.Operation, pending: _Pending) -> _Pending:
         """Waiting for the stage that a copy fills: with one stage, or if the role waits once for each copy, it is the copy's. A released
         stage was full: whoever fills the only stage again, or drains the pipeline, has waited for the earlier copies."""
         if isinstance(operation, tree.Drain):
@@ -194,23 +198,29 @@ class _Walk:
                 return pending
         else:
             return pending
-        return frozenset(
-            one for one in pending if (handle := self._accesses[one[0]].handle) is None or handle.pipeline is not pipeline
-        )
+        copies, crossed = self._copies.get(pipeline, ()), self._crossed[number]
+        complete = [one for access in copies for loop in crossed if (one := (access, loop)) in pending]
+        return pending.difference(complete) if complete else pending
 
     def _waits_for_each(self, pipeline: tree.Pipeline) -> bool:
         """Whether the role obtains a stage to fill and a full one once each in the same loop, and skips none: then it never runs ahead
         of a copy."""
-        operations = [operation for block in self._role.blocks for operation in block.operations]
-        if any(isinstance(operation, tree.Skip) and operation.pipeline is pipeline for operation in operations):
-            return False
-        found = [
-            (operation.handle.side, self._around[number])
-            for number, block in enumerate(self._role.blocks)
-            for operation in block.operations
-            if isinstance(operation, tree.Acquire) and operation.handle.pipeline is pipeline
-        ]
+        found = self._acquired.get(pipeline, [])
         return sorted(side for side, _ in found) == ["consumer", "producer"] and len({loops for _, loops in found}) == 1
+
+    @cached_property
+    def _acquired(self) -> dict[tree.Pipeline, list[tuple[str, tuple[int, ...]]]]:
+        """The sides on which the role acquires stages of a pipeline, and the loops around that; not of pipelines whose stages it skips."""
+        found: dict[tree.Pipeline, list[tuple[str, tuple[int, ...]]]] = {}
+        skipped: set[tree.Pipeline] = set()
+        for number, block in enumerate(self._role.blocks):
+            for operation in block.operations:
+                if isinstance(operation, tree.Acquire):
+                    handle = operation.handle
+                    found.setdefault(handle.pipeline, []).append((handle.side, self._around[number]))
+                elif isinstance(operation, tree.Skip):
+                    skipped.add(operation.pipeline)
+        return {pipeline: sides for pipeline, sides in found.items() if pipeline not in skipped}
 
     def _meet(self, one: _One, second: int) -> bool:
         first, crossed = one
