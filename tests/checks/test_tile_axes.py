@@ -40,3 +40,30 @@ VECTORS = {
 def test_elements_run_along_the_last_dimensions(vector: str, codes: list[str]) -> None:
     state = compile_source(Source("k.pipe", KERNEL.format(vector=vector)), until="check")
     assert [one.code for one in state.diagnostics] == codes
+
+
+STORED = """
+kernel k(x: tensor[f32, M, 64], c: tensor[f32, G, M], y: tensor[f32, H, M, G]):
+    assume(G == ceildiv(M, 64))
+    grid(ceildiv(M, 64), H)
+
+    role all(warps=2):
+        m = block.x * 64
+        v = registers(row_sum(load(x[m, 0], 64, 64)))
+        {store}
+"""
+STORES = {
+    "store.direct(c[block.x, m], v.T)": [],
+    "store.direct(y[block.y, m, 0], v)": [],
+    "store.direct(y[block.y, m, block.x], v)": [],
+    "store.direct(c[0, m], v.T, reduce='add')": [],
+    "store.direct(c[block.y, m], v)": ["E0799"],
+    "store.direct(c[block.x, m], v)": ["E0799"],
+    "store.direct(y[block.y, m, block.x], v.T)": ["E0799"],
+}
+
+
+@pytest.mark.parametrize(("store", "codes"), STORES.items())
+def test_stored_elements_run_along_their_own_dimension(store: str, codes: list[str]) -> None:
+    text = STORED.format(store=store.replace("'", '"'))
+    assert [one.code for one in compile_source(Source("k.pipe", text), until="check").diagnostics] == codes

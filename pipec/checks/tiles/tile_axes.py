@@ -9,7 +9,6 @@ A coordinate traverses a dimension if it counts blocks of the grid, or iteration
 dimension. Two coordinates that each traverse the dimension of the other are swapped.
 """
 
-from collections.abc import Iterator
 from itertools import combinations
 
 from pipec.diag.catalogue.tiles import tile_axes as messages
@@ -17,6 +16,7 @@ from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.values.analysis import Values
 from pipec.kir.walk import nodes
+from pipec.record import record
 from pipec.sema import tree
 from pipec.terms.registers import congruent
 from pipec.terms.term import Atom, Operator, Term, as_term, operands
@@ -27,25 +27,50 @@ _LAST = "a vector lies along the last dimension"
 _ROWS = "a tile's rows lie along the last dimension but one"
 
 
+@record
+class _Line:
+    """What is said of a tile of one column or one row: the operation, what it does to the elements, and the right form for each."""
+
+    operation: str
+    does: str
+    column: str
+    row: str
+
+
+_READ = _Line(
+    "load",
+    "read",
+    "elements of a row are `per_row({tensor}[...], {count})`, or `load({tensor}[...], 1, {count})`",
+    "a column of `{tensor}` is `load({tensor}[...], {count}, 1)`",
+)
+_WRITTEN = _Line(
+    "store",
+    "stored",
+    "a tile of one column is stored along a row of `{tensor}` by `store.direct({tensor}[...], tile.T)`",
+    "a tile of one row is stored along a column of `{tensor}` by `store.direct({tensor}[...], tile.T)`",
+)
+
+
 def check(kernel: ir.Kernel, sink: Sink) -> None:
     for role in kernel.roles:
         for block in role.blocks:
             for operation in block.operations:
-                for place, rows in _places(operation):
-                    if not _swapped(place, role.values, sink):
-                        _check(place, rows, role.values, sink)
+                _check_placed(operation, role.values, sink)
                 for read in nodes(operation):
                     if isinstance(read, tree.ReadTensor):
                         _check_read(read, role.values, sink)
 
 
-def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]:
-    """The positions of the tiles that the operation copies, with the tiles' rows."""
+def _check_placed(operation: tree.Operation, values: Values, sink: Sink) -> None:
+    """Checks the position of the tile that the operation copies, if it does."""
     match operation:
         case tree.TmaLoad(destination=tile, source=place) | tree.TmaStore(destination=place, source=tile):
-            yield place, tile.rows
+            if not _swapped(place, values, sink):
+                _check(place, tile.rows, values, sink)
         case tree.Store(destination=place):
-            yield place, operation.placed.rows
+            shape = operation.placed
+            if not _swapped(place, values, sink) and not _check_line(place, shape, _WRITTEN, values, sink):
+                _check(place, shape.rows, values, sink)
         case _:
             pass
 
@@ -55,7 +80,7 @@ def _check_read(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
         return
     if read.axis is not None:
         _check_vector(read, values, sink)
-    elif read.at is None and not _check_line(read, values, sink):
+    elif read.at is None and not _check_line(read.source, read.type, _READ, values, sink):
         _check(read.source, read.type.rows, values, sink)
 
 
@@ -78,6 +103,7 @@ def _check_vector(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
                     dimension=place.tensor.shape[-1],
                     moved=place.tensor.shape[axis],
                     lies=_LAST,
+                    does="read",
                     hint=f"a column of `{place.tensor.name}` is `load({place.tensor.name}[...], {count}, 1)`"
                     if second_last
                     else None,
@@ -89,13 +115,12 @@ def _check_vector(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
             return
 
 
-def _check_line(read: tree.ReadTensor, values: Values, sink: Sink) -> bool:
+def _check_line(place: tree.TensorSlice, shape: tree.TileType, line: _Line, values: Values, sink: Sink) -> bool:
     """Reports a tile of one column, or of one row, whose position moves by its elements along the other dimension; whether it is one."""
-    place, rows, columns = read.source, read.type.rows, read.type.columns
-    count = max(rows, columns)
-    if min(rows, columns) > 1 or count == 1 or len(place.coordinates) < 2:
+    count = max(shape.rows, shape.columns)
+    if min(shape.rows, shape.columns) > 1 or count == 1 or len(place.coordinates) < 2:
         return False
-    own, other = (-2, -1) if columns == 1 else (-1, -2)
+    own, other = (-2, -1) if shape.columns == 1 else (-1, -2)
     along, across = place.coordinates[own], place.coordinates[other]
     size, steps = place.tensor.shape[own], _steps(along, values)
     meant = not steps and not (isinstance(size, int) and size < count)
@@ -105,14 +130,13 @@ def _check_line(read: tree.ReadTensor, values: Values, sink: Sink) -> bool:
     sink.report(
         messages.VectorAlongAnother(
             tensor=tensor,
-            vector="load",
+            vector=line.operation,
             count=count,
             dimension=place.tensor.shape[own],
             moved=place.tensor.shape[other],
-            lies=_ROWS if columns == 1 else _LAST,
-            hint=f"elements of a row are `per_row({tensor}[...], {count})`, or `load({tensor}[...], 1, {count})`"
-            if columns == 1
-            else f"a column of `{tensor}` is `load({tensor}[...], {count}, 1)`",
+            lies=_ROWS if shape.columns == 1 else _LAST,
+            does=line.does,
+            hint=(line.column if shape.columns == 1 else line.row).format(tensor=tensor, count=count),
             at=across.span,
             along=along.span,
             declared=place.tensor.span,

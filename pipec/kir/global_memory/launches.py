@@ -18,6 +18,7 @@ from pipec.sema import tree
 from pipec.terms.term import LAUNCH, Operator, Term
 from pipec.terms.walk import leaves
 from pipec.verify.conditions import condition_data, met
+from pipec.verify.terms import Both, Compare, Formula, Linear, Symbol, atom, substitute, summed, symbols_of
 
 Position = tuple[int, int, int]
 
@@ -75,7 +76,9 @@ def launches(
             | dict.fromkeys(scalars, count)
             for size, count in (base, *_near(kernel, base))
         )
-        sizes = next((one for one in choices if all(met(each.formula, one) for each in kernel.assumptions)), None)
+        # Sizes that the others determine are last: as they are chosen, all are alike.
+        both = (each for one in choices for each in (one, _agreed(kernel, one)))
+        sizes = next((one for one in both if all(met(each.formula, one) for each in kernel.assumptions)), None)
         if sizes is None:
             continue
         try:
@@ -84,6 +87,31 @@ def launches(
             continue
         if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
             yield Launch(sizes, dict(islice(_blocks(kernel, sizes, grid, named), most)))
+
+
+def _agreed(kernel: Kernel, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """The sizes, with those replaced that the kernel's `assume` computes from others: `G` in `G == ceildiv(K, 128)`."""
+    settled: dict[str, int] = {}
+    for form in (form for one in kernel.assumptions for form in _equations(one.formula)):
+        numbers = {Symbol(name): Linear(size) for name, size in {**sizes, **settled}.items()}
+        for one, times in form.terms:
+            rest = summed(form.constant, [(atom(other), by) for other, by in form.terms if other != one])
+            if isinstance(one, Symbol) and abs(times) == 1 and one.name not in settled and one not in symbols_of(rest):
+                value = substitute(rest, numbers)
+                if not value.terms:
+                    settled[one.name] = -value.constant * times
+                    break
+    return {**sizes, **settled}
+
+
+def _equations(condition: Formula) -> Iterator[Linear]:
+    """Forms that are 0 wherever the condition holds."""
+    match condition:
+        case Compare("eq", form):
+            yield form
+        case Both(parts):
+            for part in parts:
+                yield from _equations(part)
 
 
 def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:

@@ -45,7 +45,10 @@ class VectorAlongAnother(Message):
         scale = load(scales[block.x * BM, g], BM, 1)      # scales[m, g] to scales[m + BM - 1, g]
 
     The other way round, a tile of one column, `load(t[...], rows, 1)`, runs along the last dimension but one. If its position moves by
-    `rows` along the last dimension, and by less along its own, it was meant to be `per_row(t[...], rows)`.
+    `rows` along the last dimension, and by less along its own, it was meant to be `per_row(t[...], rows)`. Stores are alike: to write one
+    number for each row of a tile along the last dimension, store the column transposed.
+
+        store.direct(scales[g, block.x * BM], largest.T)  # scales[g, m] to scales[g, m + BM - 1]
     """
 
     code = "E0799"
@@ -55,7 +58,7 @@ class VectorAlongAnother(Message):
         secondary("along", "the elements start here and run along `{dimension}`"),
         secondary("declared", "{lies}"),
     )
-    note = "of every {count} elements along `{moved}`, only the first is read"
+    note = "of every {count} elements along `{moved}`, only the first is {does}"
     help = "{hint}"
     tensor: str
     vector: str
@@ -63,6 +66,7 @@ class VectorAlongAnother(Message):
     dimension: str | int
     moved: str | int
     lies: str
+    does: str
     hint: str | None
     at: Span
     along: Span
