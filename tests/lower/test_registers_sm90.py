@@ -367,3 +367,41 @@ def test_an_accumulator_outlasts_the_stage_whose_with_made_it(timing: str) -> No
     run(OUTLASTING, {"q": q, "b": b, "once": once, "both": both}, timing)
     product = q.astype(np.float64) @ b.astype(np.float64).T
     assert np.array_equal(once, product) and np.array_equal(both, 2 * product)
+
+
+USED_IN_THREE_WAYS = """
+kernel gemm(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    assume(K > 64)
+    grid(ceildiv(M, 64 * ROWS), ceildiv(N, 64))
+    input = InputTilePipeline(StandardTilePayload(a=tile[bf16, 64 * ROWS, 64], b=tile[bf16, 64, 64]), stages=STAGES)
+
+    role load(warps=1) produces input:
+        for k in range(ceildiv(K, 64)):
+            with input.produce() as s:
+                tma.load(s.a, a[block.x * 64 * ROWS, k * 64])
+                tma.load(s.b, b[block.y * 64, k * 64])
+
+    role compute(warps=4 * ROWS) consumes input:
+        acc = accumulator(f32, 64 * ROWS, 64)
+        with input.consume() as s:
+            first = registers(row_sum(cast[f32](s.a)))
+        for k in range(2, ceildiv(K, 64)):
+            with input.consume() as s:
+                mma(acc, s.a, s.b)
+        with input.consume() as s:
+            mma(acc, s.a, s.b)
+            last = registers(row_max(cast[f32](s.a)))
+        store(d[block.x * 64 * ROWS, block.y * 64], acc + first - last)
+"""
+
+
+@pytest.mark.parametrize("timing", ["late", "random"])
+@pytest.mark.parametrize(("rows", "stages"), [(1, 1), (1, 2), (2, 3)])
+def test_stages_of_one_ring_are_used_by_threads_by_mmas_and_by_both(rows: int, stages: int, timing: str) -> None:
+    """All of them are given back by as many arrivals."""
+    given = arguments("store", 100, 64, 64 * 7)
+    given = {name: given[name] for name in "abd"}
+    run(USED_IN_THREE_WAYS.replace("ROWS", str(rows)).replace("STAGES", str(stages)), given, timing)
+    a, b = given["a"].astype(np.float32), given["b"].astype(np.float32)
+    product = a[:, 64:] @ b[:, 64:].T
+    assert np.array_equal(given["d"], product + a[:, :64].sum(1, keepdims=True) - a[:, -64:].max(1, keepdims=True))

@@ -92,8 +92,13 @@ def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, 
     """The signal that the use of the stage requires."""
     used = DRAINING if summary.handle.side == "consumer" else FILLING
     kinds = summary.kinds() & set(used)
-    if multiplied_in_registers(summary):
-        # wgmma has no commit that arrives on a barrier (hardware.md 8): each warp waits for its MMAs and arrives once.
+    alike = [
+        one for one in role.stages if (one.handle.pipeline, one.handle.side) == (summary.handle.pipeline, summary.handle.side)
+    ]
+    if any(map(multiplied_in_registers, alike)):
+        # wgmma has no commit that arrives on a barrier (hardware.md 8): each warp waits for its MMAs and arrives once. Where threads read
+        # some of the stages, they arrive for all of them.
+        kinds = {kind for one in alike for kind in one.kinds()}
         warps = Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)
         if READ not in kinds:
             return warps

@@ -18,6 +18,7 @@ from pipec.kir.values.analysis import Values
 from pipec.kir.walk import nodes
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.types import TileType
 from pipec.terms.registers import congruent
 from pipec.terms.term import Atom, Operator, Term, as_term, operands
 from pipec.terms.walk import atoms, leaves
@@ -115,7 +116,7 @@ def _check_vector(read: tree.ReadTensor, values: Values, sink: Sink) -> None:
             return
 
 
-def _check_line(place: tree.TensorSlice, shape: tree.TileType, line: _Line, values: Values, sink: Sink) -> bool:
+def _check_line(place: tree.TensorSlice, shape: TileType, line: _Line, values: Values, sink: Sink) -> bool:
     """Reports a tile of one column, or of one row, whose position moves by its elements along the other dimension; whether it is one."""
     count = max(shape.rows, shape.columns)
     if min(shape.rows, shape.columns) > 1 or count == 1 or len(place.coordinates) < 2:

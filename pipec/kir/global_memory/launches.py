@@ -18,7 +18,7 @@ from pipec.sema import tree
 from pipec.terms.term import LAUNCH, Operator, Term
 from pipec.terms.walk import leaves
 from pipec.verify.conditions import condition_data, met
-from pipec.verify.terms import Both, Compare, Formula, Linear, Symbol, atom, substitute, summed, symbols_of
+from pipec.verify.terms import Both, Compare, Formula, Linear, Symbol, substitute, symbols_of
 
 Position = tuple[int, int, int]
 
@@ -95,7 +95,7 @@ def _agreed(kernel: Kernel, sizes: Mapping[str, int]) -> Mapping[str, int]:
     for form in (form for one in kernel.assumptions for form in _equations(one.formula)):
         numbers = {Symbol(name): Linear(size) for name, size in {**sizes, **settled}.items()}
         for one, times in form.terms:
-            rest = summed(form.constant, [(atom(other), by) for other, by in form.terms if other != one])
+            rest = Linear(form.constant, tuple([term for term in form.terms if term[0] != one]))
             if isinstance(one, Symbol) and abs(times) == 1 and one.name not in settled and one not in symbols_of(rest):
                 value = substitute(rest, numbers)
                 if not value.terms:
