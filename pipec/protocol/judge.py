@@ -1,11 +1,11 @@
 """Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import Literal
 
 from pipec.diag.shown import counted
-from pipec.protocol.effort import Effort
+from pipec.protocol.effort import Effort, steps_so_far
 from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.folding import folded_proof
 from pipec.protocol.prove import Undecided, prove
@@ -21,9 +21,11 @@ from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
 from pipec.verify.reader.read import Reading, readings_of
+from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
 from pipec.verify.terms import Formula
 
 _BRIEF = 300_000  # steps
+_ENDED = _BRIEF // 2  # a search that has taken no more has not been cut off
 
 
 @record
@@ -80,14 +82,18 @@ def judge(
     conditional: Reading | None = None
     earlier = _Earlier()
     looked_at: set[Reading] = set()
+    ended: set[Reading] = set()
     try:
-        for reading, effort in _each_with_effort(readings_of(ptx, kernel)):
+        for reading, effort in _each_with_effort(readings_of(ptx, kernel), ended):
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
+            begun = steps_so_far()
             found = proof or _judged(reading, sides, launches, earlier, effort, any_conditions=reading.others)
+            if steps_so_far() - begun < _ENDED:
+                ended.add(reading)
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
             if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
@@ -109,18 +115,22 @@ def judge(
     return first
 
 
-def _each_with_effort(readings: Iterable[Reading]) -> Iterator[tuple[Reading, Effort | None]]:
-    """The readings, the first one with little effort if one for launches of few blocks follows: walks over tiles that are said in different
-    ways are the same numbers only there, and whoever asks no more of a launch than the first reading does is found soon."""
-    brief: Reading | None = None
+def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, Effort | None]]:
+    """The readings, the first ones with little effort if one for launches of few blocks or with loaded numbers whole follows: walks over
+    tiles, and bounds that are loaded, that are said in different ways are the same numbers only there, and whoever asks no more of a launch
+    than the first readings do is found soon. `ended`: readings whose search has come to its end by itself."""
+    brief: list[Reading] = []
     for reading in readings:
-        if brief is None and reading.arithmetic.placed and not reading.arithmetic.near:
-            brief = reading
+        of = reading.arithmetic
+        if of.limit == LIMITS[0] and not of.as_read and (of.loads or of.placed and not of.near):
+            brief.append(reading)
             yield reading, Effort(combinations=_BRIEF)
             continue
         yield reading, None
-        if reading.arithmetic.near and brief is not None:
-            yield brief, None
+        for earlier in reversed(brief):
+            if earlier not in ended:
+                yield earlier, None
+        brief.clear()
 
 
 def _folded(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:
@@ -148,7 +158,7 @@ def _judged(
     any_conditions: bool = False,
 ) -> Judgement:  # fmt: skip
     network = reading.network
-    other = restate(network)
+    other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
     pairs = pairs_of(network, sides)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))

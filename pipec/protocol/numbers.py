@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pipec.protocol.premises import combined
 from pipec.protocol.rows import Row, evaluated
-from pipec.protocol.sample import evaluate, function_of
+from pipec.protocol.sample import UNIT, evaluate, function_of
 from pipec.protocol.variables import Variables
 from pipec.verify.terms import Linear, Symbol, symbols_of
 
@@ -16,7 +16,9 @@ class Numbers(dict[int, int]):
 
     def __init__(self, variables: Variables, launch: Mapping[Symbol, int], known: Mapping[int, int] | None = None) -> None:
         super().__init__(known or {})
-        self.variables, self.launch = variables, launch
+        self.variables = variables
+        # (Of blocks that are counted in several loops, no multiples: then each of them has a turn.)
+        self.launch = launch if variables.unit == 1 else {**launch, UNIT: max(1, variables.unit * 5 // 8)}
 
     def __missing__(self, variable: int) -> int:
         combined.value += _WORKED_OUT

@@ -16,7 +16,7 @@ from pipec.protocol.signs import Signs
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Edge, Network, Test, edges_of
-from pipec.verify.terms import Formula, Linear, Symbol, is_quotient, symbols_of
+from pipec.verify.terms import Apply, Atom, Choose, Formula, Linear, Symbol, atom, is_quotient, substitute, symbols_of
 
 
 def registers_of(network: Network) -> frozenset[Symbol]:
@@ -77,6 +77,12 @@ class Program:
                 self._asked(process)
         # What must not wrap is made of registers as an edge finds them, also where no test or assignment has the same.
         self._name_required()
+        self.loaded = frozenset(
+            variable
+            for process in range(len(network.processes))
+            for variable, row in self._assigned(process)
+            if self._loaded(row) is not None
+        )
         self.variables.written = tuple(self.variables.derived)
 
     @property
@@ -138,6 +144,13 @@ class Program:
             found = self._edges[id(edge)] = values, [self.variables.condition(each) for each in edge.requires]
         return found
 
+    def given(self, values: Values) -> Iterator[Row]:
+        """What is known of the loaded numbers that registers are given."""
+        for variable in self.loaded.intersection(values):
+            for each, _ in values[variable][1]:
+                for part, _ in self.variables.forms[each].terms:
+                    yield from self.variables.ends(part, one(each))
+
     def directions(self, process: int, place: int) -> list[Row]:
         """Candidate inequalities of a process at a place: registers are non-negative, the program's tests hold or do not."""
         found = self._directions.get((process, place))
@@ -161,6 +174,7 @@ class Program:
                 *self._together(process),
                 *self._turns,
                 *self._reached(process),
+                *self._between(process),
             )
             made = [(self._registers_in(row), row) for row in dict.fromkeys(suggested)]
             found = self._suggesting[process] = [
@@ -257,6 +271,27 @@ class Program:
                 if symbols_of(dividend).isdisjoint(self.registers):
                     row = self.variables.row(dividend)
                     yield from (plus(plus(begin, row), one(variable), -1) for each, begin in begun if each == variable)
+
+    def _between(self, process: int) -> Iterator[Row]:
+        """What registers lie between that are given what is loaded where a counter stands, or what is made of it."""
+        given: dict[Symbol, Atom] = {}
+        assigned = list(self._assigned(process))
+        for variable, row in assigned:
+            if (each := self._loaded(row)) is not None:
+                given[self.variables.symbol(variable)] = each
+                yield from self.variables.ends(each, one(variable))
+        known = {symbol: atom(each) for symbol, each in given.items()}
+        for variable, row in assigned:
+            form = self.variables.form(row)
+            if not symbols_of(form).isdisjoint(given) and self.variables.symbol(variable) not in symbols_of(form):
+                yield from self.variables.between_ends(substitute(form, known), one(variable))
+
+    def _loaded(self, row: Row) -> Atom | None:
+        """The value, if it is one that is assigned to registers as it is, although nothing else is known about it."""
+        if row[0] or len(row[1]) != 1 or row[1][0][1] != 1 or row[1][0][0] not in self.variables.carried:
+            return None
+        ((each, _),) = self.variables.forms[row[1][0][0]].terms
+        return each if isinstance(each, (Apply, Choose)) else None
 
     def _assigned(self, process: int) -> Iterator[tuple[int, Row]]:
         for values in self._values(process):

@@ -22,6 +22,7 @@ from pipec.verify.terms import (
 )
 
 Numbers = dict[Symbol, int]
+UNIT = Symbol("unit of loaded numbers")  # among the numbers: of what it is that memory contains multiples
 
 
 def evaluate(form: Linear, numbers: Mapping[Symbol, int]) -> int:
@@ -40,7 +41,7 @@ def _atom(one: Atom, numbers: Mapping[Symbol, int]) -> int:
         case Choose(condition, yes, no):
             return evaluate(yes if holds(condition, numbers) else no, numbers)
         case Apply(function, arguments):
-            return _apply(function, tuple(evaluate(argument, numbers) for argument in arguments))
+            return _apply(function, tuple(evaluate(argument, numbers) for argument in arguments), numbers.get(UNIT, 1))
         case Product(factors):
             return prod(numbers.get(one, 0) if isinstance(one, Symbol) else _atom(one, numbers) for one in factors)
 
@@ -84,12 +85,12 @@ def evaluated_function(function: str, arguments: tuple[int, ...]) -> int:
     return (_OPERATIONS[operation](*arguments) - least) % (most - least + 1) + least
 
 
-def _apply(function: str, arguments: tuple[int, ...]) -> int:
+def _apply(function: str, arguments: tuple[int, ...], unit: int) -> int:
     # Computed as on the machine, so that a run takes the branches of a launch.
     if known_function(function):
         return evaluated_function(function, arguments)
     # Memory may contain anything; equal addresses give equal values.
-    return (sum((index + 3) * argument for index, argument in enumerate(arguments)) * 7 + len(function)) % 4
+    return (sum((index + 3) * argument for index, argument in enumerate(arguments)) * 7 + len(function)) % 4 * unit
 
 
 def holds(formula: Formula, numbers: Mapping[Symbol, int]) -> bool:

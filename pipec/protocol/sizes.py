@@ -159,6 +159,8 @@ class Sizes:
         divisors: dict[Symbol, list[int]] = {symbol: [] for symbol in symbols}
         for number in numbers:
             _divisors(self.variables.forms[number], divisors)
+        for symbol in self.variables.bounding.intersection(symbols):
+            divisors[symbol].append(self.variables.unit)
         steps = {symbol: lcm(*found) for symbol, found in divisors.items()}
         # Of a size that is only compared with what counters say, a loop by twos and one by ones have divisors: in units of the larger one
         # all numbers of turns would be even.

@@ -11,6 +11,7 @@ from pipec.verify.checker.progress import loops
 from pipec.verify.network import Arrive, Network, Process, Test, Use, Wait, edges_of
 from pipec.verify.terms import (
     RANGES,
+    TRUE,
     Apply,
     Atom,
     Choose,
@@ -101,6 +102,8 @@ def first_asked(network: Network) -> dict[Place, Asked]:
         for place, state in enumerate(process.states):
             if isinstance(state.action, Test):
                 condition = state.action.condition
+                if condition == TRUE:  # of a place on the way to another one (restating/)
+                    continue
                 inside = sorted(symbols_in(condition) & registers, key=lambda symbol: symbol.name)
                 ways = islice(combinations(*(begin.get(one, [_ANY]) for one in inside)), _MOST_BEGINNINGS)
                 asked = frozenset(_plain(substituted(condition, dict(zip(inside, way, strict=True)))) for way in ways)

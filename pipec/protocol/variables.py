@@ -9,11 +9,11 @@ from itertools import combinations_with_replacement, permutations
 from math import gcd
 
 from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons
-from pipec.protocol.extents import FAR, atom_range, range_of
+from pipec.protocol.extents import FAR, atom_range, range_of, ranges_in, sizes_beyond
 from pipec.protocol.meanings import Meaning, meanings_of, name_parts
 from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rewriting import Rewriting, computed_in
-from pipec.protocol.rows import Row, one, scaled
+from pipec.protocol.rows import Row, one, plus, scaled
 from pipec.protocol.sample import forms_of, function_of, known_function
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
@@ -64,7 +64,6 @@ class Variables:
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
         self._types: list[tuple[Row, ...]] = []  # in the order of `number`
-        self.between: dict[Symbol, tuple[int, int]] = {}  # of sizes
         self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
         self._products: dict[tuple[Row, Row], Row | None] = {}
         self._sizes_only = True
@@ -81,6 +80,17 @@ class Variables:
                 self.row(atom(symbol))
             # The increment of the product when its counter advances.
             self.row(self._of_factors(form))
+        self.between = ranges_in(network.facts)
+        bounds = [
+            bound
+            for form in dict.fromkeys(map(_loaded, _assigned(network)))
+            for sign in (1, -1)
+            for bound in self._beyond(form, sign)
+        ]
+        for bound in bounds:
+            self.row(bound)
+        # In units of which loaded numbers are counted, and the sizes that bound them.
+        self.unit, self.bounding = _unit(network), frozenset[Symbol]().union(*map(symbols_of, bounds))
         self.sizes = tuple(range(len(self.forms)))
         # Registers come after sizes, and are solved for first.
         self._sizes_only = False
@@ -286,21 +296,14 @@ class Variables:
 
     def _known(self, facts: Iterable[Formula]) -> list[Row]:
         """Bounds of each size, and relations of sizes stated by the facts."""
-        between = self.between
-        rows = []
+        between, rows = self.between, []
         for fact in facts:
             if not isinstance(fact, Compare) or fact.relation != "ge":
                 continue
             form = fact.form
             if len(form.terms) == 1 and isinstance(form.terms[0][0], Symbol):
-                symbol, coefficient = form.terms[0][0], form.terms[0][1]
-                low, high = between.get(symbol, (-FAR, FAR))
-                if coefficient > 0:
-                    low = max(low, -(form.constant // coefficient))
-                else:
-                    high = min(high, form.constant // -coefficient)
-                between[symbol] = low, high
-            elif all(each in self.number for each, _ in form.terms) or self.groups.get(_normal(form.terms)[0], -1) >= 0:
+                continue
+            if all(each in self.number for each, _ in form.terms) or self.groups.get(_normal(form.terms)[0], -1) >= 0:
                 rows.append(self.row(form))
         for variable in self.sizes:
             low, high = range_of(self.forms[variable], between)
@@ -339,6 +342,30 @@ class Variables:
                 yield self.row(Linear(-low, ((each, 1),)))
             if high < FAR:
                 yield self.row(Linear(high, ((each, -1),)))
+
+    def ends(self, each: Atom, given: Row) -> Iterator[Row]:
+        """The ends of the type of a value that is `given`, and the sizes that bound it: rows that are not negative."""
+        if not isinstance(each, Symbol):
+            yield from self.between_ends(atom(each), given)
+
+    def between_ends(self, form: Linear, given: Row) -> Iterator[Row]:
+        """The same of the value of a form."""
+        low, high = range_of(form, self.between)
+        if low > -FAR:
+            yield plus(given, (-low, ()))
+        if high < FAR:
+            yield plus((high, ()), given, -1)
+        for sign in (1, -1):
+            for bound in self._beyond(form, sign):
+                yield scaled(plus(self.row(bound), given, -1), sign)
+
+    def symbol(self, register: int) -> Symbol:
+        (((found, _),)) = self.forms[register].terms
+        assert isinstance(found, Symbol)
+        return found
+
+    def _beyond(self, form: Linear, sign: int) -> list[Linear]:
+        return sizes_beyond(form, sign, self.registers, self.between)
 
     def _rounded(self, each: Atom) -> tuple[Row, ...]:
         """A remainder is at least 0, and less than the divisor."""
@@ -442,6 +469,32 @@ class Variables:
         return [row for rows in self._types for row in rows]
 
 
+def _loaded(form: Linear) -> Linear:
+    """The form, if it may be carried (see `_carried`)."""
+    match form:
+        case Linear(0, ((Choose(), 1),)):
+            return form
+        case _:
+            return Linear(0)
+
+
+def _unit(network: Network) -> int:
+    """The largest number by which one is divided, or in steps of which it is counted, that a register is given which is loaded where a
+    counter stands."""
+    given = {symbol for symbol, value in _assignments(network) if _loaded(value).terms}
+    if not given:
+        return 1
+    steps = {symbol: abs(value.constant) for symbol, value in _assignments(network) if value.terms == ((symbol, 1),)}
+    found = {1}
+    for process in network.processes:
+        for state in process.states:
+            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+                if not symbols_of(form).isdisjoint(given):
+                    found.update(steps.get(each, 1) for each, _ in form.terms if isinstance(each, Symbol))
+                    found.update(each.divisor for each, _ in form.terms if isinstance(each, Floor))
+    return max(found)
+
+
 def _chosen_from(one: Choose) -> list[Atom]:
     return [each for form in (one.yes, one.no) for each, _ in form.terms]
 
@@ -456,10 +509,14 @@ def _in_step(one: Atom) -> bool:
 
 
 def _assigned(network: Network) -> Iterator[Linear]:
+    return (value for _, value in _assignments(network))
+
+
+def _assignments(network: Network) -> Iterator[tuple[Symbol, Linear]]:
     for process in network.processes:
         for state in process.states:
             for edge in edges_of(state.action):
-                yield from (value for _, value in edge.values if value is not None)
+                yield from ((symbol, value) for symbol, value in edge.values if value is not None)
 
 
 def _spread(network: Network) -> dict[str, int]:

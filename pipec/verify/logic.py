@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pipec.verify.definitions import Definitions
 from pipec.verify.inequalities import MOST_STEPS, allowed, combined, contradict, tight
-from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Formula, Linear, add, atom, is_quotient, negate, scale
+from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Floor, Formula, Linear, add, atom, is_quotient, negate, scale
 
 _MOST_SPLITS = 3  # nested case splits of one query
 _NEAR = 3  # steps from one inequality to others that share terms, before all are considered
@@ -27,6 +27,7 @@ class System(Definitions):
         super().__init__()
         self._cases: list[Either] = []
         self._chosen: set[Choose] = set()  # choices with an assumed condition
+        self._asked: frozenset[Choose] = frozenset()  # choices that the question is about
         for premise in premises:
             self.assume(premise)
 
@@ -38,7 +39,7 @@ class System(Definitions):
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
         made._wrapping, made._divided, made._far = list(self._wrapping), list(self._divided), set(self._far)
         made._implied, made._exhausted, made._multiples = list(self._implied), self._exhausted, list(self._multiples)
-        made._changed, made._renamed = set(self._changed), self._renamed
+        made._changed, made._renamed, made._asked = set(self._changed), self._renamed, self._asked
         for premise in premises:
             made.assume(premise)
         return made
@@ -97,7 +98,10 @@ class System(Definitions):
                 return all(self._entails(part) for part in parts)
             case _:
                 pass
-        return self.extended([negate(formula)])._impossible()
+        opposite = self.extended([negate(formula)])
+        if isinstance(formula, Compare):
+            opposite._asked = frozenset(_choices(formula.form))
+        return opposite._impossible()
 
     def _impossible(self, splits: int = _MOST_SPLITS) -> bool:
         if self.contradictory:
@@ -203,13 +207,27 @@ class System(Definitions):
                 part._cases = [one for one in part._cases if one is not case]
             yield parts
         choices = [one for one in self._atoms if isinstance(one, Choose) and one not in self._chosen]
-        for choice in choices[:most]:
+        # (Of many choices, most have nothing to do with the question.)
+        for choice in sorted(choices, key=lambda one: one not in self._asked)[:most]:
             value = atom(choice)
             taken = self.extended([choice.condition, Compare("eq", add(value, choice.yes, -1))])
             other = self.extended([negate(choice.condition), Compare("eq", add(value, choice.no, -1))])
             taken._chosen.add(choice)
             other._chosen.add(choice)
             yield [taken, other]
+
+
+def _choices(form: Linear) -> Iterator[Choose]:
+    """Of which its value depends."""
+    for one, _ in form.terms:
+        match one:
+            case Choose(_, yes, no):
+                yield one
+                yield from (*_choices(yes), *_choices(no))
+            case Floor(inner, _):
+                yield from _choices(inner)
+            case _:
+                pass
 
 
 def _beyond_two(parts: Sequence[Formula]) -> int:

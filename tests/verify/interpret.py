@@ -140,6 +140,8 @@ def _applied(function: str, arguments: list[int]) -> int:
     given = given if given[:1] in "us" and given[1:].isdigit() else kind
     read = [_wrap(argument, given) for argument in arguments]
     match operation:
+        case "ld":  # memory has some small number at each address
+            return arguments[0] * 2_654_435_761 // 97 % 7 - 2
         case "mul":
             return _wrap(read[0] * read[1] >> (int(given[1:]) if "hi" in reading else 0), kind)
         case "div":

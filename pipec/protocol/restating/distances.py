@@ -7,6 +7,7 @@ what the machine multiplies to find the place to which some turns lead is a regi
 
 from collections.abc import Iterator, Sequence
 
+from pipec.protocol.restating.spelled import spelled
 from pipec.record import record, replace
 from pipec.verify.network import Edge, Network, Process, State, Test, edges_of
 from pipec.verify.reader.processes.tidy import with_edges
@@ -64,17 +65,20 @@ class _Counter:
 
 @record
 class Measured:
-    """A process with distances in place of counters. `meant`: what is known of each distance."""
+    """A process with distances in place of counters. `meant`: what is known of each added register; `held`: in which states, where not
+    wherever it has been given a value. `stages`: what is known one after another where registers are given a value, before that."""
 
     process: Process
     meant: tuple[tuple[Symbol, tuple[Formula, ...]], ...] = ()
+    held: tuple[tuple[Symbol, frozenset[int]], ...] = ()
+    stages: tuple[tuple[Formula, ...], ...] = ()
 
 
 def with_distances(network: Network) -> tuple[Measured, ...]:
-    """The processes with distances in place of counters of turns; none, if some process needs to know how many turns there are, as one
-    that has all blocks of all its tiles in one loop."""
+    """The processes with distances in place of counters of turns; as they are if some process needs to know how many turns there are, as
+    one that has all blocks of all its tiles in one loop."""
     made = tuple([measured(process, network.facts) for process in network.processes])
-    return () if any(_counts_turns(one.process) for one in made) else made
+    return tuple(map(Measured, network.processes)) if any(_counts_turns(one.process) for one in made) else made
 
 
 def _counts_turns(process: Process) -> bool:
@@ -106,7 +110,7 @@ def _atoms(form: Linear) -> Iterator[Atom]:
 def measured(process: Process, facts: Sequence[Formula]) -> Measured:
     """The process with the distances of its walks in place of the counters of their turns. Places that are computed from them are required
     to fit their type, as those are that a counter walks to."""
-    meant = []
+    before, process, meant = process, spelled(process), []
     for counter in list(_counters(process)):
         for size in dict.fromkeys(_sizes(process, counter)):
             if decided(Compare("ge", add(size, Linear(-1)))) in (TRUE, *facts):
@@ -117,7 +121,7 @@ def measured(process: Process, facts: Sequence[Formula]) -> Measured:
                     break
                 except _Needed:
                     continue
-    return Measured(process, tuple(meant))
+    return Measured(process, tuple(meant)) if meant else Measured(before)
 
 
 def _counters(process: Process) -> Iterator[_Counter]:

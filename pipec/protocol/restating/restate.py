@@ -1,11 +1,12 @@
 """Restates the processes of a network: what the checker then makes sure of is what the search is about."""
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 from pipec.protocol.liveness import live_in
 from pipec.protocol.program import registers_of
 from pipec.protocol.restating.distances import Measured, with_distances
+from pipec.protocol.restating.loaded import with_numbers
 from pipec.protocol.restating.parted import parted
 from pipec.record import record, replace
 from pipec.verify.checker.certificate import Onward, Place, Restatement
@@ -14,7 +15,7 @@ from pipec.verify.checker.restated import restated
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Edge, Network, Process, Test, edges_of
 from pipec.verify.reader.processes.tidy import with_edges
-from pipec.verify.terms import Compare, Formula, Symbol, add, atom, substitute, substituted, symbols_of
+from pipec.verify.terms import TRUE, Compare, Formula, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
 
 
 @record
@@ -25,18 +26,24 @@ class Restated:
     others: tuple[Restatement, ...] = ()
 
 
-def restate(network: Network, *, distances: bool = True) -> Restated:
-    """The network in other words. `distances`: with distances in place of counters of turns, if the checker accepts that."""
+def restate(network: Network, *, distances: bool = True, numbers: bool = False) -> Restated:
+    """The network in other words. `distances`: with distances in place of counters of turns, if the checker accepts that; `numbers`: with
+    loaded numbers in registers."""
     sizes = cache(lambda: System(network.facts).closed())
     others = []
-    measured = with_distances(network) if distances else ()
+    ways: list[Callable[[], tuple[Measured, ...]]] = [lambda: tuple(map(Measured, network.processes))]
+    if numbers:
+        ways = [*(partial(with_numbers, network, parted=parts) for parts in (False, True)), *ways]
+    worded = [cache(partial(_measured, network, way, distances)) for way in ways]
     for number, process in enumerate(network.processes):
         itself = one = _one_to_one(number, process)
-        if measured and measured[number].meant:
-            made = _with(process, number, measured[number])
-            if made is None or not _accepted(network, made, sizes()):
-                return restate(network, distances=False)
-            one = made
+        for words in dict.fromkeys(made()[number] for made in worded):
+            made = _with(process, number, words) if words.meant else itself
+            if made is not None and (made == itself or _accepted(network, made, sizes())):
+                one = made
+                break
+        else:
+            return restate(network, distances=False, numbers=numbers)
         further = parted(one)
         if further is not one and _accepted(network, further, sizes()):
             one = further
@@ -47,6 +54,20 @@ def restate(network: Network, *, distances: bool = True) -> Restated:
     registers = registers_of(made_of)
     processes = tuple([_alive(process, registers) for process in made_of.processes])
     return Restated(replace(made_of, processes=processes), tuple(others))
+
+
+def _measured(network: Network, way: Callable[[], tuple[Measured, ...]], distances: bool) -> tuple[Measured, ...]:
+    """`distances`: in place of counters of turns as well."""
+    made = way()
+    if not distances:
+        return made
+    further = with_distances(replace(network, processes=tuple([one.process for one in made])))
+    return tuple(
+        [
+            replace(each, meant=(*one.meant, *each.meant), held=one.held, stages=one.stages)
+            for one, each in zip(made, further, strict=True)
+        ]
+    )
 
 
 def _accepted(network: Network, one: Restatement, sizes: System) -> bool:
@@ -96,9 +117,9 @@ def _with(before: Process, number: int, made: Measured) -> Restatement | None:
             action = Test(substituted(action.condition, forms), action.yes, action.no)
         states.append(replace(state, action=action))
     other = replace(after, states=tuple(states))
-    places = []
+    places, held = [], dict(made.held)
     for at, (state, assigned) in enumerate(zip(states, _assigned(other), strict=True)):
-        facts = [fact for symbol in known if symbol in assigned for fact in known[symbol]]
+        facts = [fact for symbol in known if symbol in assigned and at in held.get(symbol, (at,)) for fact in known[symbol]]
         onwards = [
             Onward(
                 takes, edge.target, tuple([(symbol, value) for symbol, value in edge.values if value is not None]), edge.requires
@@ -106,7 +127,38 @@ def _with(before: Process, number: int, made: Measured) -> Restatement | None:
             for takes, edge in enumerate(edges_of(state.action))
         ]
         places.append(Place(at, tuple(facts), _asked(state.action), tuple(onwards)))
-    return Restatement(number, before.start, tuple(places))
+    return Restatement(number, before.start, tuple(_staged(places, made, known)))
+
+
+def _staged(places: list[Place], made: Measured, known: Mapping[Symbol, tuple[Formula, ...]]) -> list[Place]:
+    """With further places on the way to those where registers have been given a value, at which more and more is known of these."""
+    found = list(places)
+    begun: dict[tuple[int, frozenset[Symbol]], int] = {}
+
+    def way(target: int, given: frozenset[Symbol]) -> int:
+        """The first of the places on the way."""
+        known_later = {fact for symbol in given for fact in known[symbol]}
+        others = [fact for fact in places[target].facts if fact not in known_later]
+        first = len(found)
+        for stage in made.stages:
+            facts = [fact for fact in stage if not symbols_in(fact).isdisjoint(given)]
+            last = stage is made.stages[-1]
+            onward = Onward(None, target if last else len(found) + 1)
+            found.append(Place(places[target].state, (*others, *facts), TRUE, (onward, onward)))
+        return first
+
+    for at, place in enumerate(places) if made.stages else ():
+        onwards = []
+        for onward in place.onwards:
+            given = frozenset(symbol for symbol, _ in onward.values) & {symbol for symbol, _ in made.held}
+            if given:
+                key = onward.target, given
+                if key not in begun:
+                    begun[key] = way(*key)
+                onward = replace(onward, target=begun[key])
+            onwards.append(onward)
+        found[at] = replace(place, onwards=tuple(onwards))
+    return found
 
 
 def _moved(pairs: Sequence[tuple[Edge, Edge]], known: Mapping[Symbol, object]) -> dict[Symbol, None]:

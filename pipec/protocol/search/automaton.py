@@ -139,6 +139,8 @@ class Search:
             raise Undecided(UNEVEN, uneven=ring)
         directions, clauses = self.places.directions(target), self.places.clauses(target)
         first, place.entered = not place.entered, True
+        for row in self.program.given(way.values):
+            having.at_least(row)
         if place.facts is None:
             facts = self.places.open(place)
             if not place.points:

@@ -15,7 +15,7 @@ from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
 from pipec.verify.logic import System
-from pipec.verify.terms import Compare, Formula, Linear
+from pipec.verify.terms import Compare, Formula, Linear, Symbol
 
 WRAPS = "arithmetic may wrap at 32 bits"
 _MOST_ASSUMED = 16
@@ -256,6 +256,12 @@ class Known:
         sufficient one."""
         if not isinstance(required, Comparison) or required.relation != "ge":
             return None
+        match self.variables.form(required.row):
+            case Linear(-1, ((Symbol() as size, 1),)) as form if size not in self.program.registers and askable(form):
+                # By which is divided, in a loaded number that is in other words (restating/loaded.py).
+                return Compare("ge", form)
+            case _:
+                pass
         rows = [(constant, terms) for terms, constant in having.least.items()]
         # A counter may determine a size: that is a bound of the counter as well.
         rows += [plus(one(size), value, -1) for size, value in having.solved.items() if self.variables.is_size(size)]

@@ -35,7 +35,7 @@ from pipec.verify.reader.text.interface import (
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.statements import Kernel, kernel_of
 from pipec.verify.reader.text.writes import Writes
-from pipec.verify.reader.values.arithmetic import LIMITS, Arithmetic
+from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE, Arithmetic
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import Barriers, Later, Surroundings, ThreadsDiffer
 from pipec.verify.reader.values.tables import Hints
@@ -60,8 +60,8 @@ def read(
 ) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
-    `limit`: of arithmetic.LIMITS, beyond which forms are folded; `as_read`, `near`: see Arithmetic. Each choice gives a sound model of the
-    text. `branches`: with those around others that decide nothing but how much code is executed.
+    `limit`: of arithmetic.LIMITS, or WHOLE, beyond which forms are folded; `as_read`, `near`: see Arithmetic. Each choice gives a sound
+    model of the text. `branches`: with those around others that decide nothing but how much code is executed.
     """
     return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches).network
 
@@ -88,25 +88,25 @@ def reading_of(
 
 def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
     """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
-    tiles; then with machine interpretation of numbers; if these make one."""
-    apart = placed = False
-    for limit in LIMITS:
-        reading = reading_of(ptx, kernel, limit)
-        yield reading
-        apart |= reading.arithmetic.apart
-        if reading.arithmetic.placed and not placed:
-            placed = True
-            yield reading_of(ptx, kernel, near=True)
-        if not _differs_with_next(reading.arithmetic):
-            break
+    tiles, and that with loaded numbers whole; then with machine interpretation of numbers; if these make one."""
+    first = reading_of(ptx, kernel)
+    yield first
+    apart, placed, loads = first.arithmetic.apart, first.arithmetic.placed, first.arithmetic.loads
+    if placed:
+        yield reading_of(ptx, kernel, near=True)
+    if loads:
+        yield reading_of(ptx, kernel, WHOLE, near=placed)
+    widest = first.arithmetic.widest
+    for limit in LIMITS[1:]:
+        if widest > min(LIMITS):
+            reading = reading_of(ptx, kernel, limit)
+            yield reading
+            apart |= reading.arithmetic.apart
+            widest = reading.arithmetic.widest
+    if loads and placed:
+        yield reading_of(ptx, kernel, WHOLE)
     if apart:
         yield reading_of(ptx, kernel, as_read=True)
-
-
-def _differs_with_next(one: Arithmetic) -> bool:
-    """Whether the text reads differently with the limit that comes next."""
-    further = LIMITS[LIMITS.index(one.limit) + 1 :]
-    return one.widest > min(LIMITS) and bool(further) and (further[0] != LIMITS[-1] or one.loads)
 
 
 def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
@@ -188,7 +188,9 @@ class Reading:
     def others(self) -> bool:
         """Whether another one of `readings_of` may tell something else."""
         of = self.arithmetic
-        return not of.as_read and (of.apart or of.placed and not of.near or _differs_with_next(of))
+        narrower = of.limit != LIMITS[-1] and of.widest > min(LIMITS)
+        whole = of.loads and (of.limit != WHOLE or of.near)
+        return not of.as_read and (of.apart or of.placed and not of.near or narrower or whole)
 
     def _walks(self, flow: Flow, inits: list[dict[int, int]], base: int) -> list[Cta]:
         return [

@@ -46,9 +46,9 @@ from pipec.verify.terms import (
 
 # Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
 # that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
-# With the last two limits, what was folded counts as one part of larger forms: bounds that are read from memory stay apart. With the last
-# one, numbers that are loaded under a condition are folded whatever their size.
-LIMITS = (72, 24, 23, 240)
+# With the last one, what was folded counts as one part of larger forms: bounds that are read from memory stay apart.
+LIMITS = (72, 24, 23)
+WHOLE = 240  # with room for all that is made of a number that is loaded
 _SOURCE = (1 << 31) - 1  # the largest `i32`
 _NARROW = [f"{sign}{bits}" for bits in range(1, 32) for sign in "us"]  # types of numbers that are folded up, the narrowest first
 _COMPARED = 4  # parts that a comparison has beside the numbers
@@ -64,8 +64,8 @@ class Arithmetic:
     """Instructions on values. Results are remembered, so that the same computation in several roles is made once.
 
     `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more. `limit`:
-    one of LIMITS; `widest`: how many parts the largest form had that was met, counted a little further than the limit. `folds`: by the
-    names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
+    one of LIMITS, or WHOLE; `widest`: how many parts the largest form had that was met, counted a little further than the limit. `folds`:
+    by the names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
     proved rests on these; runs at given sizes compute with them. `as_read`: what is made of a counter and read without a sign, or in part,
     is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
     was such a number. `loads`: there was a number that is loaded. `near`: the place of a block in the grid is as small as sizes usually
@@ -144,23 +144,10 @@ class Arithmetic:
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
         limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
-        size = size_of(value, limit, self.folds if self.limit in LIMITS[2:] else ())
+        size = size_of(value, limit, self.folds if self.limit in (*LIMITS[2:], WHOLE) else ())
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
         return value if size <= limit else self._function(value, width)
-
-    def guarded(self, value: Linear) -> Linear:
-        """A number that is loaded under a condition, and else another one. With the last limit it is one part, so that what is made of it
-        is no larger than what is made of a size."""
-        match value:
-            case Linear(0, ((Choose(_, Linear(0, ((Apply(function, _), 1),)), Linear(_, ())), 1),)):
-                if function.startswith("ld.") and self.limit == LIMITS[-1]:
-                    made = self._function(value, 32)
-                    assert isinstance(made, Linear)
-                    return made
-            case _:
-                pass
-        return value
 
     def _function(self, value: Linear | Formula, width: int) -> Linear | Formula:
         """Of the symbols in it."""

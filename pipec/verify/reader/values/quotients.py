@@ -9,6 +9,7 @@ from math import gcd
 
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.values.compared import compared
+from pipec.verify.reader.values.extremes import counts
 from pipec.verify.reader.values.forms import FORMS, Reading, as_formula, towards_zero
 from pipec.verify.terms import (
     QUOTIENT,
@@ -31,6 +32,7 @@ from pipec.verify.terms import (
     scale,
 )
 
+_READ = ("s32", "u32")
 _ADDED = {1: True, -1: False}  # the correction if there is a remainder: whether it rounds up
 
 
@@ -85,14 +87,15 @@ def _rest(how: Reading, whole: Linear, by: Linear, lower: Linear) -> Linear | No
     multiples of 2^32, which make no difference to a number of 32 bits.) A size that may be 0 is divided by as a 1: then all is left."""
     match by:
         case Linear(0, ((Apply(function, (divided, divisor)), 1),)) if function == QUOTIENT:
-            # (Multiples of the divisor in front of what is divided were taken out of the quotient.)
-            if divided != whole or not _is_natural(how, divisor, 1):
+            # (Multiples of the divisor in front of what is divided were taken out of the quotient. What is divided may be read without a
+            # sign, or with one: the same but for a multiple of 2^32, and so is what is left of it.)
+            if divided not in (whole, *(atom(Apply(kind, (whole,))) for kind in _READ)) or not _is_natural(how, divisor, 1):
                 return None
             if divisor == lower:
-                return remainder(whole, divisor)
+                return remainder(divided, divisor)
             some = decided(Compare("ge", add(lower, Linear(-1))))
             if _is_natural(how, lower, 0) and divisor == choose(some, lower, Linear(1)):
-                return choose(some, remainder(whole, divisor), whole)
+                return choose(some, remainder(divided, divisor), divided)
         case _:
             pass
     return None
@@ -155,10 +158,12 @@ def _quotient(number: Linear, lower: Linear, *, up: bool) -> Linear:
 
 
 def _points_down(number: Linear) -> bool:
-    """Of what is left from a block's place to a bound, the dividend is the distance, which is not negative as long as something is."""
+    """Of what is left from a block's place to a bound, the dividend is the distance, which is not negative as long as something is; of a
+    tile, which is counted from the block's place, it is the tile."""
     places = [times for one, times in number.terms if isinstance(one, Symbol) and one.name.startswith("%ctaid.")]
+    counted = [times for one, times in number.terms if counts(atom(one))]
     if places and len(number.terms) > len(places):
-        return places[-1] > 0
+        return places[-1] > 0 if len(number.terms) > len(places) + len(counted) else max(counted) < 0
     return bool(number.terms) and number.terms[-1][1] < 0
 
 

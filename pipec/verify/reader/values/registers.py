@@ -180,7 +180,7 @@ class Registers(Places):
                 return self.same(Lanes(tuple(a if p else b for p, a, b in zip(when.entries, *columns, strict=True))))
         if isinstance(when, (Compare, Both, Either)) and isinstance(new, (int, Linear)) and isinstance(old, (int, Linear)):
             chosen = choose(when, *(Linear(v) if isinstance(v, int) else v for v in (new, old)))
-            return self.same(self.arithmetic.guarded(chosen))
+            return self.same(chosen)
         if isinstance(when, Table):
             return self.arithmetic.apply(_SELECT, [new, old, when])[0]
         return UNKNOWN

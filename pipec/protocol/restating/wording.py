@@ -1,0 +1,146 @@
+"""What a loaded number is made of, in one form.
+
+A size that may be 0 is divided by as a 1: in different words the same remainder is another one where the size is 0. Where a role asks for
+that, it is required that the size is at least 1, and so that what the machine computes of counters fits its type.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from pipec.protocol.extents import Ranges, range_of
+from pipec.protocol.rewriting import Rewriting, is_machine_product
+from pipec.protocol.sample import forms_of
+from pipec.verify.reader.values.parts import is_row, of_places
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Choose,
+    Compare,
+    Floor,
+    Formula,
+    Linear,
+    Product,
+    Symbol,
+    add,
+    atom,
+    choose,
+    decided,
+    is_quotient,
+    is_remainder,
+    negate,
+)
+
+_REDUCED = ("s32", "u32")
+
+
+def loads(one: Atom) -> bool:
+    """Whether a part of it is loaded."""
+    if isinstance(one, Apply) and one.function.startswith("ld."):
+        return True
+    return any(loads(each) for form in parts_of(one) for each, _ in form.terms)
+
+
+def parts_of(one: Atom) -> tuple[Linear, ...]:
+    match one:
+        case Floor(form, _):
+            return (form,)
+        case Apply(_, arguments):
+            return arguments
+        case Choose(condition, yes, no):
+            return (*forms_of(condition), yes, no)
+        case Product(factors):
+            return tuple(map(atom, factors))
+        case Symbol():
+            return ()
+
+
+def has(form: Linear, one: Atom) -> bool:
+    return any(each == one or any(has(part, one) for part in parts_of(each)) for each, _ in form.terms)
+
+
+def asked_to_divide(one: Atom) -> Iterator[Linear]:
+    """Divisors of which it is asked whether they are at least 1, as they are divided by as a 1 if not."""
+    if isinstance(one, Choose) and (divisor := _divisor(one)) is not None and one != _larger_than_nothing(divisor):
+        yield divisor
+    for form in parts_of(one):
+        for each, _ in form.terms:
+            yield from asked_to_divide(each)
+
+
+def _divisor(one: Choose) -> Linear | None:
+    match one:
+        case Choose(Compare("ge", Linear(more, terms)), yes, no) if terms and any(
+            by == _max(Linear(more + 1, terms)) for form in (yes, no) for by in _divisors(form)
+        ):
+            return Linear(more + 1, terms)
+        case _:
+            return None
+
+
+def _divisors(form: Linear) -> Iterator[Linear]:
+    for one, _ in form.terms:
+        if is_remainder(one) or is_quotient(one):
+            yield one.arguments[1]
+
+
+def _max(size: Linear) -> Linear:
+    return choose(decided(Compare("ge", add(size, Linear(-1)))), size, Linear(1))
+
+
+def _larger_than_nothing(size: Linear) -> Atom | None:
+    match _max(size):
+        case Linear(0, ((one, 1),)):
+            return one
+        case _:
+            return None
+
+
+class Worded:
+    """A number in one form. `required`: of sizes and registers, so that it is that."""
+
+    def __init__(self, divisors: Iterable[Linear], between: Ranges) -> None:
+        self.required: dict[Formula, None] = {}
+        self.between = between
+        divisors = [*divisors]
+        self._known = {Compare("ge", add(one, Linear(-1))) for one in divisors}
+        self._larger = {_max(one) for one in divisors}  # by which is divided, whether or not they are at least 1
+        self._rewriting = Rewriting(self._rule)
+
+    def form(self, form: Linear) -> Linear:
+        return self._rewriting.form(form)
+
+    def _rule(self, one: Atom) -> Linear | None:
+        match one:
+            case Choose(condition, yes, no) if atom(one) not in self._larger:
+                for asked, taken in ((condition, yes), (negate(condition), no)):
+                    if asked in self._known:
+                        self.required[asked] = None
+                        return self.form(taken)
+            case Apply(kind, (inner,)) if kind in _REDUCED:
+                form = self.form(inner)
+                least, most = RANGES[kind]
+                between = _range(form, self.between)
+                if between is not None and least <= between[0] and between[1] <= most:
+                    return form
+                if of_places(form) or is_row(form):
+                    self.required[Compare("ge", add(form, Linear(-least)))] = None
+                    self.required[Compare("ge", add(Linear(most), form, -1))] = None
+                    return form
+            case Apply(_, (left, right)) if is_machine_product(one) and not (left.terms and right.terms):
+                left, right = self.form(left), self.form(right)
+                return Linear(0) if Linear(0) in (left, right) else None
+            case _:
+                return None
+        return None
+
+
+def _range(form: Linear, between: Ranges) -> tuple[int, int] | None:
+    """Between which numbers a sum, or what a division of a number that is not negative makes or leaves, lies; None if it is none."""
+    match form:
+        case Linear(0, ((one, 1),)) if is_remainder(one):
+            return 0, max(range_of(one.arguments[1], between)[1] - 1, 0)
+        case Linear(0, ((one, 1),)) if is_quotient(one):
+            low, high = range_of(one.arguments[0], between)
+            return (0, high) if low >= 0 else None
+        case _:
+            return range_of(form, between) if all(isinstance(one, Symbol) for one, _ in form.terms) else None
