@@ -38,7 +38,8 @@ def dram_rate(work: Workload, device: Device) -> float:
     """Bytes per second from memory for this many blocks: few blocks do not use all of its channels."""
     machine = device.machine
     part: float = min(1.0, work.blocks / machine.multiprocessors) ** machine.few
-    return machine.dram * part * (1 - machine.crowded * _paired(work.blocks, machine) if work.programmatic else 1.0)
+    streamed = machine.streamed if {load.fleeting for load in work.loads} == {False, True} else 1.0
+    return machine.dram * part * streamed * (1 - machine.crowded * _paired(work.blocks, machine) if work.programmatic else 1.0)
 
 
 def _paired(blocks: int, machine: Machine) -> float:

@@ -169,7 +169,8 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     engines = max(held * max(products, walking, served, received, issued, threads), chain)
     used = [ring for ring in work.stages if work.uses[ring]]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
-    return max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))
+    paces = max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))
+    return paces + max((_drained(work, ring, device, around, paces) for ring in used), default=0.0)
 
 
 def _one_after_the_other(role: RoleWork, device: Device) -> float:
@@ -206,16 +207,34 @@ def walk(load: Load, device: Device, around: Conditions) -> float:
     return there + rows * (1 - load.inside) * max(device.row, device.outside * around.busy) * filled
 
 
-def _round(work: Workload, pipeline: str, device: Device, around: Conditions) -> float:
-    """Cycles per use of a ring, if it only waits for free stages: the latency from one load of a stage to the next, through its data and
-    its products, is shared by as many uses as there are stages."""
-    loads = [load for load in work.loads if load.pipeline == pipeline]
+def _drained(work: Workload, pipeline: str, device: Device, around: Conditions, paces: float) -> float:
+    """Cycles in which products wait because the stores of the tile before have held up the loads for longer than the ring lasts, whose
+    stages but one have their data or wait for it: over all tiles whose stores are hidden."""
+    hidden = _in_between(work, device)
+    if not hidden:
+        return 0.0
     uses, stages = work.uses[pipeline], work.stages[pipeline]
+    lasts = max(0.0, (stages - 1) * paces / uses - _arriving(work, pipeline, device, around))
+    stores = [one for role in work.roles for one in role.epilogues]
+    held_up = (one.bytes * one.inside / device.served_rate * around.busy - lasts for one in stores)
+    return hidden * sum(max(0.0, cycles) * one.times for cycles, one in zip(held_up, stores, strict=True))
+
+
+def _arriving(work: Workload, pipeline: str, device: Device, around: Conditions) -> float:
+    """Cycles from the load of a stage to its data."""
+    loads, uses = [load for load in work.loads if load.pipeline == pipeline], work.uses[pipeline]
     each = [load.times / uses for load in loads]
     walked = sum(walk(load, device, around) * part for load, part in zip(loads, each, strict=True))
     rows = sum(load.rows * load.boxes * part for load, part in zip(loads, each, strict=True))
     lines = sum(load.bytes / LINE * part for load, part in zip(loads, each, strict=True))
-    data = device.turn + walked + device.load + around.farther + rows * device.load_row + lines * device.load_line
+    return device.turn + walked + device.load + around.farther + rows * device.load_row + lines * device.load_line
+
+
+def _round(work: Workload, pipeline: str, device: Device, around: Conditions) -> float:
+    """Cycles per use of a ring, if it only waits for free stages: the latency from one load of a stage to the next, through its data and
+    its products, is shared by as many uses as there are stages."""
+    uses, stages = work.uses[pipeline], work.stages[pipeline]
+    data = _arriving(work, pipeline, device, around)
     multiplied = [(one, *product_cycles(one.instructions, device)) for role in work.roles for one in role.products]
     products = sum(cycles * one.times / uses for one, cycles, _ in multiplied)
     latency = max((latency for _, _, latency in multiplied), default=0.0)
