@@ -20,6 +20,7 @@ from pipec.sema.tree import (
     ReadVariable,
     RegisterMma,
     Store,
+    TmaLoad,
     TmaStore,
     Write,
 )
@@ -28,8 +29,8 @@ from pipec.sema.types import dtype_of
 
 def precision_of(kernel: Kernel) -> Precision:
     """The errors that the reference of the kernel has to allow for."""
-    made, straight = _operands(kernel)
-    return Precision(_accumulation(kernel), operand=made, argument=Rounding() if straight else made, working=_working(kernel))
+    made, argument = _operands(kernel)
+    return Precision(_accumulation(kernel), operand=made, argument=argument, working=_working(kernel))
 
 
 def rounding_to(dtype: np.dtype | str) -> Rounding:
@@ -41,8 +42,17 @@ def _operations(kernel: Kernel) -> Iterator[Operation]:
     return (operation for role in kernel.roles for block in role.blocks for operation in block.operations)
 
 
+# The MMA drops the low 13 bits of an element of float32.
+_TRUNCATED = Rounding(2.0**-10, 2.0**-136)
+
+
+def _rounding(dtype: DType) -> Rounding:
+    assert dtype.numpy is not None
+    return _TRUNCATED if dtype.name == "tf32" else rounding_to(dtype.numpy)
+
+
 def _coarsest(dtypes: set[DType]) -> Rounding:
-    all_of_them = [rounding_to(dtype.numpy) for dtype in dtypes if dtype.is_float and dtype.numpy]
+    all_of_them = [_rounding(dtype) for dtype in dtypes if dtype.is_float and dtype.numpy]
     return Rounding(
         max((one.relative for one in all_of_them), default=0.0), max((one.absolute for one in all_of_them), default=0.0)
     )
@@ -58,25 +68,29 @@ def _accumulation(kernel: Kernel) -> float:
     return 2.0**-15 if coarse else 2.0**-23
 
 
-def _operands(kernel: Kernel) -> tuple[Rounding, bool]:
+def _operands(kernel: Kernel) -> tuple[Rounding, Rounding]:
     """The error of MMA operands that a kernel itself computes: that of the coarsest float type of the operands that its threads write
     into a tile or hold in registers; 0 if all operands come from the arguments.
 
-    And whether there are MMAs whose operands are both used as loaded.
+    And that of operands which the reference takes from the arguments: none where some MMA uses both as loaded, but what is dropped of
+    an argument of float32 that is loaded into a tile of tf32.
     """
     mmas = [operation for operation in _operations(kernel) if isinstance(operation, Mma | RegisterMma)]
     written = {operation.destination.buffer for operation in _operations(kernel) if isinstance(operation, Write)}
+    loads = [operation for operation in _operations(kernel) if isinstance(operation, TmaLoad)]
+    shortened = {load.destination.buffer for load in loads if load.source.tensor.dtype is not load.destination.buffer.dtype}
     dtypes: set[DType] = set()
+    dropped: set[DType] = set()
     straight = False
     for mma in mmas:
-        made = {
-            operand.buffer.dtype for operand in (mma.a, mma.b) if isinstance(operand, BufferRef) and operand.buffer in written
-        }
+        operands = [operand.buffer for operand in (mma.a, mma.b) if isinstance(operand, BufferRef)]
+        dropped |= {buffer.dtype for buffer in operands if buffer in shortened}
+        made = {buffer.dtype for buffer in operands if buffer in written}
         if isinstance(mma, RegisterMma) and isinstance(mma.a, ReadVariable):
             made.add(mma.a_dtype)
         straight = straight or not made
         dtypes |= made
-    return _coarsest(dtypes), straight
+    return _coarsest(dtypes), _coarsest(dropped if straight else dtypes | dropped)
 
 
 def _working(kernel: Kernel) -> Rounding:

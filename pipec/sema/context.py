@@ -156,7 +156,8 @@ class Context:
     def bind_again(self, name: str, meaning: Meaning, span: Span) -> None:
         """Binds a name for this block alone: the next iteration, and what follows, must not read what it stands for outside."""
         scope = self.scope
-        if name not in scope.names and scope.find(name) is not None:
+        outer = None if name in scope.names else scope.find(name)
+        if outer is not None and not isinstance(outer.meaning, Poison):
             for one in scope.up_to(name):
                 if one.kind == "loop" and name in one.used:
                     self.fail(messages.LostMeaning(name=name, at=one.used[name], again=span))
@@ -206,6 +207,7 @@ class Context:
                 block, why = _ENDED[ended.kind]
                 more = f", or give `{name.name}` a first value before it" if ended.value else ""
                 if ended.kind == "with":
+                    more += f", or keep the tile's values by `{name.name} = registers(...)`" if ended.tile else ""
                     more += ", or obtain the stage without `with` and release it by hand"
                 self.bind(name.name, Poison(), name.span)  # one mistake, however often the name is used
                 self.fail(messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span))
@@ -218,6 +220,7 @@ class Context:
             left = binding.meaning
             self.fail(linear.NameOfOldStage(name=name.name, stage=left.stage, at=name.span, moved=left.span))
         if again is not None:
+            self.bind(name.name, Poison(), name.span)
             self.fail(messages.LostMeaning(name=name.name, at=name.span, again=again))
         return binding.meaning
 

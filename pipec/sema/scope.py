@@ -25,6 +25,7 @@ class Ended:
     span: Span
     kind: BlockKind
     value: bool  # a number or tile of values, which could also be assigned before the block
+    tile: bool = False  # a name of a stage's tile
 
 
 @mutable
@@ -111,7 +112,8 @@ class Scope:
                 self.outlasting[name] = binding
                 self.ended.pop(name, None)
             elif binding.span is not None:
-                self._end(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
+                found = binding.meaning
+                self._end(name, Ended(binding.span, kind, isinstance(found, tree.Variable), isinstance(found, tree.BufferRef)))
         self.hidden.update({**inner.hidden, **inner.again})
 
     def _end(self, name: str, ended: Ended) -> None:

@@ -252,6 +252,13 @@ FORMS = (
     _near("`{brace}`", r"(?P<brace>[{}])", _NO_LISTS, "give each value a name"),
     _near("tuples", r",", _ONE_VALUE, "give each value a name", inside="tuple"),
     _near(
+        "`return` of several values",
+        r"^\s*(?P<at>return\b.*?,.*)",
+        "a helper stands for one value where it is called",
+        "write an `fn` for each of them",
+        inside="return",
+    ),
+    _near(
         "leading zeros",
         r"(?<![\w.])0[0_]*(?P<digits>[1-9]\d*)(?![\w.])",
         "C reads `017` as 15, and a reader may, too",
@@ -318,6 +325,8 @@ def _matches(form: Form, pattern: re.Pattern[str], code: str, column: int) -> It
 def _inside(form: Form, code: str, column: int, bracket: Bracket | None) -> bool:
     if form.inside is None:
         return True
+    if form.inside == "return":
+        return bracket is None and code[column - 1 : column] == ","
     if bracket is None:
         return False
     if form.inside == "[":

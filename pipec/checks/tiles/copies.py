@@ -253,15 +253,17 @@ def _reduction(operation: tree.Store | tree.TmaStore, paths: tuple[StorePath, ..
 def _write(operation: tree.Write, sink: Sink) -> None:
     buffer, value = operation.destination.buffer, operation.value.type
     tile = TileType(buffer.dtype, buffer.rows, buffer.columns)
-    if value == tile:
-        return
     assert isinstance(value, TileType)
     same_shape = (value.rows, value.columns) == (tile.rows, tile.columns)
+    if same_shape and _same_bytes(value.dtype, tile.dtype):
+        return
     sink.report(
         messages.WriteShape(
             value=str(value),
             destination=str(tile),
-            hint=f"write `cast[{buffer.dtype}]({operation.value.span.text()})`" if same_shape else None,
+            hint=f"write `cast[{'f32' if tile.dtype.name == 'tf32' else tile.dtype}]({operation.value.span.text()})`"
+            if same_shape
+            else None,
             at=operation.value.span,
             target=operation.destination.span,
         )

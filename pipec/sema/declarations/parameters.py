@@ -160,7 +160,9 @@ def _dimension(context: Context, node: ast.Expression) -> str | int:
             return node.name
         if binding is not None and isinstance(binding.meaning, tree.ReadDimension):
             return node.name
-    size = known_int(context, node, "a dimension")
+    size = known_int(
+        context, node, "a dimension that is no name", f"name it, and say what it is: `assume(SIZE == {node.span.text()})`"
+    )
     if not 1 <= size < 2**31:
         context.fail(
             types_messages.WrongType(what="a dimension", expected="between 1 and 2147483647", found=str(size), at=node.span)

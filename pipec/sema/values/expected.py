@@ -90,12 +90,19 @@ def coordinate(context: Context, node: ast.Expression) -> tree.Expression:
     return scalar(context, node, I32, "a coordinate")
 
 
-def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[Kind], ...], what: str, expected: str) -> Kind:
-    """A compile-time value of a Python type."""
+def known(
+    context: Context,
+    node: ast.Expression,
+    kind: type[Kind] | tuple[type[Kind], ...],
+    what: str,
+    expected: str,
+    hint: str | None = None,
+) -> Kind:
+    """A compile-time value of a Python type. `hint`: what else to write where it is known only when the kernel runs."""
     meaning = context.elaborate(node)
     if not isinstance(meaning, Known):
         if isinstance(meaning, EXPRESSIONS):
-            context.fail(constants_messages.NotComptime(what=what, at=node.span))
+            context.fail(constants_messages.NotComptime(what=what, at=node.span, hint=hint))
         context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(meaning), at=node.span))
     found = meaning.value
     # Python's bool is an int; a tile with `True` rows is an error nevertheless.
@@ -104,8 +111,8 @@ def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[
     return found
 
 
-def known_int(context: Context, node: ast.Expression, what: str) -> int:
-    return known(context, node, int, what, "a whole number")
+def known_int(context: Context, node: ast.Expression, what: str, hint: str | None = None) -> int:
+    return known(context, node, int, what, "a whole number", hint)
 
 
 def known_dtype(context: Context, node: ast.Expression) -> DType:

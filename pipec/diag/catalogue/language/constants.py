@@ -11,8 +11,10 @@ class NotComptime(Message):
     code = "E0208"
     title = "{what} must be known at compile time"
     labels = (primary("at", "this is only known when the kernel runs"),)
+    help = "{hint}"
     what: str
     at: Span
+    hint: str | None = None
 
 
 class UnknownConstant(Message):
