@@ -15,7 +15,7 @@ from pipec.isa.targets import Target
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.sema.language.other_names import OTHER_MEMBERS, OtherName, other_name
-from pipec.sema.meanings import BarrierArray, LeftBehind, Meaning, Poison, Reported
+from pipec.sema.meanings import BarrierArray, LeftBehind, Meaning, OfEachRole, Poison, Reported
 from pipec.sema.scope import BlockKind, Scope, closest
 from pipec.source import Span
 from pipec.syntax import ast
@@ -103,6 +103,7 @@ class Context:
     grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None  # as the kernel states it, if it does
     on_host: bool = False  # what is read now is computed for a launch, by the host that makes it
     role: ast.Role | None = None
+    own: dict[OfEachRole, tree.Variable] = field(default_factory=dict)  # what this role has read of the kernel's values in memory
     inside: Span | None = None  # the statement that this block belongs to
 
     @contextmanager
@@ -223,6 +224,14 @@ class Context:
             self.bind(name.name, Poison(), name.span)
             self.fail(messages.LostMeaning(name=name.name, at=name.span, again=again))
         return binding.meaning
+
+    def of_this_role(self, read: OfEachRole, span: Span) -> tree.Expression:
+        """What a value that the kernel reads from memory stands for: in a role its variable, elsewhere the expression."""
+        if self.place != "role":
+            return read.value
+        if read not in self.own:
+            self.own[read] = tree.Variable(read.name, read.value.type, read.span)
+        return tree.ReadVariable(self.own[read], span)
 
     def refuse_other(self, name: str, other: OtherName | None, at: Span) -> None:
         """Rejects a name that belongs to another language."""

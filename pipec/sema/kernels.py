@@ -22,7 +22,7 @@ from pipec.sema.declarations.parameters import default_value, read_constant, rea
 from pipec.sema.declarations.pipelines import declare, is_declaration
 from pipec.sema.declarations.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
 from pipec.sema.declarations.tuning import Tuning
-from pipec.sema.meanings import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
+from pipec.sema.meanings import EXPRESSIONS, Helper, Known, KnownValue, OfEachRole, Poison, Reported, TileSpec, describe
 from pipec.sema.scope import Scope
 from pipec.sema.statements.assignments import comptime
 from pipec.sema.statements.dispatch import run_body
@@ -114,6 +114,14 @@ class _Guarded:
         if target is not None and target.name not in context.scope.names:
             context.bind(target.name, Poison(), target.span)
         return True
+
+
+def _behind_the_wait(read: list[tree.Assign], body: list[tree.Statement]) -> tuple[tree.Statement, ...]:
+    """The body with what it reads first: behind statements that wait for preceding grids, which may have written that."""
+    waits = next(
+        (place for place, one in enumerate(body) if not isinstance(one, tree.AwaitGrids | tree.LaunchDependents)), len(body)
+    )
+    return (*body[:waits], *read, *body[waits:])
 
 
 def _last_span(body: tuple[ast.Statement, ...]) -> Span | None:
@@ -288,8 +296,9 @@ class _Kernel:
         if isinstance(meaning, EXPRESSIONS) and not isinstance(meaning.type, TileType):
             # A name for a value that is uniform in a block; it stands for its expression. Roles see the name, and each thread evaluates
             # the expression itself, so it must not depend on the thread.
-            block_uniform(context, meaning, f"`{statement.target.name}`")
-            context.define(statement.target, meaning)
+            name = statement.target
+            read = block_uniform(context, meaning, f"`{name.name}`")
+            context.define(name, OfEachRole(name.name, meaning, name.span) if read else meaning)
             return
         context.fail(
             types_messages.WrongType(
@@ -367,8 +376,10 @@ class _Kernel:
             stage_numbers={},
             picked=set(),
             role=node,
+            own={},
         )
         run_body(inner, node.body)
+        read = [tree.Assign(variable, one.value, one.span) for one, variable in inner.own.items()]
         # What is still held at that point is reported at the end of the role's text, not at its header.
         end = _last_span(node.body) or node.span
         throttles, responses = clauses_of_walk(context, name)
@@ -379,7 +390,7 @@ class _Kernel:
                 registers,
                 (*produces, *throttles),
                 (*consumes, *responses),
-                tuple(inner.statements),
+                _behind_the_wait(read, inner.statements),
                 node.name.span,
                 end,
                 leader,

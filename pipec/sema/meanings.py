@@ -202,6 +202,15 @@ class Tile:
     places: dict[str, tree.Variable]
 
 
+@record(eq=False)
+class OfEachRole:
+    """A value of the kernel that is read from memory: each role that uses it reads it at its start, into a variable of its own."""
+
+    name: str
+    value: "tree.Expression"
+    span: Span
+
+
 @record
 class Void:
     """The result of an operation without a value."""
@@ -239,6 +248,7 @@ Meaning = (
     | Range
     | Tile
     | tree.Schedule
+    | OfEachRole
     | Void
     | Helper
     | tree.Pipeline
@@ -293,6 +303,7 @@ _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str, str | None], ...] = (
     (Elected, "an election", None),
     (Turn, "a turn, which a `with` holds", None),
     (Range, "a range", None),
+    (OfEachRole, "a value that each role reads from memory", None),
     (Void, "an operation that gives no value", None),
     (Poison, "unknown", None),
 )

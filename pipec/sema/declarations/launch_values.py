@@ -30,8 +30,8 @@ def launch_uniform(context: Context, expression: tree.Expression, what: str) -> 
             context.fail(messages.NotLaunchUniform(what=what, found=found_in(expression), at=expression.span))
 
 
-def block_uniform(context: Context, expression: tree.Expression, what: str) -> None:
-    """Rejects anything that may differ between threads of a block or between evaluations."""
+def block_uniform(context: Context, expression: tree.Expression, what: str) -> bool:
+    """Rejects anything that may differ between threads of a block. Whether the rest reads memory, and may differ between evaluations."""
     match expression:
         case tree.Constant() | tree.ReadDimension() | tree.ReadParameter():
             parts: tuple[tree.Expression, ...] = ()
@@ -45,18 +45,18 @@ def block_uniform(context: Context, expression: tree.Expression, what: str) -> N
             parts = condition, when_true, when_false
         case tree.Call(_, arguments):
             parts = arguments
+        case tree.ReadElement(source):
+            parts = source.coordinates
         case _:
             context.fail(messages.NotBlockUniform(what=what, found=_varies(expression), at=expression.span))
-    for part in parts:
-        block_uniform(context, part, what)
+    read = [block_uniform(context, part, what) for part in parts]
+    return isinstance(expression, tree.ReadElement) or any(read)
 
 
 def _varies(expression: tree.Expression) -> str:
     match expression:
         case tree.Special(name):
             return f"`{name}()` differs between the threads of a block"
-        case tree.ReadElement():
-            return "this is read from memory, at a time that only a role can say"
         case _:
             return "only the statements of a role can compute this"
 

@@ -22,6 +22,7 @@ from pipec.sema.meanings import (
     EpilogueStage,
     Known,
     Meaning,
+    OfEachRole,
     Payload,
     PipelinePayload,
     Tile,
@@ -127,7 +128,8 @@ def named(context: Context, node: ast.Name) -> Meaning:
     # Element types are not reserved words: names of the program hide them.
     if node.name in DTYPES and context.scope.find(node.name) is None:
         return Known(DTYPES[node.name], node.span)
-    return _at(context.look_up(node, _KNOWN_NAMES), node.span)
+    found = context.look_up(node, _KNOWN_NAMES)
+    return context.of_this_role(found, node.span) if isinstance(found, OfEachRole) else _at(found, node.span)
 
 
 def _at(meaning: Meaning, span: Span) -> Meaning:

@@ -105,14 +105,14 @@ class HostValue(Message):
 class NotBlockUniform(Message):
     """A name of the kernel depends on something that is not the same in all of its roles and threads.
 
-    Such a name stands for its expression, which every role that uses it evaluates: sizes, parameters, constants and the index of the
-    block (`block.x`, `cta.rank`) give all of them the same value. A thread's index does not, and an element of a tensor might change
-    from one read to the next.
+    Such a name stands for its expression, which every role that uses it evaluates: sizes, parameters, constants, the index of the block
+    (`block.x`, `cta.rank`) and elements of tensors at such places give all of them the same value. A thread's index does not.
 
         m = block.x * BM                      # right: all roles work on the same tile
+        length = load(lengths[block.x])       # right: each role that uses it reads it at its start
 
         role load(warps=1) produces input:
-            length = load(lengths[block.x])   # read from memory: in each role that needs it
+            lane = lane_id()                  # of a thread: in the roles that need it
     """
 
     code = "E0239"
