@@ -188,7 +188,7 @@ class _Evaluator:
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             raise ReferenceProblem(f"it is no Python expression ({error})") from None
         if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
-            raise ReferenceProblem("it must have the form `output = expression`")
+            raise ReferenceProblem("it must have the form `output = expression`, with the whole output on the left")
         with np.errstate(all="ignore"):
             try:
                 return statement.targets[0].id, self._evaluate(statement.value)
@@ -214,7 +214,7 @@ class _Evaluator:
                 return self._view(value, lambda array: np.swapaxes(array, -1, -2))
             case ast.Subscript(value, index):
                 place = self._index(index)
-                return self._view(value, lambda array: array[place])
+                return self._view(value, lambda array: array[_within(place, array.shape)])
             case ast.Call(ast.Name(id=name), arguments, keywords) if name in self._functions:
                 options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg}
                 operands = [self._evaluate(argument) for argument in arguments]
@@ -247,18 +247,36 @@ class _Evaluator:
         return Bounded(np.asarray(view(whole.value)), np.asarray(view(whole.error)))
 
     def _index(self, node: ast.expr) -> tuple[slice | np.ndarray | None, ...]:
-        """`[:, None]` and the like; or whole numbers, which select as in NumPy: `table[tokens]`, `logits[arange(M), labels]`."""
+        """`[:, None]`, `[:, ::2]`; or whole numbers, which select as in NumPy: `table[tokens]`, `logits[arange(M), labels]`."""
         return tuple(self._place(part) for part in (node.elts if isinstance(node, ast.Tuple) else [node]))
 
     def _place(self, node: ast.expr) -> slice | np.ndarray | None:
         match node:
-            case ast.Slice(lower=None, upper=None, step=None):
-                return slice(None)
-            case ast.Slice():
-                raise ReferenceProblem("an index may hold `:`, `None` and whole numbers, but no part of an axis")
+            case ast.Slice(lower, upper, step):
+                return slice(*(None if part is None else self._end(part) for part in (lower, upper, step)))
             case ast.Constant(value=None):
                 return None
+        return self._whole(node)
+
+    def _end(self, node: ast.expr) -> int:
+        """The beginning, the end or the step of a slice."""
+        found = self._whole(node)
+        if found.ndim:
+            raise ReferenceProblem(f"`{ast.unparse(node)}` is no index: a part of an axis has one beginning and one end")
+        return int(found)
+
+    def _whole(self, node: ast.expr) -> np.ndarray:
         numbers = self._evaluate(node)
         if not numbers.exact or (numbers.value % 1 != 0).any() or (numbers.value < 0).any():
             raise ReferenceProblem(f"`{ast.unparse(node)}` is no index: its numbers must be whole, exact and not negative")
         return numbers.value.astype(np.int64)
+
+
+def _within(place: tuple[slice | np.ndarray | None, ...], shape: tuple[int, ...]) -> tuple[slice | np.ndarray | None, ...]:
+    """The index, whose slices end in their axes. (NumPy would shorten them, and a row of one element fits every other.)"""
+    axes = [part for part in place if part is not None]
+    for part, size in zip(axes, shape, strict=False):
+        ends = [one for one in (part.start, part.stop) if one is not None] if isinstance(part, slice) else []
+        if ends and max(ends) > size:
+            raise ReferenceProblem(f"a part of an axis reaches to {max(ends)}, but the axis has {size} elements")
+    return place
