@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from pipec.diag.catalogue.grid import global_memory
 from pipec.diag.catalogue.tiles import copies
 from pipec.diag.message import Message, Sink
+from pipec.diag.shown import counted
 from pipec.kir.global_memory.access_pairs import Answer
 from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.global_memory.overlaps import Overlap, between_blocks, in_front
+from pipec.kir.global_memory.places import Place
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
 
@@ -24,6 +26,15 @@ def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> Mapping
     return found.apart
 
 
+def _extent(place: Place) -> str:
+    """Of a tile that the source need not tell: `, 64 rows and 1 column`. A tile of one column has its elements below each other."""
+    rows_and_columns = place.extent[-2:]
+    if len(rows_and_columns) < 2 or None in rows_and_columns:
+        return ""
+    rows, columns = (counted(size or 0, word) for size, word in zip(rows_and_columns, ("row", "column"), strict=True))
+    return f", {rows} and {columns}"
+
+
 def _meeting(met: Overlap) -> Message:
     """The message for two conflicting accesses in different blocks, the load first."""
     uses = [(use.access, block) for (_, use), block in zip((met.first, met.second), met.blocks, strict=True)]
@@ -38,6 +49,7 @@ def _meeting(met: Overlap) -> Message:
         other=str(there),
         does="both store" if both else "load and store",
         what="stored" if both else "loaded",
+        extent=_extent(one.place),
         element=f"`{one.tensor}[{', '.join(map(str, element))}]`",
         sizes=f" at {sizes}" if sizes else "",
         consequence="either of the two may be the last" if both else "the load may find old values, new ones, or some of both",

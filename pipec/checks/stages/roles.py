@@ -17,7 +17,6 @@ from pipec.checks.summary import (
 )
 from pipec.diag.catalogue.stages import roles as messages
 from pipec.diag.message import Sink
-from pipec.diag.shown import counted
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
@@ -120,7 +119,7 @@ def _compare_with_header(
         if side == "producer":
             sink.report(messages.NeverProduces(role=role.name, pipeline=pipeline.name, call=call, at=role.span))
         else:
-            stages = counted(pipeline.stages, "stage")
+            stages = "its stage is" if pipeline.stages == 1 else f"all {pipeline.stages} stages are"
             sink.report(messages.NeverConsumes(role=role.name, pipeline=pipeline.name, call=call, stages=stages, at=role.span))
 
 

@@ -117,7 +117,7 @@ class UnorderedBlocks(Message):
 
     code = "E0618"
     title = "blocks {block} and {other} {does} the same elements of `{tensor}`"
-    labels = (primary("at", "{what} here"), secondary("second", "stored here by the other block"))
+    labels = (primary("at", "{what} here{extent}"), secondary("second", "stored here by the other block"))
     note = "blocks run at the same time, in any order: {consequence}; {element} is such an element{sizes}"
     help = "let the coordinates differ by a whole tile from block to block, store with `reduce`, or take turns with `semaphore`"
     tensor: str
@@ -125,6 +125,7 @@ class UnorderedBlocks(Message):
     other: str
     does: str
     what: str
+    extent: str
     element: str
     sizes: str
     consequence: str

@@ -68,7 +68,7 @@ class NeverConsumes(Message):
     code = "E0404"
     title = "role `{role}` declares `consumes {pipeline}` but never takes a stage of it"
     labels = (primary("at", "declared by this role"),)
-    note = "no slot is released: the producer of `{pipeline}` blocks once all {stages} are full"
+    note = "no slot is released: the producer of `{pipeline}` blocks once {stages} full"
     help = "remove `consumes {pipeline}`, or obtain a stage with `{pipeline}.{call}()`"
     role: str
     pipeline: str
