@@ -307,3 +307,32 @@ kernel k(x: tensor[f32, M, N], s: tensor[f32, M]):
 def plan_of(source):
     (plan,) = compile_source(Source("k.pipe", source), Options()).plans
     return plan
+
+
+COLUMN_HANDED_OVER = """
+kernel centred(x: tensor[f32, M, 96], y: tensor[f32, M, 96], where: tensor[i32, M]):
+    grid(ceildiv(M, ROWS))
+    found = InputTilePipeline(TilePayload(largest=tile[f32, ROWS, 1], at=tile[i32, ROWS, 1]), stages=2)
+
+    role search(warps=WARPS) produces found:
+        v = registers(load(x[block.x * ROWS, 0], ROWS, 96))
+        largest = registers(row_max(v))
+        with found.produce() as s:
+            write(s.largest, largest)
+            write(s.at, row_min(column_index(96) if v == largest else 96))
+
+    role centre(warps=4) consumes found:
+        with found.consume() as s:
+            store.direct(y[block.x * ROWS, 0], load(x[block.x * ROWS, 0], ROWS, 96) - s.largest)
+            store.direct(where[block.x * ROWS], s.at)
+"""
+
+
+@pytest.mark.parametrize(("rows", "warps"), [(2, 8), (8, 4), (32, 4), (64, 4), (128, 4), (24, 4)])
+def test_a_column_is_handed_over_by_one_thread_of_each_row(rows: int, warps: int) -> None:
+    """All threads that share a row have it; one of them writes."""
+    x = np.random.default_rng(rows).standard_normal((150, 96)).astype(np.float32)
+    y, where = np.zeros_like(x), np.zeros(150, np.int32)
+    text = COLUMN_HANDED_OVER.replace("ROWS", str(rows)).replace("WARPS", str(warps))
+    run(text, "centred", x, y, where)
+    assert np.array_equal(y, x - x.max(1, keepdims=True)) and np.array_equal(where, x.argmax(1))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pipec.isa.dtypes import DTYPES, DType
-from pipec.kir.spread import both, stripe
+from pipec.kir.spread import both, first_part, stripe
 from pipec.lower.context import RoleContext, repeated
 from pipec.lower.emit.memory import pack, pack_converted, row_address, store_words
 from pipec.lower.emit.value import Value, integer
@@ -75,6 +75,13 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     reader = TileReader(role)
     rows = _rows(role, reader, operation, value)
     tile = shared_tile(role, operation.destination, by_threads=True)
+    if value.type.columns == 1:  # which all threads of a row have
+        for row in rows:
+            column = Chunk(row, integer(0), integer(0), 0, 1, 0)
+            with _where(role, first_part(builder, row.map, row.part, row.working)):
+                start = row_address(builder, layout, tile, integer(0), row.index)
+                _write_vector(role, start, column.column, _words(reader, value, column), column, dtype)
+        return
     for chunks in batches(reader, value, rows, value.type.columns, written_out=rows[0].map.in_registers):
         words = [_words(reader, value, chunk) for chunk in chunks]
         with _where(role, rows[0].working):
