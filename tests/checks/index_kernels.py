@@ -73,6 +73,16 @@ TEMPLATES = (
         ("block.x // 2 % {R|C|3} * {8|4}", "(block.x // {(2 * R)|(R * 3)|(2 * C)|(R * C)} * {2|1} + block.x % {2|3}) * 64"),
     ),
     Template(
+        "tiles_of_a_batch",
+        ("{3 * ceildiv(R, 8) * ceildiv(C, 64)|n * C|3 * n * ceildiv(C, 64)}",),
+        (),
+        (
+            "(block.x // (down * across) * {down|across} + block.x % (down * {across|2}) // {across|down|2}) * {8|4}",
+            "block.x % {across|down} * 64",
+        ),
+        lets=("down = ceildiv({R, 8|C, 64})", "across = ceildiv({C, 64|R, 8})"),
+    ),
+    Template(
         "strips",
         ("{min(ceildiv(R, 8) * ceildiv(C, 64), 4)|4}",),
         ("for t in range(block.x, ceildiv(R, 8) * ceildiv(C, 64), {4|3})",),

@@ -70,7 +70,7 @@ class Facts:
         self._signs: dict[tuple[Term, int], bool] = {}  # of terms, and how deep was looked
         self._replacing: set[Atom] = set()
         self._divisions: dict[tuple[Term, Term], None] = {}
-        self._split: set[Atom] = set()  # quotients by products
+        self._split: set[Atom] = set()  # quotients and remainders of products
         self._steps, self._version = 0, 0
         self.wrapping = wrapping
         self.impossible = False
@@ -129,9 +129,10 @@ class Facts:
             if atom.operator in (Operator.QUOTIENT, Operator.REMAINDER):
                 dividend, divisor = operands(atom)
                 self._divisions.setdefault((dividend, divisor))
-                if atom.operator is Operator.QUOTIENT and atom not in self._split:
+                if atom not in self._split:
                     self._split.add(atom)
-                    self._open += (Fact(as_term(atom) - one, 0, 0) for one in _one_by_one(dividend, divisor))
+                    alike = _one_by_one if atom.operator is Operator.QUOTIENT else _of_the_whole
+                    self._open += (Fact(one - other, 0, 0) for one, other in alike(dividend, divisor))
                 if atom.operator is Operator.REMAINDER and atom.least < 0 and self._never_negative(divisor - 1):
                     self._equal[atom] = leaf(Operator.OBSERVED, atom, least=0, largest=max(0, divisor.largest - 1))
                     self._forget()
@@ -303,8 +304,21 @@ class Facts:
                         yield whole - 1
 
 
-def _one_by_one(dividend: Term, divisor: Term) -> Iterator[Term]:
-    """x // (a * b) as x // a // b, for each way to write the divisor as a product of two numbers that are at least 1."""
+def _one_by_one(dividend: Term, divisor: Term) -> Iterator[tuple[Term, Term]]:
+    """x // (a * b) is x // a // b."""
+    for first, last in _two_factors(divisor):
+        yield quotient(dividend, divisor), quotient(quotient(dividend, first), last)
+
+
+def _of_the_whole(dividend: Term, divisor: Term) -> Iterator[tuple[Term, Term]]:
+    """x % (a * b) % b is x % b, and % a likewise."""
+    for factors in _two_factors(divisor):
+        for one in factors:
+            yield remainder(remainder(dividend, divisor), one), remainder(dividend, one)
+
+
+def _two_factors(divisor: Term) -> Iterator[tuple[Term, Term]]:
+    """Each way to write it as a product of two numbers that are at least 1."""
     if divisor.constant or len(divisor.parts) != 1:
         return
     ((atom, factor),) = divisor.parts
@@ -313,7 +327,7 @@ def _one_by_one(dividend: Term, divisor: Term) -> Iterator[Term]:
         return
     for place, last in enumerate(factors):
         first = reduce(product, (*factors[:place], *factors[place + 1 :]))
-        yield quotient(quotient(dividend, first), last)
+        yield first, last
 
 
 def _factors(atom: Atom) -> Iterator[Term]:
