@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pipec.driver import compile_source
 from pipec.protocol.prove import prove
 from pipec.record import replace
+from pipec.source import Source
 from pipec.verify.checker.check import check
 from pipec.verify.network import Arrive, End, Test, Unreadable, Wait
 from pipec.verify.reader.processes.walk import Walk
@@ -38,6 +40,25 @@ def test_each_sub_stage_is_a_ring() -> None:
 def test_the_number_of_a_warp_may_come_from_any_of_its_lanes() -> None:
     other = re.sub(r"(shfl.sync.idx.b32\s+\S+ \S+) 0, 31", r"\1 3, 31", GEMM)
     assert other != GEMM and read(other) == read(GEMM)
+
+
+def test_where_lanes_meet_in_a_shuffle_its_value_may_be_anything() -> None:
+    """Elements of a row are exchanged by shuffles: where in memory they are, and whether that number wraps, no wait depends on."""
+    tiles = """
+kernel k(x: tensor[f32, M, N], row: tensor[f32, N], y: tensor[f32, M, N]):
+    tiles = TileScheduler(ceildiv(M, 128), ceildiv(N, 64), mode="clc")
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 128, 64]), stages=2)
+    role load(warps=1) produces ring:
+        for t in tiles:
+            with ring.produce() as s:
+                tma.load(s.x, x[t.x * 128, t.y * 64])
+    role out(warps=4) consumes ring:
+        for t in tiles:
+            with ring.consume() as s:
+                store(y[t.x * 128, t.y * 64], s.x * per_column(row[t.y * 64], 64))
+"""
+    state = compile_source(Source("k.pipe", tiles))
+    assert state.ptx is not None and "shfl.sync.idx" in state.ptx and state.protocol["k"].outcome == "proved"
 
 
 def test_an_unused_register_distinguishes_no_states() -> None:

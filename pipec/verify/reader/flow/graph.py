@@ -89,7 +89,7 @@ class Graph:
             block = self.blocks[number]
             self.place[block.first : block.last] = [number] * (block.last - block.first)
         # The registers on which an instruction depends, as an event or not: slices ask for the same ones.
-        self.sources: dict[tuple[int, bool], list[str]] = {}
+        self.sources: dict[tuple[int, bool, bool], list[str]] = {}
         self._ahead: dict[frozenset[Kind], tuple[list[int], set[int]]] = {}
         self.notable = {at: what for at, what in enumerate(self.kinds) if what not in _PLAIN and self.place[at] != EXIT}
         for at, what in self.notable.items():

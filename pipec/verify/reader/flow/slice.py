@@ -85,24 +85,27 @@ class Flow:
 
     def _slice(self, roots: frozenset[Kind], among: set[int]) -> None:
         graph, bits, kinds, code = self.graph, self.bits, self.kinds, self.code
-        work = [at for at, what in graph.notable.items() if what in roots and graph.place[at] in among]
+        # Each with whether its result matters: that of a shuffle, at which lanes meet, often does not.
+        work = [(at, False) for at, what in graph.notable.items() if what in roots and graph.place[at] in among]
         uses: dict[int, int] = {}
+        known: set[tuple[int, bool]] = set()
         seen: set[int] = set()
         tests: set[int] = set()
         while work:
-            at = work.pop()
-            if at in uses:
+            one = at, matters = work.pop()
+            if one in known:
                 continue
-            used, event = 0, kinds[at] in roots
-            sources = graph.sources.get((at, event))
+            known.add(one)
+            used, key = uses.get(at, 0), (at, kinds[at] in roots, matters)
+            sources = graph.sources.get(key)
             if sources is None:
-                sources = graph.sources[at, event] = _sources(code[at], kinds[at], event)
+                sources = graph.sources[key] = _sources(code[at], kinds[at], *key[1:])
             for name in sources:
                 bit = bits.get(name)
                 if bit is None:
                     bit = bits[name] = 1 << len(self.names)
                     self.names.append(name)
-                    work += graph.definitions(name)
+                    work += ((definition, True) for definition in graph.definitions(name))
                 used |= bit
             uses[at] = used
             place = graph.place[at]
@@ -112,7 +115,7 @@ class Flow:
             for decider in graph.decides.get(place, ()):
                 if decider not in tests:
                     tests.add(decider)
-                    work.append(self.blocks[decider].last - 1)
+                    work.append((self.blocks[decider].last - 1, False))
         for at in sorted(uses):
             if kinds[at] is not Kind.BRANCH and kinds[at] is not Kind.END:
                 step = Step(code[at], kinds[at], self.mask(graph.defined(at)), uses[at])
@@ -287,14 +290,14 @@ def live_before(step: Step, live: int) -> int:
     return (live if step.instruction.predicate else live & ~step.defines) | step.uses
 
 
-def _sources(one: Instruction, what: Kind, event: bool) -> list[str]:
-    """The registers on which the relevant effect of an instruction depends."""
+def _sources(one: Instruction, what: Kind, event: bool, matters: bool) -> list[str]:
+    """The registers on which the relevant effect of an instruction depends. `matters`: its result, too."""
     found = [one.predicate] if one.predicate else []
     if what is Kind.BRANCH or what is Kind.END:
         return found
     if event:
         found += registers(" ".join(deciding(one, what)))
-    if (what is Kind.COMPUTE or what is Kind.MEET_COMPUTE) and computable(one.opcode):
+    if matters and (what is Kind.COMPUTE or what is Kind.MEET_COMPUTE) and computable(one.opcode):
         text = one.text
         found += registers(text[text.find("}") + 1 :] if text[:1] == "{" else text.partition(",")[2])
         if one.predicate:
