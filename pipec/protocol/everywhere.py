@@ -58,6 +58,19 @@ class Everywhere:
             return found
         return None if self.sized is None else self.sized.bound(form)
 
+    def beside(self, form: Linear) -> Iterator[Formula]:
+        """What else a bound of the form rests on: that the products of a size and of a block's place in it, which the machine reduces, are
+        not too small either, where the size may be negative."""
+        for one, _ in form.terms:
+            match one:
+                case Apply("mul.lo.s32", factors):
+                    for place, size in (factors, factors[::-1]):
+                        most = self._form(place, -1) if not askable(place) and askable(size) else None
+                        if most is not None and not most.terms and not self.system.entails(Compare("ge", size)):
+                            yield Compare("ge", scale(size, most.constant, -RANGES["s32"][0]))
+                case _:
+                    pass
+
     def condition(self, formula: Formula) -> Formula:
         """A condition that implies this one and that a launch can check; unchanged if there is none."""
         bound = self.bound(formula.form) if isinstance(formula, Compare) and formula.relation == "ge" else None
@@ -96,7 +109,7 @@ class Everywhere:
                 return self._divided(form, divisor, sign)
             case Apply(function, (left, right)) if function in _MULTIPLIED:
                 factors = self._factors((left, right), sign)
-                return None if factors is None else atom(Apply(function, tuple(factors)))
+                return None if factors is None else _multiplied(function, *factors)
             case Product((left, right)):
                 factors = self._factors((atom(left), atom(right)), sign)
                 return None if factors is None else atom(Apply(_WIDE, tuple(factors)))
@@ -143,6 +156,14 @@ class Everywhere:
             negative += sign < 0 and not self.system.entails(Compare("ge", least))
             made.append(bound)
         return made if negative < 2 else None
+
+
+def _multiplied(function: str, left: Linear, right: Linear) -> Linear:
+    """The product, which is exact where a factor is a number: a launch computes it so, and as such it bounds what the machine reduces."""
+    for factor, other in ((left, right), (right, left)):
+        if not factor.terms:
+            return scale(other, factor.constant)
+    return atom(Apply(function, (left, right)))
 
 
 def _of_a_launch(symbol: Symbol) -> bool:

@@ -221,14 +221,15 @@ class Known:
             if exact.entails(formula):
                 continue
             lacking = self._lacking(condition, system)
-            if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
+            if not lacking or len(self.program.assumed) >= _MOST_ASSUMED:
                 why = Undecided(WRAPS)
                 why.required = formula
                 raise why
-            if lacking not in self.program.assumed:
-                self.program.assumed.append(lacking)
-            assume(self.base, self.variables.condition(lacking))
-            assume(system, self.variables.condition(lacking))
+            for each in lacking:
+                if each not in self.program.assumed:
+                    self.program.assumed.append(each)
+                assume(self.base, self.variables.condition(each))
+                assume(system, self.variables.condition(each))
             # Cached premises lack the new assumption.
             self.given_of.clear()
             self.exact_of.clear()
@@ -251,15 +252,15 @@ class Known:
             made.at_least(row)
         return made
 
-    def _lacking(self, required: Condition, having: Premises) -> Formula | None:
+    def _lacking(self, required: Condition, having: Premises) -> tuple[Formula, ...]:
         """A bound on sizes, far above any allocation, that keeps a counter within 32 bits, such as `tiles + step <= 2^31`; the weakest
-        sufficient one."""
+        sufficient one, and what it rests on; nothing if there is none."""
         if not isinstance(required, Comparison) or required.relation != "ge":
-            return None
+            return ()
         match self.variables.form(required.row):
             case Linear(-1, ((Symbol() as size, 1),)) as form if size not in self.program.registers and askable(form):
                 # By which is divided, in a loaded number that is in other words (restating/loaded.py).
-                return Compare("ge", form)
+                return (Compare("ge", form),)
             case _:
                 pass
         rows = [(constant, terms) for terms, constant in having.least.items()]
@@ -267,11 +268,13 @@ class Known:
         rows += [plus(one(size), value, -1) for size, value in having.solved.items() if self.variables.is_size(size)]
         forms = self._of_sizes(having.reduced(required.row), rows)
         if not forms:
-            return None
+            return ()
         # Conditions that a launch can check come first; among these, a stronger bound would reject launches for which the proof holds.
-        asked = [bound for bound in map(self.program.everywhere.bound, forms) if bound is not None]
-        bound = Compare("ge", max(asked or forms, key=lambda form: form.constant))
-        return None if System([*self.program.facts, *self.when]).extended([bound]).impossible() else bound
+        everywhere = self.program.everywhere
+        asked = [(bound, form) for form in forms if (bound := everywhere.bound(form)) is not None]
+        bound, form = max(asked or [(form, form) for form in forms], key=lambda pair: pair[0].constant)
+        lacking = (Compare("ge", bound), *(everywhere.beside(form) if bound != form else ()))
+        return () if System([*self.program.facts, *self.when]).extended(lacking).impossible() else lacking
 
     def _of_sizes(self, required: Row, rows: list[Row]) -> list[Linear]:
         """Bounds on sizes that imply the row, through bounds of counters or of values derived from counters: the first that a launch can
