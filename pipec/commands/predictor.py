@@ -2,13 +2,14 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipec.commands.launching.timeline_page import trace, write_timeline
 from pipec.driver import Compilation
 from pipec.predict.explanation import Finding, finding, listed
 from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.launch import Prediction, prediction
+from pipec.predict.parameters import shared_with
 from pipec.predict.sensitivity import WORTH, Variation, tried, variations
 from pipec.predict.sizes import of_each
 
@@ -87,6 +88,7 @@ def as_data(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
                 "seconds": other.seconds,
                 "gain": other.gain,
                 "followed": other.followed,
+                "also_in": list(shared_with(state, one.kernel).get(other.parameter, ())),
             }
             for other in others
         ],
@@ -115,7 +117,7 @@ def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
     lines += _loops(one, [(loop, _finding(state, one, loop, others).sentence) for loop in one.loops])
     shares = ", ".join(f"{_in_words(name)} {share:.0%}" for name, share in one.shares.items() if share >= _SMALL)
     lines.append(f"  path         {shares}")
-    lines += _helping(others)
+    lines += _helping(others, shared_with(state, one.kernel))
     lines += [f"  assumed      the branch in line {line} is taken" for line in dict.fromkeys(span.line for span in one.assumed)]
     lines += [f"  not known    {what}" for what in one.unknown]
     return "\n".join(lines)
@@ -171,14 +173,19 @@ def _in_words(share: str) -> str:
     return f"{_WORDS.get(kind, kind)} `{where[:-1]}`" if where else kind
 
 
-def _helping(others: tuple[Variation, ...]) -> list[str]:
-    """Changes whose gain was confirmed, and those that promise more but have not been checked."""
+def _helping(others: tuple[Variation, ...], shared: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Changes whose gain was confirmed, and those that promise more but have not been checked; `shared`: parameters that kernels have which
+    work together, whose times change as well."""
+
+    def told(one: Variation, gain: str) -> str:
+        return f"{one.parameter}={one.value} ({', also in '.join((gain, *shared.get(one.parameter, ())))})"
+
     sure = [one for one in others if one.followed and one.gain >= WORTH]
     most = max((one.gain for one in sure), default=WORTH)
     maybe = [one for one in others if not one.followed and one.gain > most]
-    lines = [f"  would help   {', '.join(f'{one.parameter}={one.value} ({one.gain:+.0%})' for one in sure)}"] if sure else []
+    lines = [f"  would help   {', '.join(told(one, f'{one.gain:+.0%}') for one in sure)}"] if sure else []
     if maybe:
-        said = ", ".join(f"{one.parameter}={one.value} (about {one.gain:+.0%})" for one in maybe[:_TOLD])
+        said = ", ".join(told(one, f"about {one.gain:+.0%}") for one in maybe[:_TOLD])
         lines.append(f"  might help   {said}; estimated, not checked")
     return lines if lines or not others else ["  would help   no parameter, changed by one step"]
 

@@ -206,7 +206,7 @@ class Launch:
 
     def predict(self, *, drawn: bool = True) -> Prediction:
         """`drawn`: includes the timeline and what it shows about the epilogue."""
-        first, waves = self._waves()
+        first, waves = self._waves(drawn)
         stretches = first.stretches() if drawn else ()
         cycles = sum(wave.cycles for wave in waves)
         if self.stated is None:  # the followed time may exceed that of the closed form, and then takes less power
@@ -219,17 +219,17 @@ class Launch:
             first.loops, first.shares, traffic, (0.0, 0.0), _hidden(stretches, first.tiles), stretches, tuple(first.assumed),
         )  # fmt: skip
 
-    def _waves(self) -> tuple[Followed, list[Wave]]:
+    def _waves(self, drawn: bool) -> tuple[Followed, list[Wave]]:
         """The first blocks, followed, and the waves of the launch."""
         count, places = self.device.machine.multiprocessors, self.device.machine.at_a_time(self.work.cluster)
         begun = beginning(self.work, self.device)
         if self._stays or self.running <= places:
             busy = min(1.0, self.running / count)
-            run = self._run(ceil(self.running / count), busy)
+            run = self._run(ceil(self.running / count), busy, drawn=drawn)
             waiting = idle(self.work, self._costs, busy)
             cycles = run.cycles + begun
             return run, staying(self.work, self.device, cycles, None, waiting) if self._stays else [Wave(cycles, 1.0, waiting)]
-        run = self._run(self.held, 1.0)
+        run = self._run(self.held, 1.0, drawn=drawn)
         if unlike(self.work, places * self.held):
             return run, [in_turn(self.work, run.cycles + begun, places * self.held)]
         full, rest = divmod(self.running, places * self.held)
@@ -259,9 +259,9 @@ class Launch:
         x, y, z = (values.of(extent)({}) for extent in self.kernel.grid)
         return int(x or 0), int(y or 0), int(z or 0)
 
-    def _run(self, blocks: int, busy: float) -> Followed:
+    def _run(self, blocks: int, busy: float, *, drawn: bool = False) -> Followed:
         at_once = min(1.0, self.device.machine.multiprocessors * self.held / max(1, self.blocks))
         launched = Launched(
             self.kernel, self.plan, self.sizes, self.device, self.work, self.grid, self.blocks, self.held, self.stages
         )
-        return Followed(launched, blocks, conditions(self.work, self._costs, busy, at_once))
+        return Followed(launched, blocks, conditions(self.work, self._costs, busy, at_once), drawn=drawn)

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from pipec.driver import Compilation
+from pipec.predict.tile_loops import written
+from pipec.predict.work import read
 from pipec.record import record
 from pipec.sema import tree
 from pipec.syntax import ast
@@ -20,6 +22,20 @@ def integers(state: Compilation, name: str) -> Mapping[str, int]:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             found[constant.name.name] = value
+    return found
+
+
+def shared_with(state: Compilation, name: str) -> Mapping[str, tuple[str, ...]]:
+    """Parameter -> other kernels of the file that have it too, and that read what this one writes or write what it reads: if they agree
+    about the work, they need the same value, and a value that is set for the file is theirs as well."""
+    kernels = state.trees or ()
+    this = next(one for one in kernels if one.name == name)
+    reads, writes = read(this), written(this)
+    found: dict[str, tuple[str, ...]] = {}
+    for other in kernels:
+        if other is not this and (reads & written(other) or writes & read(other)):
+            for parameter in integers(state, other.name):
+                found[parameter] = (*found.get(parameter, ()), other.name)
     return found
 
 
@@ -111,19 +127,18 @@ def _stages_of_rings(kernel: ast.Kernel) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def _words(node: object) -> Iterator[str]:
+def _words(node: object) -> list[str]:
     """Names and attributes in a part of the syntax tree, with repetitions."""
-    match node:
-        case ast.Name(name=name):
-            yield name
-        case ast.Attribute(value=value, name=name):
-            yield name
-            yield from _words(value)
-        case tuple():
-            for one in node:
-                yield from _words(one)
-        case _ if type(node).__module__ == ast.__name__:
-            for field in node.__match_args__:  # type: ignore[attr-defined]  # a record
-                yield from _words(getattr(node, field))
-        case _:
-            pass
+    found: list[str] = []
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        kind = type(one)
+        if kind is ast.Name or kind is ast.Attribute:
+            assert isinstance(one, ast.Name | ast.Attribute)
+            found.append(one.name)
+        if isinstance(one, tuple):
+            stack += one
+        elif kind.__module__ == ast.__name__:
+            stack += [getattr(one, field) for field in kind.__match_args__]  # type: ignore[attr-defined]  # a record
+    return found

@@ -1,7 +1,7 @@
 """The cost of an operation for the engine or the threads that execute it."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from pipec.kir.plan.types import TmaPlan
 from pipec.kir.walk import children, evaluated_tile
 from pipec.predict.device import Device
 from pipec.predict.occupancy import tile_bytes
+from pipec.predict.tile_loops import operations_in
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -145,6 +146,18 @@ def tiles_read(operation: tree.Operation) -> tuple[tree.ReadTensor, ...]:
     return () if tile is None else tuple(node for node in _nodes(tile) if isinstance(node, tree.ReadTensor))
 
 
+def read(kernel: tree.Kernel) -> frozenset[str]:
+    """The tensors of which it reads tiles."""
+    found: set[str] = set()
+    for role in kernel.roles:
+        for operation in operations_in(role.body):
+            if isinstance(operation, tree.TmaLoad | tree.CopyAsync):
+                found.add(operation.source.tensor.name)
+            else:
+                found.update(one.source.tensor.name for one in tiles_read(operation))
+    return frozenset(found)
+
+
 @cache
 def remote_words(operation: tree.Operation) -> float:
     """Words of four bytes that the role's threads read from the shared memory of other CTAs; the first CTA of a cluster is looked at."""
@@ -196,7 +209,8 @@ def _instructions(tile: tree.Expression) -> Slots:
     return total
 
 
-def _nodes(tile: tree.Expression) -> list[tree.Expression]:
+@lru_cache(maxsize=256)  # all figures of an operation are asked for in a row
+def _nodes(tile: tree.Expression) -> tuple[tree.Expression, ...]:
     """The tiles in an expression, each once, in preorder."""
     found: dict[tree.Expression, None] = {}
     stack = [(tile, False)]
@@ -207,7 +221,7 @@ def _nodes(tile: tree.Expression) -> list[tree.Expression]:
         elif node not in found and isinstance(node.type, TileType):
             stack.append((node, True))
             stack += ((child, False) for child in children(node))
-    return [*reversed(found)]
+    return tuple(reversed(found))
 
 
 def _parts(node: tree.Expression) -> list[tuple[tree.Expression, float]]:

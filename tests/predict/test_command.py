@@ -1,8 +1,10 @@
 """Predictions as the command and the method give them, and their timelines."""
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -132,6 +134,17 @@ def test_each_kernel_of_a_file_takes_the_sizes_that_it_has(capsys: Capture) -> N
     assert "no dimension `Q` for `add_products`, `round_sums`" in capsys.readouterr().err
 
 
+def test_values_that_kernels_share_are_said_to_be_shared(capsys: Capture) -> None:
+    """Stream-K's second kernel rounds the tiles of the first one: another BM for it alone would round others."""
+    _, rounds = said_of(capsys, "gemm_sm90_stream_k", "M=4096", "N=4096", "K=4096").split("\nround_last_wave")
+    (helps,) = [line for line in rounds.splitlines() if "would help" in line]
+    gains = helps.split("%")[1:]
+    assert gains and all(one.startswith((", also in multiply_waves)", ")")) for one in gains)
+    assert "BM=" in helps and "also in multiply_waves" in helps
+    # Kernels that do not read each other's results do not: they only have parameters of the same names.
+    assert "also in" not in said_of(capsys, "rms_norm", "M=4096", "N=1000")
+
+
 def test_blocks_that_stay_have_tiles_and_others_waves(capsys: Capture) -> None:
     square = "M=4096", "N=4096", "K=4096"
     assert "tiles        3.46 for each block, the last round 46% full" in said_of(capsys, "gemm_2cta_persistent", *square)
@@ -198,6 +211,20 @@ def test_a_prediction_takes_at_most_fifty_milliseconds() -> None:
         prediction(state, "gemm_2cta_persistent", {"M": 8192, "N": 8192, "K": 8192})
         spent.append(time.process_time() - started)
     assert median(spent) < 0.05
+
+
+def test_a_prediction_is_the_same_in_every_process() -> None:
+    """Of dimensions of equal size, always the same one is shortened, whatever order sets have."""
+    program = (
+        "import pipec, sys; kernel = pipec.compile(sys.argv[1], arch='sm_90a')['multiply_waves']; "
+        "print(kernel.predict(M=4096, N=4096, K=4096).seconds)"
+    )
+    command = [sys.executable, "-c", program, str(EXAMPLES / "gemm_sm90_stream_k.pipe")]
+    said = [
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
+        for seed in ("0", "1")
+    ]
+    assert said[0] == said[1] and float(said[0]) > 0
 
 
 LOADED_BOUND = """

@@ -16,6 +16,8 @@ from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import Side
 
+MOST_EVENTS = 200_000
+
 
 class Waiting(Protocol):
     """A process that waits for a use."""
@@ -26,8 +28,9 @@ class Waiting(Protocol):
 class Engines:
     """What blocks on a multiprocessor share: each engine is free from its last event on."""
 
-    def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int]) -> None:
-        self.device, self.conditions, self._stages = device, conditions, stages
+    def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int], *, drawn: bool) -> None:
+        """`drawn`: notes the `stretches`, for a timeline."""
+        self.device, self.conditions, self._stages, self.drawn = device, conditions, stages, drawn
         self.start = Event(0.0, None, START, 0.0)
         self.copies = self.served = self.products = self.stores = self.start
         self.tensor_cores = TensorCores()  # for products in registers
@@ -37,6 +40,13 @@ class Engines:
         self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
         self.loaded: dict[tree.Operation, int] = defaultdict(int)  # number of loads, by the first block
         self.blocks: list[Block] = []
+        self.ready: list[tuple[float, int, Waiting]] = []  # a heap: who goes on when, in which order at the same time
+        self.turn = 0  # steps taken so far
+
+    def is_first(self, time: float) -> bool:
+        """Whether nobody else has anything to do up to this time. Counts as a step, since threads go on without the queue then."""
+        self.turn += 1
+        return self.turn <= MOST_EVENTS and (not self.ready or time < self.ready[0][0])
 
     def stages(self, pipeline: tree.Pipeline) -> int:
         return self._stages.get(pipeline.name, pipeline.stages)

@@ -1,6 +1,8 @@
 """What threads do themselves: instructions, reads from memory and from other CTAs, and turns at a semaphore."""
 
-from pipec.predict.following.events import Reason, later_of
+from typing import NamedTuple
+
+from pipec.predict.following.events import because, later_of
 from pipec.predict.following.threads import Threads
 from pipec.predict.following.values import Value
 from pipec.predict.work import SCHEDULERS
@@ -21,30 +23,47 @@ def take_turns(threads: Threads) -> None:
     if others:
         begun = threads.now.time
         section = begun - since + threads.device.turn_over
-        threads.now = threads.now.later(Reason("turns", threads.name), others * section)
+        threads.now = threads.now.later(because("turns", threads.name), others * section)
         threads.stretch("wait for turns of other blocks", begun, threads.now.time)
 
 
 def fetch(threads: Threads, cycles: float) -> None:
     """Through the network between multiprocessors, which leaves the schedulers to others."""
     before = threads.now
-    threads.now = before.later(Reason("latency", threads.name), cycles)
+    threads.now = before.later(because("latency", threads.name), cycles)
     threads.stretch("read from other CTAs", before.time, threads.now.time)
 
 
-def compute(threads: Threads, what: str, engine: str, cycles: float) -> None:
-    """Interleaved with other groups and blocks of any role, whose instructions the same schedulers issue."""
-    before, around, reason = threads.now, threads.around, Reason("work", threads.name)
-    start = later_of(before, around.working[engine])
+class Work(NamedTuple):
+    """What an operation takes of its threads each time: `cycles` of issuing, in which they fill `engine` for `filled` cycles; it `lasts`
+    longer where they wait for results. `counted`: the name under which they count."""
+
+    what: str
+    engine: str
+    cycles: float
+    filled: float
+    lasts: float
+    counted: str
+
+
+def work_of(threads: Threads, what: str, engine: str, cycles: float) -> Work:
     filled = cycles * min(1.0, threads.plan.role.warps / SCHEDULERS)
-    around.working[engine] = start.later(reason, filled)
     # With one warp per scheduler, a warpgroup waits for its own results meanwhile.
     waits = threads.multiplies and engine == ON_SCHEDULERS
-    threads.now = start.later(reason, cycles * (threads.device.dependent if waits else 1.0))
-    threads.stretch(what, before.time, threads.now.time)
-    around.busy[f"work {threads.name}"] += cycles
+    return Work(what, engine, cycles, filled, cycles * (threads.device.dependent if waits else 1.0), f"work {threads.name}")
+
+
+def compute(threads: Threads, work: Work) -> None:
+    """Interleaved with other groups and blocks of any role, whose instructions the same schedulers issue."""
+    before, around, reason, engine = threads.now, threads.around, because("work", threads.name), work.engine
+    start = later_of(before, around.working[engine])
+    around.working[engine] = start.later(reason, work.filled)
+    threads.now = start.later(reason, work.lasts)
+    if around.drawn:
+        threads.stretch(work.what, before.time, threads.now.time)
+    around.busy[work.counted] += work.cycles
     if engine == ON_SCHEDULERS:
-        around.busy[ON_SCHEDULERS] += filled
+        around.busy[ON_SCHEDULERS] += work.filled
 
 
 def read(threads: Threads, tiles: tuple[tree.ReadTensor, ...]) -> None:
@@ -53,10 +72,10 @@ def read(threads: Threads, tiles: tuple[tree.ReadTensor, ...]) -> None:
     for tile in tiles:
         size = tile.type.rows * tile.type.columns * tile.source.tensor.dtype.bits / 8 * threads.part
         first = later_of(before, around.copies)
-        around.copies = first.later(Reason("read", threads.name), size / around.conditions.bytes_per_cycle)
+        around.copies = first.later(because("read", threads.name), size / around.conditions.bytes_per_cycle)
     whole = [tile for tile in tiles if tile.axis is None]
     if not whole:
         return  # row and column vectors are small, stay in the L2 and are loaded early
     late = threads.device.load + around.conditions.farther
-    threads.now = around.copies.later(Reason("latency", whole[-1].source.tensor.name), late)
+    threads.now = around.copies.later(because("latency", whole[-1].source.tensor.name), late)
     threads.stretch("read", before.time, threads.now.time)

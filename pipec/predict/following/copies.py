@@ -1,6 +1,8 @@
 """Copies that threads issue: what each takes from its thread and from the copy engine, and when its data is there."""
 
-from pipec.predict.following.events import Reason, later_of
+from typing import NamedTuple
+
+from pipec.predict.following.events import because, later_of
 from pipec.predict.following.threads import NOTHING, Threads
 from pipec.predict.work import LINE, Transfer, transfer
 from pipec.sema import tree
@@ -11,39 +13,58 @@ _FILLED = 64  # bytes per L2 request
 def copy_async(threads: Threads, into: tree.BufferRef) -> None:
     lines = into.buffer.columns * into.buffer.dtype.bits / 8 / LINE
     late = threads.device.load + threads.around.conditions.farther + lines
-    threads.lands(into.handle, threads.now.later(Reason("latency", into.buffer.label), late))
+    threads.lands(into.handle, threads.now.later(because("latency", into.buffer.label), late))
 
 
-def load(threads: Threads, operation: tree.TmaLoad) -> None:
-    handle, copy = operation.destination.handle, transfer(operation, threads.block.plan.tma[operation])
-    around, device, pipeline = threads.around, threads.device, handle.pipeline.name
-    parts, tensor = _parts(threads, operation, copy), operation.source.tensor.name
+class Load(NamedTuple):
+    """What a load takes each time: `instructions` of TMA, cycles to issue one of them, cycles of the copy `engine`, cycles in which the L2
+    has `served` it; and the rows and bytes that it brings."""
+
+    handle: tree.Handle
+    instructions: int
+    issue: float
+    walking: float
+    engine: str
+    served: float
+    rows: int
+    bytes: int
+
+
+def load_of(threads: Threads, operation: tree.TmaLoad) -> Load:
+    copy = transfer(operation, threads.block.plan.tma[operation])
+    conditions, device, tensor = threads.around.conditions, threads.device, operation.source.tensor.name
+    parts = _parts(threads, operation, copy)
     walking, engine = _walking(threads, copy, parts, tensor)
+    issue = device.issue + device.issue_row * copy.rows / copy.instructions
+    served = copy.bytes * parts * conditions.inside.get(tensor, 1.0) * conditions.served.get(tensor, 0.0)
+    handle = operation.destination.handle
+    return Load(handle, copy.instructions, issue, walking, engine, served, copy.rows * parts, copy.bytes * parts)
+
+
+def load(threads: Threads, one: Load) -> None:
+    handle, around, device = one.handle, threads.around, threads.device
+    pipeline = handle.pipeline.name
     if threads.landed[handle] == NOTHING:
-        threads.now = threads.now.later(Reason("issue", threads.name), device.turn)
+        threads.now = threads.now.later(because("issue", threads.name), device.turn)
         around.busy[f"issue {threads.name}"] += device.turn
     started, begin = threads.now, later_of(threads.now, around.copies)
-    for _ in range(copy.instructions):
-        around.copies = later_of(threads.now, around.copies).later(Reason("walk", pipeline), walking / copy.instructions)
-        threads.now = threads.now.later(
-            Reason("issue", threads.name), device.issue + device.issue_row * copy.rows / copy.instructions
-        )
+    for _ in range(one.instructions):
+        around.copies = later_of(threads.now, around.copies).later(because("walk", pipeline), one.walking / one.instructions)
+        threads.now = threads.now.later(because("issue", threads.name), one.issue)
     threads.stretch(f"issue loads of {pipeline}", started.time, threads.now.time)
     around.busy[f"issue {threads.name}"] += threads.now.time - started.time
     threads.engine("copies", pipeline, begin, around.copies, 0.0)
-    around.busy[engine] += walking
-    around.instructions[threads.name] += copy.instructions
-    inside = around.conditions.inside.get(tensor, 1.0)
-    given = copy.bytes * parts * inside * around.conditions.served.get(tensor, 0.0)
-    around.served = later_of(begin, around.served).later(Reason("walk", pipeline), given)
-    around.busy["served"] += given
+    around.busy[one.engine] += one.walking
+    around.instructions[threads.name] += one.instructions
+    around.served = later_of(begin, around.served).later(because("walk", pipeline), one.served)
+    around.busy["served"] += one.served
     rows, size = threads.landed[handle]
-    rows, size = rows + copy.rows * parts, size + copy.bytes * parts
+    rows, size = rows + one.rows, size + one.bytes
     threads.landed[handle] = rows, size
     # A request transfers at least 64 bytes, so that shorter rows find half of theirs already there.
     far = around.conditions.farther * min(1.0, size / rows / _FILLED)
     late = device.load + far + rows * device.load_row + size / LINE * device.load_line
-    threads.lands(handle, later_of(around.copies, around.served).later(Reason("latency", pipeline), late))
+    threads.lands(handle, later_of(around.copies, around.served).later(because("latency", pipeline), late))
 
 
 def _parts(threads: Threads, operation: tree.TmaLoad, copy: Transfer) -> int:
@@ -72,10 +93,10 @@ def store(threads: Threads, operation: tree.TmaStore) -> None:
     copy = transfer(operation, threads.block.plan.tma[operation])
     around = threads.around
     begin = later_of(threads.now, around.stores)
-    around.stores = begin.later(Reason("store", operation.destination.tensor.name), copy.rows * threads.device.row)
+    around.stores = begin.later(because("store", operation.destination.tensor.name), copy.rows * threads.device.row)
     threads.engine("stores", operation.destination.tensor.name, begin, around.stores, copy.rows * threads.device.row)
     threads.lands(
         operation.source.handle,
-        around.stores.later(Reason("latency", operation.destination.tensor.name), threads.device.load / 2),
+        around.stores.later(because("latency", operation.destination.tensor.name), threads.device.load / 2),
     )
-    threads.now = threads.now.later(Reason("issue", threads.name), copy.instructions * threads.device.issue)
+    threads.now = threads.now.later(because("issue", threads.name), copy.instructions * threads.device.issue)

@@ -1,6 +1,8 @@
 """Events with the reason for their time: who waits for what, and the critical path to an event."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 
@@ -12,6 +14,7 @@ class Reason(NamedTuple):
 
 
 START = Reason("start", "")
+because = lru_cache(Reason)  # thousands of events have a few reasons
 
 
 class Event:
@@ -45,7 +48,10 @@ def later_of(first: Event, second: Event) -> Event:
 
 
 def latest(events: Iterable[Event]) -> Event:
-    return max(events, key=lambda event: event.time)
+    return max(events, key=_TIME)
+
+
+_TIME = attrgetter("time")
 
 
 def steps(end: Event, since: float) -> list[Step]:

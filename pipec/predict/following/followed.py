@@ -49,8 +49,8 @@ class Followed:
     """Blocks that share a multiprocessor. Long loops and many tiles are truncated and extrapolated at their pace: a block's time is
     linear in both once the rings are full."""
 
-    def __init__(self, launch: Launched, blocks: int, around: Conditions) -> None:
-        self._launch, self._blocks, self._conditions = launch, blocks, around
+    def __init__(self, launch: Launched, blocks: int, around: Conditions, *, drawn: bool) -> None:
+        self._launch, self._blocks, self._conditions, self._drawn = launch, blocks, around, drawn
         self._runs: list[_Run] = []
         self._lengths: tuple[_Run, _Run] | None = None  # two that differ only in the length of their loops
         self.tiles = tiles = _tiles(launch)
@@ -66,15 +66,16 @@ class Followed:
         self.shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
         self.assumed = [span for block in self.around.blocks for span in block.assumed]
         self.loops = tuple(main_loops(self.around.blocks[0], self._paces()))
+        self.around.blocks.clear()  # they refer back to it
 
     def _along(self, shorter: "_Shorter | None") -> "_Whole":
         """Extrapolates a quantity of the runs to the launch, for any length of the loops."""
         sizes = self._launch.sizes
         if shorter is None:
-            run = self._follow(sizes, None)
+            run = self._last(sizes, None)
             return lambda of: of(run)
         before = self._follow({**sizes, shorter.dimension: shorter.few}, None)
-        after = self._follow({**sizes, shorter.dimension: shorter.more}, None)
+        after = self._last({**sizes, shorter.dimension: shorter.more}, None)
         self._lengths = before, after
         if shorter.trips is not None:
             more = (shorter.trips - after.trips) / max(1, after.trips - before.trips)
@@ -86,11 +87,11 @@ class Followed:
         """Tiles have a pace of their own, which is as linear in the length of their loops as the time of the first ones."""
         sizes = self._launch.sizes
         if shorter is None:
-            few, more = self._follow(sizes, most), self._follow(sizes, most + 1)
+            few, more = self._follow(sizes, most), self._last(sizes, most + 1)
             return lambda of: of(more) + (of(more) - of(few)) * (tiles - most - 1)
         short = {**sizes, shorter.dimension: shorter.few}
         before, after = self._follow(short, most), self._follow(short, most + 1)
-        longer = self._follow({**sizes, shorter.dimension: shorter.more}, most)  # the last one, whose loops are inspected
+        longer = self._last({**sizes, shorter.dimension: shorter.more}, most)
         self._lengths = before, longer
         if shorter.trips is not None:
             trips, each = shorter.trips - before.trips, max(1, longer.trips - before.trips)
@@ -109,9 +110,15 @@ class Followed:
         more = {ring: count - before.uses.get(ring, 0) for ring, count in after.uses.items()}
         return {ring: (after.cycles - before.cycles) / count for ring, count in more.items() if count > 0}
 
-    def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> "_Run":
+    def _last(self, sizes: Mapping[str, int], tiles: int | None) -> "_Run":
+        """Of all runs, the one whose loops are inspected, and which is drawn."""
+        return self._follow(sizes, tiles, drawn=self._drawn)
+
+    def _follow(self, sizes: Mapping[str, int], tiles: int | None, *, drawn: bool = False) -> "_Run":
         launch = self._launch
-        self.around = Multiprocessor(launch.device, self._conditions, launch.stages)
+        if self._runs:
+            self.around.blocks.clear()
+        self.around: Multiprocessor = Multiprocessor(launch.device, self._conditions, launch.stages, drawn=drawn)
         for number in range(self._blocks):
             values = Values(sizes, _specials(launch, number))
             self.around.add(launch.kernel, launch.plan, values, _granted(launch, number), tiles)
@@ -222,7 +229,7 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
     names = {name for role in launch.kernel.roles for name in _bounding(role) if launch.sizes.get(name, 0) > 1}
     if not names:
         return None
-    dimension = max(names, key=lambda name: launch.sizes[name])
+    dimension = max(sorted(names), key=lambda name: launch.sizes[name])  # sorted: of equal ones the same in every process
     size = launch.sizes[dimension]
     unit = 1
     while unit * trips < _NEARLY * size:

@@ -1,15 +1,15 @@
 """One role of a block, followed statement by statement: what it waits for, what it submits to the engines, and when."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from pipec.kir.plan.types import RolePlan
 from pipec.kir.walk import subexpressions
 from pipec.predict.following.block import Block
-from pipec.predict.following.computing import ON_SCHEDULERS, await_turn, compute, fetch, read, take_turns
-from pipec.predict.following.copies import copy_async, load, store
-from pipec.predict.following.events import Reason
+from pipec.predict.following.computing import ON_SCHEDULERS, await_turn, compute, fetch, read, take_turns, work_of
+from pipec.predict.following.copies import copy_async, load, load_of, store
+from pipec.predict.following.events import because
 from pipec.predict.following.products import await_products, multiply
 from pipec.predict.following.threads import Threads
 from pipec.predict.following.uses import Unpredictable, Use
@@ -17,6 +17,7 @@ from pipec.predict.following.values import Value
 from pipec.predict.tile_loops import goes_over_tiles, operations_in
 from pipec.predict.work import instructions, product_cycles, remote_words, thread_cycles, tiles_read
 from pipec.sema import tree
+from pipec.sema.types import TileType
 
 
 class Role(Threads):
@@ -32,16 +33,23 @@ class Role(Threads):
         self.give_back()
         if any(isinstance(one, tree.Assign | tree.Store) and remote_words(one) for one in operations_in(body)):
             # A CTA ends when the others have read what lies in its memory.
-            self.now = self.now.later(Reason("hand over", self.name), self.device.meet)
+            self.now = self.now.later(because("hand over", self.name), self.device.meet)
 
-    def _go(self, body: "tuple[_Step, ...]") -> "Iterator[Use | float | None]":
-        for do, in_turn, waits in body:
-            if waits is not None:
-                yield from waits()
-                continue
-            if in_turn:
-                yield None
-            do()
+    def _go(
+        self, body: "tuple[_Step, ...]", variable: tree.Variable | None = None, numbers: Iterable[int] = (0,)
+    ) -> "Iterator[Use | float | None]":
+        """With each of the numbers for the variable: a generator for all of them, since each step comes out through all generators."""
+        around, block = self.around, self.block
+        for number in numbers:
+            if variable is not None:
+                self.known[variable] = number
+            for do, in_turn, waits in body:
+                if waits is not None:
+                    yield from waits()
+                    continue
+                if in_turn and (block.woken or not around.is_first(self.now.time)):
+                    yield None
+                do()
 
     def _ready(self, body: tuple[tree.Statement, ...]) -> "tuple[_Step, ...]":
         """Statements are prepared once and executed many times."""
@@ -69,9 +77,7 @@ class Role(Threads):
         numbers = range(int(start), int(stop), loop.step)
         if self.block.most_tiles is not None and goes_over_tiles(loop):
             numbers = numbers[: self.block.most_tiles]
-        for number in numbers:
-            self.known[loop.variable] = number
-            yield from self._go(body)
+        return self._go(body, loop.variable, numbers)
 
     def _while(self, loop: tree.While, condition: Value, body: "tuple[_Step, ...]") -> "Iterator[Use | float | None]":
         while goes_on := condition(self.known):
@@ -106,7 +112,7 @@ class Role(Threads):
         match operation:
             case tree.Assign():
                 yield from self._work(operation)
-                yield _does(self._assign, operation.variable, self.block.values.of(operation.value))
+                yield from self._assigned(operation)
             case tree.Acquire():
                 yield _waits(self.acquire, operation, self.around.stages(operation.handle.pipeline))
             case tree.Move():
@@ -122,7 +128,7 @@ class Role(Threads):
             case tree.RequestTile():
                 yield _does(self._request, operation.handle)
             case tree.TmaLoad():
-                yield _in_turn(load, self, operation)  # in time order among all copies
+                yield _in_turn(load, self, load_of(self, operation))  # in time order among all copies
             case tree.CopyAsync():
                 yield _does(copy_async, self, operation.destination)
             case tree.TmaStore():
@@ -146,11 +152,15 @@ class Role(Threads):
     def _count(self, operation: tree.Operation) -> None:
         self.around.loaded[operation] += 1
 
+    def _assigned(self, operation: tree.Assign) -> "Iterator[_Step]":
+        if not isinstance(operation.variable.type, TileType):  # loops and branches need no tiles
+            yield _does(self._assign, operation.variable, self.block.values.of(operation.value))
+
     def _assign(self, variable: tree.Variable, value: Value) -> None:
         self.known[variable] = value(self.known)
 
     def _request(self, handle: tree.Handle) -> None:
-        self.lands(handle, self.now.later(Reason("latency", handle.pipeline.name), self.device.load))
+        self.lands(handle, self.now.later(because("latency", handle.pipeline.name), self.device.load))
 
     def _refuse(self, operation: tree.Operation) -> None:
         raise Unpredictable("what this takes is not known", operation.span)
@@ -169,7 +179,7 @@ class Role(Threads):
         if cycles:
             # Stores occupy the path to memory, not the schedulers. In time order among all computations.
             engine = self.name if isinstance(operation, tree.Store) else ON_SCHEDULERS
-            yield _in_turn(compute, self, type(operation).__name__.lower(), engine, cycles)
+            yield _in_turn(compute, self, work_of(self, type(operation).__name__.lower(), engine, cycles))
         if remote := remote_words(operation) * self.part:
             yield _does(fetch, self, remote * self.device.remote)
 
@@ -180,7 +190,7 @@ class _Step(NamedTuple):
 
     does: Callable[[], object]
     in_turn: bool = False
-    waits: "Callable[[], Iterator[Use | float | None]] | None" = None
+    waits: "Callable[[], Iterable[Use | float | None]] | None" = None
 
 
 def _does(action: Callable[..., object], *given: object) -> _Step:
@@ -191,7 +201,7 @@ def _in_turn(action: Callable[..., object], *given: object) -> _Step:
     return _Step(partial(action, *given), in_turn=True)
 
 
-def _waits(action: "Callable[..., Iterator[Use | float | None]]", *given: object) -> _Step:
+def _waits(action: "Callable[..., Iterable[Use | float | None]]", *given: object) -> _Step:
     return _Step(_nothing, waits=partial(action, *given))
 
 

@@ -10,22 +10,22 @@ from heapq import heappop, heappush
 from pipec.kir.plan.types import Plan
 from pipec.predict.conditions import Conditions
 from pipec.predict.device import Device
-from pipec.predict.following.block import Block, Engines
+from pipec.predict.following.block import MOST_EVENTS, Block, Engines
 from pipec.predict.following.events import Event, latest
 from pipec.predict.following.role import Role
+from pipec.predict.following.tensor_cores import TensorCores
 from pipec.predict.following.uses import Unpredictable, Use
 from pipec.predict.following.values import Values
 from pipec.sema import tree
 
-MOST_EVENTS = 200_000
 _ENDED = object()
 
 
 class Multiprocessor(Engines):
     """Engines, and the blocks that share them."""
 
-    def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int]) -> None:
-        super().__init__(device, conditions, stages)
+    def __init__(self, device: Device, conditions: Conditions, stages: Mapping[str, int], *, drawn: bool) -> None:
+        super().__init__(device, conditions, stages, drawn=drawn)
         self._roles: list[Role] = []
 
     def add(self, kernel: tree.Kernel, plan: Plan, values: Values, granted: Sequence[int], most_tiles: int | None) -> None:
@@ -39,31 +39,37 @@ class Multiprocessor(Engines):
 
     def run(self) -> Event:
         """Runs all blocks to their end, the earliest role first. Raises Unpredictable."""
-        turn = len(self._roles)
-        ready = [(0.0, number, role) for number, role in enumerate(self._roles)]
+        ready = self.ready
+        ready += [(0.0, number, role) for number, role in enumerate(self._roles)]
+        self.turn = len(ready)
         while ready:
             _, _, role = heappop(ready)
+            assert isinstance(role, Role)
             need = next(role.steps, _ENDED)
-            turn += 1
-            if turn > MOST_EVENTS:
+            self.turn += 1
+            if self.turn > MOST_EVENTS:
                 raise Unpredictable("the kernel does too much to be followed event by event", role.plan.role.span)
             if need is _ENDED:
                 role.over = True
             elif need is None or need in role.block.handed_over:
-                heappush(ready, (role.now.time, turn, role))
+                heappush(ready, (role.now.time, self.turn, role))
             elif isinstance(need, float):  # until then others may ask for what it waits for
-                heappush(ready, (need, turn, role))
+                heappush(ready, (need, self.turn, role))
             else:
                 assert isinstance(need, Use)
                 role.block.waiting[need].append(role)
             for woken in role.block.woken:
                 assert isinstance(woken, Role)
-                turn += 1
-                heappush(ready, (woken.now.time, turn, woken))
+                self.turn += 1
+                heappush(ready, (woken.now.time, self.turn, woken))
             role.block.woken.clear()
         for role in self._roles:
             if not role.over:
                 raise Unpredictable(
                     f"role `{role.plan.role.name}` waits for ever when branches are taken as assumed", role.plan.role.span
                 )
-        return latest([role.now for role in self._roles] + [self.stores, self.copies, self.products])
+        end = latest([role.now for role in self._roles] + [self.stores, self.copies, self.products])
+        # What refers back to this object: without it, thousands of events are free as soon as nobody asks for them, without the collector.
+        self._roles.clear()
+        self.tensor_cores = TensorCores()
+        return end

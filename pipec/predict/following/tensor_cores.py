@@ -7,6 +7,7 @@ How long a product takes depends on what others ask for until it ends: whoever w
 
 from collections import deque
 from math import inf
+from typing import NamedTuple
 
 from pipec.predict.following.events import Event, Reason
 
@@ -23,12 +24,23 @@ class Product:
         self.end: Event | None = None
 
 
+class _Trial(NamedTuple):
+    """What would be at the time `end` if nobody asked for more from `time` on: what is `left` of products, and when some have `ended`."""
+
+    time: float
+    end: float
+    left: list[tuple[Product, float]]
+    ended: list[tuple[Product, float]]
+
+
 class TensorCores:
     def __init__(self) -> None:
         self._time = 0.0
         self._queues: dict[object, deque[Product]] = {}  # of each warpgroup, in the order in which it has asked
+        self._trial: _Trial | None = None
 
     def multiply(self, owner: object, product: Product) -> None:
+        self._trial = None
         queue = self._queues.get(owner)
         if queue is None:
             queue = self._queues[owner] = deque()
@@ -46,37 +58,54 @@ class TensorCores:
                 if one is product:
                     break
             return time
-        before, left = self._time, [one.left for queue in queues for one in queue]
+        before, left = self._time, [(one, one.left) for queue in queues for one in queue]
         ended = self._until(inf, [deque(queue) for queue in queues], product)
-        for one, cycles in zip([one for queue in queues for one in queue], left, strict=True):
+        self._trial = _Trial(before, self._time, [(one, one.left) for one, _ in left], ended)
+        for one, cycles in left:
             one.left = cycles
         self._time = before
-        return ended
+        return self._trial.end
 
     def until(self, end: float) -> None:
         """Computes up to this time: nobody asks for anything earlier any more."""
-        self._until(end, [queue for queue in self._queues.values() if queue], None)
+        trial, self._trial = self._trial, None
+        if trial is not None and (trial.time, trial.end) == (self._time, end):  # it has been computed
+            for one, cycles in trial.left:
+                one.left = cycles
+            ended = trial.ended
+        else:
+            ended = self._until(end, [queue for queue in self._queues.values() if queue], None)
         self._time = max(self._time, end)
+        for one, stop in ended:
+            one.end = one.since.later(one.reason, max(0.0, stop - one.since.time))
+        for queue in self._queues.values():
+            while queue and queue[0].end is not None:
+                queue.popleft()
 
-    def _until(self, end: float, queues: list[deque[Product]], tried: Product | None) -> float:
-        """The time at which it stops: `end`, or earlier when the product ends that is `tried`; then nothing is noted as ended."""
-        while queues and self._time < end:
-            time = self._time
-            active = [queue for queue in queues if queue[0].since.time <= time + _NOTHING]
-            coming = [queue[0].since.time for queue in queues if queue[0].since.time > time + _NOTHING]
-            stop = min(end, *coming) if coming else end
+    def _until(self, end: float, queues: list[deque[Product]], tried: Product | None) -> list[tuple[Product, float]]:
+        """Computes up to the time `end`, or until the product has ended that is `tried`: the products that have, and when."""
+        ended: list[tuple[Product, float]] = []
+        over = False
+        while queues and self._time < end and not over:
+            time, stop, least = self._time, end, inf
+            active: list[deque[Product]] = []
+            for queue in queues:
+                one = queue[0]
+                since = one.since.time
+                if since <= time + _NOTHING:
+                    active.append(queue)
+                    least = min(least, one.left)
+                elif since < stop:
+                    stop = since
             if active:
-                stop = min(stop, time + len(active) * min([queue[0].left for queue in active]))
+                stop = min(stop, time + len(active) * least)
                 done = (stop - time) / len(active)
             self._time = stop
             for queue in active:
                 one = queue[0]
                 one.left -= done
                 if one.left <= _NOTHING:
-                    queue.popleft()
-                    if one is tried:
-                        return stop
-                    if tried is None:
-                        one.end = one.since.later(one.reason, max(0.0, stop - one.since.time))
+                    ended.append((queue.popleft(), stop))
+                    over = over or one is tried
             queues = [queue for queue in queues if queue]
-        return self._time
+        return ended

@@ -1,11 +1,11 @@
 """The threads of a role as the other parts see them: what they wait for and hand over, and what they have in flight."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pipec.kir.plan.types import RolePlan
 from pipec.predict.following.block import Block
-from pipec.predict.following.events import Event, Reason
+from pipec.predict.following.events import Event, because
 from pipec.predict.following.tensor_cores import Product
 from pipec.predict.following.uses import Stretch, Use
 from pipec.predict.following.values import Known
@@ -38,22 +38,37 @@ class Threads:
         # The number of blocks that take turns, and since when this one has its own.
         self.turns: tuple[float | None, float] = (None, 0.0)
 
-    def acquire(self, operation: tree.Acquire, stages: int) -> "Iterator[Use | float | None]":
+    def acquire(self, operation: tree.Acquire, stages: int) -> "Iterable[Use | float | None]":
+        """Waits for nothing if the stage has been handed over."""
         handle = operation.handle
         pipeline, side = handle.pipeline, handle.side
         if operation.first:
             self.number[handle] = self.uses[pipeline, side]
             self.uses[pipeline, side] += 1
-            self.signalled -= {(handle, sub_stage) for sub_stage in range(pipeline.sub_stages(side))}
+            for sub_stage in range(pipeline.sub_stages(side)):
+                self.signalled.discard((handle, sub_stage))
             self.pending[handle] = []
             self.landed[handle] = NOTHING
         number = self.number[handle] - (stages if side == "producer" else 0)
         other: Side = "consumer" if side == "producer" else "producer"
         if number >= 0:
             use = Use(pipeline, other, operation.sub_stage, number)
-            while (event := self.block.handed_over.get(use)) is None:
-                yield use
+            event = self.block.handed_over.get(use)
+            if event is None:
+                return self._acquire_later(operation, use)
             self.wait(event, pipeline.name)
+        self._obtained(operation)
+        return ()
+
+    def _acquire_later(self, operation: tree.Acquire, use: Use) -> "Iterator[Use | float | None]":
+        while (event := self.block.handed_over.get(use)) is None:
+            yield use
+        self.wait(event, use.pipeline.name)
+        self._obtained(operation)
+
+    def _obtained(self, operation: tree.Acquire) -> None:
+        handle = operation.handle
+        pipeline, side = handle.pipeline, handle.side
         if operation.first:
             if self.group == 0:
                 self.block.marks[self.name, pipeline].append(self.now)
@@ -93,7 +108,7 @@ class Threads:
         for landed in self.pending[handle]:
             event = landed if landed.time > event.time else event
         if event is self.now:
-            event = event.later(Reason("hand over", handle.pipeline.name), self.device.arrive)
+            event = event.later(because("hand over", handle.pipeline.name), self.device.arrive)
         self.block.arrive(Use(handle.pipeline, handle.side, sub_stage, self.number[handle]), event)
 
     def lands(self, handle: tree.Handle, event: Event) -> None:
@@ -101,13 +116,15 @@ class Threads:
 
     def give_back(self) -> None:
         for handle, number in self.held_back:
-            event = self.now.later(Reason("hand over", handle.pipeline.name), self.device.arrive)
+            event = self.now.later(because("hand over", handle.pipeline.name), self.device.arrive)
             self.block.arrive(Use(handle.pipeline, handle.side, 0, number), event)
         self.held_back.clear()
 
     def engine(self, engine: str, what: str, begin: Event, end: Event, cycles: float) -> None:
         self.around.busy[engine] += cycles
-        self.around.stretches.append(Stretch(self.block.number, engine, what, begin.time, end.time))
+        if self.around.drawn:
+            self.around.stretches.append(Stretch(self.block.number, engine, what, begin.time, end.time))
 
     def stretch(self, what: str, start: float, end: float) -> None:
-        self.around.stretches.append(Stretch(self.block.number, self.name, what, start, end))
+        if self.around.drawn:
+            self.around.stretches.append(Stretch(self.block.number, self.name, what, start, end))

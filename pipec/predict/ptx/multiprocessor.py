@@ -7,7 +7,7 @@ from math import inf, prod
 from typing import NamedTuple
 
 from pipec.predict.device import Device
-from pipec.predict.following.run import MOST_EVENTS
+from pipec.predict.following.block import MOST_EVENTS
 from pipec.predict.following.uses import Stretch
 from pipec.predict.ptx.answers import AT_ONCE, LAUNCHED
 from pipec.predict.ptx.code import Code, Fetch, Group, Multiply, Unclear
