@@ -49,6 +49,12 @@ def _lane_of_no_warp(found: re.Match[str]) -> str:
     return f"and.b32 %own, {found['address']}, 0xFF9FFFFF;\n" + found[0].replace(f"[{found['address']}]", "[%own]")
 
 
+def _lane_of_the_pair(found: re.Match[str]) -> str:
+    """Lanes are counted through both CTAs, as in opengemm."""
+    own = f"mov.u32 %own, %cluster_ctarank;\nshl.b32 %own, %own, 23;\nadd.u32 %own, %own, {found['address']};\n"
+    return own + found[0].replace(f"[{found['address']}]", "[%own]")
+
+
 def _scale_id(found: re.Match[str]) -> str:
     """The id stands in bits 30 and 31 of both scale addresses, as in CUTLASS."""
     lines = f"or.b32 %own, {found['a']}, 0x80000000;\nor.b32 %own2, {found['b']}, 0xC0000000;\n"
@@ -89,6 +95,9 @@ COPY = r"(?m)^.*tcgen05\.cp\..*\], (?P<descriptor>%rd\d+);"
 
 FORMS = {
     "loads name no quarter": Form("gemm_mxfp8", LOAD, _lane_of_no_warp, "quarter-relative lanes", "undefined"),
+    "loads count the lanes of both CTAs": Form(
+        "gemm_2cta", LOAD, _lane_of_the_pair, "lanes of the pair", "undefined", (("M", 256), ("N", 256), ("K", 128))
+    ),
     # Without a single step of K the accumulator is zeroed by stores.
     "stores name no quarter": Form(
         "gemm_persistent", STORE, _lane_of_no_warp, "quarter-relative lanes", "undefined", (("M", 128), ("N", 128), ("K", 0))

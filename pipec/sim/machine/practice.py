@@ -13,6 +13,7 @@ from pipec.record import record
 Rules = Literal["documents", "practice"]
 PracticeName = Literal[
     "quarter-relative lanes",
+    "lanes of the pair",
     "scale id in the address",
     "descriptor without its constant",
     "half a tensor map",
@@ -55,6 +56,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "`tcgen05.ld` and `st` of warp w start in lane 32 * (w % 4)",
         "lane 0 or 16 from any warp counts from the quarter of that warp",
         "DeepGEMM and Mojo pass lane 0 from all four warps, and their kernels run on B200",
+    ),
+    "lanes of the pair": Practice(
+        "a CTA has lanes 0 to 127 of tensor memory",
+        "in the second CTA of a pair, lanes 128 to 255 are its lanes 0 to 127",
+        "opengemm 0.1.4 counts the rows of a pair's accumulator, and is tuned and tested on B200",
     ),
     "scale id in the address": Practice(
         "a scale-factor address of `tcgen05.mma` is an address of tensor memory",

@@ -12,9 +12,10 @@ from ...machine.races.clocks import Agent
 from ...machine.races.missing import ALLOCATION
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome, Wait
-from ...ptx.types import LANES, TYPES
+from ...ptx.types import LANES as LANES_OF_WARP
+from ...ptx.types import TYPES
 from ...units.tcgen05.footprint import fragment_places
-from ...units.tcgen05.memory import WARP_LANES, split_address, warp_start
+from ...units.tcgen05.memory import LANES, WARP_LANES, split_address, warp_start
 from ..decode import AddressReader, Decoder, instruction
 from ..memory.loadstore import shared_addresses
 from .pending_loads import NOTHING_HELD, registers
@@ -195,7 +196,7 @@ def _common_address(warp: Warp, address: AddressReader, what: str) -> int:
     places = address(warp)[warp.active]
     if (places != places[0]).any():
         raise SimulationError("undefined", f"{what} with different addresses in the lanes of warp {warp.index}")
-    if warp.fragment.count != LANES:
+    if warp.fragment.count != LANES_OF_WARP:
         raise SimulationError("undefined", f"{what} by a warp of {warp.fragment.count} lanes")
     return int(places[0]) & 0xFFFFFFFF
 
@@ -206,6 +207,8 @@ def _own_quarter(warp: Warp, shape: str, count: int, address: int) -> int:
     quarter = warp.index % 4
     if lane < WARP_LANES and quarter and warp.cta.machine.practised("quarter-relative lanes"):
         address += quarter * WARP_LANES << 16
+    elif LANES <= lane < 2 * LANES and warp.cta.rank % 2 and warp.cta.machine.practised("lanes of the pair"):
+        address -= LANES << 16
     warp_start(shape, count, address, warp.index)
     return address
 
