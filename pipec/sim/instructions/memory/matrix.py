@@ -20,7 +20,8 @@ from .loadstore import shared_addresses
 @record
 class ByteMatrix:
     """A shape of matrices of bytes: `rows` of 16, each at an address of its own; `places` maps each lane's bytes, in the order of its
-    registers, to the bytes of the matrix. The PTX ISA defines them by figures only; these follow CuTe (copy_traits_sm100.hpp)."""
+    registers, to the bytes of the matrix. The PTX ISA defines them by figures only; these follow CuTe. (copy_traits_sm100.hpp has the
+    layouts; those of m16n16 are of the bytes as SM100_U8x16_LDSM_T in copy_sm100.hpp rearranges them after the instruction.)"""
 
     rows: int
     registers: int
@@ -34,13 +35,12 @@ def _byte_places(rows: Addresses, columns: Addresses) -> Addresses:
 
 
 _BYTE = np.arange(8)
-_LOW, _HIGH, _LAST = _BYTE % 2, _BYTE // 2 % 2, _BYTE // 4  # the bits of a byte's index among those of a lane
 _LANE, _GROUP = LANE[:, None] % 4, LANE[:, None] // 4
 _BYTE_LOADS = {
     "m8n16": ByteMatrix(8, 1, 4, False, _byte_places(_GROUP, 4 * _LANE + _BYTE[:4])),
-    "m16n16": ByteMatrix(16, 2, 2, True, _byte_places(4 * _LANE + _LOW + 2 * _LAST, _GROUP + 8 * _HIGH)),
+    "m16n16": ByteMatrix(16, 2, 2, True, _byte_places(4 * _LANE + _BYTE % 4, _GROUP + 8 * (_BYTE // 4))),
 }
-_BYTE_STORES = {"m16n8": ByteMatrix(8, 1, 4, True, _byte_places(2 * _LANE + _LOW[:4], _GROUP + 8 * _HIGH[:4]))}
+_BYTE_STORES = {"m16n8": ByteMatrix(8, 1, 4, True, _byte_places(2 * _LANE + _BYTE[:4] % 2, _GROUP + 8 * (_BYTE[:4] // 2)))}
 # Sub-byte elements, packed at the start of a row, are zero-extended to bytes: (bits, bytes of a row).
 _PACKED = {"b6x16_p32": (6, 12), "b4x16_p64": (4, 8)}
 
