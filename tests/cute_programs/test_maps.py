@@ -29,9 +29,36 @@ def test_large_tensors() -> None:
     assert found is not None and found.dims == (64, 1024)
 
 
-@pytest.mark.parametrize(("word", "bits"), [(2, 1 << 11), (2, 1 << 15), (2, 1 << 22), (2, 7 << 4), (2, 2), (13, 1), (15, 1)])
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        ("u8", 0x40012),
+        ("u16", 0x40092),
+        ("u32", 0x40112),
+        ("u64", 0x240212),
+        ("f16", 0x40312),
+        ("f32", 0x40392),
+        ("tf32", 0x50392),
+        ("f64", 0x240492),
+        ("bf16", 0x40512),
+        ("b4x16", 0x40592),
+        ("b4x16_p64", 0x46612),
+        ("b6x16_p32", 0x46692),
+    ],
+)
+def test_types(dtype: str, kind: int) -> None:
+    """As CuTe DSL 4.8 makes them of tensors of two dimensions."""
+    words = list(WORDS)
+    words[2] = kind
+    found = decoded(struct.pack("<32I", *words))
+    assert found is not None and found.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("word", "bits"), [(2, 1 << 16), (2, 1 << 11), (2, 1 << 15), (2, 1 << 22), (2, 7 << 4), (2, 2), (13, 1), (15, 1)]
+)
 def test_other_properties_are_not_guessed(word: int, bits: int) -> None:
-    """Interleaving, fill, an unknown bit; more dimensions than there are; no map at all; element strides."""
+    """tf32 of f16; interleaving, fill, an unknown bit; more dimensions than there are; no map at all; element strides."""
     words = list(WORDS)
     words[word] ^= bits if bits != 7 << 4 else 6 << 4
     assert decoded(struct.pack("<32I", *words)) is None
