@@ -236,8 +236,8 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
             _run_grid(machine, program, shape, explicit, cooperative)
             _look_for_stale(machine)
             judge_all(machine.races.layouts)
-            for key, late in machine.late_tests.items():
-                machine.findings.add("phase", key, late)
+            for (pc, offset, _), late in machine.late_tests.items():
+                machine.findings.add("phase", (pc, offset), late.error)
             machine.races.end()
     except SimulationError as error:
         stopped = error

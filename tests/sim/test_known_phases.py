@@ -105,13 +105,55 @@ def test_a_test_that_may_come_too_late(timing: str, first: str, second: str, wai
     if second:
         assert launch(text, block=64, options=Options(timing, seed=1)).findings == []  # type: ignore[arg-type]
         return
+    # In practice a warp that then does nothing may come late.
     with pytest.raises(SimulationError) as caught:
-        launch(text, block=64, options=Options(timing, seed=1))  # type: ignore[arg-type]
+        launch(text, block=64, options=Options(timing, seed=1, rules="documents"))  # type: ignore[arg-type]
     # Where the test came too late in this run, it is told by what the warp knows.
     assert re.search(
         "found the mbarrier new: nothing orders it before the completion of phase 0|nothing has shown this warp",
         str(caught.value),
     )
+
+
+# Warps 0 and 1 find the first mbarrier new; warp 0 then tells warp 2, which completes the first phase.
+ONLOOKER = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k(.param .u64 out) {{ .reg .pred %p, %q, %r, %done; .reg .b32 %t, %l, %a, %w; .reg .b64 %g; .shared .align 8 .b64 bars[2];
+  .shared .align 4 .b32 word;
+  mov.u32 %t, %tid.x; mov.u32 %a, bars; mov.u32 %w, word; ld.param.u64 %g, [out]; and.b32 %l, %t, 31;
+  setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared::cta.b64 [%a], 1; @%p mbarrier.init.shared::cta.b64 [%a+8], 1;
+  @%p st.shared.u32 [%w], 5; bar.sync 0;
+  shr.u32 %t, %t, 5; setp.eq.u32 %r, %t, 1; setp.eq.u32 %q, %t, 2; @%q bra OTHER;
+FREE: mbarrier.try_wait.parity.shared::cta.b64 %done, [%a], 1; @!%done bra FREE;
+  @%r bra ONLOOKER;
+  @%p mbarrier.arrive.shared::cta.b64 _, [%a+8]; bra END;
+ONLOOKER: {does} bra END;
+OTHER: TOLD: mbarrier.try_wait.parity.shared::cta.b64 %done, [%a+8], 0; @!%done bra TOLD;
+  setp.eq.u32 %p, %l, 0; @%p mbarrier.arrive.shared::cta.b64 _, [%a];
+END: {end} ret; }}"""
+LOADS = "ld.shared.u32 %l, [%w];"
+DOES = {
+    "nothing": ("", "", True),
+    "meets the others": ("", "bar.sync 0;", True),
+    "loads": (LOADS, "", False),
+    "loads behind a barrier": ("", f"bar.sync 0; {LOADS}", False),
+    "stores": ("st.global.u32 [%g], %l;", "", False),
+    "announces": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%a], 0;", "", False),
+}
+
+
+@pytest.mark.parametrize("does", DOES)
+def test_what_an_onlooker_finds_makes_no_difference(does: str) -> None:
+    """It may fall behind, and then waits for ever; a warp that does something afterwards may also do it too early."""
+    what, end, waits_only = DOES[does]
+    text = ONLOOKER.format(does=what, end=end)
+    for rules in ("practice", "documents"):
+        options = Options(rules=rules)  # type: ignore[arg-type]
+        if waits_only and rules == "practice":
+            result = launch(text, block=96, arguments=[np.zeros(32, np.uint32)], options=options)
+            assert result.findings == [] and result.relied_on == ["waits of onlookers"]
+            continue
+        with pytest.raises(SimulationError, match="by warp 1 found the mbarrier new: nothing orders it"):
+            launch(text, block=96, arguments=[np.zeros(32, np.uint32)], options=options)
 
 
 # Warp 0 tests the first mbarrier and then counts bytes on the second one, which warp 1 has announced; warp 1 waits for them, and

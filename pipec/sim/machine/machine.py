@@ -11,6 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from pipec.record import record
+
 from ..compiled import blocks as native
 from ..errors import Details, SimulationError
 from ..findings import Findings, Severity
@@ -102,6 +104,14 @@ class PendingClusters:
         return number % x, number // x % y, number // (x * y)
 
 
+@record
+class LateTest:
+    """A test of an mbarrier that nothing orders before the completion of the next phase; `time` is that of its warp."""
+
+    error: SimulationError
+    time: int
+
+
 class Machine:
     """`progress` counts effects, so that spinning can be distinguished from progress, and `meetings` those that are only arrivals at
     barriers; `clock_reads` counts reads of a clock, so that a timed wait can be distinguished from an endless one."""
@@ -113,7 +123,7 @@ class Machine:
         self.events = Events(schedule.timing, schedule.seed)
         self.thread: Thread | None = None  # the executing warp
         self.set_going: set[int] = set()  # the instructions that start asynchronous operations
-        self.late_tests: dict[object, SimulationError] = {}  # of mbarriers, by place: what nothing orders before the next phase
+        self.late_tests: dict[tuple[int, int, int], LateTest] = {}  # by their place in the text, the mbarrier and the warp
         self.failed: set[tuple[int, int, int, int]] = set()  # mbarrier tests that the schedule made fail
         self.outside: list[Allocation] = []  # the caller's writable memory
         self.progress = self.meetings = 0

@@ -39,6 +39,7 @@ PracticeName = Literal[
     "cluster arrivals without a wait",
     "cluster arrivals in advance",
     "registers set without lanes that exit",
+    "waits of onlookers",
 ]
 
 
@@ -206,5 +207,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "lanes that go on to their exit need not",
         "DeepGEMM's `sm90_tf32_hc_prenorm_gemm` has it in a branch of the elected lane; ptxas 13.0 makes `WARPSYNC.ALL` and "
         "`USETMAXREG` of it there, and lets the other lanes exit",
+    ),
+    "waits of onlookers": Practice(
+        "a warp that waits for phases of an mbarrier by parity may fall behind by any number of them, and then waits for ever",
+        "one that arrives nowhere, sets nothing going and does nothing more than wait until it exits keeps up",
+        "TileLang 0.1.15 lets all four warps of the producer's warpgroup wait for each stage, of which one then loads",
     ),
 }

@@ -179,6 +179,7 @@ def _arriving(
                     # Nothing in its own CTA may see this before it exits.
                     warp.thread.touched = True
                 barrier.arrived(warp.thread.tell(releases, reach), cta is warp.cta, warp.thread.began)
+                warp.thread.signalled()
                 if cta is not warp.cta:
                     barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
             amount = default if value is None else given
@@ -316,7 +317,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     state = barrier.state
     warp.waited_on.add(barrier.offset)
     warp.thread.barrier_used = barrier.offset
-    warp.cta.check_ready(warp, barrier)
+    warp.cta.check_ready(warp, barrier, tests=True)
     done = state.test_parity(wanted) if parity else state.test_token(wanted)
     if not parity:
         return done, barrier, state.phase

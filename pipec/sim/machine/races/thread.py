@@ -17,6 +17,9 @@ from .executions import Executions, Lanes
 
 _TIME, _TOUCHED, _MEET, _STAMP = (place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP))
 
+# What a warp has done since it last told anything to others: more than tests of mbarriers (as machine code writes it), or these alone.
+_ACTS, _TESTS = 1, 2
+_FOR_EVER = 1 << 62
 # Number kept per warp: a map is used soon after its modification.
 _MAP_FENCES = 64
 # The CTA-relative part of a shared-memory address, generic or not.
@@ -83,6 +86,8 @@ class Thread:
     tests = 0  # of mbarriers, by parity
     _shown: tuple[int, Clock] = 0, NOTHING  # how many of these preceded its last part in a wgmma, and what that shows to others
     used_loads = told = 0
+    # The last time at which it did more than test mbarriers and meet others at barriers; for ever once it has signalled or set going.
+    _acted = -1
     _heeded: Clock = NOTHING  # the clock from which `clock` was last derived
     _published: tuple[Knowledge, int, Knowledge] | None = None
 
@@ -171,6 +176,18 @@ class Thread:
     def touched(self, told: bool) -> None:
         self.words[_TOUCHED] = told
 
+    def tested(self) -> None:
+        """It has tested an mbarrier, whose end has to come after that."""
+        self.words[_TOUCHED] = self.words[_TOUCHED] or _TESTS
+
+    def signalled(self) -> None:
+        """It has arrived at an mbarrier, or set something going."""
+        self._acted = _FOR_EVER
+
+    def acts_after(self, time: int) -> bool:
+        """Whether it has done more since then than test mbarriers and meet others at barriers, or had a part in their phases before."""
+        return self.words[_TOUCHED] == _ACTS or self._acted >= time
+
     @property
     def meet(self) -> int:
         """How often its lanes have converged."""
@@ -248,7 +265,9 @@ class Thread:
         words = self.words
         self.told += 1
         # A warp that has done nothing since its last signal has nothing new to release: its clock, and all sets created from it, stay.
-        if words[_TOUCHED]:
+        if touched := words[_TOUCHED]:
+            if touched == _ACTS:
+                self._acted = max(self._acted, words[_TIME])
             words[_TIME] += 1
             words[_STAMP] += 1
             words[_TOUCHED] = 0
@@ -376,6 +395,7 @@ class Thread:
     def issue(self, *kinds: Agent) -> tuple[tuple[int, int], ...]:
         """Issues one more operation: returns what shows its completion, as (actor, time)."""
         self.touched = True
+        self.signalled()
         found = []
         for kind in kinds:
             number = self.agent(kind)

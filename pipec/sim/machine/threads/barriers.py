@@ -174,9 +174,12 @@ class TrackedBarrier:
         """Whether a fragment waits on it, or bytes are outstanding."""
         return bool(self.waiting or self.state.tx)
 
-    def used_by(self, thread: Thread, pc: int) -> None:
+    def used_by(self, thread: Thread, pc: int, tests: bool) -> None:
         # Whoever ends its life has to come after that.
-        thread.touched = True
+        if tests:
+            thread.tested()
+        else:
+            thread.touched = True
         self.uses[thread] = thread.time, pc
 
     def comes_after(self, thread: Thread, time: int) -> bool:

@@ -15,7 +15,7 @@ from ...errors import SimulationError
 from ...ptx.types import LANE, LANES, LaneMask, LaneValues
 from ...units.errors import UnitError
 from ..image import Image
-from ..machine import Machine, TraceKind, Triple
+from ..machine import LateTest, Machine, TraceKind, Triple
 from ..memory.spaces import RANK_SHIFT, SHARED_BASE, WRITTEN, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.afterwards import not_past
@@ -286,10 +286,10 @@ class Cta(AddressSpaces):
             raise SimulationError("uninitialised", f"{what} on shared address 0x{offset:x}, where no mbarrier is initialised")
         return barrier
 
-    def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> bool:
+    def check_ready(self, warp: Warp, barrier: TrackedBarrier, tests: bool = False) -> bool:
         """Whether `warp` is ordered after the initialisation of a barrier that it uses; reports it otherwise."""
         if warp.watched is not None:
-            barrier.used_by(warp.thread, warp.fragment.pc)
+            barrier.used_by(warp.thread, warp.fragment.pc, tests)
         return self._check_made(warp, barrier)
 
     def check_signalled(self, warp: Warp, offset: int, what: str) -> None:
@@ -378,7 +378,7 @@ class Cta(AddressSpaces):
         """A phase is complete: tests for the one before it would be false from now on, so they must all come first."""
         phase = barrier.state.phase - 1
         for thread, (time, pc) in barrier.tested.items():
-            key = pc, barrier.offset
+            key = pc, barrier.offset, thread.number
             if key in self.machine.late_tests or barrier.comes_after(thread, time):
                 continue
             item = self.image.item(pc)
@@ -390,7 +390,8 @@ class Cta(AddressSpaces):
                 details={"address": barrier.offset},
             )
             # At the end, as what else is wrong says more.
-            self.machine.late_tests.setdefault(key, error.located(item.line if item else 0, self.image.source(item)))
+            located = error.located(item.line if item else 0, self.image.source(item))
+            self.machine.late_tests[key] = LateTest(located, time)
         barrier.tested.clear()
 
     # ---- named barriers

@@ -34,6 +34,8 @@ def check_end(cluster: Cluster) -> None:
         leak = cta.tensor.leak(cta.name) if cta.tensor is not None else None
         if leak is not None:
             findings.add("leak", "", leak)
+    if machine.late_tests:
+        _leave_out_onlookers(cluster)
     for warp in cluster.warps:
         if warp.groups:
             _check_groups(machine, image, warp)
@@ -43,6 +45,15 @@ def check_end(cluster: Cluster) -> None:
         if not warp.in_flight:
             image.spare.append(warp.file)
     machine.spare_rows += [cta.warp_rows for cta in cluster.ctas]
+
+
+def _leave_out_onlookers(cluster: Cluster) -> None:
+    """Late tests by warps that have done nothing from then on but wait: what they find makes no difference, if they keep up at all."""
+    late, threads = cluster.machine.late_tests, {warp.thread.number: warp.thread for warp in cluster.warps}
+    seen = [key for key, one in late.items() if key[2] in threads and not threads[key[2]].acts_after(one.time)]
+    if seen and cluster.machine.practised("waits of onlookers"):
+        for key in seen:
+            del late[key]
 
 
 def _announced_at(image: Image, barrier: TrackedBarrier) -> int:
