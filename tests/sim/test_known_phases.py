@@ -136,7 +136,7 @@ DOES = {
     "meets the others": ("", "bar.sync 0;", True),
     "loads": (LOADS, "", False),
     "loads behind a barrier": ("", f"bar.sync 0; {LOADS}", False),
-    "stores": ("st.global.u32 [%g], %l;", "", False),
+    "stores": ("st.global.u32 [%g], %w;", "", False),
     "announces": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%a], 0;", "", False),
 }
 

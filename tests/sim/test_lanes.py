@@ -144,3 +144,56 @@ def test_a_mask_that_does_not_name_who_executes():
         result(body)
     lanes, found = result(body, "practice")
     assert lanes[:8] == [8] * 8 and [finding.check for finding in found.findings] == ["lanes"]
+
+
+# Of each pair of lanes, both store to one place.
+PAIR = "and.b32 %r5, %t, 30; shl.b32 %r5, %r5, 3; mov.b32 %r4, word; add.u32 %r4, %r4, %r5; cvt.u64.u32 %d2, %r5; add.s64 %d2, %d1, %d2; "
+UNLIKE = {
+    "shared memory": "st.shared.b32 [%r4], %t;",
+    "sums that are further apart": "and.b32 %r6, %t, 1; mad.lo.u32 %r6, %r6, 65, 0x3F800000; st.shared.b32 [%r4], %r6;",
+    "bytes": "st.shared.b8 [%r4], %t;",
+    "a vector that is equal in part": "st.shared.v2.b32 [%r4], {%r5, %t};",
+    "global memory": "st.global.b32 [%d2], %t;",
+}
+LIKE = {
+    "equal values": "st.shared.b32 [%r4], %r5;",
+    "one lane of each pair": "and.b32 %r6, %t, 1; setp.ne.u32 %p1, %r6, 0; @%p1 st.shared.b32 [%r4], %t;",
+    "places of their own": "st.shared.b32 [%r2], %t;",
+    "sums that were rounded differently": "and.b32 %r6, %t, 1; add.u32 %r6, %r6, 0x3F800000; st.shared.b32 [%r4], %r6;",
+    "one after the other": "and.b32 %r6, %t, 1; setp.ne.u32 %p1, %r6, 0; @%p1 st.shared.b32 [%r4], %t; bar.warp.sync -1; "
+    "@!%p1 st.shared.b32 [%r4], %t;",
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_one_store_of_different_values_to_one_place(name: str) -> None:
+    """PTX leaves undefined which of them remains."""
+    (finding,) = run(PAIR + UNLIKE[name], "practice").findings
+    assert (finding.check, finding.severity) == ("lanes", "warn") and "different values to one place" in finding.message
+    with pytest.raises(SimulationError, match="different values to one place"):
+        run(PAIR + UNLIKE[name])
+
+
+@pytest.mark.parametrize("name", LIKE)
+def test_stores_of_which_one_remains_in_any_case(name: str) -> None:
+    assert run(PAIR + LIKE[name]).findings == []
+
+
+@pytest.mark.parametrize("turns", [10, 2000])
+@pytest.mark.parametrize("place", ["shared.b32 [%r4]", "global.b32 [%d2]"])
+def test_the_last_of_many_turns_stores_different_values(place: str, turns: int) -> None:
+    """Long loops run in machine code."""
+    body = f"mov.u32 %r6, 0; mov.u32 %r8, 0; AGAIN: setp.eq.u32 %p1, %r6, {{last}}; selp.b32 %r8, %t, %r6, %p1; st.{place}, %r8;"
+    body += f"add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, {turns}; @%p2 bra AGAIN;"
+    assert run(PAIR + body.format(last=turns)).findings == []
+    with pytest.raises(SimulationError, match="different values to one place"):
+        run(PAIR + body.format(last=turns - 1))
+
+
+@pytest.mark.parametrize("turns", [10, 2000])
+def test_sums_of_many_turns_that_were_rounded_differently(turns: int) -> None:
+    body = "and.b32 %r8, %t, 1; mad.lo.u32 %r8, %r8, {gap}, 0x3F800000; mov.u32 %r6, 0; AGAIN: st.shared.b32 [%r4], %r8;"
+    body += f"add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, {turns}; @%p2 bra AGAIN;"
+    assert run(PAIR + body.format(gap=64)).findings == []
+    with pytest.raises(SimulationError, match="different values to one place"):
+        run(PAIR + body.format(gap=65))

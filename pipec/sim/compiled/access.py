@@ -230,6 +230,27 @@ def _move(state: int, record: int, addresses: int, mask: int, values: int, size:
     return 0
 
 
+def _apart(there: int, here: int, size: int) -> int:
+    """Whether two words differ by more than sums do that were rounded differently, as those of the lanes of a butterfly may be."""
+    if size == 4:
+        gap = i32[there] - i32[here]
+        if (i32[here] & 0x7FFFFFFF) >= blocks.NORMAL and gap + blocks.ROUNDED >= 0 and gap <= blocks.ROUNDED:
+            return 0
+    return _differs(there, here, size)
+
+
+def _unlike(record: int, addresses: int, mask: int, values: int, size: int, count: int) -> int:
+    """Whether the lanes of a store, which memory holds now, have stored different values to one place."""
+    data = i64[record + blocks.DATA_HERE] - i64[record + blocks.FIRST_HERE]
+    for lane in range(blocks.LANES):
+        if u8[mask + lane] != 0:
+            there = data + i64[addresses + 8 * lane]
+            for element in range(count):
+                if _apart(there + size * element, values + size * (blocks.LANES * element + lane), size) != 0:
+                    return 1
+    return 0
+
+
 def _written(state: int, record: int, addresses: int, mask: int, total: int) -> int:
     """Marks these bytes of shared memory as written."""
     states = i64[state + blocks.SHARED_STATE] - i64[record + blocks.FIRST_HERE]
@@ -304,4 +325,7 @@ def access(state: int, pc: int, place: int, addresses: int, mask: int, values: i
         return 1
     if writes and space == blocks.SHARED:
         _written(state, record, addresses, mask, total)
-    return _move(state, record, addresses, mask, values, size, count, writes)
+    _move(state, record, addresses, mask, values, size, count, writes)
+    if writes and i64[state + blocks.WATCHED] != 0 and _unlike(record, addresses, mask, values, size, count) != 0:
+        i64[state + blocks.UNLIKE] = pc + 1
+    return 0

@@ -8,12 +8,13 @@ LANES = 32
 # lanes have converged, STAMP changes whenever the numbers of its accesses do. PRACTICE: whether any collective instruction lets lanes
 # converge. FIRST, ACTORS: the warps of its CTA, followed by the copies (cp.async) of each; CLOCK holds, for each of them, the time up to
 # which it precedes this warp. KNOWN_WRITERS, KNOWN_READERS: access sets known to precede this warp, indexed by their low bits. LOADS: how
-# many of its numbered instructions are loads, which come before the stores.
+# many of its numbered instructions are loads, which come before the stores. UNLIKE: 1 + the program counter of a store whose lanes stored
+# different values to one place, 0 if there was none.
 WHO, TIME, TOUCHED, MEET, STAMP, PROGRESS, PRACTICE, WATCHED = range(0, 64, 8)
 SHARED_DATA, SHARED_STATE, SHARED_SIZE, RANK, SHARED_SHADOW, ALLOCATIONS, LEDGER, PLACES = range(64, 128, 8)
 RECORDS, PARAMETERS, FIRST, ACTORS, CLOCK, KNOWN_WRITERS, KNOWN_READERS, EXECUTED = range(128, 192, 8)
-ROUTES, PARAMETER_BYTES, LOADS = 192, 200, 208
-STATE_WORDS = 27
+ROUTES, PARAMETER_BYTES, LOADS, UNLIKE = range(192, 224, 8)
+STATE_WORDS = 28
 KNOWN = 64
 
 # The ledger: int32 columns indexed by the number of an access set. Of the most recent access: OF_THREAD, OF_PC (twice the program counter,
@@ -50,4 +51,6 @@ ROW_BYTES = 16  # of a matrix of ldmatrix or stmatrix
 GLOBAL, SHARED, GENERIC = 0, 1, 2
 SHARED_WINDOW, LOWEST_WINDOW = 0x1_7F00_0000_0000, 0x1_7B00_0000_0000
 USER_SHARED = 0x400
+# Of f32: the smallest normal number, and the distance of numbers that differ by rounding alone.
+NORMAL, ROUNDED = 0x80_0000, 64
 WRITTEN, BARRIER = 1, 2

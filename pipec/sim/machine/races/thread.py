@@ -15,7 +15,9 @@ from ...ptx.types import LANES, Addresses
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Agent, Arrival, Clock, Knowledge, Reach, join, learned, merged
 from .executions import Executions, Lanes
 
-_TIME, _TOUCHED, _MEET, _STAMP = (place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP))
+_TIME, _TOUCHED, _MEET, _STAMP, _UNLIKE = (
+    place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP, native.UNLIKE)
+)
 
 # What a warp has done since it last told anything to others: more than tests of mbarriers (as machine code writes it), or these alone.
 _ACTS, _TESTS = 1, 2
@@ -175,6 +177,15 @@ class Thread:
     @touched.setter
     def touched(self, told: bool) -> None:
         self.words[_TOUCHED] = told
+
+    @property
+    def stored_unlike(self) -> int | None:
+        """The last store of which lanes stored different values to one place."""
+        return self.words[_UNLIKE] - 1 if self.words[_UNLIKE] else None
+
+    @stored_unlike.setter
+    def stored_unlike(self, pc: int) -> None:
+        self.words[_UNLIKE] = pc + 1
 
     def tested(self) -> None:
         """It has tested an mbarrier, whose end has to come after that."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...compiled import blocks as native
 from ...compiled.pieces import extent
 from ...errors import SimulationError
 from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
@@ -36,6 +37,16 @@ class Owner(Protocol):
     """A CTA as the owner of shared memory."""
 
     shared: SharedMemory
+
+
+def _apart(held: LaneValues, stored: LaneValues) -> bool:
+    """Whether any two words differ by more than sums do that were rounded differently (`compiled.access`)."""
+    differ = held.view(np.uint8) != stored.view(np.uint8)
+    if stored.itemsize != 4 or not differ.any():
+        return bool(differ.any())
+    old, new = held.view(np.int32).astype(np.int64), stored.view(np.int32).astype(np.int64)
+    rounded = ((new & 0x7FFFFFFF) >= native.NORMAL) & (abs(old - new) <= native.ROUNDED)
+    return bool(((old != new) & ~rounded).any())
 
 
 class AddressSpaces:
@@ -141,6 +152,10 @@ class AddressSpaces:
         elif space == "shared":
             changed = self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), elements, by, same)
         self.machine.progress += bool(changed)
+        if changed is not None and by is not None and len(addresses) > 1:
+            held = self.load_words(space, addresses, elements.dtype, elements.shape[1], None)
+            if held is not None and _apart(held, elements):
+                by.stored_unlike = by.pc()
         return changed is not None
 
     def holds(self, space: Space, addresses: Addresses, values: Sequence[LaneValues], rows: np.ndarray) -> bool:

@@ -39,6 +39,11 @@ def check_end(cluster: Cluster) -> None:
     for warp in cluster.warps:
         if warp.groups:
             _check_groups(machine, image, warp)
+        if (store := warp.thread.stored_unlike) is not None and not findings.again("lanes", ("unlike", store)):
+            error = SimulationError(
+                "undefined", "lanes of this store store different values to one place, and any of them may remain"
+            )
+            findings.add("lanes", ("unlike", store), warp.located(error, store))
         if warp.thread.executed is not None:
             image.spare_executions.append(warp.thread.executed)
         warp.thread.retire()
