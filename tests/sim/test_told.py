@@ -143,6 +143,60 @@ def test_a_barrier_that_is_left(name: str) -> None:
         launch(text, "left", grid=1, block=1, options=Options(rules="documents"))
 
 
+# Warp 1 arrives at an mbarrier, over which warp 0 writes; `told` and `heard` order the two.
+OVERWRITTEN = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry over(.param .u64 array) .reqntid 64 {{
+  .reg .pred %p, %q, %done; .reg .b32 %t, %b, %o; .reg .b64 %g;
+  .shared .align 16 .b8 place[32];
+  ld.param.u64 %g, [array]; mov.u32 %t, %tid.x; mov.u32 %b, place; add.u32 %o, %b, 16; setp.eq.u32 %p, %t, 0;
+  @%p mbarrier.init.shared::cta.b64 [%b], 1; @%p mbarrier.init.shared::cta.b64 [%o], 1; @%p fence.mbarrier_init.release.cluster;
+  bar.sync 0; setp.eq.u32 %q, %t, 32; setp.ge.u32 %done, %t, 32; @%done bra OTHER;
+  {heard}
+  @%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%o], 16;
+  @%p {over}
+  bra END;
+OTHER: {later}
+  @%q mbarrier.arrive.shared::cta.b64 _, [%b];
+  {told}
+END: bar.sync 0; mbarrier.try_wait.parity.shared::cta.b64 %done, [%o], 0; @!%done bra END2; ret;
+END2: trap;
+}}
+"""
+OVER = {
+    "store": "st.shared.v4.b32 [%b], {{%t, %t, %t, %t}}; @%p mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%o], 16;",
+    "store of the second word": "st.shared.b32 [%b+4], %t; @%p mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%o], 16;",
+    "bulk copy": "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%b], [%g], 16, [%o];",
+}
+ORDERED = {"told": "bar.sync 1, 64;", "heard": "bar.sync 1, 64;"}
+
+
+def overwritten(over: str, ordered: bool, later: str = "", timing: str = "order") -> Result:
+    told = ORDERED if ordered else dict.fromkeys(ORDERED, "")
+    text = OVERWRITTEN.format(over=OVER[over].replace("{{", "{").replace("}}", "}"), later=later, **told)
+    options = Options(timing, rules="practice")  # type: ignore[arg-type]
+    return launch(text, "over", grid=1, block=64, arguments=[np.zeros(4, np.uint32)], options=options)
+
+
+@pytest.mark.parametrize("timing", ["order", "late"])
+@pytest.mark.parametrize("over", OVER)
+def test_what_is_written_over_a_barrier_that_is_left(over: str, timing: str) -> None:
+    """It must come after all that was done with the barrier, and whatever is done with it after the issue of a copy is too late."""
+    assert overwritten(over, ordered=True, timing=timing).findings == []
+    with pytest.raises(SimulationError, match=r"mbarrier\.arrive.*nothing orders them") as caught:
+        overwritten(over, ordered=False, timing=timing)
+    assert caught.value.kind == "race"
+
+
+def test_an_arrival_that_comes_after_the_issue_of_a_copy_over_its_barrier() -> None:
+    with pytest.raises(
+        SimulationError, match=r"mbarrier\.arrive.*warp 1. reads .* and bulk copy of .*warp 0.* is still writing it"
+    ):
+        overwritten("bulk copy", ordered=False, later="add.u32 %t, %t, 1; " * 300, timing="late")
+
+
 @pytest.mark.parametrize("name", AGAIN)
 @pytest.mark.parametrize(
     "before", ["mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 16;", "mbarrier.inval.shared::cta.b64 [%r1];"]

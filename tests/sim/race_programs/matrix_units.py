@@ -27,6 +27,7 @@ PROGRAMS["wgmma of loaded tiles"] = Program(
     threads=128,
 )  # fmt: skip
 # One thread of the warpgroup says for all of its warps that they have read, and the fifth warp loads again.
+NOT_IDLE = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%bar2], 0;\n"  # it may come late if it only waits
 GIVEN_BACK = "@%first mbarrier.arrive.shared::cta.b64 _, [%bar2];\n"
 PROGRAMS["wgmma, after which one thread gives the tiles back"] = Program(
     DESCRIPTORS.format(upper=16) + INIT.format(1, 1) + "setp.eq.u32 %p1, %t, 128; setp.ge.u32 %p2, %t, 128; @%p2 bra LOAD;\n"
@@ -39,7 +40,7 @@ PROGRAMS["wgmma, after which one thread gives the tiles back"] = Program(
             "wgmma.wait_group.sync.aligned 0;\n" + GIVEN_BACK, GIVEN_BACK + "wgmma.wait_group.sync.aligned 0;\n", UNORDERED
         ),
         "another warp waits for the tiles, too": (
-            "LOAD:\n", "LOAD:\nsetp.lt.u32 %p3, %t, 160; @%p3 bra ON;\n" + wait("%bar", "0", "W4") + "bra END;\nON:\n", TOO_LATE
+            "LOAD:\n", "LOAD:\nsetp.lt.u32 %p3, %t, 160; @%p3 bra ON;\n" + wait("%bar", "0", "W4") + NOT_IDLE + "bra END;\nON:\n", TOO_LATE
         ),
     },
     threads=192,

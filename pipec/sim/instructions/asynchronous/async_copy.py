@@ -55,6 +55,8 @@ def copy(d: Decoder) -> Execute:
             offsets = cta.own_pieces(offsets ^ (cta.rank << RANK_SHIFT), size, "cp.async")
             if warp.watched is not None:
                 machine.races.begin(thread, access, cta.shared.shadow, offsets >> shift, size=size)
+        if warp.watched is not None and cta.mbarriers:
+            cta.shared.over_mbarriers(access, offsets >> 4, int(offsets.min()) >> 4, int(offsets.max()) >> 4)
         # One operation for all lanes: they arrive together, and each lane's group contains it.
         operation = Operation()
         for groups in groups_of_lanes(warp, "cp.async"):

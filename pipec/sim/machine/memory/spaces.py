@@ -5,7 +5,7 @@ Addresses are 64-bit. Shared addresses follow hardware: CTA rank << 24 | offset,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -80,6 +80,10 @@ def _refused(places: Addresses, message: str) -> None:
     raise SimulationError("undefined", message)
 
 
+def _nothing_left(offsets: Iterable[int], access: Access | None) -> None:
+    """There are no mbarriers."""
+
+
 def _bytes_of(granules: Addresses) -> Addresses:
     return (granules[:, :, None] * 16 + np.arange(16)).reshape(len(granules), -1)
 
@@ -149,6 +153,9 @@ class SharedMemory:
         self.shadow = Shadow("shared", size, granule, lambda address: f"shared address 0x{address:x}")
         self.shadow.filled_by = self._filled_by
         self.reclaim: Callable[[Addresses, str], None] = _refused  # invalidates mbarriers at places that are about to be written
+        self.mbarriers: Collection[int] = ()  # the offsets of the live ones
+        # Checks what is done with these mbarriers against what is issued over them, or stored now (None).
+        self.left: Callable[[Iterable[int], Access | None], None] = _nothing_left
         if races is not None:
             races.shadows.add(self.shadow)
             self.shadow.of(granule)
@@ -294,6 +301,7 @@ class SharedMemory:
         state = states[index]
         if (state & _ANY_BARRIER[size]).any():
             places = offsets[(state & _ANY_BARRIER[size]) != 0]
+            self.left({place // 8 * 8 for place in places.tolist()}, None)
             self.reclaim(places, f"store of {size} bytes over a live mbarrier, shared address 0x{int(places[0]):x}")
             state = states[index]
         if by is not None and self.races is not None:
@@ -361,7 +369,15 @@ class SharedMemory:
         if low * 16 < self.base or high * 16 >= self.size:
             self.check_range(granules * 16, 1, access.what)
         if self.races is not None and granules.size:
+            if access.writes:
+                self.over_mbarriers(access, granules, low, high)
             self.races.begin(thread, access, self.shadow, granules, size=16)
+
+    def over_mbarriers(self, access: Access, granules: Addresses, low: int, high: int) -> None:
+        """`access` is issued to write these granules, from the one at `low` to that at `high`."""
+        near = [offset for offset in self.mbarriers if low <= offset // 16 <= high]
+        if near and (met := [offset for offset in near if (granules == offset // 16).any()]):
+            self.left(met, access)
 
     def operands(self, access: Access, readings: Sequence[Reading]) -> None:
         """Records the issue of an MMA that reads these operands."""

@@ -143,7 +143,8 @@ class TrackedBarrier:
     relaxed cluster barriers show, what preceded copies of its own CTA whose warps have not arrived, and what warps that have arrived know
     so. `issued`: the copies of its own CTA that have counted bytes
     in the current phase. `tested`: the time and place of each warp's last test by parity in the current phase that found the one before
-    complete. `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it, `invalidated` its end."""
+    complete. `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it, `invalidated` its end, `overwritten`
+    what has been issued over it."""
 
     state: Mbarrier
     offset: int
@@ -151,6 +152,7 @@ class TrackedBarrier:
     made: Access
     announced: bool = False
     invalidated: Access | None = None
+    overwritten: Access | None = None
     waiting: list[Fragment] = field(default_factory=list)
     uses: dict[Thread, tuple[int, int]] = field(default_factory=dict)  # the time and place of each warp's last operation on it
     remote: dict[int, Access] = field(default_factory=dict)  # the last arrivals of warps of other CTAs, by warp number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -154,6 +154,7 @@ class Cta(AddressSpaces):
         self.former_mbarriers: dict[int, TrackedBarrier] = {}  # the last ones to be invalidated, by offset
         self.shared: SharedMemory = self._shared_memory()
         self.shared.reclaim = functools.partial(reclaim, self.mbarriers, self.shared, self.machine.practised)
+        self.shared.mbarriers, self.shared.left = self.mbarriers, self._overwritten
         self.named = NamedBarriers()
         self.tensor: TensorState | None = None
         self.delayed = rank == self.machine.schedule.late and prod(cluster.shape) > 1  # it starts when nothing else can run
@@ -290,6 +291,8 @@ class Cta(AddressSpaces):
         """Whether `warp` is ordered after the initialisation of a barrier that it uses; reports it otherwise."""
         if warp.watched is not None:
             barrier.used_by(warp.thread, warp.fragment.pc, tests)
+            if barrier.overwritten is not None:
+                self.machine.races.on_object(warp.thread, barrier.overwritten, False, self.shared.shadow, barrier.offset, "wait")
         return self._check_made(warp, barrier)
 
     def check_signalled(self, warp: Warp, offset: int, what: str) -> None:
@@ -314,19 +317,31 @@ class Cta(AddressSpaces):
 
     def check_over(self, warp: Warp, barrier: TrackedBarrier) -> None:
         """Reports operations on a barrier that are not ordered before `warp` ends its life."""
-        for use in self._unordered_uses(warp, barrier):
-            self.machine.races.on_object(warp.thread, use, True, self.shared.shadow, barrier.offset, "wait")
+        if warp.watched is not None:
+            self._check_uses(warp.thread, barrier)
 
-    def _unordered_uses(self, warp: Warp, barrier: TrackedBarrier) -> list[Access]:
-        if warp.watched is None:
-            return []
+    def _check_uses(self, thread: Thread, barrier: TrackedBarrier) -> None:
+        for use in self._unordered_uses(thread, barrier):
+            self.machine.races.on_object(thread, use, True, self.shared.shadow, barrier.offset, "wait")
+
+    def _overwritten(self, offsets: Iterable[int], access: Access | None) -> None:
+        """These mbarriers, which are left, end by an operation that is issued now, or by a store of the executing warp (None)."""
+        thread = self.machine.thread if access is None else access.thread
+        if thread is None:
+            return
+        for offset in offsets:
+            barrier = self.mbarriers[offset]
+            barrier.overwritten = access
+            self._check_uses(thread, barrier)
+
+    def _unordered_uses(self, thread: Thread, barrier: TrackedBarrier) -> list[Access]:
         uses = [Access("", user, pc, time, False) for user, (time, pc) in barrier.uses.items()]
-        return [use for use in uses if not use.over(warp.thread.knowledge.order, warp.thread.number)]
+        return [use for use in uses if not use.over(thread.knowledge.order, thread.number)]
 
     def invalidate(self, warp: Warp, barrier: TrackedBarrier) -> None:
         """Arrivals from other CTAs may come late, as nobody waits for them: they meet no barrier, and nothing else unless the memory is
         used again."""
-        for use in self._unordered_uses(warp, barrier):
+        for use in self._unordered_uses(warp.thread, barrier) if warp.watched is not None else ():
             if use.thread.cta == self.name:
                 self.machine.races.on_object(warp.thread, use, True, self.shared.shadow, barrier.offset, "wait")
             else:
