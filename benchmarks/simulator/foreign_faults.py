@@ -138,6 +138,7 @@ OF_DATA = {
     "columns": "registers may be stored in any columns that were written before",
     "coordinates": "any box of a tensor may be copied",
     "count": "a loop may take any steps",
+    "distance": "words, and boxes of a tensor, may stand at any distance from each other",
     "matrix descriptor": "a copy to tensor memory may take any rows",
     "overlap": "what is no longer used may be overwritten",
     "place of a tile": "threads may put words, and read them, anywhere in memory that is written",
