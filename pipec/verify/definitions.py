@@ -130,7 +130,8 @@ class Definitions(Renaming):
                 self._divided.append(one)
             case Product((first, second)):
                 for quotient, by in ((first, second), (second, first)):
-                    if is_quotient(quotient) and quotient.arguments[1] == atom(by):
+                    # (By the divisor, or by what that is a multiple of.)
+                    if is_quotient(quotient) and [part for part, _ in quotient.arguments[1].terms] == [by]:
                         self._number(quotient)
                         self._multiples.append(quotient)
             case Apply(name, (_, _)) if name == REMAINDER:

@@ -15,7 +15,6 @@ from pipec.verify.reader.values.extremes import counts
 from pipec.verify.reader.values.parts import PLACES, is_row, of_places
 from pipec.verify.terms import (
     RANGES,
-    TRUE,
     Apply,
     Atom,
     Both,
@@ -113,7 +112,7 @@ def measured(process: Process, facts: Sequence[Formula]) -> Measured:
     before, process, meant = process, spelled(process), []
     for counter in list(_counters(process)):
         for size in dict.fromkeys(_sizes(process, counter)):
-            if decided(Compare("ge", add(size, Linear(-1)))) in (TRUE, *facts):
+            if _divides(size, facts):
                 try:
                     measuring = _Measuring(process, counter, size)
                     process = measuring.process()
@@ -122,6 +121,15 @@ def measured(process: Process, facts: Sequence[Formula]) -> Measured:
                 except _Needed:
                     continue
     return Measured(process, tuple(meant)) if meant else Measured(before)
+
+
+def _divides(size: Linear, facts: Sequence[Formula]) -> bool:
+    """Whether it is a number that is at least 1, or a multiple of one."""
+    return (
+        all(decided(Compare("ge", add(atom(one), Linear(-1)))) in facts for one, _ in size.terms)
+        if size.terms
+        else size.constant > 0
+    )
 
 
 def _counters(process: Process) -> Iterator[_Counter]:
@@ -153,8 +161,8 @@ def _sizes(process: Process, counter: _Counter) -> Iterator[Linear]:
             if any(part == counter.register for part, _ in one.form.terms):
                 for part, _ in (*one.form.terms, *(counter.start or Linear(0)).terms):
                     match part:
-                        case Apply(_, (divided, Linear(0, ((Symbol(), 1),)) as size)) if is_quotient(part):
-                            if not counts(divided):
+                        case Apply(_, (divided, Linear(0, ((Symbol(), times),)) as size)) if is_quotient(part):
+                            if times > 0 and not counts(divided):
                                 yield size
                         case Floor(divided, number) if not counts(divided) and _from_place(divided):
                             yield Linear(number)
@@ -180,7 +188,9 @@ class _Measuring:
         self.before, self.counter, self.size = process, counter, size
         self.quotients: dict[Apply, None] = {}  # of sizes, by the size
         self.required: dict[Formula, None] = {}  # by what has been replaced
-        self.name = next((symbol.name for symbol in symbols_of(size)), str(size.constant))
+        self.name = "*".join([f"{times}*{one.name}" if times > 1 else one.name for one, times in size.terms]) or str(
+            size.constant
+        )
         self.distance = Symbol(f"{counter.register.name}*{self.name}")
 
     @property

@@ -46,6 +46,13 @@ def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
             up = _ADDED[more]
             if {one, other} == {_remains(how, upper, lower), _same_sign(how, upper, lower, up)}:
                 return _quotient(how.read(upper, _SIGNED), lower, up=up)
+        case (
+            Linear(0, ((Apply(function, (number, divisor)), 1),)),
+            Linear(0, ((Choose(condition, Linear(1, ()), Linear(0, ())), 1),)),
+        ) if function == QUOTIENT and how.bounds(divisor)[0] >= 1:
+            # One more for what is left, as loops count their turns.
+            if condition == _is_not_zero(how, remainder(number, divisor)):
+                return _quotient(number, divisor, up=True)
         case _:
             pass
     return None
@@ -89,7 +96,10 @@ def _rest(how: Reading, whole: Linear, by: Linear, lower: Linear) -> Linear | No
         case Linear(0, ((Apply(function, (divided, divisor)), 1),)) if function == QUOTIENT:
             # (Multiples of the divisor in front of what is divided were taken out of the quotient. What is divided may be read without a
             # sign, or with one: the same but for a multiple of 2^32, and so is what is left of it.)
-            if divided not in (whole, *(atom(Apply(kind, (whole,))) for kind in _READ)) or not _is_natural(how, divisor, 1):
+            if divided not in (whole, *(atom(Apply(kind, (whole,))) for kind in _READ)):
+                return None
+            # (A divisor beyond the range of signed numbers leaves no more than what is divided.)
+            if not (_is_natural(how, divisor, 1) or _is_natural(how, divided, 0) and 1 <= how.bounds(divisor)[0]):
                 return None
             if divisor == lower:
                 return remainder(divided, divisor)
