@@ -188,9 +188,8 @@ class _Measuring:
         self.before, self.counter, self.size = process, counter, size
         self.quotients: dict[Apply, None] = {}  # of sizes, by the size
         self.required: dict[Formula, None] = {}  # by what has been replaced
-        self.name = "*".join([f"{times}*{one.name}" if times > 1 else one.name for one, times in size.terms]) or str(
-            size.constant
-        )
+        factors = [(one.name, times) for one, times in size.terms if isinstance(one, Symbol)]
+        self.name = "*".join([f"{times}*{name}" if times > 1 else name for name, times in factors]) or str(size.constant)
         self.distance = Symbol(f"{counter.register.name}*{self.name}")
 
     @property
