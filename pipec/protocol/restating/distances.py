@@ -76,7 +76,8 @@ class Measured:
 def with_distances(network: Network) -> tuple[Measured, ...]:
     """The processes with distances in place of counters of turns; as they are if some process needs to know how many turns there are, as
     one that has all blocks of all its tiles in one loop."""
-    made = tuple([measured(process, network.facts) for process in network.processes])
+    several = not any(_asks_which_turn(process) for process in network.processes)
+    made = tuple([measured(process, network.facts, several=several) for process in network.processes])
     return tuple(map(Measured, network.processes)) if any(_counts_turns(one.process) for one in made) else made
 
 
@@ -93,6 +94,13 @@ def _counts_turns(process: Process) -> bool:
     return any(is_quotient(one) and not counts(atom(one)) for form in forms for one in _atoms(form))
 
 
+def _asks_which_turn(process: Process) -> bool:
+    """Whether a test takes a counter of turns apart, as where every other tile is for somebody else: whose turns are as many as two of
+    these is said by the numbers of both."""
+    tests = (state.action.condition for state in process.states if isinstance(state.action, Test))
+    return any(isinstance(one, Floor) and counts(one.form) for test in tests for form in _forms(test) for one in _atoms(form))
+
+
 def _forms(formula: Formula) -> Iterator[Linear]:
     return (one.form for one in _comparisons(formula))
 
@@ -106,13 +114,13 @@ def _atoms(form: Linear) -> Iterator[Atom]:
                 yield from _atoms(argument)
 
 
-def measured(process: Process, facts: Sequence[Formula]) -> Measured:
+def measured(process: Process, facts: Sequence[Formula], *, several: bool = True) -> Measured:
     """The process with the distances of its walks in place of the counters of their turns. Places that are computed from them are required
-    to fit their type, as those are that a counter walks to."""
+    to fit their type, as those are that a counter walks to. `several`: also of walks by several times a size."""
     before, process, meant = process, spelled(process), []
     for counter in list(_counters(process)):
         for size in dict.fromkeys(_sizes(process, counter)):
-            if _divides(size, facts):
+            if _divides(size, facts) and (several or not size.terms or size.terms[0][1] == 1):
                 try:
                     measuring = _Measuring(process, counter, size)
                     process = measuring.process()
