@@ -284,7 +284,10 @@ def test_findings_of_one_run(ptx, capsys) -> None:
     assert "uninitialised" in capsys.readouterr().err
     assert main(["sim", ptx(RACES), "--grid", "1", "--check", "race=off"]) == 0
     assert "relies on: unwritten memory that does not matter" in capsys.readouterr().out
-    assert main(["sim", ptx(RACES), "--grid", "1", "--check", "race=off", "--check", "uninitialised=off"]) == 0
+    off = ["--check", "race=off", "--check", "uninitialised=off"]
+    assert main(["sim", ptx(RACES), "--grid", "1", *off]) == 0
+    assert "different values to one place" in capsys.readouterr().out
+    assert main(["sim", ptx(RACES), "--grid", "1", *off, "--check", "lanes=off"]) == 0
     assert "warning" not in capsys.readouterr().out
     with pytest.raises(SystemExit) as caught:
         main(["sim", ptx(RACES), "--grid", "1", "--check", "race=never"])
