@@ -1,6 +1,6 @@
 """Sizes at which a network is run to find a deadlock."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, product
 
 from pipec.protocol.program import registers_of
@@ -66,12 +66,37 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
         # An impossible launch refutes nothing.
         return numbers.get(TILES) != 0 and admits(numbers) and launches(numbers)
 
-    yield from islice(filter(admitted, _by_steps(network, steps, _BETWEEN[0])), _MOST_EXACT)
+    stated = {symbol: value for symbol, value in _stated(network) if symbol in steps}
+
+    def first(most: int, sizes: Iterator[Numbers]) -> Iterator[Numbers]:
+        found = filter(admitted, (one | stated for one in sizes))
+        return islice(_without_repetition(found) if stated else found, most)
+
+    yield from first(_MOST_EXACT, _by_steps(network, steps, _BETWEEN[0]))
     if any(step > 1 for step in steps.values()):
         for between in _BETWEEN[1:]:
-            yield from islice(filter(admitted, _by_steps(network, steps, between)), _MOST_BETWEEN)
-    yield from islice(filter(admitted, _compared(network, registers, steps)), _MOST_COMPARED)
-    yield from islice(filter(admitted, _strided(network, registers, steps)), _MOST_STRIDED)
+            yield from first(_MOST_BETWEEN, _by_steps(network, steps, between))
+    yield from first(_MOST_COMPARED, _compared(network, registers, steps))
+    yield from first(_MOST_STRIDED, _strided(network, registers, steps))
+
+
+def _stated(network: Network) -> Iterator[tuple[Symbol, int]]:
+    """The sizes that a launch must have: `assume(N == 128)`."""
+    for fact in network.facts:
+        match fact:
+            case Compare("eq", Linear(constant, ((Symbol() as symbol, times),))) if constant % times == 0:
+                yield symbol, -constant // times
+            case _:
+                pass
+
+
+def _without_repetition(sizes: Iterable[Numbers]) -> Iterator[Numbers]:
+    seen: set[tuple[tuple[Symbol, int], ...]] = set()
+    for one in sizes:
+        key = tuple(one.items())
+        if key not in seen:
+            seen.add(key)
+            yield one
 
 
 def _strided(network: Network, registers: frozenset[Symbol], steps: Numbers) -> Iterator[Numbers]:
@@ -155,7 +180,9 @@ class _Facts:
         for fact in others:
             for form in forms_of(fact):
                 _steps(form, tested, steps)
-        combinations = islice(product(*(tuple(_around_multiples(step)) for step in steps.values())), _MOST_CHOICES_OF_OTHERS)
+        stated = dict(_stated(network))
+        values = [(stated[one],) if one in stated else tuple(_around_multiples(step)) for one, step in steps.items()]
+        combinations = islice(product(*values), _MOST_CHOICES_OF_OTHERS)
         chosen = (dict(zip(steps, values, strict=True)) for values in combinations)
         alone = [fact for fact in others if fact not in self._of_both]
         self._choices = [numbers for numbers in chosen if all(holds(fact, numbers) for fact in alone)]
