@@ -5,7 +5,7 @@ sizes at which nothing goes wrong. Data is not part of the proof: races are not 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,12 +18,14 @@ from verify.interpret import holds
 from pipec.protocol import judge as judging
 from pipec.protocol import refute as refuting
 from pipec.protocol.effort import Effort
+from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.judge import Judgement
 from pipec.protocol.prove import prove
 from pipec.protocol.sample import Numbers
 from pipec.protocol.tried import Launches, small_sizes
 from pipec.sim import Options, SimulationError, launch
 from pipec.verify.network import Network, Wait
+from pipec.verify.terms import Formula
 
 # What the statement is about. Others (a text that the simulator does not take, a race) say nothing of it.
 WRONG = frozenset({"deadlock", "step_limit", "undefined", "uninitialised", "byte_mismatch", "leaked_tmem"})
@@ -60,6 +62,8 @@ def judged(ptx: str, seed: int = 0, schedules: int = 6) -> Outcome:
     if found.certificate is not None:
         if "polling" in assumed:
             return Outcome("undecided", why="polls")
+        if not _askable(found.certificate.assumes):
+            return Outcome("undecided", why="under conditions that no launcher can check")
         admitted = [sizes for sizes in _sizes(seed) if all(holds(one, dict(sizes)) for one in found.certificate.assumes)]
         happened, count = _happens(ptx, admitted, seed, schedules)
         # What is named as an assumption is not shown.
@@ -89,9 +93,14 @@ def _waits_for_the_exited(found: Judgement) -> bool:
 
 
 def _said(ptx: str) -> Judgement:
-    """Proofs that are not found soon are given up: what is not proved contradicts nothing."""
+    """Proofs that are not found soon are given up: what is not proved contradicts nothing. Nor are conditions asked that no launcher can
+    check, as of a number that the reader has folded up."""
     with patch.object(judging, "prove", partial(prove, effort=_SOON)), patch.object(refuting, "small_sizes", _few_sizes):
-        return judging.judge(ptx, "k")
+        return judging.judge(ptx, "k", asked=_askable)
+
+
+def _askable(conditions: Sequence[Formula]) -> bool:
+    return all(map(askable_formula, conditions))
 
 
 def _few_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
