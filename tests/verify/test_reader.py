@@ -42,6 +42,60 @@ def test_the_number_of_a_warp_may_come_from_any_of_its_lanes() -> None:
     assert other != GEMM and read(other) == read(GEMM)
 
 
+def test_a_barrier_that_threads_only_go_past_is_no_part_of_them() -> None:
+    """One warp goes past the try of a barrier, and waits at none."""
+    text = """.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(
+  .param .u16 n,
+)
+.reqntid 64, 1, 1
+{
+  .shared .align 8 .b64 bar[24];
+  mov.u32 %r1, %tid.x;
+  shr.u32 %r2, %r1, 5;
+  mov.u32 %r3, bar;
+  ld.param.u16 %nh, [n];
+  cvt.u32.u16 %n, %nh;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra L1;
+  mbarrier.init.shared::cta.b64 [%r3+0], 32;
+  mbarrier.init.shared::cta.b64 [%r3+16], 1;
+  mbarrier.init.shared::cta.b64 [%r3+8], 32;
+  mbarrier.init.shared::cta.b64 [%r3+24], 1;
+L1:
+  bar.sync 0;
+  setp.eq.u32 %p2, %r2, 0;
+  min.u32 %r6, %n, 1000;
+  mov.u32 %r8, 0;
+  mov.u32 %r9, 0;
+  mov.u32 %r10, 0;
+  setp.ge.s32 %p3, %r8, %r6;
+  mad.lo.u32 %r11, %r9, 8, %r3;
+L6:
+  and.b32 %r15, %n, 65535;
+  mov.u32 %r17, 0;
+  mov.u32 %r18, 0;
+  mov.u32 %r19, 0;
+L9:
+  setp.ge.s32 %p9, %r17, %r15;
+  @%p9 bra L10;
+  mad.lo.u32 %r20, %r18, 8, %r3;
+  xor.b32 %r21, %r19, 1;
+  @!%p2 mbarrier.test_wait.parity.shared::cta.b64 %p10, [%r20+16], %r21;
+L11:
+  setp.eq.u32 %p11, %r18, 2;
+L10:
+}
+"""
+    network = read(text)
+    assert len(network.processes) == 2
+    assert not any(
+        isinstance(state.action, Wait) and state.line > 30 for process in network.processes for state in process.states
+    )
+
+
 def test_where_lanes_meet_in_a_shuffle_its_value_may_be_anything() -> None:
     """Elements of a row are exchanged by shuffles: where in memory they are, and whether that number wraps, no wait depends on."""
     tiles = """

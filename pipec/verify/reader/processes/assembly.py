@@ -351,4 +351,5 @@ def _untargeted(state: State) -> State:
 
 
 def _edge(way: Transition, cursors: dict[object, int]) -> Edge:
-    return Edge(way.target, way.values, tuple([(cursors[key], by) for key, by in way.advances]), way.requires)
+    """(A cursor past which threads go without an event is none of the process's, if it has no event there at all.)"""
+    return Edge(way.target, way.values, tuple([(cursors[key], by) for key, by in way.advances if key in cursors]), way.requires)
