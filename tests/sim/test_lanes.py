@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pipec.sim import Options, Result, SimulationError, launch
+from pipec.sim.compiled.blocks import ROUNDED
 
 HEAD = """.version 9.0\n.target sm_100a\n.address_size 64
 .entry k(.param .u64 out) { .reg .pred %p<4>; .reg .b32 %t, %r<9>; .reg .b64 %d<4>;
@@ -150,7 +151,7 @@ def test_a_mask_that_does_not_name_who_executes():
 PAIR = "and.b32 %r5, %t, 30; shl.b32 %r5, %r5, 3; mov.b32 %r4, word; add.u32 %r4, %r4, %r5; cvt.u64.u32 %d2, %r5; add.s64 %d2, %d1, %d2; "
 UNLIKE = {
     "shared memory": "st.shared.b32 [%r4], %t;",
-    "sums that are further apart": "and.b32 %r6, %t, 1; mad.lo.u32 %r6, %r6, 65, 0x3F800000; st.shared.b32 [%r4], %r6;",
+    "sums that are further apart": f"and.b32 %r6, %t, 1; mad.lo.u32 %r6, %r6, {ROUNDED + 1}, 0x3F800000; st.shared.b32 [%r4], %r6;",
     "bytes": "st.shared.b8 [%r4], %t;",
     "a vector that is equal in part": "st.shared.v2.b32 [%r4], {%r5, %t};",
     "global memory": "st.global.b32 [%d2], %t;",
@@ -194,6 +195,6 @@ def test_the_last_of_many_turns_stores_different_values(place: str, turns: int) 
 def test_sums_of_many_turns_that_were_rounded_differently(turns: int) -> None:
     body = "and.b32 %r8, %t, 1; mad.lo.u32 %r8, %r8, {gap}, 0x3F800000; mov.u32 %r6, 0; AGAIN: st.shared.b32 [%r4], %r8;"
     body += f"add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, {turns}; @%p2 bra AGAIN;"
-    assert run(PAIR + body.format(gap=64)).findings == []
+    assert run(PAIR + body.format(gap=ROUNDED)).findings == []
     with pytest.raises(SimulationError, match="different values to one place"):
-        run(PAIR + body.format(gap=65))
+        run(PAIR + body.format(gap=ROUNDED + 1))

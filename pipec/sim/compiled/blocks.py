@@ -51,6 +51,6 @@ ROW_BYTES = 16  # of a matrix of ldmatrix or stmatrix
 GLOBAL, SHARED, GENERIC = 0, 1, 2
 SHARED_WINDOW, LOWEST_WINDOW = 0x1_7F00_0000_0000, 0x1_7B00_0000_0000
 USER_SHARED = 0x400
-# Of f32: the smallest normal number, and the distance of numbers that differ by rounding alone.
-NORMAL, ROUNDED = 0x80_0000, 64
+# Of f32: the smallest normal number, and the distance of numbers that may differ by rounding alone, also where much cancels (1 %).
+NORMAL, ROUNDED = 0x80_0000, 1 << 16
 WRITTEN, BARRIER = 1, 2
