@@ -23,12 +23,12 @@ from pipec.verify.terms import (
 
 FAR = 1 << 62  # an unbounded value
 
-Ranges = dict[Symbol, tuple[int, int]]
+Between = dict[Symbol, tuple[int, int]]
 
 
-def ranges_in(facts: Iterable[Formula]) -> Ranges:
+def ranges_in(facts: Iterable[Formula]) -> Between:
     """The range of each symbol of which a fact is a bound."""
-    between: Ranges = {}
+    between: Between = {}
     for fact in facts:
         match fact:
             case Compare("ge", Linear(constant, ((Symbol() as symbol, coefficient),))):

@@ -9,7 +9,7 @@ equal in two roles where they are in the same tile.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from pipec.protocol.extents import Ranges, range_of, ranges_in, sizes_beyond
+from pipec.protocol.extents import Between, range_of, ranges_in, sizes_beyond
 from pipec.protocol.program import registers_of
 from pipec.protocol.restating.distances import Measured
 from pipec.protocol.restating.wording import Worded, asked_to_divide, has, loads, parts_of
@@ -118,7 +118,7 @@ class _Naming:
 
     def __init__(
         self, number: int, process: Process, numbers: Sequence[Atom], divisors: Iterable[Linear], registers: frozenset[Symbol],
-        between: Ranges, parted: bool,
+        between: Between, parted: bool,
     ) -> None:  # fmt: skip
         self.process, self.divisors = process, [*divisors]
         self.registers, self.between = registers, between

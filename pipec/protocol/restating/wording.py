@@ -6,7 +6,7 @@ that, it is required that the size is at least 1, and so that what the machine c
 
 from collections.abc import Iterable, Iterator
 
-from pipec.protocol.extents import Ranges, range_of
+from pipec.protocol.extents import Between, range_of
 from pipec.protocol.rewriting import Rewriting, is_machine_product
 from pipec.protocol.sample import forms_of
 from pipec.verify.reader.values.parts import is_row, of_places
@@ -98,7 +98,7 @@ def _larger_than_nothing(size: Linear) -> Atom | None:
 class Worded:
     """A number in one form. `required`: of sizes and registers, so that it is that."""
 
-    def __init__(self, divisors: Iterable[Linear], between: Ranges) -> None:
+    def __init__(self, divisors: Iterable[Linear], between: Between) -> None:
         self.required: dict[Formula, None] = {}
         self.between = between
         divisors = [*divisors]
@@ -134,7 +134,7 @@ class Worded:
         return None
 
 
-def _range(form: Linear, between: Ranges) -> tuple[int, int] | None:
+def _range(form: Linear, between: Between) -> tuple[int, int] | None:
     """Between which numbers a sum, or what a division of a number that is not negative makes or leaves, lies; None if it is none."""
     match form:
         case Linear(0, ((one, 1),)) if is_remainder(one):
