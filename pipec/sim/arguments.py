@@ -24,6 +24,7 @@ from .units.swizzle import SwizzleName
 
 # PTX ISA 4.4.1, from PTX 8.1 on.
 _MAXIMUM_PARAMETERS = 32_764
+_POINTER = 8
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class ArrayArgument:
 
 @dataclass(frozen=True)
 class TensorMapArgument:
-    """A 128-byte tensor map over `array`; the map's `address` is replaced by the simulated one."""
+    """A 128-byte tensor map over `array`; the map's `address` is replaced by the simulated one. Where the parameter is a pointer, the map
+    stands in global memory."""
 
     map: TensorMap | Im2colMap
     array: np.ndarray
@@ -186,6 +188,14 @@ class Placement:
             data[offset : offset + len(value)] = value
         return bytes(data)
 
+    def parameter(self, argument: Argument, size: int, number: int) -> bytes:
+        """The bytes of a parameter that has this many."""
+        data = self.bytes_of(argument)
+        if isinstance(argument, TensorMapArgument) and size == _POINTER:
+            map_ = np.frombuffer(bytearray(data), np.uint8)
+            return self.memory.add(map_, argument.writable, f"the tensor map of argument {number}").base.to_bytes(size, "little")
+        return data
+
 
 def _further(number: int, array: object) -> ArrayArgument:
     if not isinstance(array, np.ndarray):
@@ -243,7 +253,7 @@ def parameter_block(function: Function, placement: Placement, arguments: Sequenc
         )
     block = np.zeros(whole + 8, np.uint8)
     for number, ((offset, size), argument) in enumerate(zip(layout, arguments, strict=True)):
-        data = placement.bytes_of(argument)
+        data = placement.parameter(argument, size, number)
         if len(data) != size:
             raise SimulationError(
                 "argument",

@@ -225,6 +225,25 @@ def test_vector_registers():
     assert out.tolist() == (LANE + 10).tolist()
 
 
+def test_elements_of_arrays():
+    """In loads and stores an element is memory, elsewhere its address; ptxas 13.0 multiplies the index by the element's size."""
+    out, _ = run(
+        """
+  .shared .align 4 .b32 words[4]; .shared .align 8 .v2 .b32 pairs[2];
+  .reg .b32 %r<8>; .reg .b64 %a;
+  mov.u32 %r0, words; mov.u32 %r1, words[1+1]; sub.u32 %r1, %r1, %r0;
+  mov.u32 %r0, pairs; mov.u32 %r2, pairs[1]; sub.u32 %r2, %r2, %r0;
+  ld.global.u32 %r3, table[2]; ld.global.u8 %r4, bytes[3];
+  st.shared.u32 words[3], %r3; ld.shared.u32 %r5, [words+12];
+  mad.lo.u32 %r6, %r1, 1000, %r2; mad.lo.u32 %r6, %r4, 10000, %r6; mad.lo.u32 %r6, %r5, 100000, %r6;
+  st.global.u32 [%out], %r6;
+""",
+        ".global .align 4 .u32 table[3] = {5, 6, 7}; .global .b8 bytes[4] = {0, 1, 2, 3};",
+        block=1,
+    )
+    assert out[0] == 7 * 100000 + 3 * 10000 + 8 * 1000 + 8
+
+
 def test_initial_values():
     data = """
 .const .align 4 .f32 factors[2] = {1.5, 0f40000000};
@@ -280,6 +299,7 @@ def test_debug_sections_and_alias():
         (".weird thing;", "", "directive `.weird`"),
         ("", ".weird 3;", "directive `.weird`"),
         (".global .b8 low[2] = {0xFF(k_out), 0};", "", "some bytes of an address"),
+        (".global .b32 table[9];", ".reg .b32 %r; ld.global.b32 %r, table[%tid];", "indexed by a register"),
     ],
 )
 def test_what_the_parser_does_not_know_is_unsupported(before, body, words):
@@ -301,6 +321,12 @@ def test_what_the_parser_does_not_know_is_unsupported(before, body, words):
 def test_nonsense_in_declarations(before, words):
     with pytest.raises(SimulationError, match=words) as caught:
         run("", before)
+    assert caught.value.kind == "malformed" and caught.value.ptx_line
+
+
+def test_only_arrays_have_elements():
+    with pytest.raises(SimulationError, match="only an array has elements") as caught:
+        run("  mov.b64 %scaled, %out[1];")
     assert caught.value.kind == "malformed" and caught.value.ptx_line
 
 

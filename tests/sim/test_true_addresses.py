@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipec.sim import SimulationError, TensorMap, launch
+from pipec.sim import SimulationError, TensorMap, TensorMapArgument, launch
 from pipec.sim.machine.memory.global_memory import GlobalMemory
 
 HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
@@ -111,21 +111,31 @@ def test_wide_vectors_take_the_array_to_be_aligned():
         run(body.replace("{skew}", "+8"), [table, out], (source,))
 
 
-def test_a_tensor_map_that_a_pointer_leads_to():
-    """The map stands in memory, and so does the address of what it maps."""
-    source, out = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros(64, np.float32)
-    encoded = np.frombuffer(TensorMap("f32", (8, 8), (32,), (8, 8), address=source.ctypes.data).encode(), np.uint8).copy()
-    body = """.reg .b32 %a; ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.global.u64 %d1, [%d1]; mov.b32 %a, tile;
+# A box of 8 x 8 elements, through the map at %d1, to %d2.
+COPIED = """.reg .b32 %a; mov.b32 %a, tile;
     mbarrier.init.shared.b64 [bar], 1; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;
     cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [tile], [%d1, {0, 0}], [bar];
     wait: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra wait;
     mov.u32 %r1, 0;
     copy: ld.shared.f32 %f1, [%a]; st.global.f32 [%d2], %f1; add.u32 %a, %a, 4; add.s64 %d2, %d2, 4; add.u32 %r1, %r1, 1;
     setp.lt.u32 %p2, %r1, 64; @%p2 bra copy;"""
+MAPPED = f"""{HEAD}.entry k(.param .u64 p0, .param .u64 p1) {{ {REGISTERS} .shared .align 128 .b8 tile[256]; .shared .align 8 .b64 bar;
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; FIND {COPIED}\nret; }}"""
+
+
+def test_a_tensor_map_that_a_pointer_leads_to():
+    """The map stands in memory, and so does the address of what it maps."""
+    source, out = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros(64, np.float32)
+    encoded = np.frombuffer(TensorMap("f32", (8, 8), (32,), (8, 8), address=source.ctypes.data).encode(), np.uint8).copy()
     table = np.array([encoded.ctypes.data], np.uint64)
-    text = f"""{HEAD}.entry k(.param .u64 p0, .param .u64 p1) {{ {REGISTERS} .shared .align 128 .b8 tile[256]; .shared .align 8 .b64 bar;
-    {body}\nret; }}"""
+    text = MAPPED.replace("FIND", "ld.global.u64 %d1, [%d1];")
     launch(text, block=1, arguments=[table, out], allocations=[encoded, source])
+    assert (out == source.reshape(-1)).all()
+
+
+def test_a_pointer_to_a_tensor_map():
+    source, out = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros(64, np.float32)
+    launch(MAPPED.replace("FIND", ""), block=1, arguments=[TensorMapArgument.of(source, (8, 8)), out])
     assert (out == source.reshape(-1)).all()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pipec.record import replace
 
@@ -31,19 +31,21 @@ from .tree import (
 from .types import TYPES
 from .variables import SPACES, variables
 
+# Which of them take an element of an array as the memory there; the others take its address.
+_ACCESSES = frozenset({"ld", "ldu", "st"})
 _NUMBERED = re.compile(r"^(.*?)(0|[1-9]\d*)$")
 _VECTORS = {".v2": 2, ".v4": 4}
 _COMPONENTS = ("xr", "yg", "zb", "wa")
 
 
 class Body:
-    """Scopes are numbered; a name is looked up from its scope outwards. `taken` are names of function-level variables that may be
-    shadowed: variables here with such a name are renamed."""
+    """Scopes are numbered; a name is looked up from its scope outwards. `outside` are variables that may be shadowed: those here with
+    such a name are renamed."""
 
-    def __init__(self, cursor: Cursor, function: Function, taken: set[str]) -> None:
+    def __init__(self, cursor: Cursor, function: Function, outside: Iterable[Variable]) -> None:
         self.cursor = cursor
         self.function = function
-        self.taken = taken
+        self.elements = {variable.name: _element_bytes(variable) for variable in outside}
         self.scope = 0
         self.location: tuple[int, int, int] | None = None
         self.named: dict[tuple[int, str], Register | Vector] = {}
@@ -90,7 +92,7 @@ class Body:
         # Handwritten assembly may contain spaces before a modifier; no operand starts with a dot.
         while cursor.token.kind == "word" and cursor.token.text[0] == ".":
             opcode += cursor.word()
-        operands = self.operands(opcode.split(".")[0] == "call")
+        operands = self.operands(opcode.split(".")[0])
         self.function.instructions.append(Instruction(opcode, operands, guard, token.line, self.location, self.scope))
 
     def label(self, name: str) -> None:
@@ -149,10 +151,10 @@ class Body:
 
     def placed(self, variable: Variable) -> Variable:
         name, number = variable.name, 1
-        while name in self.taken:
+        while name in self.elements:
             number += 1
             name = f"{variable.name}@{number}"
-        self.taken.add(name)
+        self.elements[name] = _element_bytes(variable)
         self.symbols[self.scope, variable.name] = name
         return replace(variable, name=name, space="local" if variable.space == "param" else variable.space)
 
@@ -180,12 +182,15 @@ class Body:
 
     # ---- operands
 
-    def operands(self, of_call: bool) -> tuple[Operand, ...]:
+    def operands(self, root: str) -> tuple[Operand, ...]:
         cursor = self.cursor
         found: list[Operand] = []
         while not cursor.accept(";"):
-            if of_call and cursor.accept("("):
+            if root == "call" and cursor.accept("("):
                 found.append(Vector(self.listed(")")))
+            elif cursor.token.kind == "word" and cursor.ahead(1).text == "[":
+                element = self.element()
+                found.append(Address(Symbol(element.name), element.offset) if root in _ACCESSES else element)
             else:
                 found.append(self.operand())
             if cursor.token.text in (",", "|"):
@@ -227,6 +232,18 @@ class Body:
         if isinstance(operand, Symbol) and cursor.token.text in ("+", "-"):
             return Symbol(operand.name, self.offset())
         return operand
+
+    def element(self) -> Symbol:
+        """`a[3]`, where `a` is an array (PTX ISA 6.4.1.2): its size scales the index."""
+        cursor = self.cursor
+        array, bracket = self.name(cursor.word(), cursor.token.line), cursor.take()
+        if not isinstance(array, Symbol) or array.name not in self.elements:
+            raise malformed("only an array has elements", bracket.line)
+        if cursor.token.kind == "word":
+            raise unsupported(f"`{array.name}` is indexed by a register", bracket.line)
+        index = expression(cursor).value
+        cursor.expect("]")
+        return Symbol(array.name, _signed(index * self.elements[array.name]))
 
     def offset(self) -> int:
         """`+4`, `-4`, `+-4`, `+(2*8)`."""
@@ -281,6 +298,10 @@ class Body:
                     return self.declare(scope, text, type_name, lanes)
             scope = self.function.scope_parents[scope]
         return None
+
+
+def _element_bytes(variable: Variable) -> int:
+    return TYPES[variable.type].bytes * variable.lanes
 
 
 def _signed(value: int) -> int:

@@ -143,8 +143,7 @@ class _Parser:
         if cursor.token.text.startswith(".") and cursor.token.kind == "word":
             raise unsupported(f"directive `{cursor.token.text}` is not known to the simulator", cursor.token.line)
         cursor.expect("{")
-        taken = {v.name for v in (*self.module.variables, *function.parameters, *function.results)}
-        Body(cursor, function, taken).read()
+        Body(cursor, function, (*self.module.variables, *function.parameters, *function.results)).read()
         self.module.functions[function.name] = function
 
     def parameters(self, registers: list[Register]) -> list[Variable]:
