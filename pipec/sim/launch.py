@@ -38,8 +38,9 @@ from .machine.threads.cta import Cluster
 from .machine.threads.specials import fill_registers
 from .ptx.parse import parse
 from .ptx.tree import Function, Module
+from .unfenced import run_with_unfenced
 from .units.numbers.numerics import Numerics
-from .unwritten import Started, run_with_unwritten
+from .unwritten import Started
 
 TIMINGS = get_args(Choice)
 NUMERICS = get_args(Numerics)
@@ -131,7 +132,7 @@ def launch(
                     machine, to_the_end = once(schedule, options.prepare)
                     to_the_end()
                     return machine
-                return run_with_unwritten(lambda one: once(one, prepare), schedule)
+                return run_with_unfenced(lambda one: once(one, prepare), schedule)
 
             explored = None
             if options.timing == "explore":

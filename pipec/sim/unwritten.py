@@ -52,19 +52,19 @@ def _unless_it_matters(
     results = [data.copy() for data in outside]
     machine = None
     for filling in FILLINGS:
-        _put(outside, given)
+        put(outside, given)
         machine, run = start(replace(schedule, filling=filling))
         machine.findings.severities["uninitialised"] = "off"
         machine.practised("unwritten memory that does not matter")
         try:
             run()
         except SimulationError:
-            _put(outside, results)
+            put(outside, results)
             return None
         if not _alike(machine, results):
-            _put(outside, results)
+            put(outside, results)
             return None
-    _put(outside, results)
+    put(outside, results)
     return machine
 
 
@@ -77,6 +77,7 @@ def _alike(machine: Machine, results: list[np.ndarray]) -> bool:
     return True
 
 
-def _put(outside: list[np.ndarray], values: list[np.ndarray]) -> None:
+def put(outside: list[np.ndarray], values: list[np.ndarray]) -> None:
+    """Gives the caller's memory these values."""
     for data, value in zip(outside, values, strict=True):
         data[:] = value

@@ -22,6 +22,7 @@ def run(body: str, rules: str = "documents", block: int = 32) -> Result:
 
 TELL, ASK = "st.shared.b32 [%r2], %t;", "ld.shared.b32 %r5, [%r4];"
 SYNC = "bar.warp.sync -1;"
+ALL_ASK = "mov.b32 %r6, word; ld.shared.b32 %r5, [%r6+124]; add.u32 %r6, %r6, 124;"
 # Lanes that have parted meet at two places, or at three of which two are one.
 APART = (
     f"and.b32 %r7, %t, {{0}}; setp.ne.u32 %p1, %r7, 0; {TELL} @%p1 bra ODD; {SYNC} {ASK} bra END; ODD: {{1}} {SYNC} {ASK} END:"
@@ -38,6 +39,8 @@ RIGHT = {
         st.shared.b32 [%r2], %t; mbarrier.arrive.shared.b64 _, [bar];
         W: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra W; ld.shared.b32 %r5, [%r4];""",
     "halves of the warp, each with its own": f"{TELL} ld.shared.b32 %r5, [%r2];",
+    "read by all, a barrier, then written by one": f"{TELL} {SYNC} {ALL_ASK} {SYNC} setp.ne.u32 %p1, %t, 31; @!%p1 st.shared.b32 [%r6], 7;",
+    "in global memory, read and written by all": "ld.global.b32 %r5, [%d1]; st.global.b32 [%d1], %r5;",
     "other words": f"{TELL} st.shared.b32 [%r2+256], %t; {SYNC} ld.shared.b32 %r5, [%r4]; ld.shared.b32 %r6, [%r4+256];",
 }
 WRONG = {
@@ -47,6 +50,7 @@ WRONG = {
     "global memory": "st.global.b32 [%d2], %t; ld.global.b32 %r5, [%d3];",
     "one lane for all": f"{TELL} setp.ne.u32 %p1, %t, 0; @%p1 bra END; mov.b32 %r6, word; ld.shared.b32 %r5, [%r6+124]; END:",
     "a barrier too early": f"{SYNC} {TELL} {ASK}",
+    "read by all, then written by one of them": f"{TELL} {SYNC} {ALL_ASK} setp.ne.u32 %p1, %t, 31; @!%p1 st.shared.b32 [%r6], 7;",
 }
 
 

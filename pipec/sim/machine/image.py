@@ -29,6 +29,8 @@ _REGISTER_FILE, _MOST_REGISTERS = 64 << 10, 256  # of a multiprocessor; of a thr
 _STACK = 64 << 10  # bytes per thread, in kernels that allocate any
 # Loads and stores by the lanes of a warp, of which it keeps a record (`compiled.access`).
 _LOADS, _STORES = frozenset({"ld", "ldu", "multimem"}), frozenset({"st"})
+# Of which the ones with these qualifiers are strong, or may count as strong (`practice`).
+_STRONG = frozenset({"relaxed", "acquire", "volatile", "cg", "cv", "lu"})
 # Matrix loads and stores by a warp as a whole, whose lanes are not distinguished.
 MATRICES = frozenset({"ldmatrix", "stmatrix"})
 
@@ -74,6 +76,11 @@ class Image:
     @functools.cached_property
     def shuffles(self) -> bool:
         return any(item.root == "shfl" for item in self.function.instructions)
+
+    @functools.cached_property
+    def strong_loads(self) -> bool:
+        """Whether any load may be a strong one."""
+        return any(item.root == "ld" and _STRONG.intersection(item.opcode.split(".")) for item in self.function.instructions)
 
     @functools.cached_property
     def launch_registers(self) -> int | None:

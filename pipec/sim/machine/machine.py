@@ -155,7 +155,8 @@ class Machine:
         """From now on accesses are checked against each other; `complain` receives races, `misread` layouts that differ, `early` accesses
         that the preceding grid may conflict with."""
         layouts = self.findings.wanted("layout") or self.findings.wanted("linear")
-        self.races = Races(complain, misread if layouts else None, self.unwritten, self.practised)
+        by_fence = self.rules == "practice"
+        self.races = Races(complain, misread if layouts else None, self.unwritten, self.practised, by_fence, self.schedule.unseen)
         self.races.preceding = self.actors.new()
         self.races.lanes = self.findings.wanted("lanes")
         early_watched = self.preceding.watched if self.findings.wanted("grid") else 0

@@ -134,6 +134,8 @@ def load(d: Decoder) -> Execute:
             values = cta.load(warp, where, addresses + number * size if number else addresses, size, by, total)
             by = None
             write(warp, spread(warp, values).view(type_.dtype))
+        if use is not None and warp.watched is not None:
+            cta.machine.races.unseen.show()
 
     return execute
 
@@ -172,6 +174,8 @@ def _load_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | N
             by = None
         low = cta.load(warp, where, addresses, 8, by, 16)
         high = cta.load(warp, where, addresses + 8, 8)
+        if use is not None and warp.watched is not None:
+            cta.machine.races.unseen.show()
         write(warp, np.stack([spread(warp, half) for half in (low, high)], axis=1))
 
     return execute

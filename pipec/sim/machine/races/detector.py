@@ -15,7 +15,7 @@ from pipec.record import record
 
 from ...compiled.pieces import distinct
 from ...errors import SimulationError
-from ...ptx.types import Addresses
+from ...ptx.types import Addresses, Bytes
 from ..practice import PracticeName
 from .accepted import Gap, accepted
 from .clocks import Knowledge
@@ -28,6 +28,7 @@ from .shadow import Index, Shadow, places_of, where
 from .signals import Signal, seen
 from .sums import Sums
 from .thread import Thread
+from .unseen import Unseen
 
 _NOW = 1 << 62  # later than any time of a warp
 _FEW = 4  # sets of accesses that are checked one by one
@@ -61,7 +62,8 @@ Early = Callable[[Access, Shadow, int, int], None]
 
 
 class Races:
-    """`complain` receives every race, with repetitions; `misread` as for `Layouts`."""
+    """`complain` receives every race, with repetitions; `misread` as for `Layouts`, `by_fence` and `hides` as for `Unseen`. `unfenced`: the
+    strong loads that may find nothing of a store before the signal that they come after."""
 
     def __init__(
         self,
@@ -69,6 +71,8 @@ class Races:
         misread: Callable[[Misreading], None] | None,
         unwritten: Callable[[SimulationError], None],
         practised: Callable[[PracticeName], bool],
+        by_fence: bool = False,
+        hides: bool = False,
     ) -> None:
         self.complain, self.unwritten, self.practised = complain, unwritten, practised
         self.preceding = 0  # the preceding grid, as an actor whose completion griddepcontrol.wait covers
@@ -76,6 +80,7 @@ class Races:
         self.lanes = True  # whether to check for races among the lanes of a warp
         self.raced = self.forgiven = 0
         self.sets = Ledger()
+        self.unseen, self.unfenced = Unseen(self.sets, by_fence, hides), list[Race]()
         self.layouts, self.sums = Layouts(self.sets, misread), Sums(misread)
         self.shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
 
@@ -164,9 +169,15 @@ class Races:
             access = thread.accesses[key] = Access("", thread, key[0], time, writes, scope=scope)
         return access
 
-    def strong(self, thread: Thread, shadow: Shadow, offsets: Addresses, size: int, use: StrongUse) -> None:
-        """Accesses of some lanes to places where threads signal to each other."""
+    def strong(self, thread: Thread, shadow: Shadow, offsets: Addresses, size: int, use: StrongUse, data: Bytes) -> None:
+        """Accesses of some lanes to places where threads signal to each other; `data`: what the memory holds."""
         places = set(offsets.tolist())
+        for place in places:
+            if use.writes:
+                self.unseen.stored(thread, shadow, place, data[place : place + size].tobytes())
+            elif shadow.signals:
+                for old in self.unseen.loaded(thread, shadow, place, size, data):
+                    self.unfenced.append(Race(old, self._own(thread, False, use.scope), "fence", shadow, place))
         if use.reads:
             # Lanes may synchronise with each other this way.
             thread.lanes_met()
@@ -406,5 +417,5 @@ class Races:
     ) -> None:
         """Reports where another lane of the warp has accessed these places and the lanes have not converged since."""
         if not isinstance(index, slice):
-            for number, old in by_other_lanes(self.sets, thread, access, numbers):
+            for number, old in by_other_lanes(self.sets, thread, access, shadow, numbers):
                 self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))

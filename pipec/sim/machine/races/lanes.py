@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
+from ...ptx.types import Addresses
 from .ledger import Access, Ledger
+from .shadow import Shadow
 from .thread import Thread
 
 
-def by_other_lanes(sets: Ledger, thread: Thread, access: Access, numbers: Iterable[int]) -> Iterator[tuple[int, Access]]:
+def by_other_lanes(
+    sets: Ledger, thread: Thread, access: Access, shadow: Shadow, numbers: Iterable[int]
+) -> Iterator[tuple[int, Access]]:
     """Of these sets, the accesses in which another lane than now was at a place of the last execution of `access`.
 
     Lanes are distinguished by their addresses in the last executions; the ledger distinguishes only warps."""
@@ -25,7 +31,18 @@ def by_other_lanes(sets: Ledger, thread: Thread, access: Access, numbers: Iterab
             if len(lanes) <= itself:
                 continue
             before = lanes[-2 if itself else -1]
-            # A lane that returns to its own place meets no new lane there.
-            others = now[(now != before) & (now >= 0)]
-            if others.size and (others[:, None] == before).any():
+            # Lanes that have the same element load it, and one stores the next value: as among warps (`replicated`), in global memory.
+            shared = access.writes and not old.writes and shadow.kind != "global"
+            if _met(now, before, shared):
                 yield number, old
+
+
+def _met(now: Addresses, before: Addresses, shared: bool) -> bool:
+    """Whether a lane is where another one was. A lane that returns to its own place meets no new lane there, except `shared`: those
+    that were there together with it."""
+    lanes = np.flatnonzero(now >= 0)
+    back = lanes[now[lanes] == before[lanes]]
+    if shared and back.size and ((now[back, None] == before).sum(1) > 1).any():
+        return True
+    others = now[lanes[now[lanes] != before[lanes]]]
+    return bool(others.size) and bool((others[:, None] == before).any())

@@ -30,6 +30,7 @@ Missing = Literal[
     "before",
     "after",
     "stale",
+    "fence",
 ]
 
 DEALLOCATION = "tcgen05.dealloc"

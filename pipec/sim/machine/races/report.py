@@ -45,6 +45,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "given back": ("exit", "no wait for a tcgen05.commit stands between them"),
     "before": ("fence", "no tcgen05.fence::before_thread_sync stands before what orders them"),
     "stale": ("stale", "the cache of ld.global.nc is for what no thread writes while the kernel runs"),
+    "fence": ("race", "no fence stands before the signal between them, and without that value the results are others"),
     "after": ("fence", "no tcgen05.fence::after_thread_sync stands behind what orders them"),
 }
 

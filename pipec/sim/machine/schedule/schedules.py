@@ -18,6 +18,7 @@ class Schedule:
     together  clusters run beside each other from the start
     without   this instruction, which waits or orders, does nothing
     filling   the bytes that shared and tensor memory hold before anything is written there
+    unseen    strong loads find what was there before a store that nothing shows them
     """
 
     timing: Timing = "order"
@@ -29,6 +30,7 @@ class Schedule:
     together: bool = False
     without: int = -1
     filling: int = 0
+    unseen: bool = False
 
 
 PLAIN = Schedule()

@@ -215,12 +215,14 @@ class AddressSpaces:
         elif space == "global":
             for allocation, offsets in self.machine.memory.by_allocation(addresses):
                 if allocation.shadow is not None:
-                    self.machine.races.strong(
-                        warp.watched, allocation.shadow, _inside(offsets, size, allocation.data.size), size, use
-                    )
+                    data = allocation.data
+                    inside = _inside(offsets, size, data.size)
+                    self.machine.races.strong(warp.watched, allocation.shadow, inside, size, use, data)
         elif space in ("shared", "cluster"):
             for owner, offsets, _ in self._by_owner(addresses):
-                self.machine.races.strong(warp.watched, owner.shared.shadow, _inside(offsets, size, owner.shared.size), size, use)
+                shared = owner.shared
+                inside = _inside(offsets, size, shared.size)
+                self.machine.races.strong(warp.watched, shared.shadow, inside, size, use, shared.data)
 
     def _flat(self, warp: Accessing, space: Space) -> FlatMemory:
         if space == "param":
