@@ -69,9 +69,9 @@ FAULTS = {
         "epilogue",
         "output",
     ),
-    "arrives twice": Fault("gemm", repeat(FREE), everywhere("undefined"), "mma", "output"),
+    "arrives twice": Fault("gemm", repeat(FREE), everywhere("undefined"), None, "output"),
     "commits twice": Fault(
-        "gemm", repeat(GIVE_BACK), {"order": "arrive_underflow", "late": "race", "random": "some seed"}, "load", "input"
+        "gemm", repeat(GIVE_BACK), {"order": "arrive_underflow", "late": "undefined", "random": "some seed"}, "load", "input"
     ),
     # Of two stages, the phase flips with the stage that is left.
     "parity never flips": Fault(

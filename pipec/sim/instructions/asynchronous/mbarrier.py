@@ -20,6 +20,7 @@ from ...units.mbarrier import Mbarrier
 from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
 from ..ordering import Ordering
+from .successive import check_arrival, check_wait, knows
 
 # A try_wait without an explicit limit gives up after about 3.9 microseconds (hardware.md 1.2).
 SUSPENDED = 4000
@@ -147,6 +148,7 @@ def _arriving(
         tokens = np.zeros(LANES, np.uint64) if write else None
         last: int | None = None  # no address: initial value that differs from all addresses
         flipped, cta = False, warp.cta
+        told_at: int | None = None  # whoever comes after an arrival of one lane comes after those of all
         alike = write is None and operation is Mbarrier.arrive and (len(asked) == 1 or len(set(asked)) == 1)
         count = LANES if warp.mask is None else len(asked)
         for lane, (address, given) in zip(warp.lanes(), asked if len(asked) == count else asked * count, strict=True):
@@ -180,6 +182,7 @@ def _arriving(
                     warp.thread.touched = True
                 barrier.arrived(warp.thread.tell(releases, reach), cta is warp.cta, warp.thread.began)
                 warp.thread.signalled()
+                told_at = warp.thread.time - 1 if told_at is None else told_at
                 if cta is not warp.cta:
                     barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
             amount = default if value is None else given
@@ -189,8 +192,10 @@ def _arriving(
             state = barrier.state
             before = state.counters
             flipped = operation(state, arriving)
-            if arrives:
-                barrier.counts.arrived(warp.thread.number, warp.thread.time - 1, before, state)
+            if arrives and told_at is not None:
+                barrier.counts.arrived(warp.thread.number, told_at, before, state)
+                if another:
+                    check_arrival(warp, barrier, before[0])
             cta.after_barrier_operation(barrier, flipped)
             if together:
                 break
@@ -297,6 +302,7 @@ def wait(d: Decoder) -> Execute:
             results[warp.lanes()] = [known[key][0] for key in asked]
         for done, barrier, _ in known.values():
             if done:
+                check_wait(warp, barrier)
                 barrier.heard_by(warp.thread, acquired)
                 warp.thread.lanes_met()
         fragment = warp.fragment
@@ -333,7 +339,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
             details={"address": barrier.offset},
         )
     awaited = state.phase - 1 if done else state.phase
-    if warp.watched is not None and awaited > 0 and not _knows(warp, barrier, awaited):
+    if warp.watched is not None and awaited > 0 and not knows(warp, barrier, awaited):
         _complain_of_parity(warp, barrier, awaited, wanted & 1)
     if done:
         warp.seen[barrier.offset] = state.phase - 1
@@ -341,13 +347,6 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
             barrier.tested[warp.thread] = warp.thread.time, warp.fragment.pc
             warp.thread.tests += 1
     return done, barrier, awaited
-
-
-def _knows(warp: Warp, barrier: TrackedBarrier, phases: int) -> bool:
-    """Whether something has shown the warp that so many phases are complete."""
-    return warp.thread.actors.reached(warp.thread.knowledge.order, barrier.actor, phases) or barrier.counts.shown(
-        warp.thread, phases
-    )
 
 
 def _complain_of_parity(warp: Warp, barrier: TrackedBarrier, awaited: int, parity: int) -> None:

@@ -143,8 +143,9 @@ class TrackedBarrier:
     relaxed cluster barriers show, what preceded copies of its own CTA whose warps have not arrived, and what warps that have arrived know
     so. `issued`: the copies of its own CTA that have counted bytes
     in the current phase. `tested`: the time and place of each warp's last test by parity in the current phase that found the one before
-    complete. `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it, `invalidated` its end, `overwritten`
-    what has been issued over it."""
+    complete. `latest`: the phase of each warp's last arrival, `doubtful` the arrivals that may count in the phase named with them, with
+    their place, `waited` the last phase that a test has found complete. `made` is its initialisation, `announced` whether a
+    fence.mbarrier_init has followed it, `invalidated` its end, `overwritten` what has been issued over it."""
 
     state: Mbarrier
     offset: int
@@ -165,6 +166,9 @@ class TrackedBarrier:
     counts: Counts = field(default_factory=Counts)
     tested: dict[Thread, tuple[int, int]] = field(default_factory=dict)
     issued: list[Access] = field(default_factory=list)
+    latest: dict[Thread, int] = field(default_factory=dict)
+    doubtful: list[tuple[int, int, SimulationError]] = field(default_factory=list)
+    waited: int = -1
 
     @property
     def end(self) -> tuple[tuple[int, int], ...]:
