@@ -5,8 +5,8 @@ from pipec.record import record
 WARP = 32  # threads
 WARPGROUP_WARPS = 4
 _WARPGROUP_THREADS = WARPGROUP_WARPS * WARP
-_REGISTER_STEP = 8
-_MOST_REGISTERS = 255  # addressable by an instruction
+REGISTER_STEP = 8  # registers of a thread are allocated in multiples of this
+MOST_REGISTERS = 255  # of a thread: addressable by an instruction
 
 
 @record
@@ -32,7 +32,7 @@ class Target:
         4 (CUDA C++ best practices, register pressure; it is also what ptxas allows a kernel with that many threads).
         """
         padded = -(-threads // _WARPGROUP_THREADS) * _WARPGROUP_THREADS
-        return min(_MOST_REGISTERS, self.registers // padded // _REGISTER_STEP * _REGISTER_STEP)
+        return min(MOST_REGISTERS, self.registers // padded // REGISTER_STEP * REGISTER_STEP)
 
     def is_of(self, device: str) -> bool:
         """Whether a GPU with this name runs the target's code."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipec.predict.many_blocks import Values, first
-from pipec.predict.occupancy import held, launch_registers, shared_bytes, tensor_columns
+from pipec.predict.occupancy import launch_registers, registers_of, resident_blocks, shared_bytes, tensor_columns
 from pipec.predict.role_work import Counter
 from pipec.predict.tile_loops import walks_over_tiles
 from pipec.predict.workload import RoleWork, Workload
@@ -29,7 +29,7 @@ def workload(
     launched = launch_registers(kernel, threads)
     registers = max((nothing.registers(role) for role in kernel.roles), default=0)
     columns = tensor_columns(kernel)
-    together = multiprocessors * held(shared, threads, launched, registers, columns)
+    together = multiprocessors * resident_blocks(shared, threads, registers_of(launched, registers), columns)
     count = min(max(1, prod(grid)), together)
     stays = kernel.schedule is not None or walks_over_tiles(kernel)
 

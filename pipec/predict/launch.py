@@ -20,7 +20,7 @@ from pipec.predict.following.followed import Followed, Launched
 from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.following.uses import Stretch, Unpredictable
 from pipec.predict.following.values import Values
-from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES, shared_bytes
+from pipec.predict.occupancy import resident_blocks, shared_bytes
 from pipec.predict.sizes import sizes_of
 from pipec.predict.workload import Workload
 from pipec.record import record, replace
@@ -196,9 +196,7 @@ class Launch:
         self.blocks = prod(self.grid)
         # The plan includes the staging buffers of epilogues.
         shared = plan.interface.shared_bytes + (shared_bytes(kernel, stages) - shared_bytes(kernel) if stages else 0)
-        self.held = max(1, min(self.work.held, SHARED_BYTES // (shared + BLOCK_BYTES)))
-        if plan.allocated_columns:
-            self.held = max(1, min(self.held, plan.target.tensor_columns // plan.allocated_columns))
+        self.held = resident_blocks(shared, self.work.threads, self.work.registers, plan.allocated_columns)
         schedule = kernel.schedule
         places = machine.multiprocessors * self.held
         # With cluster launch control, a block takes over the tiles of those that then never start.

@@ -4,30 +4,42 @@ from collections.abc import Mapping
 from functools import cache
 from math import ceil
 
+from pipec.isa.targets import DEFAULT_TARGET, MOST_REGISTERS, REGISTER_STEP, TARGETS, WARP
 from pipec.predict.tile_loops import operations_in
 from pipec.sema import tree
 
-SHARED_BYTES = 227 * 1024  # of a multiprocessor, for all its blocks
-BLOCK_BYTES = 1024  # of shared memory reserved by the system per block
-REGISTERS = 65_536  # of a multiprocessor
+# Of a multiprocessor, the same for all targets (CUDA C++ programming guide, technical specifications per compute capability).
+_BLOCKS = 32
+_THREADS = 2048
+_SHARED_BYTES = 228 * 1024
+_COLUMNS = 512  # of tensor memory
+REGISTERS = 65_536
+BLOCK_BYTES = 1024  # of shared memory that the system reserves in each block
+_SMALL_BYTES = 1024  # of a block's shared memory, for barriers and alignment; about what a plan keeps
 _SYSTEM_REGISTERS = 56  # of a thread in addition to its accumulators
 
 
-def held(shared_bytes: int, threads: int, launch_registers: int | None, accumulator_registers: int, columns: int) -> int:
-    """Blocks per multiprocessor. All targets have the same resources."""
-    if launch_registers is not None:
-        registers = launch_registers
-    else:
-        registers = min(255, 8 * ceil((accumulator_registers + _SYSTEM_REGISTERS) / 8))
-    by_registers = REGISTERS // max(1, threads * registers)
-    by_columns = 512 // columns if columns else 32
-    return max(1, min(SHARED_BYTES // (shared_bytes + BLOCK_BYTES), by_registers, 2048 // threads, by_columns, 32))
+def resident_blocks(shared_bytes: int, threads: int, registers: int = 0, columns: int = 0) -> int:
+    """Blocks that a multiprocessor holds at a time, at least one. `registers`: of a thread, 0 if they limit nothing; `columns`: allocated
+    columns of tensor memory."""
+    threads = WARP * ceil(max(threads, 1) / WARP)
+    limits = [_BLOCKS, _THREADS // threads, _SHARED_BYTES // (shared_bytes + BLOCK_BYTES)]
+    if registers:
+        limits.append(REGISTERS // (threads * REGISTER_STEP * ceil(registers / REGISTER_STEP)))
+    if columns:
+        limits.append(_COLUMNS // columns)
+    return max(1, min(limits))
+
+
+def registers_of(launch_registers: int | None, accumulator_registers: int) -> int:
+    """Registers of a thread: those that it is launched with if they are stated, else what accumulators and everything else take."""
+    return launch_registers if launch_registers is not None else min(MOST_REGISTERS, accumulator_registers + _SYSTEM_REGISTERS)
 
 
 def tensor_columns(kernel: tree.Kernel) -> int:
     """Allocated tensor memory, a power of two: 32-bit columns."""
     columns = sum(buffer.columns * buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.alias is None)
-    return min(512, max(32, 1 << (columns - 1).bit_length())) if columns else 0
+    return min(_COLUMNS, max(32, 1 << (columns - 1).bit_length())) if columns else 0
 
 
 def tile_bytes(rows: int, columns: int, bits: int) -> int:
@@ -42,7 +54,7 @@ def shared_bytes(kernel: tree.Kernel, stages: Mapping[str, int] | None = None) -
             owner = buffer.owner.name if buffer.owner is not None else ""
             count = buffer.count if stages is None else stages.get(owner, buffer.count)
             total += tile_bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * count
-    return total + staging_bytes(kernel, SHARED_BYTES - BLOCK_BYTES - total)
+    return total + staging_bytes(kernel, TARGETS[DEFAULT_TARGET].shared_bytes - _SMALL_BYTES - total)
 
 
 _PANEL_BYTES = 128  # of a row: the widest swizzle

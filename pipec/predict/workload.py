@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from math import ceil, prod
 
-from pipec.predict.occupancy import held as blocks_held
+from pipec.predict.occupancy import registers_of, resident_blocks
 from pipec.predict.work import Instructions, Slots
 from pipec.record import record
 
@@ -130,9 +130,14 @@ class Workload:
     programmatic: bool  # its blocks may start before the preceding grids have ended
     warm: frozenset[str] = frozenset()  # tensors that the kernel in front has written: they are in the L2
 
+    @property
+    def registers(self) -> int:
+        """Of a thread."""
+        return registers_of(self.launch_registers, self.accumulator_registers)
+
     @cached_property
     def held(self) -> int:
-        return blocks_held(self.shared_bytes, self.threads, self.launch_registers, self.accumulator_registers, self.columns)
+        return resident_blocks(self.shared_bytes, self.threads, self.registers, self.columns)
 
     @cached_property
     def loads(self) -> tuple[Load, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pipec.isa.targets import MOST_REGISTERS
 from pipec.predict.bounds import joined, largest, powered
 from pipec.predict.device import Device
 from pipec.predict.executed.costs import BLOCK, CACHE_BYTES, FROM_MEMORY, MEASURED, TURN_OVER, cost_of
@@ -18,7 +19,7 @@ from pipec.predict.executed.pieces import Program
 from pipec.predict.executed.recorder import Recorder
 from pipec.predict.executed.replay import Conditions, Replay, Stuck
 from pipec.predict.following.uses import Stretch
-from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
+from pipec.predict.occupancy import BLOCK_BYTES, resident_blocks
 from pipec.predict.ptx.timing import all_over
 from pipec.record import record
 from pipec.sim import Argument, Options, SimulationError, launch
@@ -28,8 +29,7 @@ from pipec.sim.machine.memory.spaces import SHARED_BASE
 from pipec.sim.machine.program import Program as Loaded
 from pipec.sim.ptx.tree import Instruction
 
-_THREADS, _BLOCKS, _COLUMNS = 2048, 32, 512  # of a multiprocessor
-_LEAST_REGISTERS, _MOST_REGISTERS, _UNIT = 16, 255, 8
+_LEAST_REGISTERS = 16  # of a thread
 _ROUNDS = 3  # of blocks beside each other that are followed
 _IDLE = 0.5  # of an average block's time
 _STEPS = 40_000_000  # warp instructions of the blocks that are executed
@@ -354,18 +354,17 @@ def _length(recording: Recording) -> int:
 
 def _held(executed: Executed, first: Recording) -> int:
     """Blocks on a multiprocessor at a time. Raises RegistersNeeded."""
-    threads = ceil(executed.threads / 32) * 32
-    others = min(_BLOCKS, _THREADS // threads, SHARED_BYTES // (executed.shared + BLOCK_BYTES))
-    if first.columns:
-        others = min(others, _COLUMNS // first.columns)
-    others = max(1, others)
+
+    def held(registers: int) -> int:
+        return resident_blocks(executed.shared, executed.threads, max(registers, _LEAST_REGISTERS), first.columns)
+
     registers = executed.launched.registers
-    if registers is None:
-        least, most = (REGISTERS // (threads * count) for count in (_MOST_REGISTERS + 1, _LEAST_REGISTERS))
-        if max(1, least) < min(others, most):
-            raise RegistersNeeded(max(1, least), min(others, most))
-        return max(1, min(others, most))
-    return max(1, min(others, REGISTERS // (threads * ceil(max(registers, _LEAST_REGISTERS) / _UNIT) * _UNIT)))
+    if registers is not None:
+        return held(registers)
+    least, most = held(MOST_REGISTERS), held(_LEAST_REGISTERS)
+    if least < most:
+        raise RegistersNeeded(least, most)
+    return most
 
 
 def _memory_bytes(recordings: Sequence[Recording], clusters: int) -> float:

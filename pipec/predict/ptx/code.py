@@ -17,6 +17,7 @@ from pipec.record import record
 
 _LABEL = re.compile(r"^\s*([\w$]+):(?!:)")
 _INSTRUCTION = re.compile(r"^\s*(?:(@!?%?\w+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.DOTALL)
+_CONSTANT = re.compile(r"mov\.\w+\s+(%\w+)\s*,\s*(\d+)\s*$")
 _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
 _FREE = frozenset(("mov", "bra"))  # in SASS loop-carried values stay in their registers, and branches are issued in parallel
 _TO_GLOBAL = ("st.global", "red.global")
@@ -124,6 +125,15 @@ class Code:
         match = re.search(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", self._head)
         x, y, z = (int(extent or 1) for extent in match.groups()) if match else (1, 1, 1)
         return x, y, z
+
+    @cached_property
+    def tensor_columns(self) -> int:
+        """Columns of tensor memory that a CTA allocates: each `tcgen05.alloc` counts that asks for a constant number, as all do that do
+        not choose among several."""
+        every = [one for instructions in self._parsed.values() for one in instructions]
+        constants = {match[1]: int(match[2]) for one in every if (match := _CONSTANT.match(f"{one.opcode} {one.operands}"))}
+        asked = [one.operands.rpartition(",")[2].strip() for one in every if one.opcode.startswith("tcgen05.alloc.")]
+        return sum(int(one) if one.isdecimal() else constants.get(one, 0) for one in asked)
 
     @cached_property
     def in_registers(self) -> bool:

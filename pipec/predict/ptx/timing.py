@@ -12,7 +12,7 @@ from math import ceil, prod
 from pipec.predict.bounds import largest, powered
 from pipec.predict.device import Device
 from pipec.predict.following.uses import Stretch
-from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
+from pipec.predict.occupancy import resident_blocks
 from pipec.predict.ptx.answers import answered
 from pipec.predict.ptx.code import Code, Unclear
 from pipec.predict.ptx.multiprocessor import UNIFORM, Multiprocessor
@@ -125,8 +125,7 @@ def _at_clock(
     launched = prod(grid)
     last = max((at + _BARRIER_BYTES for ring in network.rings if ring.kind == "mbarrier" for at in ring.instances), default=0)
     code = Code(text, network.name, threads)
-    by_registers = REGISTERS // max(1, threads * code.registers)
-    held = max(1, min(SHARED_BYTES // (last + BLOCK_BYTES), 2048 // max(1, threads), by_registers))
+    held = resident_blocks(last, threads, code.registers, code.tensor_columns)
     size = prod(code.cluster)
     places = device.machine.at_a_time(size)
     each = min(held, ceil(launched / places))
