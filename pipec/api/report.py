@@ -13,9 +13,9 @@ from pipec.sema import tree
 
 @record
 class KernelReport:
-    """Sizes in bytes; `tensor_columns` of 512. Sentences: `proofs` that the proof checker confirmed on the PTX, `checked` by other
-    checks on the source, for every launch, and `assumed` by those; `undecided` names what was neither proved nor refuted; `tiles`
-    describes how a tile scheduler distributes its tiles."""
+    """Sizes in bytes; `tensor_columns` of `tensor_limit`, 0 on targets without tensor memory. Sentences: `proofs` that the proof checker
+    confirmed on the PTX, `checked` by other checks on the source, for every launch, and `assumed` by those; `undecided` names what was
+    neither proved nor refuted; `tiles` describes how a tile scheduler distributes its tiles. As text, the lines that `pipec run` prints."""
 
     name: str
     threads: int
@@ -23,6 +23,7 @@ class KernelReport:
     shared_limit: int
     shared_items: tuple[SharedItem, ...]
     tensor_columns: int
+    tensor_limit: int
     roles: tuple[RoleWarps, ...]
     barriers: tuple[BarrierRange, ...]
     proofs: tuple[str, ...]
@@ -30,6 +31,9 @@ class KernelReport:
     assumed: tuple[str, ...]
     undecided: tuple[str, ...]
     tiles: str | None = None
+
+    def __str__(self) -> str:
+        return "\n".join([self.name, *(f"  {line}" for line in lines(self))])
 
 
 def report_of(plan: Plan, protocol: Verdict, findings: Findings | None = None) -> KernelReport:
@@ -44,6 +48,7 @@ def report_of(plan: Plan, protocol: Verdict, findings: Findings | None = None) -
         plan.target.shared_bytes,
         plan.shared_items,
         interface.tensor_columns,
+        plan.target.tensor_columns,
         interface.roles,
         interface.barriers,
         (protocol.sentence,) if proved else (),
@@ -59,6 +64,23 @@ def statements(report: KernelReport) -> Iterator[tuple[str, str]]:
     known = (("checked", report.checked), ("assumed", report.assumed), ("proved", report.proofs), ("open", report.undecided))
     for word, sentences in known:
         yield from ((word, sentence) for sentence in sentences)
+
+
+def lines(report: KernelReport) -> Iterator[str]:
+    """What is known about a kernel and what it uses, as `pipec run` prints it."""
+    rows = [*statements(report), ("uses", f"{report.threads} threads: {', '.join(_warps(role) for role in report.roles)}")]
+    used = [f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"]
+    if report.tensor_limit:
+        used.append(f"{report.tensor_columns} of {report.tensor_limit} tensor-memory columns")
+    rows.append(("uses", ", ".join(used)))
+    if report.tiles is not None:
+        rows.append(("tiles", report.tiles))
+    return (f"{word:7} {sentence}" for word, sentence in rows)
+
+
+def _warps(role: RoleWarps) -> str:
+    last = role.first_warp + role.warps - 1
+    return f"{role.name} (warp {last})" if role.warps == 1 else f"{role.name} (warps {role.first_warp}-{last})"
 
 
 def _tiles(schedule: tree.Schedule | None) -> str | None:

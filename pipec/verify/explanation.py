@@ -8,8 +8,8 @@ _TEXT = """proof: {title}
 
 "proved" marks one line of a report. It says that no role waits for ever, for all sizes that meet the conditions
 named there, provided that the assumptions named there hold. pipec reads the barriers back from the PTX that it has
-just emitted, searches for a proof, and calls the kernel proved only when a checker that shares nothing with the
-compiler or the search has accepted the proof for that text. `pipec check FILE --certificate OUT.json` writes the
+just emitted, searches for a proof, and calls the kernel proved only when a checker that imports nothing of the
+compiler or of the search has accepted the proof for that text. `pipec check FILE --certificate OUT.json` writes the
 proof, and `pipec verify PTX OUT.json` runs the reader and the checker alone. "checked" marks what other checks found
 on the source; the checker of proofs does not see that. "open" marks what is neither proved nor refuted.
 

@@ -2,6 +2,7 @@
 other in a circle, inside a part either."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,6 +147,17 @@ def complaint(part: str, imported: str) -> str | None:
     ):
         return f"{part} is a leaf"
     return f"{imported} lies below {part}" if LAYERS.index(imported) > LAYERS.index(part) else None
+
+
+def test_order_of_the_document() -> None:
+    """The table of docs/architecture.md has the parts in this order: a row may import the rows above it."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]*`) \|", text, re.MULTILINE)
+    words = [[Path(word).stem for word in row.replace("`", " ").split()] for row in rows if "`docs/" not in row]
+    parts = [[word for word in row if word in LAYERS] for row in words]
+    assert {part for row in parts for part in row} == set(LAYERS) - {"_version", "__main__"}
+    last = [max(0 if part in LEAVES else LAYERS.index(part) for part in row) for row in parts if row]
+    assert last == sorted(last)
 
 
 def inner_order(module: str, imported: str) -> str | None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -73,6 +74,14 @@ def test_wheel_has_every_source_file_and_nothing_else(built: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     expected = {target + name.removeprefix(folder) for folder, target in PACKAGES.items() for name in sources(folder)}
     assert names == expected
+
+
+def test_each_folder_of_modules_is_a_package() -> None:
+    """A later setuptools may leave out folders that are not listed: this one takes them for data of the package around them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    files = [target + name.removeprefix(folder) for folder, target in PACKAGES.items() for name in sources(folder)]
+    folders = {str(Path(name).parent) for name in files if name.endswith(".py")} | {PACKAGES["examples"], PACKAGES["grammar"]}
+    assert sorted(project["tool"]["setuptools"]["packages"]) == sorted(folder.replace("/", ".") for folder in folders)
 
 
 def test_wheel_says_its_licence(built: Path) -> None:

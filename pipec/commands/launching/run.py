@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipec import timestamps
 from pipec.api.files import read_input
-from pipec.api.report import KernelReport, report_of, statements
+from pipec.api.report import KernelReport, lines, report_of
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.launching.sizes import check_names, sizes_to_run
 from pipec.commands.printer import Printer
@@ -18,7 +18,7 @@ from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
-from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
+from pipec.interface import KernelInterface, TensorArgument, from_json
 from pipec.kir.plan.types import Plan
 from pipec.record import fields_of
 from pipec.reference import Comparison, ReferenceProblem, Trial, given_lines, reference_lines, trial_of
@@ -334,17 +334,7 @@ def _assembled(state: Compilation) -> dict[str, str]:
     return said
 
 
-def _warps(role: RoleWarps) -> str:
-    last = role.first_warp + role.warps - 1
-    return f"{role.name} (warp {last})" if role.warps == 1 else f"{role.name} (warps {role.first_warp}-{last})"
-
-
 def _print_report(printer: Printer, report: KernelReport, arch: str) -> None:
     printer.text(f"{report.name}: compiled for {arch}")
-    for word, sentence in statements(report):
-        printer.text(f"  {word:7} {sentence}")
-    printer.text(f"  uses    {report.threads} threads: {', '.join(_warps(role) for role in report.roles)}")
-    memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"
-    printer.text(f"  uses    {memory}, {report.tensor_columns} of 512 tensor-memory columns")
-    if report.tiles is not None:
-        printer.text(f"  tiles   {report.tiles}")
+    for line in lines(report):
+        printer.text(f"  {line}")
