@@ -11,10 +11,11 @@ from pipec._version import VERSION
 from pipec.api.files import cannot_write, read_input, spare, write_output
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.guard import Guard
-from pipec.commands.options import CALL_OPTIONS, FORMS, LIBRARY, parser_of, with_watchdog
+from pipec.commands.options import CALL_OPTIONS, CHECKS, FORMS, LIBRARY, parser_of, with_watchdog
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as run_messages
 from pipec.diag.catalogue.commands import verification as verification_messages
+from pipec.diag.catalogue.language.syntax import Unreadable
 from pipec.diag.message import Diagnostic, Failure
 from pipec.record import fields_of
 
@@ -107,6 +108,9 @@ def _version(_: argparse.Namespace) -> int:
 def _compiled(options: argparse.Namespace, until: str = "prove") -> "Compilation":
     from pipec.driver import Options, compile_source
 
+    if options.file.startswith(LIBRARY):
+        reason = "`build`, `predict` and `tune` take kernels of the library, this command a file"
+        raise Failure(Unreadable(name=options.file, reason=reason))
     watchdog = getattr(options, "watchdog", None)
     wanted = Options(
         options.arch,
@@ -272,6 +276,9 @@ def _cute(options: argparse.Namespace) -> int:
     return run_program(options, cute())
 
 
+_CHECK = "a check of the simulator"
+
+
 def _explain(options: argparse.Namespace) -> int:
     from pipec.diag.explain import explain, load_catalogue, plain_title
     from pipec.verify.explanation import TITLE, explanation
@@ -280,7 +287,16 @@ def _explain(options: argparse.Namespace) -> int:
         options.printer.text(explanation().rstrip("\n"))
         options.printer.row("topic", topic="proof", title=TITLE, text=explanation())
         return 0
+    if options.code in CHECKS:
+        from pipec.sim.findings import explained
+
+        options.printer.text(f"{options.code}: {_CHECK}\n\n{explained(options.code)}")
+        options.printer.row("topic", topic=options.code, title=_CHECK, text=explained(options.code))
+        return 0
     if options.code is None:
+        options.printer.text(f"{', '.join(CHECKS)}: checks of the simulator (`--check`)")
+        for name in CHECKS:
+            options.printer.row("topic", topic=name, title=_CHECK)
         options.printer.text(f"proof  {TITLE}")
         options.printer.row("topic", topic="proof", title=TITLE)
         for code, message in sorted(load_catalogue().items()):

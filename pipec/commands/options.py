@@ -21,8 +21,8 @@ LIBRARY = "library:"  # prefix of a FILE that is a kernel of pipec.library
 TIMINGS = ("order", "late", "random", "explore")
 # As pipec.sim has them:
 CHECKS = (
-    "race", "proxy", "init", "fence", "uninitialised", "bytes", "leak",
-    "commit", "exit", "split", "phase", "layout", "linear", "steps", "unread", "lost", "lanes", "grid", "stale", "peer", "scope",
+    "race", "proxy", "fence", "uninitialised", "bytes", "leak", "lanes", "grid", "peer", "scope", "stale", "init",
+    "split", "commit", "exit", "phase", "layout", "linear", "steps", "unread", "lost",
 )  # fmt: skip
 SEVERITIES = ("error", "warn", "off")
 MOST_DIGITS = 18  # of an integer; all of them fit 64 bits
@@ -143,7 +143,6 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what kernels are compiled for (default %(default)s)"
     )
-    parser.add_argument("--seed", type=_whole, default=0, help="seed of --timing random, 0 or more (default %(default)s)")
     _add_simulation(parser, timeline=False)
     parser.add_argument("file", metavar="FILE.py", help="the program")
     parser.add_argument("program_arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="the program's arguments")
@@ -151,7 +150,10 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; without it: all codes with their titles"
+        "code",
+        metavar="CODE",
+        nargs="?",
+        help="for example E0303, a check of the simulator (`race`), or `proof`; without it: all",
     )
 
 
@@ -178,7 +180,13 @@ def _source(targets: bool = False) -> argparse.ArgumentParser:
     default = f"(default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
     if targets:
         parser.add_argument(
-            "--target", dest="targets", action="append", choices=tuple(TARGETS), default=[], help=f"may be repeated {default}"
+            "--target",
+            "--arch",
+            dest="targets",
+            action="append",
+            choices=tuple(TARGETS),
+            default=[],
+            help=f"may be repeated {default}",
         )
     else:
         parser.add_argument("--arch", choices=tuple(TARGETS), help=f"the target {default}")
@@ -215,7 +223,7 @@ def _watched() -> argparse.ArgumentParser:
     return parser
 
 
-def _sized() -> argparse.ArgumentParser:
+def _shaped() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "--shape",
@@ -227,10 +235,21 @@ def _sized() -> argparse.ArgumentParser:
         default=[],
         help="sizes of dimensions that a launch binds, values of scalars",
     )
-    parser.add_argument(
-        "--seed", type=_whole, default=0, help="seed of random inputs and of --timing random, 0 or more (default %(default)s)"
-    )
     return parser
+
+
+def _seeded(what: str) -> Callable[[], argparse.ArgumentParser]:
+    """The option for the seed of this."""
+
+    def add() -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--seed", type=_whole, default=0, help=f"seed of {what}, 0 or more (default %(default)s)")
+        return parser
+
+    return add
+
+
+_SEEDED = _seeded("random inputs and of --timing random")
 
 
 def _add_bundle(parser: argparse.ArgumentParser) -> None:
@@ -259,7 +278,7 @@ def _add_launch(parser: argparse.ArgumentParser) -> None:
     """Options for calling a kernel without call information."""
     group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
     group.add_argument(
-        "--launch", metavar="JSON", help="a file that describes the whole launch, instead of the following options"
+        "--launch", metavar="FILE.json", help="a file that describes the whole launch, instead of the following options"
     )
     group.add_argument(
         "--arg",
@@ -402,16 +421,24 @@ _COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...
     "compile": ("compile a source to PTX (or another form)", (_source, _watched), _add_compile),
     "check": ("run all checks without output files; print what was proved", (_source,), _add_certificate),
     "verify": ("check certificates against a PTX file, without the compiler", (), _add_verify),
-    "run": ("compile, run with random inputs, compare with NumPy", (_source, _watched, _sized), _add_run),
-    "sim": ("run a PTX file in the simulator", (_sized,), _add_sim),
-    "tune": ("find the fastest of the tiles that a kernel lists; FILE may be library:gemm", (_source, _sized), _add_tune),
+    "run": ("compile, run with random inputs, compare with NumPy", (_source, _watched, _shaped, _SEEDED), _add_run),
+    "sim": ("run a PTX file in the simulator", (_shaped, _SEEDED), _add_sim),
+    "tune": (
+        "find the fastest of the tiles that a kernel lists; FILE may be library:gemm",
+        (_source, _shaped, _seeded("random inputs and of the order of measurements")),
+        _add_tune,
+    ),
     "predict": (
         "predict the time of a kernel and its bottleneck, without a GPU; FILE may be library:gemm",
-        (_source, _sized),
+        (_source, _shaped),
         _add_predict,
     ),
     "build": ("compile ahead of time, for C and for Python; FILE may be library:gemm", (_source_of_targets,), _add_bundle),
-    "triton": ("run a Python program with its Triton or Gluon kernels in the simulator", (), _add_program),
-    "cute": ("run a Python program with its CuTe DSL kernels in the simulator", (), _add_program),
+    "triton": (
+        "run a Python program with its Triton or Gluon kernels in the simulator",
+        (_seeded("--timing random"),),
+        _add_program,
+    ),
+    "cute": ("run a Python program with its CuTe DSL kernels in the simulator", (_seeded("--timing random"),), _add_program),
     "explain": ("explain a diagnostic code, or the meaning of a proof", (), _add_explain),
 }

@@ -40,7 +40,8 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Check:
-    """`kind` is that of the error; `documents` and `practice` are the default severities under these rules."""
+    """`kind` is that of the error; `meaning` says what it finds, for `pipec explain` and docs/simulator.md; `documents` and `practice` are
+    the default severities under these rules."""
 
     kind: ErrorKind
     meaning: str
@@ -49,75 +50,143 @@ class Check:
 
 
 CHECKS: dict[CheckName, Check] = {
-    "race": Check("race", "two accesses to one place, one of them a write, that nothing orders"),
-    "proxy": Check("race", "ordinary writes that asynchronous operations meet without fence.proxy.async"),
+    "race": Check(
+        "race",
+        "two unordered accesses to the same location, one of them a write",
+    ),
+    "proxy": Check(
+        "race",
+        "ordinary writes followed by asynchronous operations on the same location without fence.proxy.async",
+    ),
+    "fence": Check(
+        "race",
+        "tensor memory that is handed over without the two tcgen05.fence, or without a tcgen05.wait::ld for loads whose "
+        "registers were used",
+        practice="warn",
+    ),
+    "uninitialised": Check(
+        "uninitialised",
+        "reads of shared memory that was never written, or by `shfl.sync` from inactive lanes; in practice only where "
+        "that changes the results, which two more runs determine",
+    ),
+    "bytes": Check(
+        "byte_mismatch",
+        "an mbarrier that ends with bytes that were announced but not delivered (in practice no error), or the reverse",
+    ),
+    "leak": Check(
+        "leaked_tmem",
+        "tensor memory that is not freed",
+    ),
+    "lanes": Check(
+        "race",
+        "lanes of one warp that access the same location without a `bar.warp.sync` in between, initialise the same "
+        "mbarrier together with equal counts, make the same bulk reduction (which adds once for each), store different "
+        "values to one place in one instruction (except 32-bit words of at least 2^23 that differ by at most 2^16, as "
+        "sums in `f32` do that were rounded differently), or execute a collective instruction whose mask does not name "
+        "them",
+        practice="warn",
+    ),
+    "grid": Check(
+        "race",
+        "global memory that is accessed before `griddepcontrol.wait` in a launch that may overlap with the preceding "
+        "grids (programmatic launch)",
+        documents="warn",
+        practice="warn",
+    ),
+    "peer": Check(
+        "undefined",
+        "operations on another CTA of the cluster that is not known to have started, or that may have exited",
+    ),
+    "scope": Check(
+        "race",
+        "shared memory that an asynchronous operation reads after another one, or threads of another CTA, wrote it, "
+        "where a signal in between is relaxed or its scope too narrow; use of another CTA's mbarrier after a relaxed "
+        "cluster barrier without a fence.mbarrier_init",
+        practice="warn",
+    ),
+    "stale": Check(
+        "undefined",
+        "`ld.global.nc` of data that the kernel itself has written: its cache is not coherent with stores",
+        practice="warn",
+    ),
     "init": Check(
         "race",
-        "copies that count on an mbarrier whose initialisation no fence has told the async proxy of",
+        "copies that signal an mbarrier without a fence.mbarrier_init or fence.proxy.async after its initialisation",
         documents="warn",
         practice="off",
     ),
-    "fence": Check("race", "tensor memory that changes hands without the two tcgen05.fence", practice="warn"),
-    "uninitialised": Check("uninitialised", "shared memory that is read and that nothing has written"),
-    "bytes": Check("byte_mismatch", "an mbarrier that ends with bytes announced and not delivered"),
-    "leak": Check("leaked_tmem", "tensor memory that is not given back"),
-    "commit": Check("undefined", "bulk stores that no commit_group follows, so that no wait is for them", practice="warn"),
-    "exit": Check(
-        "undefined",
-        "bulk stores, operations on tensor memory, or arrivals from another CTA, that nobody has waited for when their CTA ends, gives "
-        "that memory back or invalidates the mbarrier",
-        practice="warn",
-    ),
     "split": Check(
         "undefined",
-        "arrivals of one instruction that fall into two phases of an mbarrier, as where its count is too small",
+        "lanes that arrive at an mbarrier together, but in two of its phases, as when its count is too small",
         documents="warn",
         practice="warn",
     ),
+    "commit": Check(
+        "undefined",
+        "bulk stores without a later `cp.async.bulk.commit_group`, which no wait can cover",
+        practice="warn",
+    ),
+    "exit": Check(
+        "undefined",
+        "bulk stores whose source reads no `cp.async.bulk.wait_group` has covered when their CTA exits, in practice only "
+        "in kernels without such a wait, or where a wait after the last commit leaves it pending; operations on tensor "
+        "memory that is deallocated without a wait for their commit, and commits to mbarriers that their own CTA no "
+        "longer uses, or that another CTA has left by its exit after it has waited for another commit behind the same "
+        "MMAs; arrivals at an mbarrier of another CTA that nothing orders before it is invalidated there (a race if the "
+        "memory is used again)",
+        practice="warn",
+    ),
     "phase": Check(
-        "undefined", "tests of an mbarrier, or arrivals at a barrier, that mean one phase or another, as the timing has it"
+        "undefined",
+        "tests of an mbarrier by the parity of a phase when nothing has shown that the phase before it is complete: "
+        "while that one is current, the same test is true; a second arrival at a barrier of the CTA when nothing has "
+        "shown the warp, which did not wait there, that the phase of the first one is complete",
     ),
     "layout": Check(
         "layout",
-        "an MMA or a tensor copy that reads a tile in another layout or type than it was written in, or than another MMA",
+        "an MMA that reads a tile in a layout or type other than the one in which a tensor copy wrote it; an MMA or a "
+        "tensor store that reads what threads wrote in another swizzle; MMAs that take successive steps of K through one "
+        "tile and read it differently, or one accumulator as elements of two types; a descriptor's base offset that does "
+        "not match its address",
     ),
     "linear": Check(
         "layout",
-        "an MMA or a tensor copy that reads with a swizzle what threads stored without one: right only if the data came swizzled",
+        "an MMA or a tensor store that reads with a swizzle what threads stored without one: correct only if the data "
+        "was swizzled before",
         documents="warn",
         practice="warn",
     ),
     "steps": Check(
         "layout",
-        "MMAs that go through K in one operand otherwise than in the other, negate some of one tile, or go past the end of a box",
+        "MMAs that read the same two boxes, where one starts at different steps of K in A and B, or reads one of them "
+        "transposed; operands that begin inside a box and continue in another one; among MMAs that take successive steps "
+        "of K through one tile, one that negates an operand or does not advance in it; an accumulator that receives "
+        "products of two types, or of equally laid out tiles of which one is read transposed; an MMA that several lanes "
+        "issue, which makes the sums wrong",
         documents="warn",
         practice="warn",
     ),
     "unread": Check(
         "layout",
-        "a part of a tile that nobody reads, where an MMA or a tensor copy reads the rest of it",
+        "a tile of which an MMA or a tensor copy reads one part, and nobody the rest before its CTA ends",
         documents="warn",
         practice="warn",
     ),
     "lost": Check(
-        "layout", "sums of an MMA that another one overwrites before anybody has read them", documents="warn", practice="warn"
-    ),
-    "lanes": Check("race", "lanes of one warp that touch one place and do not meet at a bar.warp.sync between", practice="warn"),
-    "grid": Check(
-        "race",
-        "global memory that is touched before griddepcontrol.wait, where the launch may overlap with the grids before it",
+        "layout",
+        "sums of an MMA that another MMA overwrites before anybody has read them",
         documents="warn",
         practice="warn",
     ),
-    "stale": Check("undefined", "ld.global.nc of what the kernel itself has written", practice="warn"),
-    "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run, or to run still"),
-    "scope": Check(
-        "race",
-        "shared memory, copied or of another CTA, that a relaxed or narrow signal passes on to an asynchronous operation, and "
-        "mbarriers whose initialisation it passes on",
-        practice="warn",
-    ),
 }
+
+
+def explained(name: CheckName) -> str:
+    """What `pipec explain` says about a check."""
+    check = CHECKS[name]
+    return (
+        f"Finds {check.meaning}.\n\nSeverity: {check.documents} with --rules documents, {check.practice} with --rules practice."
+    )
 
 
 @dataclass

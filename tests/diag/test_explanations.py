@@ -44,5 +44,11 @@ def test_code_in_explanations(code: str, block: str) -> None:
     assert called <= known | {name for names in SPECIALS.values() for name in names}, f"{code}: {called - known}"
 
 
+def test_code_is_indented() -> None:
+    """What is not is printed as prose, and not read by the test above."""
+    texts = {code: cleandoc(message.__doc__ or "") for code, message in load_catalogue().items()}
+    assert [code for code, text in texts.items() if re.search(r"^\S.*  # (wrong|right)", text, re.MULTILINE)] == []
+
+
 def test_there_are_explanations_with_code() -> None:
     assert len(PIECES) >= 30

@@ -260,6 +260,10 @@ def test_explain(capsys: Capture) -> None:
     assert main(["explain", "E9999"]) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and "E03xx" in captured.err
+    assert main(["explain", "race"]) == 0
+    assert "two unordered accesses" in capsys.readouterr().out
+    assert main(["explain"]) == 0
+    assert capsys.readouterr().out.startswith("race, proxy, ")
 
 
 # ------------------------------------------------------------------------------------------------------------ run and sim

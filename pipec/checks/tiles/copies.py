@@ -155,10 +155,10 @@ def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
 def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> None:
     """TMA addresses memory in units of 16 bytes: this limits where a box starts in its row (hardware.md 2.4)."""
     match operation:
-        case tree.TmaLoad(source=place) | tree.TmaStore(destination=place):
-            pass
+        case tree.TmaLoad(source=place, destination=tile) | tree.TmaStore(destination=place, source=tile):
+            columns = tile.buffer.columns
         case tree.Store(destination=place) if operation.path == "tma":
-            pass
+            columns = operation.placed.columns
         case _:
             return
     coordinate, dtype = place.coordinates[-1], place.tensor.dtype
@@ -170,7 +170,7 @@ def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> No
                 unit=unit,
                 dtype=dtype.name,
                 at=coordinate.span,
-                hint="write `store.direct(...)`" if isinstance(operation, tree.Store) else None,
+                hint=_aligned(operation, coordinate, columns),
             )
         )
     # Loads fill elements before the tensor with zeros as they do beyond its end; stores do not accept negative coordinates (hardware.md
@@ -180,6 +180,13 @@ def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> No
     for coordinate in place.coordinates:
         if isinstance(coordinate, tree.Constant) and coordinate.value < 0:
             sink.report(messages.StoreBefore(tensor=place.tensor.name, at=coordinate.span))
+
+
+def _aligned(operation: tree.Operation, coordinate: tree.Expression, columns: int) -> str | None:
+    """What to write instead of this coordinate. The number of a block or of a loop's pass stands for the number of a tile."""
+    if isinstance(coordinate, tree.Special | tree.ReadVariable):
+        return f"a coordinate counts elements, not tiles: write `{coordinate.span.text()} * {columns}`"
+    return "write `store.direct(...)`" if isinstance(operation, tree.Store) else None
 
 
 def _copy_async(operation: tree.CopyAsync, sink: Sink) -> None:

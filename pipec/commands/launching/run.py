@@ -22,7 +22,7 @@ from pipec.interface import KernelInterface, TensorArgument, from_json
 from pipec.kir.plan.types import Plan
 from pipec.record import fields_of
 from pipec.reference import Comparison, ReferenceProblem, Trial, given_lines, reference_lines, trial_of
-from pipec.runtime.errors import ArgumentError, HangError, RuntimeFault
+from pipec.runtime.errors import HangError, RuntimeFault
 from pipec.source import Source, Span
 
 if TYPE_CHECKING:
@@ -128,8 +128,9 @@ def _refusals(values: Mapping[str, float]) -> Iterator[None]:
         ) from None
     except HangError:
         raise  # from a launched kernel; it describes the blocked waits itself
-    except (ArgumentError, RuntimeFault) as error:
-        raise Failure(messages.LaunchRefused(message=str(error), hint=None)) from None
+    except RuntimeFault as error:
+        hint = error.help.replace("device='sim'", "--device sim") if error.help else None
+        raise Failure(messages.LaunchRefused(message=error.problem, hint=hint)) from None
 
 
 def _run_one(

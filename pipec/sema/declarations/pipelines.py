@@ -48,6 +48,7 @@ _FIXED_MEMBERS = {
 }
 
 
+_PAYLOADS = (*_FIXED_MEMBERS, "TilePayload")
 _NAMED_TILES = "tiles that have other names travel together in a `TilePayload(name=tile[...], ...)`"
 _ONE_ACCUMULATOR = (
     "each accumulator is a pipeline of its own; a role may hold stages of both: "
@@ -70,6 +71,7 @@ def is_declaration(node: ast.Expression) -> str | None:
 def _barriers_only(kind: PipelineKind) -> Callable[[Context, ast.Name, ast.Call], None]:
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
         options = ("cta_group", "scope") if kind == RING else ()
+        _no_payload(context, kind, node)
         bound = bind_arguments(context, node, kind, ("stages",), options, signature=_SIGNATURES[kind])
         _pipeline(
             context,
@@ -83,6 +85,27 @@ def _barriers_only(kind: PipelineKind) -> Callable[[Context, ast.Name, ast.Call]
         )
 
     return make
+
+
+def _no_payload(context: Context, kind: PipelineKind, node: ast.Call) -> None:
+    """Reports tiles given to a pipeline that has barriers only: the call of another kind would have them first."""
+    first = node.arguments[0] if node.arguments else None
+    if first is not None and first.name is None and _payload_name(first.value) is not None:
+        context.fail(
+            messages.WrongArguments(
+                callee=kind,
+                problem="has barriers only and takes no payload",
+                signature=_SIGNATURES[kind],
+                at=first.span,
+                advice=f"write `{INPUT}({first.value.span.text()}, stages=...)`, or declare `SharedTiles` beside it",
+            )
+        )
+
+
+def _payload_name(node: ast.Expression) -> str | None:
+    """The name of the payload that the expression constructs."""
+    name = node.callee.name if isinstance(node, ast.Call) and isinstance(node.callee, ast.Name) else None
+    return name if name in _PAYLOADS else None
 
 
 def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
@@ -125,6 +148,7 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
 
 def _role(context: Context, target: ast.Name, node: ast.Call) -> None:
     options = ("producer_sub_stages", "consumer_sub_stages", "cta_group")
+    _no_payload(context, ROLE, node)
     bound = bind_arguments(context, node, ROLE, ("stages",), options, signature=_SIGNATURES[ROLE])
     _pipeline(context, target, node, ROLE, bound, {}, **_small_counts(context, target, bound, options))
 
@@ -255,8 +279,8 @@ def _spec(context: Context, node: ast.Expression, space: Space, what: str, expec
 
 def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
     """A payload with fixed members, or `TilePayload(name=..., ...)`."""
-    kind = node.callee.name if isinstance(node, ast.Call) and isinstance(node.callee, ast.Name) else None
-    if kind not in (*_FIXED_MEMBERS, "TilePayload"):
+    kind = _payload_name(node)
+    if kind is None:
         context.fail(
             messages.WrongType(
                 what="the payload",

@@ -23,8 +23,7 @@ class Unexpected(Message):
 class UnknownCharacter(Message):
     """A character that does not occur in the language, for example `$`, `ö` or a control character.
 
-    Names take ASCII letters, digits and
-    underscores, as in PTX, where they reappear. Comments and strings may hold any text.
+    Names take ASCII letters, digits and underscores, as in PTX, where they reappear. Comments and strings may hold any text.
     """
 
     code = "E0102"

@@ -310,9 +310,11 @@ class NotMoved(Message):
 class UsedAfterMove(Message):
     """A name has given its stage to another name, and is used all the same.
 
-    held = following
-    following.release()         # wrong: `held` has the stage now
-    held.release()              # right
+    A stage has one name at a time:
+
+        held = following
+        following.release()         # wrong: `held` has the stage now
+        held.release()              # right
     """
 
     code = "E0347"
