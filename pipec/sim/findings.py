@@ -52,7 +52,8 @@ class Check:
 CHECKS: dict[CheckName, Check] = {
     "race": Check(
         "race",
-        "two unordered accesses to the same location, one of them a write",
+        "two unordered accesses to the same location, one of them a write; strong loads that may find nothing of a store, "
+        "where only a signal without a fence before it orders the two, and that changes the results",
     ),
     "proxy": Check(
         "race",
@@ -138,9 +139,9 @@ CHECKS: dict[CheckName, Check] = {
     ),
     "phase": Check(
         "undefined",
-        "tests of an mbarrier by the parity of a phase when nothing has shown that the phase before it is complete: "
-        "while that one is current, the same test is true; a second arrival at a barrier of the CTA when nothing has "
-        "shown the warp, which did not wait there, that the phase of the first one is complete",
+        "tests of an mbarrier by the parity of a phase when nothing has shown that the phase before it is complete: while "
+        "that one is current, the same test is true; a second arrival at a barrier of the CTA, or at an mbarrier whose "
+        "phases somebody waits for, when nothing has shown the warp that the phase of the first one is complete",
     ),
     "layout": Check(
         "layout",
