@@ -28,6 +28,7 @@ from benchmarks.figures.products import (
     gathered,
     gemm,
     gemm_choice,
+    gemm_short,
     gemm_summary,
     grouped,
     last_waves,
@@ -47,6 +48,7 @@ DOCUMENTS = (
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
+    "gemm-short": ("h200_overlap", gemm_short),
     "gemm-summary": ("h200_overlap", gemm_summary),
     "gemm": ("h200_overlap", gemm),
     "gemm-choice": ("gemm_choice", gemm_choice),

