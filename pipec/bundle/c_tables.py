@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipec.bundle.manifest import Form, Kernel, Manifest, Variant, dimensions_of
+from pipec.bundle.manifest import Form, Manifest, Variant, dimensions_of
 from pipec.bundle.programs import Word, of_condition, of_expression
 from pipec.interface import (
     MULTIPROCESSORS,
@@ -114,7 +114,7 @@ class Tables:
         for kernel in manifest.kernels:
             forms = []
             for form in kernel.forms:
-                forms.append(self._form(kernel, form, first))
+                forms.append(self._form(form, first))
                 first += len(form.variants)
             interface = kernel.interface
             names = self._define("char *const", "names", [quoted(name) for name in names_of(interface)])
@@ -128,7 +128,7 @@ class Tables:
             rows.append(f"{{{quoted(kernel.name)}, {', '.join(map(str, counts))}, {names}, {len(forms)}, {table}}}")
         self.lines.append("static const pipec_kernel_row pipec_kernels[] = {\n    " + ",\n    ".join(rows) + ",\n};")
 
-    def _form(self, kernel: Kernel, form: Form, first: int) -> str:
+    def _form(self, form: Form, first: int) -> str:
         variants = self._define("pipec_variant_row", "variants", [self._variant(variant) for variant in form.variants])
         choices = "NULL"
         if form.choices:

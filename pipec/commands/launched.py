@@ -55,7 +55,7 @@ def predict_launch(options: argparse.Namespace) -> int:
     if options.format == "json" or options.printer.json:
         print(json.dumps({"kernels": [_as_data(found)]}))
     else:
-        print(_as_text(found, source))
+        print(_as_text(found))
     return 0
 
 
@@ -163,7 +163,7 @@ _TOLD = 4
 _SMALL = 0.02  # of the time: places below are not shown
 
 
-def _as_text(one: Timed, source: Source) -> str:
+def _as_text(one: Timed) -> str:
     rate = f", {one.flops / one.seconds / 1e12:,.0f} TFLOP/s" if one.flops else ""
     alone = ", ".join(f"{name} {seconds * 1e6:,.1f}" for name, seconds in one.bounds.items() if name != "power")
     busy = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in sorted(one.busy.items(), key=lambda item: -item[1]))

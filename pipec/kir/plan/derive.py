@@ -45,7 +45,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     columns, column_stride, allocated = plan_tensor(kernel, packed)
     unwritten = plan_zero(kernel)
     shared_by = kernel_sharing(kernel)
-    expected = expected_bytes(kernel, layouts, shared_by)
+    expected = expected_bytes(kernel, shared_by)
     signals = plan_signals(kernel, roles, expected, unwritten, shared_by)
     noting = (pipeline for pipeline, condition in unwritten.values() if condition is None)
     leaving = plan_exit(kernel, signals, shared_by, noting)

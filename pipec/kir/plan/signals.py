@@ -6,7 +6,7 @@ from pipec.isa.targets import WARP
 from pipec.kir.clusters import FIRST, LEADER, Reach, Sharing
 from pipec.kir.ir import Kernel, Participation, Role, successors
 from pipec.kir.plan.roles import expressions
-from pipec.kir.plan.types import RESPONSE_BYTES, RolePlan, SideSignals, TileLayout
+from pipec.kir.plan.types import RESPONSE_BYTES, RolePlan, SideSignals
 from pipec.record import field, mutable
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, BufferRef, Handle, Pipeline
@@ -194,9 +194,7 @@ def _participation(uses: _Uses, stage: _Stage) -> Participation:
     return next(arrives, None) or next(releases, None) or Participation("all")
 
 
-def expected_bytes(
-    kernel: Kernel, layouts: Mapping[Buffer, TileLayout], sharing: Mapping[Pipeline, Sharing]
-) -> dict[Handle, int]:
+def expected_bytes(kernel: Kernel, sharing: Mapping[Pipeline, Sharing]) -> dict[Handle, int]:
     """Per producer handle, the bytes of the loads between acquire and release: the maximum over all paths.
 
     If the barrier is the leader's, it counts the bytes of both CTAs of the pair. A multicast delivers the whole tile to every CTA.

@@ -119,8 +119,3 @@ def start_descriptor(builder: Builder, address: Value, constant: int) -> Value:
     """The descriptor of an address known at run time."""
     start = builder.bits("and", builder.bits("lshr", address, 4), ADDRESS_FIELD)
     return builder.binary("or", builder.cast("zext", start, "i64"), integer(constant, "i64"))
-
-
-def shared_descriptor(constant: int, address: int) -> int:
-    """The whole descriptor of a known address."""
-    return constant | (address & 0x3FFFF) >> 4

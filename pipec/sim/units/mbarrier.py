@@ -46,11 +46,6 @@ class Mbarrier:
     def counters(self) -> tuple[int, int, int, int]:
         return self.phase, self.pending, self.expected, self.tx
 
-    @property
-    def over_completed(self) -> bool:
-        """All arrivals are in and more bytes were delivered than announced: only a late expect_tx can still complete the phase."""
-        return self.pending == 0 and self.tx < 0
-
     def arrive(self, count: int = 1) -> bool:
         """`count` arrivals (0 is accepted and does nothing).  More arrivals than pending fault on hardware."""
         self._take_arrivals(count)

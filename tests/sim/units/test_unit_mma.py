@@ -7,6 +7,7 @@ from unit_memories import FlatShared, raises
 from pipec.sim.units.numbers import numerics
 from pipec.sim.units.numbers.formats import decode, decompose, encode
 from pipec.sim.units.swizzle import SWIZZLES
+from pipec.sim.units.tcgen05.cells import CellMap
 from pipec.sim.units.tcgen05.copy import copy
 from pipec.sim.units.tcgen05.memory import TensorMemory
 from pipec.sim.units.tcgen05.mma import mma
@@ -65,7 +66,7 @@ def run(kind, idesc, tensors, shared, d_address=0, accumulate=False, **options):
 
 
 def cells(memory, lanes, columns):
-    return memory.read_cells(lanes, columns, "test")
+    return memory.read(CellMap.of(lanes, columns), 0, 0, "test")
 
 
 @pytest.mark.parametrize(

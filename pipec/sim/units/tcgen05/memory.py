@@ -90,12 +90,6 @@ class TensorMemory:
         """Base address -> columns of every allocation that was not freed."""
         return dict(self.allocations)
 
-    def check_no_leaks(self) -> None:
-        """UnitError "leaked_tmem" unless everything was deallocated (to be called when the CTA exits)."""
-        if self.allocations:
-            blocks = ", ".join(f"{columns} columns at {base:#x}" for base, columns in self.allocations.items())
-            raise UnitError("leaked_tmem", f"tensor memory not deallocated before exit: {blocks}")
-
     def read(self, cells: CellMap, lane: int, column: int, what: str) -> np.ndarray:
         """uint32 cells of a map placed at (lane, column); every one must be allocated and written."""
         self._check(cells, lane, column, what)
@@ -114,10 +108,6 @@ class TensorMemory:
         key = cells.select(lane, column)
         self._grid[key] = values
         self._written_grid[key] = True
-
-    def read_cells(self, lanes: np.ndarray, columns: np.ndarray, what: str) -> np.ndarray:
-        """uint32 cells at the broadcast of absolute `lanes` and `columns`."""
-        return self.read(CellMap.of(lanes, columns), 0, 0, what)
 
     def write_cells(self, lanes: np.ndarray, columns: np.ndarray, values: np.ndarray, what: str) -> None:
         """Write uint32 `values` at the broadcast of absolute `lanes` and `columns`."""
