@@ -39,6 +39,13 @@ _ROWS = (
     Special("cta.rank", "cluster.ctarank", "%cluster_ctarank", "cta"),
 )
 
+
+def family_and_axis(name: str) -> tuple[str, str]:
+    """Of `block.x`, "block" and "x"; the second is empty for values without an axis, such as `lane_id`."""
+    family, _, axis = name.partition(".")
+    return family, axis
+
+
 SPECIALS: dict[str, Special] = {row.name: row for row in _ROWS}
 # The members of each first name. `cta.leader` is `cta.rank % 2 == 0`.
 MEMBERS: dict[str, tuple[str, ...]] = {

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 
+from pipec.isa.specials import family_and_axis
 from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.walk import subexpressions
 from pipec.sema import tree
@@ -26,7 +27,7 @@ def _shared_out(expression: tree.Expression) -> bool:
     match expression:
         case tree.Call("ceildiv", (_, among)) | tree.Binary("//", _, among):
             return any(
-                isinstance(part, tree.Special) and part.name.partition(".")[0] in ("grid", "clusters")
+                isinstance(part, tree.Special) and family_and_axis(part.name)[0] in ("grid", "clusters")
                 for part in subexpressions(among)
             )
         case _:

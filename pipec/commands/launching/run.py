@@ -20,6 +20,7 @@ from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
 from pipec.interface import KernelInterface, TensorArgument, from_json
 from pipec.kir.plan.types import Plan
+from pipec.ptx.normalise import INTERFACE_MARK
 from pipec.record import fields_of
 from pipec.reference import Comparison, ReferenceProblem, Trial, given_lines, reference_lines, trial_of
 from pipec.runtime.errors import HangError, RuntimeFault
@@ -28,7 +29,6 @@ from pipec.source import Source, Span
 if TYPE_CHECKING:
     from pipec.runtime import LaunchResult
 
-_INTERFACE_MARK = "// pipec.kernel "
 _ANSWER_AFTER = 1.0  # seconds after which a simulation shows its progress
 
 
@@ -100,9 +100,9 @@ def run_ptx(options: argparse.Namespace) -> int:
 
 def _interfaces(source: Source) -> Iterator[KernelInterface]:
     for line in source.lines:
-        if line.startswith(_INTERFACE_MARK):
+        if line.startswith(INTERFACE_MARK):
             try:
-                yield from_json(line.removeprefix(_INTERFACE_MARK))
+                yield from_json(line.removeprefix(INTERFACE_MARK))
             except (ValueError, LookupError, TypeError, AttributeError):
                 continue  # a truncated or edited line describes nothing
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd, prod
 
+from pipec.isa.specials import family_and_axis
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Loop
 from pipec.kir.walk import subexpressions
@@ -351,7 +352,7 @@ def apart_by_blocks(one: Place, other: Place, along: GridAxis, same: Collection[
 
 def _differs(leaf: Atom, same: Collection[Axis]) -> bool:
     """Whether the leaf may differ between two blocks that agree along the axes `same`."""
-    family, _, axis = str(leaf.operands[0]).partition(".")
+    family, axis = family_and_axis(str(leaf.operands[0]))
     return leaf.operator is Operator.SPECIAL and family not in ("grid", "clusters") and axis not in same
 
 

@@ -6,6 +6,7 @@ ever: a property of two launches, of which the proof of one says nothing.
 
 from collections.abc import Iterator, Mapping
 
+from pipec.isa.specials import family_and_axis
 from pipec.kir.ir import Kernel, run_once
 from pipec.kir.values.analysis import Values
 from pipec.record import record
@@ -70,7 +71,7 @@ def _is_common(atom: Atom, axes: tuple[str, ...]) -> bool:
     """Whether the value is uniform over the blocks along the axes; in particular, it must not be the position in a cluster."""
     if atom.operator is not Operator.SPECIAL:
         return atom.operator in _COMMON
-    family, _, axis = _special(atom).partition(".")
+    family, axis = family_and_axis(_special(atom))
     return family in _COMMON_FAMILIES or (family == "block" and axis not in axes)
 
 

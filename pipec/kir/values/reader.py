@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, MutableMapping
 
 from pipec.isa.dtypes import DType
-from pipec.isa.specials import AXES, SPECIALS
+from pipec.isa.specials import AXES, SPECIALS, family_and_axis
 from pipec.isa.targets import WARP
 from pipec.kir.statements import statements
 from pipec.kir.walk import children
@@ -38,7 +38,7 @@ class Launch:
 
     def blocks(self, name: str) -> Term | None:
         """The number of blocks along the axis of `block.x` and the like; None for other hardware values."""
-        family, _, axis = name.partition(".")
+        family, axis = family_and_axis(name)
         return self._grid.get(axis) if family == "block" else None
 
     def special(self, name: str, threads: int) -> Term:
@@ -50,7 +50,7 @@ class Launch:
             x, y, z = (self.special(f"cta.{axis}", threads) for axis in AXES)
             width, height, _ = self.cluster.shape
             return x + y * width + z * (width * height)
-        family, _, axis = name.partition(".")
+        family, axis = family_and_axis(name)
         if name not in SPECIALS:
             return leaf(Operator.SPECIAL, name, least=0, largest=LARGEST)
         blocks = min(_MOST_BLOCKS[axis], max(1, self._grid[axis].largest)) if axis in self._grid else _MOST_BLOCKS[axis]

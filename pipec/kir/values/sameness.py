@@ -8,7 +8,7 @@ leave it earlier than another.
 
 from collections.abc import Callable, Iterable
 
-from pipec.isa.specials import AXES
+from pipec.isa.specials import AXES, family_and_axis
 from pipec.kir.values.analysis import Values
 from pipec.sema import tree
 from pipec.terms.term import Atom, Operator, Term, leaf, number
@@ -107,7 +107,7 @@ def of_ctas(values: Values) -> Sameness:
     def see(atom: Atom, rank: int) -> Term | None:
         match atom.operator, atom.operands[0]:
             case Operator.SPECIAL, str() as name:
-                family, _, axis = name.partition(".")
+                family, axis = family_and_axis(name)
                 if family not in ("block", "cta", "grid"):
                     return None
                 index = AXES.index(axis)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import prod
 
-from pipec.isa.specials import AXES
+from pipec.isa.specials import AXES, family_and_axis
 from pipec.kir.clusters import EVERY, FIRST, LEADER, PAIR, Line, Reach
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.value import TRUE, Value, integer
@@ -69,7 +69,7 @@ def coordinate(role: RoleContext, axis: str) -> Value:
 def of_grid(role: RoleContext, name: str) -> Value:
     """`cluster.x`, the number of this cluster, or `clusters.x`, how many there are: of the block's number, or how many blocks there are, as
     a grid is made of whole clusters. ptxas computes `%clusterid` in floating point, and reads the size of the cluster for either."""
-    family, axis = name.split(".")
+    family, axis = family_and_axis(name)
     blocks = role.builder.call(f"{'block' if family == 'cluster' else 'grid'}.{axis}")
     width = role.kernel.plan.kernel.cluster.shape[AXES.index(axis)]
     return blocks if width == 1 else role.builder.bits("udiv", blocks, width)

@@ -19,6 +19,7 @@ from pipec.sema.values.expected import (
     known,
     known_dtype,
     known_int,
+    need_tile_size,
     need_values,
     runtime,
     scalar,
@@ -52,8 +53,8 @@ def _load(context: Context, node: ast.Call) -> Meaning:
         return tree.ReadElement(source, source.tensor.dtype, node.span)
     _need_rows(context, source, bound["tensor"])
     rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
-    _need_size(context, rows, bound["rows"])
-    _need_size(context, columns, bound["columns"])
+    need_tile_size(context, rows, bound["rows"])
+    need_tile_size(context, columns, bound["columns"])
     at = rows_at(context, rows, bound["at"], "the rows that are loaded") if "at" in bound else None
     return tree.ReadTensor(source, None, TileType(source.tensor.dtype, rows, columns), node.span, at)
 
@@ -72,8 +73,8 @@ def _fill(context: Context, node: ast.Call) -> Meaning:
     dtype = known_dtype(context, bound["dtype"])
     filler = scalar(context, bound["value"], dtype, "the value of `fill`")
     rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
-    _need_size(context, rows, bound["rows"])
-    _need_size(context, columns, bound["columns"])
+    need_tile_size(context, rows, bound["rows"])
+    need_tile_size(context, columns, bound["columns"])
     return tree.Splat(filler, TileType(dtype, rows, columns), node.span)
 
 
@@ -86,7 +87,7 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Meaning]:
         source = tensor_slice(context, bound["tensor"], "what is loaded")
         need_values(context, source.tensor.dtype, "loaded into registers", node.span)
         count = known_int(context, bound[size], "a tile size")
-        _need_size(context, count, bound[size])
+        need_tile_size(context, count, bound[size])
         shape = (count, 1) if axis == 0 else (1, count)
         return tree.ReadTensor(source, axis, TileType(source.tensor.dtype, *shape), node.span)
 
@@ -107,7 +108,7 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Meaning]:
     def number(context: Context, node: ast.Call) -> Meaning:
         bound = bind_arguments(context, node, name, (size,))
         count = known_int(context, bound[size], "a tile size")
-        _need_size(context, count, bound[size])
+        need_tile_size(context, count, bound[size])
         shape = (count, 1) if axis == 0 else (1, count)
         return tree.Position(axis, TileType(I32, *shape), node.span)
 
@@ -198,11 +199,6 @@ def _need_rows(context: Context, source: tree.TensorSlice, node: ast.Expression)
                 at=node.span,
             )
         )
-
-
-def _need_size(context: Context, size: int, node: ast.Expression) -> None:
-    if not 1 <= size <= 65_536:
-        context.fail(messages.WrongType(what="a tile size", expected="between 1 and 65536", found=str(size), at=node.span))
 
 
 def _special(name: str) -> Callable[[Context, ast.Call], Meaning]:

@@ -171,3 +171,14 @@ def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferR
             )
         )
     return tree.BufferRef(buffers[0], handle, False, span)
+
+
+# Far more than fits any memory, which the checks report; this keeps the numbers of their messages in range.
+_MOST_ROWS_OR_COLUMNS = 65_536
+
+
+def need_tile_size(context: Context, size: int, node: ast.Expression) -> None:
+    """Reports a number of rows or columns that no tile has."""
+    if not 1 <= size <= _MOST_ROWS_OR_COLUMNS:
+        expected = f"between 1 and {_MOST_ROWS_OR_COLUMNS}"
+        context.fail(types_messages.WrongType(what="a tile size", expected=expected, found=str(size), at=node.span))
