@@ -41,7 +41,7 @@ from pipec.sim import Options, SimulationError, TensorMap, TensorMapArgument
 
 RESULTS = ROOT / "benchmarks" / "results" / "foreign_faults.json"
 PAGE = ROOT / "docs" / "sanitizer.md"
-HEAD = "| fault | kernels | planted | told: error | told: warning | same results | other results, not told |\n"
+HEAD = "| fault | kernels | planted | reported: error | reported: warning | same results | other results, not reported |\n"
 # By module of tests/sim, those of its tests whose launch is taken.
 NVCC = {
     "test_hopper_tile": ("tile",),

@@ -165,7 +165,7 @@ FAULTS = {
         "exchange",
         "box",
     ),
-    "the peer is not told": Fault("handshake", drop(Line("st.async")), everywhere("deadlock"), "exchange", "box"),
+    "the peer is not signalled": Fault("handshake", drop(Line("st.async")), everywhere("deadlock"), "exchange", "box"),
 }
 
 
