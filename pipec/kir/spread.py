@@ -54,7 +54,7 @@ class Threads(Generic[N]):
 
 
 @record
-class Place(Generic[N]):
+class RowShare(Generic[N]):
     """The row of the tile that a thread works on, and its part of the row's columns.
 
     `uniform_part` is the part without the half-warp component; `working` is false in threads without a row (None: all have one); `half`
@@ -142,7 +142,7 @@ def with_parts(row_map: RowMap, share: Share) -> RowMap:
     return row_map if share.parts == row_map.split else replace(row_map, split=share.parts, idle=True)
 
 
-def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) -> Place[N]:
+def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) -> RowShare[N]:
     """The thread's position in a block of rows."""
     zero = ops.constant(0)
     if row_map.half_warps:
@@ -151,7 +151,7 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
         return _striped_place(ops, row_map, threads, block)
     if row_map.folded:
         half = ops.bits("lshr", threads.thread, row_map.block_rows.bit_length() - 1)
-        return Place(ops.bits("and", threads.thread, row_map.block_rows - 1), zero, zero, half=half)
+        return RowShare(ops.bits("and", threads.thread, row_map.block_rows - 1), zero, zero, half=half)
     if row_map.block_rows == threads.warps * WARP:
         inside, part = threads.thread, zero
     else:
@@ -163,26 +163,26 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
         # Idle threads compute the same as the first part, so that no address is out of bounds; only their stores are omitted.
         part = ops.select(working, part, zero)
     index = ops.add(inside, ops.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
-    return Place(index, part, part, working)
+    return RowShare(index, part, part, working)
 
 
-def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Place[N]:
+def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> RowShare[N]:
     quarter = threads.warp if threads.warps <= WARPGROUP_WARPS else ops.bits("and", threads.warp, 3)
     # Layout F (hardware.md 3.6) fills 16 of the 32 lanes of a quarter. The other half of the warp takes half of the columns, which it
     # receives by shuffles.
     index = ops.add(ops.multiply(quarter, 16), ops.bits("and", threads.lane, 15))
     half = ops.bits("lshr", threads.lane, 4)
     if threads.warps <= WARPGROUP_WARPS:
-        return Place(index, half, ops.constant(0))
+        return RowShare(index, half, ops.constant(0))
     group = ops.bits("shl", ops.bits("lshr", threads.warp, 2), 1)
     working = None
     if row_map.idle:
         working = ops.compare("ult", group, ops.constant(row_map.split))
         group = ops.select(working, group, ops.constant(0))
-    return Place(index, ops.add(group, half), group, working)
+    return RowShare(index, ops.add(group, half), group, working)
 
 
-def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) -> Place[N]:
+def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) -> RowShare[N]:
     """Rows of whole warps are indexed by warp, so that the index is visibly uniform over the lanes."""
     zero = ops.constant(0)
     if row_map.split < WARP:
@@ -200,7 +200,7 @@ def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], blo
         index = ops.select(working, index, zero)
     if row_map.blocks > 1:
         index = ops.add(index, ops.multiply(block, row_map.block_rows))
-    return Place(index, part, zero, working)
+    return RowShare(index, part, zero, working)
 
 
 def half_working(ops: Arithmetic[N], share: Share, half: N, first: N) -> N:

@@ -22,7 +22,7 @@ from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import DeviceError, LaunchError
 from pipec.runtime.gpu import cubins, guards
 from pipec.runtime.gpu.cuda_driver import Device, Driver, device, devices, fitting_device, load
-from pipec.runtime.gpu.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, may_share, scalar_slots, shared_share
+from pipec.runtime.gpu.plans import MAP_BYTES, Frame, Frames, Layout, Plan, TensorSlot, may_share, scalar_slots, shared_share
 from pipec.runtime.gpu.streams import DEFAULT_STREAM, KNOWN_STREAMS, current_stream_of, stream_handle
 from pipec.runtime.gpu.watched import Records
 
@@ -170,14 +170,16 @@ class CudaKernel:
             current_stream=current_stream_of(bound.views, self.device.index),
         )
 
-    def _places(self, views: Mapping[str, View]) -> tuple[Place, ...]:
+    def _places(self, views: Mapping[str, View]) -> tuple[TensorSlot, ...]:
         found = ((argument.name, at, views[argument.name]) for at, argument in enumerate(tensors(self.interface)))
         return tuple(
-            Place(name, at, view.extent, view.itemsize, view.shape, view.strides) for name, at, view in found if not view.empty
+            TensorSlot(name, at, view.extent, view.itemsize, view.shape, view.strides)
+            for name, at, view in found
+            if not view.empty
         )
 
     def _address_slots(
-        self, values: Sequence[Value], places: Mapping[str, Place], views: Mapping[str, View]
+        self, values: Sequence[Value], places: Mapping[str, TensorSlot], views: Mapping[str, View]
     ) -> tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]:
         """Where a frame stores addresses: in tensor maps, and plain pointers. Empty tensors keep their dummy."""
         maps, pointers = [], []
@@ -190,7 +192,7 @@ class CudaKernel:
                     pointers.append((tensor, offset // 8))
         return tuple(maps), tuple(pointers)
 
-    def _pairs(self, places: Collection[Place]) -> Iterator[tuple[int, int, int, int]]:
+    def _pairs(self, places: Collection[TensorSlot]) -> Iterator[tuple[int, int, int, int]]:
         """Pairs of each written tensor with every other one, as in `Plan.apart`; two written ones appear once."""
         written = {argument.name for argument in tensors(self.interface) if argument.written}
         for one in places:

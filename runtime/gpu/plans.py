@@ -26,7 +26,7 @@ Pack = Callable[[Any, int, Any], None]  # stores a scalar into a buffer at an of
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorSlot:
     """A non-empty tensor: its name, its index among the kernel's tensors, and its layout (strides in bytes)."""
 
     name: str
@@ -53,7 +53,7 @@ class Plan:
     maps: tuple[tuple[int, int, int], ...]
     pointers: tuple[tuple[int, int], ...]
     scalars: tuple[tuple[int, int, Pack], ...]
-    places: tuple[Place, ...]
+    places: tuple[TensorSlot, ...]
     apart: tuple[tuple[int, int, int, int], ...]  # indices of a written tensor and of another one, and their extents
     differentiable: bool  # a tensor requires a gradient
     current_stream: Callable[[], int]

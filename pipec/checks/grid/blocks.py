@@ -9,7 +9,7 @@ from pipec.diag.shown import counted
 from pipec.kir.global_memory.access_pairs import Answer
 from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.global_memory.overlaps import Overlap, between_blocks, in_front
-from pipec.kir.global_memory.places import Place
+from pipec.kir.global_memory.places import TileBox
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
 
@@ -26,7 +26,7 @@ def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> Mapping
     return found.apart
 
 
-def _extent(place: Place) -> str:
+def _extent(place: TileBox) -> str:
     """Of a tile that the source need not tell: `, 64 rows and 1 column`. A tile of one column has its elements below each other."""
     rows_and_columns = place.extent[-2:]
     if len(rows_and_columns) < 2 or None in rows_and_columns:

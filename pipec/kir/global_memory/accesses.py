@@ -7,7 +7,7 @@ here.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pipec.kir.global_memory.places import Place, apart, apart_in_other_iterations, overlap_by_numbers, place_of, same
+from pipec.kir.global_memory.places import TileBox, apart, apart_in_other_iterations, overlap_by_numbers, place_of, same
 from pipec.kir.ir import Branch, Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles
 from pipec.kir.values.analysis import Values
@@ -38,7 +38,7 @@ class Access:
     site: int
     writes: bool
     engine: tree.Engine
-    place: Place
+    place: TileBox
     where: tree.TensorSlice
     span: Span
     operation: tree.Operation | None

@@ -14,7 +14,7 @@ from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, deci
 
 
 @record
-class Place:
+class CounterRange:
     """One coordinate of a counter: from `first` to `last` over the blocks of a grid, in a dimension of `size` elements."""
 
     operation: tree.AwaitTurn
@@ -34,7 +34,7 @@ def counters_in_range(kernel: Kernel) -> tuple[Formula, ...]:
     return tuple(dict.fromkeys(decided(Compare("ge", form)) for form in forms if form.terms))
 
 
-def places(kernel: Kernel) -> Iterator[Place]:
+def places(kernel: Kernel) -> Iterator[CounterRange]:
     """Those of counters that all blocks reach, with coordinates that are sums of sizes, parameters and the block's index."""
     for role in kernel.roles:
         for operation in run_once(role, tree.AwaitTurn):
@@ -43,7 +43,7 @@ def places(kernel: Kernel) -> Iterator[Place]:
                 found = ends(role.values.of(coordinate))
                 if found is not None:
                     size = number(extent) if isinstance(extent, int) else atom(Symbol(extent))
-                    yield Place(operation, axis, *found, size)
+                    yield CounterRange(operation, axis, *found, size)
 
 
 def unplaced(kernel: Kernel) -> Iterator[tree.AwaitTurn]:

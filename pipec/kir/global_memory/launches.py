@@ -7,7 +7,7 @@ from typing import Literal
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.dtypes import DType
 from pipec.isa.specials import AXES
-from pipec.kir.global_memory.places import Place
+from pipec.kir.global_memory.places import TileBox
 from pipec.kir.global_memory.runs import Box
 from pipec.kir.global_memory.scalars import Scalars, Unknown
 from pipec.kir.ir import Kernel
@@ -130,7 +130,7 @@ def _numbers(data: object) -> Iterator[int]:
         yield from _numbers(part)
 
 
-def sizes_at_which_they_meet(pairs: Iterable[tuple[Place, Place]]) -> tuple[tuple[int, int], ...]:
+def sizes_at_which_they_meet(pairs: Iterable[tuple[TileBox, TileBox]]) -> tuple[tuple[int, int], ...]:
     """A size or parameter can be chosen so that a tile that stands at it begins where another one does, as `M - 1000` does at 0."""
     ends = (axis for place, other in pairs for axis in zip(place.corner, other.corner, strict=True))
     found = (one for one in dict.fromkeys(map(_meeting, ends)) if one is not None)

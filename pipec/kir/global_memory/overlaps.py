@@ -27,7 +27,7 @@ from pipec.kir.global_memory.launches import (
     numbers_of_blocks,
     sizes_at_which_they_meet,
 )
-from pipec.kir.global_memory.places import GridAxis, Place, apart, apart_by_blocks
+from pipec.kir.global_memory.places import GridAxis, TileBox, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
 from pipec.kir.ir import Kernel, Role
@@ -163,7 +163,7 @@ def _alike_apart(twice: AccessPair, some: list[Use], others: list[Use]) -> Answe
     return worst(twice.apart_in_blocks(one, other) for one in some for other in others)
 
 
-def _own(axes: list[GridAxis], one: Place, other: Place) -> bool:
+def _own(axes: list[GridAxis], one: TileBox, other: TileBox) -> bool:
     """Whether every block has tiles of its own. For two blocks, the axes that are known to distinguish them are considered first."""
     left, same = list(axes), set[Axis]()
     while left:

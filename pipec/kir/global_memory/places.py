@@ -27,7 +27,7 @@ _FOLLOWED = frozenset((Operator.DIMENSION, Operator.PARAMETER, Operator.COUNTER,
 
 
 @record
-class Place:
+class TileBox:
     """The corner of a tile by axis, and its extent along each; None if unknown. `ranges`: the minimum and maximum of counters of loops
     with constant bounds. `dealt_out`: a loop distributes tiles over blocks, and the corner consists of its counter, sizes, parameters
     and other counters."""
@@ -38,9 +38,9 @@ class Place:
     dealt_out: bool
 
 
-def place_of(where: tree.TensorSlice, extent: tuple[int | None, ...], values: Values) -> Place:
+def place_of(where: tree.TensorSlice, extent: tuple[int | None, ...], values: Values) -> TileBox:
     corner = tuple(congruent(values.of(coordinate), _COORDINATE_BITS) for coordinate in where.coordinates)
-    return Place(corner, extent, values.numbered, _is_dealt_out(corner, values))
+    return TileBox(corner, extent, values.numbered, _is_dealt_out(corner, values))
 
 
 def renamed(term: Term, loops: Mapping[Loop, Term]) -> Term:
@@ -113,7 +113,7 @@ def _split(term: Term, loops: Collection[Loop]) -> tuple[dict[Atom, int], Term]:
     return counters, rest
 
 
-def apart(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
+def apart(one: TileBox, other: TileBox, crossed: Collection[Loop] = ()) -> bool:
     """Whether the tiles are disjoint, in the same iteration of every common loop except those in `crossed`."""
 
     def varies(atom: Atom) -> bool:
@@ -171,7 +171,7 @@ def _difference(one: Term, other: Term, ranges: _Ranges, varies: Callable[[Atom]
 
 
 def _distances(
-    one: Place, other: Place, crossed: Collection[Loop]
+    one: TileBox, other: TileBox, crossed: Collection[Loop]
 ) -> Iterator[tuple[tuple[int, int] | None, int | None, int | None]]:
     """Per axis the minimum and maximum distance of the corners, and both extents."""
     ranges = _ranges(one, other)
@@ -179,7 +179,7 @@ def _distances(
         yield _between(a, b, ranges, crossed), m, n
 
 
-def _ranges(one: Place, other: Place) -> Mapping[Atom, tuple[int, int]]:
+def _ranges(one: TileBox, other: TileBox) -> Mapping[Atom, tuple[int, int]]:
     """Locations of one role share them."""
     return one.ranges if one.ranges is other.ranges else {**one.ranges, **other.ranges}
 
@@ -199,7 +199,7 @@ def _between(one: Term, other: Term, ranges: Mapping[Atom, tuple[int, int]], cro
     return difference.constant + sum(least for least, _ in ends), difference.constant + sum(largest for _, largest in ends)
 
 
-def _axes(place: Place) -> Iterator[tuple[Term, int | None]]:
+def _axes(place: TileBox) -> Iterator[tuple[Term, int | None]]:
     return iter(zip(place.corner, place.extent, strict=True))
 
 
@@ -209,7 +209,7 @@ def _far(distance: tuple[int, int] | None, extent: int | None, other: int | None
     return (other is not None and distance[0] >= other) or (extent is not None and -distance[1] >= extent)
 
 
-def apart_in_other_iterations(one: Place, other: Place, loops: Mapping[Loop, int | None]) -> bool:
+def apart_in_other_iterations(one: TileBox, other: TileBox, loops: Mapping[Loop, int | None]) -> bool:
     """Whether the tiles are disjoint in any two different iterations of the loops (with their steps).
 
     Each loop alone must separate them: along some axis that no other of these loops affects, the tile advances by at least its extent
@@ -229,7 +229,7 @@ def apart_in_other_iterations(one: Place, other: Place, loops: Mapping[Loop, int
     )
 
 
-def _numbered_by(one: Place, other: Place, loop: Loop) -> bool:
+def _numbered_by(one: TileBox, other: TileBox, loop: Loop) -> bool:
     """Whether both are tile number `n` of a grid of tiles, at `n % r` along one axis and at `n // r` along another, where the loop changes
     `n` in each iteration: from one number to another, the quotient or the remainder changes."""
     found = set[tuple[Hashable, ...]]()
@@ -255,7 +255,7 @@ def _changes(term: Term, loop: Loop) -> bool:
     return bool(mine) and loop not in loops_in(rest)
 
 
-def apart_in_earlier_iterations(one: Place, other: Place, loops: Mapping[Loop, int | None]) -> bool:
+def apart_in_earlier_iterations(one: TileBox, other: TileBox, loops: Mapping[Loop, int | None]) -> bool:
     """Whether one tile is disjoint from the other of every earlier iteration of the only common loop."""
     return len(loops) == 1 and any(
         step is not None and _steps_ahead((a, m), (b, n), loop, step)
@@ -331,7 +331,7 @@ class GridAxis:
     width: int
 
 
-def apart_by_blocks(one: Place, other: Place, along: GridAxis, same: Collection[Axis]) -> bool:
+def apart_by_blocks(one: TileBox, other: TileBox, along: GridAxis, same: Collection[Axis]) -> bool:
     """Whether the tiles of any two blocks are disjoint that differ in their index along an axis of the grid and agree along the axes
     `same`: along some axis of the tensor the tile advances from block to block by more than everything else can offset."""
 
@@ -369,12 +369,12 @@ def _of_block(term: Term, along: GridAxis) -> tuple[int, Term]:
     return factor, rest
 
 
-def overlap_by_numbers(one: Place, other: Place, crossed: Collection[Loop] = ()) -> bool:
+def overlap_by_numbers(one: TileBox, other: TileBox, crossed: Collection[Loop] = ()) -> bool:
     """Whether the distances of the tiles are known as numbers along every axis, and do not separate them."""
     found = list(_distances(one, other, crossed))
     return all(distance is not None for distance, _, _ in found) and not any(_far(*axis) for axis in found)
 
 
-def same(one: Place, other: Place) -> bool:
+def same(one: TileBox, other: TileBox) -> bool:
     """The same elements, in the same iteration of every common loop."""
     return one.extent == other.extent and one.corner == other.corner and all(is_followed(term) for term in one.corner)

@@ -19,7 +19,7 @@ Found = dict[tree.Expression | _Read, list[Value]]
 
 @mutable
 class Row:
-    """A row of the tile that this thread works on: its position (see pipec.kir.spread.Place), and values that are constant along it."""
+    """A row of the tile that this thread works on: its position (see pipec.kir.spread.RowShare), and values that are constant along it."""
 
     map: RowMap
     index: Value
@@ -29,12 +29,12 @@ class Row:
     number: int | None = None  # of the row block, if known (`map.in_registers`)
     values: dict[tree.Expression, Value] = field(default_factory=dict)  # of one-column expressions
     prepared: set[tree.Expression] = field(default_factory=set)  # expressions whose one-column parts are among the values
-    fragment: "Place | None" = None
+    fragment: "AccumulatorPart | None" = None
     half: Value | None = None  # the half of a folded tile's columns that this thread has
 
 
 @record
-class Place:
+class AccumulatorPart:
     """The registers of an accumulator for a row and its columns: block of 64 rows, half of 16 rows, groups of 8 columns."""
 
     block: int
@@ -63,7 +63,7 @@ class Chunk:
     register: int | None = None
     cache: Found = field(default_factory=dict)
     columns: Found = field(default_factory=dict)  # values shared with other rows in the same columns
-    place: Place | None = None
+    place: AccumulatorPart | None = None
     others: dict[int, "Chunk"] = field(default_factory=dict)  # by distance in columns
     end: int | None = None
     present: Value | None = None  # whether the tile has these columns (None: always); holds for all of a chunk or none

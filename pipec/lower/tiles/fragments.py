@@ -18,7 +18,7 @@ from pipec.lower.emit.value import Value, integer
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.table import lowers
 from pipec.lower.tensor_cores import wgmma
-from pipec.lower.tiles.chunks import Chunk, Found, Place, Row
+from pipec.lower.tiles.chunks import AccumulatorPart, Chunk, Found, Row
 from pipec.lower.tiles.reader import TileReader, fragment_chunk
 from pipec.lower.tiles.staging import staged_fills
 from pipec.lower.tiles.tma import coordinates
@@ -40,7 +40,7 @@ def store(role: RoleContext, operation: tree.Store) -> None:
 def rows_of(role: RoleContext, row_map: RowMap) -> list[Row]:
     """This thread's rows."""
     return [
-        Row(row_map, index, integer(0), integer(0), None, number, fragment=Place(number // 2, number % 2, range(0)))
+        Row(row_map, index, integer(0), integer(0), None, number, fragment=AccumulatorPart(number // 2, number % 2, range(0)))
         for number, index in enumerate(spread.fragment_rows(role.builder, row_map, role.threads))
     ]
 

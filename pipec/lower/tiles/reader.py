@@ -26,7 +26,7 @@ from pipec.lower.scalars import scalar, unary
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.tensor_cores import wgmma
 from pipec.lower.tiles import masks, striped
-from pipec.lower.tiles.chunks import Chunk, Found, Place, Row
+from pipec.lower.tiles.chunks import AccumulatorPart, Chunk, Found, Row
 from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, identity, read_reduced, shuffle
 from pipec.lower.tiles.vectors import Vector, load_vectors
 from pipec.record import replace
@@ -383,7 +383,9 @@ class TileReader:
             return packed.total(self.builder, values)
         return fold_tree(self.builder, function, dtype, values, width=3)
 
-    def _reduce_fragment(self, node: tree.RowReduce, operand: tree.Expression, tile: TileType, row: Row, place: Place) -> Value:
+    def _reduce_fragment(
+        self, node: tree.RowReduce, operand: tree.Expression, tile: TileType, row: Row, place: AccumulatorPart
+    ) -> Value:
         """Four neighbouring lanes share a row of an accumulator in registers."""
         dtype = _F32 if is_narrow_float(tile.dtype) else tile.dtype
         chunk = fragment_chunk(self.role, row, place, spread.fragment_groups(0, tile.columns), tile.columns)
@@ -400,7 +402,7 @@ class TileReader:
 def fragment_chunk(
     role: RoleContext,
     row: Row,
-    place: Place,
+    place: AccumulatorPart,
     groups: range,
     columns: int,
     shared: Found | None = None,

@@ -22,7 +22,7 @@ CONTAINER_PAYLOAD = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
 _SUBBYTE_BITS = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
 
 Indices = npt.NDArray[np.int64]
-Place = Callable[[Indices, Indices, int, int], Indices]
+OperandPlacement = Callable[[Indices, Indices, int, int], Indices]
 
 
 @record
@@ -33,8 +33,8 @@ class CanonicalLayout:
     mn_major  (row byte, K index, leading offset, stride offset) -> offset
     """
 
-    k_major: Place | None
-    mn_major: Place
+    k_major: OperandPlacement | None
+    mn_major: OperandPlacement
 
 
 def _k_major_none(row: Indices, k_byte: Indices, leading: int, stride: int) -> Indices:
@@ -46,14 +46,14 @@ def _mn_major_none(row_byte: Indices, k: Indices, leading: int, stride: int) -> 
     return row_byte % 16 + row_byte // 16 * stride + k % 8 * 16 + k // 8 * leading
 
 
-def _k_major_swizzled(width: int) -> Place:
+def _k_major_swizzled(width: int) -> OperandPlacement:
     def place(row: Indices, k_byte: Indices, leading: int, stride: int) -> Indices:
         return row % 8 * width + row // 8 * stride + k_byte
 
     return place
 
 
-def _mn_major_swizzled(width: int, rows_per_group: int = 8) -> Place:
+def _mn_major_swizzled(width: int, rows_per_group: int = 8) -> OperandPlacement:
     def place(row_byte: Indices, k: Indices, leading: int, stride: int) -> Indices:
         return row_byte % width + row_byte // width * leading + k % rows_per_group * width + k // rows_per_group * stride
 
@@ -103,7 +103,7 @@ def operand_lines(descriptor: MatrixDescriptor, rows: int, k: int, element_bytes
     return np.ascontiguousarray(offsets[:, ::GRANULE]) // GRANULE
 
 
-def _placement(name: str, element_bytes: int, mn_major: bool) -> Place:
+def _placement(name: str, element_bytes: int, mn_major: bool) -> OperandPlacement:
     layout = LAYOUTS[name]
     if mn_major and (element_bytes == 4) != (name == "128B_ATOM_32B"):
         raise UnitError(

@@ -15,7 +15,7 @@ from .descriptors import InstructionDescriptor
 # 32 bytes of K per dense instruction are 8 columns of tensor memory.
 A_COLUMNS = 8
 
-Place = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+LanePlacement = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 
 def _one_row_per_lane(m: np.ndarray, n: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +46,7 @@ class DataPath:
                hold something else
     """
 
-    place: Place
+    place: LanePlacement
     lanes: tuple[int, ...] = (0,)
     a_copies: tuple[int, ...] = (0,)
 
