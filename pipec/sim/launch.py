@@ -222,6 +222,7 @@ def _prepared(
     reporter = Reporter(machine, image)
     machine.preceding = Preceding.of(programmatic, [item.opcode for item in image.function.instructions])
     machine.watch(reporter.complain, reporter.misread, reporter.early)
+    machine.races.guesses = lambda: image.guesses
     if image.shared_end - SHARED_BASE > SHARED_LIMIT:
         raise SimulationError("argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)

@@ -191,6 +191,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "cluster arrivals in advance",
         "registers set without lanes that exit",
         "waits of onlookers",
+        "loads that an atomic checks",
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(
         PRACTICES

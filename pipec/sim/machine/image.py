@@ -18,6 +18,7 @@ from ..ptx.specials import SPECIALS
 from ..ptx.tree import Function, Immediate, Instruction, Module, Special, Symbol, Variable, VariableSpace
 from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned
 from ..units.alignment import round_up
+from .guesses import guesses
 from .memory.global_memory import GlobalMemory
 from .memory.spaces import CODE_WINDOW, SHARED_BASE, WINDOWS
 from .races.executions import Executions
@@ -72,6 +73,10 @@ class Image:
     def constant_loads(self) -> set[int]:
         """The loads, by program counter, that go through the cache for constant data."""
         return {pc for pc, item in enumerate(self.function.instructions) if item.root == "ld" and ".nc" in item.opcode}
+
+    @functools.cached_property
+    def guesses(self) -> frozenset[int]:
+        return guesses(self.function.instructions)
 
     @functools.cached_property
     def shuffles(self) -> bool:

@@ -40,6 +40,7 @@ PracticeName = Literal[
     "cluster arrivals in advance",
     "registers set without lanes that exit",
     "waits of onlookers",
+    "loads that an atomic checks",
 ]
 
 
@@ -212,5 +213,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "a warp that waits for phases of an mbarrier by parity may fall behind by any number of them, and then waits for ever",
         "one that arrives nowhere, sets nothing going and does nothing more than wait until it exits keeps up",
         "TileLang 0.1.15 lets all four warps of the producer's warpgroup wait for each stage, of which one then loads",
+    ),
+    "loads that an atomic checks": Practice(
+        "an ordinary load and an unordered atomic operation on the same place are a race",
+        "they are not where the loaded value is what a compare-and-swap expects, or decides whether an atomic minimum, maximum, `and`, "
+        "`or` or compare-and-swap of the same address follows: it may be any earlier one",
+        "CUDA's programming guide makes atomic operations of such a load and a loop around `atomicCAS`",
     ),
 }

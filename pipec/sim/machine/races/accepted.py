@@ -15,13 +15,14 @@ from .thread import Thread
 
 @record
 class Gap:
-    """What is `missing` between two accesses in `shadow`, of which `thread` makes the second."""
+    """What is `missing` between two accesses in `shadow`, of which `thread` makes the second. `guesses` as in `Races`."""
 
     thread: Thread
     old: Access
     new: Access
     missing: Missing
     shadow: Shadow
+    guesses: Callable[[], frozenset[int]]
 
 
 def _overwrites(gap: Gap) -> bool:
@@ -49,12 +50,20 @@ def _requests_in_order(gap: Gap) -> bool:
     return gap.old.what == gap.new.what == REQUEST and gap.old.thread is gap.thread
 
 
+def _checked_by_an_atomic(gap: Gap) -> bool:
+    load, atomic = (gap.new, gap.old) if gap.old.writes else (gap.old, gap.new)
+    if load.writes or not load.plain or atomic.scope is None or gap.missing not in ("wait", "values"):
+        return False
+    return load.pc in gap.guesses()
+
+
 _ROWS: tuple[tuple[PracticeName, Callable[[Gap], bool]], ...] = (
     ("overwriting without a proxy fence", _overwrites),
     ("loads before a relaxed cluster barrier", _loaded_before),
     ("own memory behind a relaxed cluster barrier", _in_own_memory),
     ("requests for clusters in order", _requests_in_order),
     ("reads before another CTA's copy", _read_before_a_copy),
+    ("loads that an atomic checks", _checked_by_an_atomic),
 )
 
 

@@ -75,6 +75,8 @@ class Races:
         hides: bool = False,
     ) -> None:
         self.complain, self.unwritten, self.practised = complain, unwritten, practised
+        # Loads, by program counter, of values that an atomic operation then checks.
+        self.guesses: Callable[[], frozenset[int]] = frozenset
         self.preceding = 0  # the preceding grid, as an actor whose completion griddepcontrol.wait covers
         self._early: Early | None = None
         self.lanes = True  # whether to check for races among the lanes of a warp
@@ -376,7 +378,7 @@ class Races:
                     places = places_of(cells, index, number, size)
                     if seen(thread, old.thread.number, old.time, shadow.signals, places):
                         continue
-                if accepted(Gap(thread, old, access, missing, shadow), self.practised):
+                if accepted(Gap(thread, old, access, missing, shadow, self.guesses), self.practised):
                     continue
                 if old.what == ALLOCATION and access.proxy == "async" and not access.writes:
                     place = shadow.place(where(cells, index, number, size))
