@@ -151,6 +151,8 @@ def _arriving(
         told_at: int | None = None  # whoever comes after an arrival of one lane comes after those of all
         alike = write is None and operation is Mbarrier.arrive and (len(asked) == 1 or len(set(asked)) == 1)
         count = LANES if warp.mask is None else len(asked)
+        if told is not None and warp.mask is not None and warp.watched is not None:
+            cta.machine.races.some_signal(warp.thread, warp.mask)
         for lane, (address, given) in zip(warp.lanes(), asked if len(asked) == count else asked * count, strict=True):
             another = address != last
             if another:
@@ -199,6 +201,7 @@ def _arriving(
             cta.after_barrier_operation(barrier, flipped)
             if together:
                 break
+        warp.thread.in_part = False
         if write and tokens is not None:
             write(warp, tokens)
 

@@ -202,6 +202,14 @@ _FENCES = frozenset(
 )
 
 
+def _fence(warp: Warp, releases: bool, acquires: bool, scope: str) -> None:
+    thread = warp.thread
+    if releases and warp.mask is not None and warp.watched is not None:
+        warp.cta.machine.races.some_signal(thread, warp.mask)
+    thread.fence(releases, acquires, scope)
+    thread.in_part = False
+
+
 @instruction("membar", "fence")
 def fence(d: Decoder) -> Execute:
     """Values are always in order here; the order that fences guarantee is checked against the accesses (`machine.races`)."""
@@ -212,7 +220,7 @@ def fence(d: Decoder) -> Execute:
     if "proxy" not in names:
         acquires, releases = "release" not in names, "acquire" not in names
         scope = next((name for name in ("cta", "cluster") if name in names), "gpu")
-        return lambda warp: warp.thread.fence(releases, acquires, scope)
+        return lambda warp: _fence(warp, releases, acquires, scope)
     # The release side belongs to the writer, whose signal carries it; the acquire side makes the writes visible to the proxy.
     if "tensormap::generic" in names and "release" not in names:
         return lambda warp: warp.thread.fence_maps()

@@ -13,13 +13,14 @@ import numpy as np
 
 from pipec.record import record
 
+from ...compiled import blocks as native
 from ...compiled.pieces import distinct
 from ...errors import SimulationError
-from ...ptx.types import Addresses, Bytes
+from ...ptx.types import Addresses, Bytes, LaneMask
 from ..practice import PracticeName
 from .accepted import Gap, accepted
 from .clocks import Knowledge
-from .lanes import by_other_lanes
+from .lanes import by_other_lanes, stored_by_others
 from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import ALLOCATION, Missing, all_over, missing_between, together
@@ -191,11 +192,29 @@ class Races:
         mark(thread, shadow, offsets // size, size, scope=use.scope)
         # A read-modify-write of many places at once is a count, not a signal.
         if use.writes and (not use.reads or len(places) <= _SIGNALS):
+            if (lanes := thread.active()) is not None:
+                self.some_signal(thread, lanes)
             for place in places:
                 signal = shadow.signals.get(place)
                 if signal is None:
                     signal = shadow.signals[place] = Signal(thread.actors)
                 signal.write(thread, use.scope, use.releases)
+            thread.in_part = False
+
+    def some_signal(self, thread: Thread, lanes: LaneMask) -> None:
+        """These lanes of a warp are about to signal: that does not cover what other lanes have stored since all have met."""
+        if thread.executed is None or not self.lanes:
+            return
+        stores = []
+        for pc, made in thread.executed.stored_by_others(lanes):
+            if not self.sets.stored(thread, pc, made):
+                access = thread.accesses.get((pc, True))
+                made = NOBODY if access is None else self.sets.numbers.get((access,), NOBODY)
+            if made and self.sets.of_lanes(thread, {made}):
+                stores.append((pc, self.sets.cells[native.OF_TIME][made]))
+        thread.some_signal(stores)
+        if stores:
+            self.sets.loosen(thread, stores)
 
     # ---- what they set going
 
@@ -223,6 +242,9 @@ class Races:
         found, loaded = marks.standing(index)
         if found != {NOBODY}:
             self._check(thread, access, shadow, size, index, writers, found, knowledge, same)
+            if self.lanes and not access.writes and shadow.kind == "shared":
+                for number, old in stored_by_others(self.sets, thread, found, np.asarray(_numbers(index)), size):
+                    self.complain(Race(old, access, "lanes", shadow, where(writers, index, number, size)))
         if not access.writes:
             self._read(thread, access, shadow, size, index, loaded)
             return
@@ -421,3 +443,7 @@ class Races:
         if not isinstance(index, slice):
             for number, old in by_other_lanes(self.sets, thread, access, shadow, numbers):
                 self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
+
+
+def _numbers(index: Index) -> Addresses:
+    return np.arange(index.start, index.stop) if isinstance(index, slice) else index.reshape(-1)

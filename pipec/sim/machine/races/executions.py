@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Executions:
         self.records = self.data[:records]
         self.address = self.data.ctypes.data
         self.place_address = self.address + records
-        words = self.records.view(np.int64).reshape(-1, native.RECORD_BYTES // 8)
+        self.words = words = self.records.view(np.int64).reshape(-1, native.RECORD_BYTES // 8)
         self.times = words[:, native.TIMES // 8]
         self.copied = words[:, native.COPIED // 8 : native.COPIED // 8 + native.COPIES]
         self.lanes = self.data[records:].view(np.int64).reshape(-1, native.REMEMBERED, native.LANES)
@@ -72,6 +73,19 @@ class Executions:
         load, back = divmod(one - 1, native.REMEMBERED)
         times = int(self.times[load]) - 1 - back
         return times >= 0 and bool(((row == self.lanes[load, times % native.REMEMBERED]) | (row < 0)).all())
+
+    @functools.cached_property
+    def _places(self) -> dict[int, int]:
+        """The program counters by number."""
+        return {number: pc for pc, number in self.numbers.items()}
+
+    def stored_by_others(self, lanes: LaneMask) -> Iterator[tuple[int, int]]:
+        """The stores that other lanes than these have executed last, by program counter, with the number of the set that machine code has
+        made of each, which may be another one by now."""
+        times = self.times[self.loads : self.ordinary]
+        rows = self.lanes[np.arange(self.loads, self.ordinary), (times - 1) % native.REMEMBERED]
+        for store in (np.flatnonzero((times > 0) & ((rows >= 0) & ~lanes).any(1)) + self.loads).tolist():
+            yield self._places[store], int(self.words[store, native.NUMBER // 8])
 
     def copies(self, store: int, load: int) -> bool:
         """Whether, at every execution of the store, the load had returned to each lane the address that it stored to."""

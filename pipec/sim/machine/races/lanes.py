@@ -9,7 +9,7 @@ import numpy as np
 from ...ptx.types import Addresses
 from .ledger import Access, Ledger
 from .shadow import Shadow
-from .thread import Thread
+from .thread import OFFSET, Thread
 
 
 def by_other_lanes(
@@ -34,6 +34,21 @@ def by_other_lanes(
             # Lanes that have the same element load it, and one stores the next value: as among warps (`replicated`), in global memory.
             shared = access.writes and not old.writes and shadow.kind != "global"
             if _met(now, before, shared):
+                yield number, old
+
+
+def stored_by_others(
+    sets: Ledger, thread: Thread, numbers: set[int], pieces: Addresses, size: int
+) -> Iterator[tuple[int, Access]]:
+    """Of these sets, the stores of other lanes than those that now issue a copy from these pieces of shared memory, since all have met."""
+    active = thread.active()
+    if active is None:
+        return
+    for number in sets.of_lanes(thread, numbers):
+        for old in sets.members(number):
+            lanes = thread.executions(old.pc)[-1:] if old.thread is thread and old.plain and old.writes else []
+            others = [row[~active & (row >= 0)] for row in lanes]
+            if others and np.isin((others[0] & OFFSET) // size, pieces).any():
                 yield number, old
 
 

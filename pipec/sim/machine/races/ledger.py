@@ -66,7 +66,15 @@ class Access:
         return False
 
     def issued(self, clock: Clock, actor: int) -> bool:
-        return self.thread.number == actor or self.thread.actors.reached(clock, self.thread.number, self.time)
+        thread = self.thread
+        if thread.number == actor:
+            return True
+        time = thread.late.get((self.pc, self.time), self.time) if thread.late and self.writes else self.time
+        return thread.actors.reached(clock, thread.number, time)
+
+    def passed(self, clock: Clock) -> bool:
+        """Whether `clock` covers its completion, or a time behind it, such as that of a fence by all lanes or of a signal by some."""
+        return self.over(clock) if self.ends is not None else self.thread.actors.reached(clock, self.thread.number, self.time)
 
 
 class Ledger:
@@ -247,6 +255,21 @@ class Ledger:
         who, meets = self.cells[native.OF_THREAD], self.cells[native.OF_MEET]
         own, meet = thread.who_number, thread.meet
         return {number for number in numbers if number and who[number] == own and meets[number] >= meet}
+
+    def stored(self, thread: Thread, pc: int, number: int) -> bool:
+        """Whether this set is a store of that thread alone."""
+        cells = self.cells
+        whose = cells[native.OF_THREAD][number], cells[native.OF_PC][number], cells[native.OF_REST][number]
+        return number != NOBODY and whose == (thread.who_number, 2 * pc + 1, NOBODY)
+
+    def loosen(self, thread: Thread, stores: Iterable[tuple[int, int]]) -> None:
+        """Machine code no longer judges what these stores, by program counter and time, are ordered with."""
+        used = slice(self.words[native.NEXT // 8])
+        of = {place: self.columns[place][used] for place in (native.OF_THREAD, native.OF_TIME, native.OF_PC)}
+        own = np.flatnonzero(of[native.OF_THREAD] == thread.who_number)
+        for pc, time in stores:
+            found = (of[native.OF_TIME][own] == time) & (of[native.OF_PC][own] == 2 * pc + 1)
+            self.columns[native.OF_DEPTH][own[found]] = 0
 
     # ---- forgetting
 

@@ -22,6 +22,7 @@ Missing = Literal[
     "overwrite",
     "tensormap",
     "lanes",
+    "lanes of a signal",
     "tcgen05.wait::ld",
     "tcgen05.wait::ld of what was used",
     "tcgen05.wait::st",
@@ -53,6 +54,8 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
     if shadow.kind == "tensor":
         return _missing_in_tensor_memory(thread, knowledge, old, new)
     if not old.over(knowledge.order, thread.number):
+        if old.thread.late and old.writes and old.passed(knowledge.order):
+            return "lanes of a signal"
         return "scopes" if old.scope and new.scope else "wait"
     if not old.writes:
         # A reader that signals a writer has read, whatever the scope of its signal.
@@ -64,12 +67,12 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
         # Threads do not delay asynchronous writes to shared memory, nor read them on behalf of others; and CTA pairs hand over their
         # halves of an operand by arrivals at the leader without a scope. That is no reason to leave out the proxy fence.
         copied = shadow.kind == "shared" and new.proxy == "async" and (old.proxy == "async" or old.thread.cta != thread.cta)
-        if copied and not new.writes and old.proxy == "generic" and not old.over(knowledge.shared):
+        if copied and not new.writes and old.proxy == "generic" and not old.passed(knowledge.shared):
             return "proxy"
         return "scopes" if old.scope and new.scope else "values to a copy" if copied else "values"
     if new.proxy == "async" and old.proxy == "generic":
         fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
-        return None if old.over(fenced) else "overwrite" if new.writes else "proxy"
+        return None if old.passed(fenced) else "overwrite" if new.writes else "proxy"
     return None
 
 

@@ -35,6 +35,10 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "overwrite": ("proxy", "no fence.proxy.async stands between them"),
     "tensormap": ("proxy", "its user has executed no fence.proxy.tensormap::generic.acquire since"),
     "lanes": ("lanes", "they are other lanes of the same warp, and no bar.warp.sync stands between"),
+    "lanes of a signal": (
+        "lanes",
+        "the signal between them is of other lanes of that warp, and no bar.warp.sync stands before it",
+    ),
     "tcgen05.wait::ld": ("race", "no tcgen05.wait::ld stands between them"),
     "tcgen05.wait::ld of what was used": (
         "fence",

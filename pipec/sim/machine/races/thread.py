@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...compiled import blocks as native
-from ...ptx.types import LANES, Addresses
+from ...ptx.types import LANES, Addresses, LaneMask
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Agent, Arrival, Clock, Knowledge, Reach, join, learned, merged
 from .executions import Executions, Lanes
 
@@ -25,7 +26,7 @@ _FOR_EVER = 1 << 62
 # Number kept per warp: a map is used soon after its modification.
 _MAP_FENCES = 64
 # The CTA-relative part of a shared-memory address, generic or not.
-_OFFSET = (1 << 24) - 1
+OFFSET = (1 << 24) - 1
 
 
 class WarpRows:
@@ -74,6 +75,7 @@ class Thread:
     who_number = -1  # in the ledger
     executed: Executions | None = None
     peers: list[Thread]  # the warps of its CTA
+    active: Callable[[], LaneMask | None]  # the lanes that execute its present instruction; None: all
     barrier_used = -1  # the mbarrier the warp last waited or arrived on
     knowledge = UNKNOWING
     usable: Clock = NOTHING
@@ -90,6 +92,13 @@ class Thread:
     used_loads = told = 0
     # The last time at which it did more than test mbarriers and meet others at barriers; for ever once it has signalled or set going.
     _acted = -1
+    # Stores of other lanes than those that signalled after them: by (program counter, time), the time of this warp from which on they are
+    # complete for whoever knows that time. The `_loose` ones have no such time yet; when some lanes last signalled, all had met `_parted`
+    # times. `in_part`: some are about to signal.
+    late: Mapping[tuple[int, int], int] = MappingProxyType({})
+    _loose: Sequence[tuple[int, int]] = ()
+    _parted = -1
+    in_part = False
     _heeded: Clock = NOTHING  # the clock from which `clock` was last derived
     _published: tuple[Knowledge, int, Knowledge] | None = None
 
@@ -158,6 +167,7 @@ class Thread:
 
     def retire(self) -> None:
         """It has exited; its accesses may still be queried."""
+        self.active = _all_lanes
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
         self.released, self.acquirable, self.neighbours, self.came, self.began = {}, {}, NOTHING, NOTHING, NOTHING
         self.accesses.clear()
@@ -229,7 +239,7 @@ class Thread:
             addresses = self.executed.laid_out(pc)
         if addresses is None or int(addresses.min()) < 0:
             return None
-        return addresses & _OFFSET
+        return addresses & OFFSET
 
     # ---- what it comes after
 
@@ -271,10 +281,25 @@ class Thread:
 
     # ---- telling
 
+    def some_signal(self, stores: Sequence[tuple[int, int]]) -> None:
+        """Some lanes signal next, and other lanes have executed these stores, with their times, since all have met."""
+        if stores:
+            self.late = {**self.late, **dict.fromkeys(stores, _FOR_EVER)}
+            self._loose = [*self._loose, *stores]
+        self._parted, self.in_part = self.meet, True
+
+    def _cover_loose(self) -> None:
+        """A signal covers the stores of all lanes: all make it, or they have met since."""
+        self.words[_TOUCHED] = _ACTS  # so that it has a time of its own
+        self.late = {**self.late, **dict.fromkeys(self._loose, self.time)}
+        self._loose = ()
+
     def _advance(self) -> int:
         """The time up to which all accesses are covered."""
         words = self.words
         self.told += 1
+        if self._loose and not (self.in_part and words[_MEET] == self._parted):
+            self._cover_loose()
         # A warp that has done nothing since its last signal has nothing new to release: its clock, and all sets created from it, stay.
         if touched := words[_TOUCHED]:
             if touched == _ACTS:
@@ -469,3 +494,7 @@ class Thread:
 
 def _nowhere() -> int:
     return -1
+
+
+def _all_lanes() -> None:
+    return None

@@ -55,6 +55,7 @@ class Warp(WarpState):
         self.active = live
         machine, cluster = cta.machine, cta.cluster
         self.thread = Thread(machine.actors, index, self.who, cta.name, cluster.number, self._here, cta.warp_rows)
+        self.thread.active = self._executing
         # No accesses are recorded without race checks.
         self.watched = self.thread if machine.watching else None
         # Its first release: that it has started.
@@ -63,6 +64,9 @@ class Warp(WarpState):
 
     def _here(self) -> int:
         return self.fragment.pc
+
+    def _executing(self) -> LaneMask | None:
+        return self.mask
 
     def lanes(self) -> list[int]:
         """Active lane numbers of the executing instruction."""
