@@ -13,9 +13,8 @@ from pipec.record import record
 _TEST = re.compile(r"\tsetp\.(\w+)\.([sub]\d+) \t(%p\d+), (\S+, \S+);")
 _SET = re.compile(r"\tmov\.pred \t(%p\d+), (0|-1);")
 _BACK = re.compile(r"\t@(%p\d+) bra \t(\S+);")
-_JUMP = re.compile(r"\tbra\.uni \t(\S+);")
+_NEVER_BACK = ("\tbra.uni", "\tret;")  # what follows is not reached from here
 _TO = re.compile(r"\bbra(?:\.uni)? +\t?(\S+);")
-_LABEL = re.compile(r"(\$\w+):")
 _ENTRY = ".visible .entry "
 _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 
@@ -44,6 +43,8 @@ def from_tests(ptx: str) -> str:
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         for loop in _loops(lines, start, end):
             changes |= _changed(lines, loop)
+    if not changes:
+        return ptx
     return "\n".join([one for number, line in enumerate(lines) for one in changes.get(number, [line])])
 
 
@@ -61,27 +62,40 @@ def _changed(lines: list[str], loop: _Loop) -> dict[int, list[str]]:
 
 def _loops(lines: list[str], start: int, end: int) -> Iterator[_Loop]:
     """Of one kernel. A predicate is taken if it is cleared and set at one place each, and if nobody reads it behind the loop."""
-    mentioned = dict[str, list[int]]()
-    for number in range(start, end):
-        line = lines[number]
-        if "%p" in line and line[:1] == "\t" and not line.startswith("\t.loc"):
-            for name in {*re.findall(r"%p\d+\b", line)}:
-                mentioned.setdefault(name, []).append(number)
-    for first, places in mentioned.items():
-        written = {found[2]: number for number in places if (found := _SET.fullmatch(lines[number])) and found[1] == first}
-        others = tuple(number for number in places if number not in written.values())
-        if len(written) != 2 or len(others) + 2 != len(places) or any(_writes(lines[number], first) for number in others):
-            continue
-        cleared, set_ = written["0"], written["-1"]
+    for first, cleared, set_ in _set_twice(lines, start, end):
+        others = tuple(number for number in _mentions(lines, start, end, first) if number not in (cleared, set_))
         ends = _end(lines, set_)
-        if ends is None:
+        if ends is None or any(_writes(lines[number], first) for number in others):
             continue
         tested, back = ends
         if any(tested < number < set_ for number in others):
             continue
         test = lines[back].partition("@")[2].partition(" ")[0]
-        if mentioned[test] == [tested, back] and not _reads_behind(lines, (start, end), back + 1, {*others}, cleared):
+        alone = _mentions(lines, start, end, test) == [tested, back]
+        if alone and not _reads_behind(lines, (start, end), back + 1, {*others}, cleared):
             yield _Loop(first, test, cleared, tested, set_, back, others)
+
+
+def _set_twice(lines: list[str], start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """The predicates that one move clears and another one sets, and the lines of the two: few."""
+    moves = dict[str, list[tuple[str, int]]]()
+    for number in range(start, end):
+        if lines[number].startswith("\tmov.pred") and (found := _SET.fullmatch(lines[number])):
+            moves.setdefault(found[1], []).append((found[2], number))
+    for name, made in moves.items():
+        to = dict(made)
+        if len(to) == len(made) == 2:
+            yield name, to["0"], to["-1"]
+
+
+def _mentions(lines: list[str], start: int, end: int, name: str) -> list[int]:
+    """The instructions that have a register among their operands."""
+    whole = re.compile(rf"{name}\b")
+    return [
+        number
+        for number in range(start, end)
+        if name in (line := lines[number]) and line[:1] == "\t" and not line.startswith("\t.loc") and whole.search(line)
+    ]
 
 
 def _writes(line: str, name: str) -> bool:
@@ -105,7 +119,7 @@ def _end(lines: list[str], number: int) -> tuple[int, int] | None:
 
 def _reads_behind(lines: list[str], kernel: tuple[int, int], place: int, reads: set[int], cleared: int) -> bool:
     """Whether a line of `reads` can be reached from a place in the kernel other than through `cleared`."""
-    labels = {found[1]: number for number in range(*kernel) if (found := _LABEL.match(lines[number]))}
+    labels = {lines[number][:-1]: number for number in range(*kernel) if lines[number][:1] == "$"}
     seen, ways = set[int](), [place]
     while ways:
         at = ways.pop()
@@ -113,9 +127,9 @@ def _reads_behind(lines: list[str], kernel: tuple[int, int], place: int, reads: 
             seen.add(at)
             if at in reads:
                 return True
-            if found := _TO.search(lines[at]):
+            if "bra" in lines[at] and (found := _TO.search(lines[at])):
                 ways.append(labels[found[1]])
-            if _JUMP.fullmatch(lines[at]) or lines[at] == "\tret;":
+            if lines[at].startswith(_NEVER_BACK):
                 break
             at += 1
     return False
