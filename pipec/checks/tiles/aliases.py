@@ -124,11 +124,14 @@ def _flow(role: RoleSummary, start: _State, step: _Step, sink: Sink) -> None:
     """Propagates all states in which a path can reach each operation; the first error is reported."""
     # Sets, not single states: of two paths that join, one may hold the stage and the other have released it.
     states: list[set[_State]] = [set() for _ in role.role.blocks]
+    followed = [*map(set, states)]
     states[0], changed = {start}, True
     while changed:
         changed = False
         for number, block in enumerate(role.role.blocks):
-            now = set(states[number])
+            if states[number] == followed[number]:
+                continue
+            now = followed[number] = set(states[number])
             for operation, touches in zip(block.operations, role.touches[number], strict=True):
                 found = {step(state, operation, touches) for state in sorted(now)}
                 now = set()
