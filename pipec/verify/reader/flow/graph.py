@@ -1,6 +1,5 @@
 """Control flow of a kernel: basic blocks, postdominators, control dependence, loops."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -101,25 +100,21 @@ class Graph:
     def definitions(self, register: str) -> list[int]:
         """The instructions that write a register."""
         only, several = self._definitions
-        found = several.get(register)
-        if found is None:
-            found = [only[register]] if register in only else []
+        found = several.get(register) or ([only[register]] if register in only else [])
         return [at for at in found if self.kinds[at] in DEFINING and self.place[at] != EXIT]
 
     @cached_property
     def _definitions(self) -> tuple[dict[str, int], dict[str, list[int]]]:
-        """By name: the only definition, as for almost all registers; otherwise all definitions."""
-        names = self.code.defined
-        several: dict[str, list[int]] = {name: [] for name, times in Counter(names).items() if times > 1}
-        groups = {at: self.defined(at) for at, name in enumerate(names) if not name and self.kinds[at] in DEFINING}
-        several.update((name, []) for defined in groups.values() for name in defined)
-        for at, name in enumerate(names):
-            if name in several:
-                several[name].append(at)
-        for at, defined in groups.items():
-            for name in defined:
-                several[name].append(at)
-        return dict(zip(names, range(len(names)), strict=True)), several
+        """By name: the first definition, the only one of almost all registers; and all definitions, if there are several."""
+        only: dict[str, int] = {}
+        several: dict[str, list[int]] = {}
+        for at, name in enumerate(self.code.defined):
+            for one in (name,) if name else self.defined(at):
+                if one in only:
+                    several.setdefault(one, [only[one]]).append(at)
+                else:
+                    only[one] = at
+        return only, several
 
     def defined(self, at: int) -> tuple[str, ...]:
         """The registers that an instruction writes."""

@@ -20,7 +20,7 @@ _LINES = re.compile(
     r"^[\t ]*+(?:@(!?)([%$\w]++)[\t ]++)?([a-z_][\w.]*+(?:::[\w.]++)*+)"
     r"(?:[\t ]++(?![\s:])(?:(?=([%$\w]++)[,;]))?+([^;\n]*+))?;[\t ]*+$"
     r"|^([%$\w]++):[\t ]*+$|^[\t ]*+\.loc(?:[\t ]++\d++){3}[\t ]*+$|^(.*)$",
-    re.MULTILINE,
+    re.MULTILINE | re.ASCII,  # (Any other letters are rare, and in "anything else".)
 )
 _LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
 _READ = re.compile(r"(?!_(?![\w$.]))[%$A-Za-z_][\w$.]*")
@@ -110,10 +110,11 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
 
 def _names(kernel: Kernel) -> None:
     """Records the widths of registers. None may hide a variable or a parameter."""
-    for found in _DECLARED.finditer(kernel.body):
-        for name in found[2].split(","):
+    # (Blocks of inline code declare the same ones again and again.)
+    for bits, names in dict.fromkeys(_DECLARED.findall(kernel.body)):
+        for name in names.split(","):
             stem, counted, _ = name.strip().partition("<")
-            kernel.widths[stem] = max(int(found[1] or 1), kernel.widths.get(stem, 0))
+            kernel.widths[stem] = max(int(bits or 1), kernel.widths.get(stem, 0))
             for other in (*kernel.shared, *kernel.parameters):
                 if other == stem or counted and other.startswith(stem) and other[len(stem) :].isdigit():
                     raise Unreadable(kernel.line, f"a register that hides {other} is not understood")
@@ -204,8 +205,7 @@ def _scoped(label: str, scope: int) -> str:
 
 def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
     """The rest of a statement after leading braces, labels and `.loc` directives."""
-    while True:
-        text = text.lstrip()
+    while text := text.lstrip():
         if text[:1] == "{":
             scopes.count += 1
             scopes.around = (*scopes.around, scopes.count)
@@ -221,7 +221,8 @@ def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
             _label(kernel, scopes, found[1], line)
             text = text[found.end() :]
         else:
-            return text
+            break
+    return text
 
 
 def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
