@@ -348,25 +348,11 @@ class Definitions(Renaming):
                     rows.append((constant, key))
             rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
             combined.value += len(rows) ** 2
+            made_from = {variable: self._factors(variable) for variable in {each for _, key in rows for each, _ in key}}
             for left, right in combinations_with_replacement(rows, 2):
-                row = self._multiplied(left, right, made_of)
+                row = _multiplied(left, right, made_of, made_from)
                 if row is not None:
                     self._at_least(row)
-
-    def _multiplied(self, left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int]) -> Row | None:
-        """The product of two inequalities, if its terms exist. `made_of`: factors -> the variable of their product."""
-        (constant, terms), (other, others) = left, right
-        row: dict[int, int] = {}
-        for variable, times in terms:
-            for factor, more in others:
-                found = made_of.get(tuple(sorted((*self._factors(variable), *self._factors(factor)))))
-                if found is None:
-                    return None
-                row[found] = row.get(found, 0) + times * more
-        for each, by in ((terms, other), (others, constant)):
-            for variable, times in each:
-                row[variable] = row.get(variable, 0) + times * by
-        return constant * other, {variable: times for variable, times in row.items() if times}
 
     def _factors(self, variable: int) -> tuple[int, ...]:
         one = self._atoms[variable]
@@ -399,6 +385,25 @@ class Definitions(Renaming):
         if not self._at_hand(add(divisor, Linear(-1))):
             return None
         return next((times for times in (1, -1) if self._equal_at_hand(one, add(other, divisor, times))), None)
+
+
+def _multiplied(
+    left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int], factors: dict[int, tuple[int, ...]]
+) -> Row | None:
+    """The product of two inequalities, if its terms exist. `made_of`: factors -> the variable of their product; `factors`: those of each
+    variable."""
+    (constant, terms), (other, others) = left, right
+    row: dict[int, int] = {}
+    for variable, times in terms:
+        for another, more in others:
+            found = made_of.get(tuple(sorted((*factors[variable], *factors[another]))))
+            if found is None:
+                return None
+            row[found] = row.get(found, 0) + times * more
+    for each, by in ((terms, other), (others, constant)):
+        for variable, times in each:
+            row[variable] = row.get(variable, 0) + times * by
+    return constant * other, {variable: times for variable, times in row.items() if times}
 
 
 def _shared(products: Iterable[Product]) -> list[Atom]:
