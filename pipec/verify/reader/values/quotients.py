@@ -44,13 +44,15 @@ def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
             Linear(0, ((Choose(Both((one, other)), Linear(more, ()), Linear(0, ())), 1),)),
         ) if more in _ADDED and how.bounds(lower)[0] >= 1:
             up = _ADDED[more]
-            if {one, other} == {_remains(how, upper, lower), _same_sign(how, upper, lower, up)}:
+            asked = {_remains(how, upper, lower), _same_sign(how, upper, lower, up)}
+            if {one, other} == asked and how.read(lower, _SIGNED) == lower:
                 return _quotient(how.read(upper, _SIGNED), lower, up=up)
         case (
             Linear(0, ((Apply(function, (number, divisor)), 1),)),
             Linear(0, ((Choose(condition, Linear(1, ()), Linear(0, ())), 1),)),
-        ) if function == QUOTIENT and how.bounds(divisor)[0] >= 1:
-            # One more for what is left, as loops count their turns.
+        ) if function == QUOTIENT and _is_natural(how, divisor, 1):
+            # One more for what is left, as loops count their turns. (Of a divisor of more than 32 bits, what is left may be a multiple of
+            # 2^32, which is 0 to a comparison of as many.)
             if condition == _is_not_zero(how, remainder(number, divisor)):
                 return _quotient(number, divisor, up=True)
         case _:
@@ -65,9 +67,9 @@ def remaining(how: Reading, condition: Formula, yes: Linear, no: Linear) -> Line
             left = _is_not_zero(how, no)
             apart = _same_sign(how, upper, lower, False)
             whole = add(no, lower)
-            if (condition, yes) == (left, choose(apart, whole, no)) or yes == whole and condition in (
-                Both((left, apart)), Both((apart, left)),
-            ):  # fmt: skip
+            chosen = (condition, yes) == (left, choose(apart, whole, no))
+            chosen = chosen or yes == whole and condition in (Both((left, apart)), Both((apart, left)))
+            if chosen and how.read(lower, _SIGNED) == lower:
                 return remainder(how.read(upper, _SIGNED), lower)
         case _:
             pass
