@@ -43,6 +43,7 @@ from pipec.verify.terms import (
 )
 
 _MOST = 12  # products that are considered
+_ANOTHER = atom(Symbol("another size"))
 
 
 def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tuple[Formula, ...]]:
@@ -184,7 +185,7 @@ def _of_tiles(network: Network, registers: frozenset[Symbol], known: Sequence[Li
 
 def _asks_of(process: Process, size: Atom) -> bool:
     """Whether the size occurs in a test."""
-    without = Rewriting(lambda one: Linear(0) if one == size else None)
+    without = Rewriting(lambda one: _ANOTHER if one == size else None)
     tests = [state.action.condition for state in process.states if isinstance(state.action, Test)]
     return any(without.formula(test) != test for test in tests)
 

@@ -81,3 +81,12 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_its_neighbour_is_not(name: str) -> None:
     assert outcome(WRONG[name]) != "proved"
+
+
+def test_a_remainder_and_a_quotient_by_the_number_of_blocks() -> None:
+    """Whether a test is about that number was seen by putting a 0 in its place, by which nothing is divided."""
+    roles = {
+        "a": ["for i in range((M + 5) // grid.x):", "    if M // grid.x > 2:", "        {p+}"],
+        "b": ["for t in range(M):", "    if t % grid.x == 0:", "        {p-}"],
+    }
+    assert outcome(Kernel({"p": (2, "a", "b")}, roles, blocks="min(M, 4)")) == "refuted"
