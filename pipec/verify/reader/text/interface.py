@@ -7,7 +7,8 @@ are the stages of one ring. A wrong hint leads to a network that is not proved, 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipec.record import field, record
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import Malformed, formula_of
 from pipec.verify.network import Unreadable
-from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
+from pipec.verify.terms import RANGES, Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
 
 _MARK = "// pipec.kernel "
 _MARKED = re.compile(f"{_MARK}[^\\n]*")
@@ -148,26 +149,52 @@ def interface_of(ptx: str, kernel: str, parameters: Mapping[str, str] = MappingP
     return described or Interface()
 
 
-def _most(expression: Any) -> float:
-    """An upper bound of a launch expression over non-negative sizes."""
+Bounds = tuple[float, float]
+_ANYTHING: Bounds = (-inf, inf)
+
+
+def _between(expression: Any, known: Mapping[str, Bounds]) -> Bounds:
+    """Between which numbers a launch expression lies. `known`: by name, sizes and parameters. (A parameter may be negative.)"""
     if isinstance(expression, int):
-        return expression
+        return expression, expression
     match expression:
-        case ["*" | "+" as sign, one, other]:
-            left, right = _most(one), _most(other)
-            return left + right if sign == "+" else left * right
-        case ["min", one, other]:
-            return min(_most(one), _most(other))
-        case ["max", one, other]:
-            return max(_most(one), _most(other))
-        case ["ceildiv", one, int(divisor)] if divisor > 0:
-            return -(-_most(one) // divisor)
-        case ["//", one, int(divisor)] if divisor > 0:
-            return _most(one) // divisor
-        case str():
-            return LARGEST_SIZE
+        case str(name):
+            return known.get(name, _ANYTHING)
+        case ["ceildiv" | "//" as operator, one, int(divisor)] if divisor > 0:
+            more = divisor - 1 if operator == "ceildiv" else 0
+            low, high = _between(one, known)
+            return low if low == -inf else (low + more) // divisor, high if high == inf else (high + more) // divisor
+        case [str(operator), one, other] if operator in _COMBINED:
+            return _COMBINED[operator](_between(one, known), _between(other, known))
         case _:
-            return float("inf")
+            return _ANYTHING
+
+
+def _ends(found: dict[str, Any]) -> dict[str, Bounds]:
+    """Between which numbers the sizes of tensors and the parameters lie, by name: also those that the kernel itself does not read."""
+    sizes = {row["dimension"] for row in found["parameters"] if row["kind"] == "dimension"}
+    ends: dict[str, Bounds] = dict.fromkeys(("gpu.multiprocessors", *map(str, sizes)), (0, LARGEST_SIZE))
+    for row in found.get("arguments", []):
+        if row["kind"] == "scalar":
+            ends[str(row["name"])] = RANGES.get(str(row["dtype"]).replace("i", "s"), _ANYTHING)
+        else:
+            ends.update(dict.fromkeys(map(str, row["shape"]), (0, LARGEST_SIZE)))
+    return ends
+
+
+def _multiplied(one: Bounds, other: Bounds) -> Bounds:
+    # (In floating point, zero times infinity is NaN.)
+    corners = [left * right if left and right else 0 for left in one for right in other]
+    return min(corners), max(corners)
+
+
+_COMBINED: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
+    "+": lambda one, other: (one[0] + other[0], one[1] + other[1]),
+    "-": lambda one, other: (one[0] - other[1], one[1] - other[0]),
+    "*": _multiplied,
+    "min": lambda one, other: (min(one[0], other[0]), min(one[1], other[1])),
+    "max": lambda one, other: (max(one[0], other[0]), max(one[1], other[1])),
+}
 
 
 def _exactly(expression: Any, symbols: dict[str, Symbol]) -> Linear | None:
@@ -209,8 +236,8 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
     roles = tuple((str(row["name"]), int(row["first_warp"]), int(row["warps"])) for row in found["roles"])
     hints = _hints(found["barriers"])
     conditions = tuple(formula_of(one) for one in found.get("conditions", []))
-    most = [_most(one) for one in found["grid"]]
-    grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
+    most = [_between(one, _ends(found))[1] for one in found["grid"]]
+    grid = tuple(int(min(limit, max(one, 1))) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
     dimensions = {names[symbol]: Symbol(symbol) for symbol in sizes}
     # The symbol of a scalar is its value if the text reads exactly its bits.
     values = {
