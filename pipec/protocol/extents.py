@@ -63,6 +63,10 @@ def atom_range(each: Atom, between: Mapping[Symbol, tuple[int, int]]) -> tuple[i
             return (low // divisor if low > -FAR else low), (high // divisor if high < FAR else high)
         case Choose(_, yes, no):
             (a, b), (c, d) = range_of(yes, between), range_of(no, between)
+            if is_smaller(each):
+                return min(a, c), min(b, d)
+            if is_larger(each):
+                return max(a, c), max(b, d)
             (e, f), (g, h) = bounds_by_choice(each)
             return int(max(-FAR, min(max(a, e), max(c, g)))), int(min(FAR, max(min(b, f), min(d, h))))
         case Product(factors):

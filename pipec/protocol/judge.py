@@ -1,9 +1,10 @@
 """Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Literal
 
+from pipec.budgets import BUDGETS
 from pipec.diag.shown import counted
 from pipec.protocol.effort import Effort, steps_so_far
 from pipec.protocol.everywhere import askable_formula
@@ -11,7 +12,9 @@ from pipec.protocol.folding import folded_proof
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
 from pipec.protocol.refute_by_memory import refute_by_memory
+from pipec.protocol.restating.opaque import Opaque
 from pipec.protocol.restating.restate import restate
+from pipec.protocol.search.attempts import in_step
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
@@ -25,6 +28,8 @@ from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
 from pipec.verify.terms import Formula
 
 _BRIEF = 300_000  # steps
+_COUNTING = 1_500_000
+_ALTOGETHER = 4_000_000  # of all readings: the later ones then have little each
 _ENDED = _BRIEF // 2  # a search that has taken no more has not been cut off
 
 
@@ -83,15 +88,18 @@ def judge(
     earlier = _Earlier()
     looked_at: set[Reading] = set()
     ended: set[Reading] = set()
+    first_begun = steps_so_far()
     try:
-        for reading, effort in _each_with_effort(readings_of(ptx, kernel), ended):
+        for reading, brief in _each_with_effort(readings_of(ptx, kernel), ended):
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
             begun = steps_so_far()
-            found = proof or _judged(reading, sides, launches, earlier, effort, any_conditions=reading.others)
+            most = 0 if brief else min(BUDGETS["proof steps"].limit, _ALTOGETHER - (begun - first_begun))
+            effort = Effort(combinations=max(most, _BRIEF))
+            found = proof or _judged(reading, sides, launches, earlier, effort, counting=not brief, any_conditions=reading.others)
             if steps_so_far() - begun < _ENDED:
                 ended.add(reading)
             if found.certificate is not None and asked(found.certificate.assumes):
@@ -109,14 +117,14 @@ def judge(
         first = first or Judgement(None, why=str(why))
     assert first is not None
     if conditional is not None and first.deadlock is None:
-        found = _judged(conditional, sides, launches, earlier)
+        found = _judged(conditional, sides, launches, earlier, Effort())
         if found.certificate is not None and asked(found.certificate.assumes):
             return found
     return first
 
 
-def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, Effort | None]]:
-    """The readings, the first ones with little effort if one for launches of few blocks or with loaded numbers whole follows: walks over
+def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, bool]]:
+    """The readings, the first ones briefly if one for launches of few blocks or with loaded numbers whole follows: walks over
     tiles, and bounds that are loaded, that are said in different ways are the same numbers only there, and whoever asks no more of a launch
     than the first readings do is found soon. `ended`: readings whose search has come to its end by itself."""
     brief: list[Reading] = []
@@ -124,12 +132,12 @@ def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) ->
         of = reading.arithmetic
         if of.limit == LIMITS[0] and not of.as_read and (of.loads or of.placed and not of.near):
             brief.append(reading)
-            yield reading, Effort(combinations=_BRIEF)
+            yield reading, True
             continue
-        yield reading, None
+        yield reading, False
         for earlier in reversed(brief):
             if earlier not in ended:
-                yield earlier, None
+                yield earlier, False
         brief.clear()
 
 
@@ -154,12 +162,14 @@ class _Earlier:
 
 
 def _judged(
-    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort | None = None, *,
+    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort, *, counting: bool = False,
     any_conditions: bool = False,
 ) -> Judgement:  # fmt: skip
     network = reading.network
-    other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
     pairs = pairs_of(network, sides)
+    if counting and (certificate := _by_counting(reading, pairs)) is not None:
+        return _found(reading, certificate)
+    other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))
 
@@ -171,13 +181,11 @@ def _judged(
         earlier.settled = found is None and told
         return found
 
-    search = prove if effort is None else partial(prove, effort=effort)
-
     def refuted() -> bool:
         return runs()[0] is not None or by_memory() is not None
 
     try:
-        certificate = search(other.network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
+        certificate = prove(other.network, effort, pairs, refuted, any_conditions=any_conditions)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
@@ -185,6 +193,21 @@ def _judged(
             deadlock, _ = refute(plain(), pairs, launches, large=True)
         return Judgement(other.network, None, deadlock, str(why), ended, why.standing, why.uneven, by_memory())
     return _found(reading, replace(certificate, restated=other.others))
+
+
+def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]]) -> Certificate | None:
+    """A proof of the network with what is left of each tile in registers; None if there is no such thing, or none is found so."""
+    if reading.arithmetic.limit != (WHOLE if reading.arithmetic.loads else LIMITS[0]):
+        return None  # what is loaded, or made of a tile, is folded up
+    other = restate(reading.network, counting=True)
+    if not other.left:
+        return None
+    opaque = Opaque(other.network, other.left)
+    try:
+        certificate = opaque.unfolded(prove(opaque.network, Effort(combinations=_COUNTING), pairs, tries=in_step))
+    except Undecided:
+        return None
+    return replace(certificate, restated=other.others) if all(map(askable_formula, certificate.assumes)) else None
 
 
 def _found(reading: Reading, certificate: Certificate) -> Judgement:

@@ -5,7 +5,7 @@ them. A situation consists of the places of all processes, the arrivals so far, 
 sizes. If that fails, the sizes are split into cases, or another schedule is tried.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.everywhere import askable_formula
@@ -29,10 +29,11 @@ def prove(
     refuted: Callable[[], bool] = lambda: False,
     *,
     any_conditions: bool = False,
+    tries: Callable[[Network], Iterator[Iterable[Attempt]]] = rounds,
 ) -> Certificate:
     """Raises Undecided. The result is a proof only if the checker accepts it. Rings of `pairs` must have advanced equally at the end:
     what was filled was released. `refuted`: queried before expensive steps; if it holds there is nothing to prove. `any_conditions`: also
-    those that no launch can check; otherwise, all other schedules are tried first."""
+    those that no launch can check; otherwise, all other schedules are tried first. `tries`: the attempts."""
     effort = effort or Effort()
     spent = Spent(effort, refuted)
     # Names determine the order of terms, and thus which proof is found first.
@@ -40,7 +41,7 @@ def prove(
     parts: dict[tuple[bool, bool], Parts] = {}
     reason = Undecided("no schedule was found")
     first: Certificate | None = None
-    for attempts in rounds(network):
+    for attempts in tries(network):
         # Splitting the sizes multiplies the work: it comes after all schedules of a round, one of which may need none.
         work: list[tuple[Attempt, Undecided | None]] = [(attempt, None) for attempt in attempts]
         failures: list[tuple[Attempt, Undecided]] = []

@@ -1,5 +1,6 @@
 """Values of forms and conditions for given numbers, as the machine computes them."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from operator import and_, or_, xor
@@ -22,6 +23,7 @@ from pipec.verify.terms import (
 )
 
 Numbers = dict[Symbol, int]
+_NUMBER = re.compile(r"number \d+ below (\d+)\.s32")
 UNIT = Symbol("unit of loaded numbers")  # among the numbers: of what it is that memory contains multiples
 
 
@@ -89,8 +91,15 @@ def _apply(function: str, arguments: tuple[int, ...], unit: int) -> int:
     # Computed as on the machine, so that a run takes the branches of a launch.
     if known_function(function):
         return evaluated_function(function, arguments)
+    if (number := _NUMBER.fullmatch(function)) is not None:
+        return (sum((index + 3) * argument for index, argument in enumerate(arguments)) * 7 + 5) % int(number[1])
     # Memory may contain anything; equal addresses give equal values.
     return (sum((index + 3) * argument for index, argument in enumerate(arguments)) * 7 + len(function)) % 4 * unit
+
+
+def number_below(number: int, most: int) -> str:
+    """The name of a function of which nothing is known, whose values at samples are less than a number."""
+    return f"number {number} below {most}.s32"
 
 
 def holds(formula: Formula, numbers: Mapping[Symbol, int]) -> bool:

@@ -368,8 +368,13 @@ class Variables:
         return sizes_beyond(form, sign, self.registers, self.between)
 
     def _rounded(self, each: Atom) -> tuple[Row, ...]:
-        """A remainder is at least 0, and less than the divisor."""
+        """A remainder is at least 0, and less than the divisor; a size has bounds."""
         match each:
+            case Symbol():
+                low, high = self.between.get(each, (-FAR, FAR))
+                rows = [add(atom(each), Linear(-low))] if low > -FAR else []
+                rows += [add(Linear(high), atom(each), -1)] if high < FAR else []
+                return tuple(map(self.row, rows))
             case Floor(form, number):
                 left, divisor = add(form, atom(each), -number), Linear(number)
             case Apply(_, (_, divisor)) if is_remainder(each):
@@ -454,9 +459,13 @@ class Variables:
         return self._meanings
 
     def floors(self) -> list[Row]:
-        """The bounds of quotients and remainders of counters."""
+        """The bounds of quotients and remainders of counters, and of sizes that occur only in requirements."""
         # The search may create new quotients.
-        made = [n for each, n in self.number.items() if n >= len(self.sizes) and not isinstance(each, Symbol)]
+        made = [
+            n
+            for each, n in self.number.items()
+            if n >= len(self.sizes) and not (isinstance(each, Symbol) and each in self.registers)
+        ]
         for number in made if len(made) > len(self._floors) else ():
             self._floors[number] = tuple(row for each, _ in self.forms[number].terms for row in self._rounded(each))
         return [row for rows in self._floors.values() for row in rows]

@@ -65,12 +65,14 @@ class _Counter:
 @record
 class Measured:
     """A process with distances in place of counters. `meant`: what is known of each added register; `held`: in which states, where not
-    wherever it has been given a value. `stages`: what is known one after another where registers are given a value, before that."""
+    wherever it has been given a value. `stages`: what is known one after another where registers are given a value, before that. `numbers`:
+    of the registers those for numbers of a tile."""
 
     process: Process
     meant: tuple[tuple[Symbol, tuple[Formula, ...]], ...] = ()
     held: tuple[tuple[Symbol, frozenset[int]], ...] = ()
     stages: tuple[tuple[Formula, ...], ...] = ()
+    numbers: tuple[Symbol, ...] = ()
 
 
 def with_distances(network: Network) -> tuple[Measured, ...]:

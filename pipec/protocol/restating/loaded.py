@@ -6,7 +6,7 @@ counters move on, in one form whatever the words; the tests ask about the regist
 equal in two roles where they are in the same tile.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from pipec.protocol.extents import Between, range_of, ranges_in, sizes_beyond
@@ -33,6 +33,8 @@ from pipec.verify.terms import (
     computed_in,
     is_computed,
     is_larger,
+    is_quotient,
+    is_remainder,
     is_smaller,
     scale,
     size_of,
@@ -43,11 +45,12 @@ _MOST = 4  # numbers of one process
 _REDUCED = ("s32", "u32")
 
 
-def with_numbers(network: Network, *, parted: bool) -> tuple[Measured, ...]:
+def with_numbers(network: Network, *, parted: bool, tiles: bool = False) -> tuple[Measured, ...]:
     """The processes with their loaded numbers in registers. `parted`: also what these numbers are made of, where that is in other words
-    or may be reduced by the machine."""
+    or may be reduced by the machine. `tiles`: also numbers that depend on the tile otherwise."""
     registers, between = registers_of(network), ranges_in(network.facts)
-    numbers = [list(dict.fromkeys(_numbers(one, registers))) for one in network.processes]
+    which = _by_tile if tiles else _is_number
+    numbers = [list(dict.fromkeys(_numbers(one, registers, which))) for one in network.processes]
     divisors = [*{each: None for some in numbers for one in some for each in asked_to_divide(one)}]
     return tuple(
         [
@@ -57,16 +60,23 @@ def with_numbers(network: Network, *, parted: bool) -> tuple[Measured, ...]:
     )
 
 
-def _numbers(process: Process, registers: frozenset[Symbol]) -> Iterator[Atom]:
-    """What is loaded where a register says, with the bounds around it."""
+_Which = Callable[[Atom, frozenset[Symbol]], bool]
+
+
+def _numbers(process: Process, registers: frozenset[Symbol], which: _Which) -> Iterator[Atom]:
+    """What is loaded where a register says, with the bounds around it; or `which`, in tests."""
     for state in process.states:
+        if which is not _is_number:
+            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+                yield from _in_form(form, registers, which)
+            continue
         for formula in _formulas(state):
             for form in forms_of(formula):
-                yield from _in_form(form, registers)
+                yield from _in_form(form, registers, which)
         for edge in edges_of(state.action):
             for _, value in edge.values:
                 if value is not None:
-                    yield from _in_form(value, registers)
+                    yield from _in_form(value, registers, which)
 
 
 def _formulas(state: State) -> Iterator[Formula]:
@@ -76,15 +86,38 @@ def _formulas(state: State) -> Iterator[Formula]:
         yield from edge.requires
 
 
-def _in_form(form: Linear, registers: frozenset[Symbol]) -> Iterator[Atom]:
+def _in_form(form: Linear, registers: frozenset[Symbol], which: _Which) -> Iterator[Atom]:
     for one, _ in form.terms:
-        if symbols_of(atom(one)).isdisjoint(registers) or not loads(one):
+        if symbols_of(atom(one)).isdisjoint(registers) or which is _is_number and not loads(one):
             continue
-        if _is_number(one, registers):
+        if which(one, registers):
             yield one
         else:
             for each in parts_of(one):
-                yield from _in_form(each, registers)
+                yield from _in_form(each, registers, which)
+
+
+def _by_tile(one: Atom, registers: frozenset[Symbol]) -> bool:
+    """Whether it is such a number, or how far a loop reaches in a tile: the smaller or larger one of a size and of a number of tiles, or
+    in which row a tile is."""
+    match one:
+        case Choose(_, yes, no) if is_smaller(one) or is_larger(one):
+            return all(_is_bound(form, registers) or _is_row(form, registers) for form in (yes, no))
+        case _:
+            return _is_number(one, registers) or is_quotient(one) or is_remainder(one)
+
+
+def _is_row(form: Linear, registers: frozenset[Symbol]) -> bool:
+    """Whether it is made of quotients and remainders of a tile's number by sizes."""
+    return all(
+        symbols_of(atom(one)).isdisjoint(registers)
+        or _by_tile(one, registers)
+        or isinstance(one, Floor)
+        and _is_row(one.form, registers)
+        or is_computed(one)
+        and all(_is_row(each, registers) for each in one.arguments)
+        for one, _ in form.terms
+    )
 
 
 def _is_number(one: Atom, registers: frozenset[Symbol]) -> bool:
@@ -165,7 +198,8 @@ class _Naming:
         ]
         meant += [(name, ()) for name in self.parts.values()]
         held = [(name, self.held[one]) for one, name in (*self.names.items(), *self.parts.items())]
-        return Measured(replace(self.process, states=tuple(states)), tuple(meant), tuple(held), tuple(self._stages()))
+        made = replace(self.process, states=tuple(states))
+        return Measured(made, tuple(meant), tuple(held), tuple(self._stages()), tuple(self.names.values()))
 
     def _stages(self) -> Iterator[tuple[Formula, ...]]:
         """What is known of the registers as one after another of the parts is replaced by what it is: what is made of equal parts is seen

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
+from pipec.protocol.extents import ranges_in
 from pipec.protocol.liveness import live_in
 from pipec.protocol.program import registers_of
+from pipec.protocol.restating.counted import counted
 from pipec.protocol.restating.distances import Measured, with_distances
 from pipec.protocol.restating.loaded import with_numbers
 from pipec.protocol.restating.parted import parted
@@ -20,20 +22,24 @@ from pipec.verify.terms import TRUE, Compare, Formula, Symbol, add, atom, substi
 
 @record
 class Restated:
-    """`network`: without registers on which nothing depends any more."""
+    """`network`: without registers on which nothing depends any more. `left`: registers that have what is left
+    of a tile, if all processes with numbers of a tile have one."""
 
     network: Network
     others: tuple[Restatement, ...] = ()
+    left: tuple[Symbol, ...] = ()
 
 
-def restate(network: Network, *, distances: bool = True, numbers: bool = False) -> Restated:
+def restate(network: Network, *, distances: bool = True, numbers: bool = False, counting: bool = False) -> Restated:
     """The network in other words. `distances`: with distances in place of counters of turns, if the checker accepts that; `numbers`: with
-    loaded numbers in registers."""
+    loaded numbers in registers; `counting`: with numbers of a tile in registers, and others that count what is left of these."""
     sizes = cache(lambda: System(network.facts).closed())
-    others = []
+    others: list[Restatement] = []
+    left: list[Symbol] = []
+    several = 0
     ways: list[Callable[[], tuple[Measured, ...]]] = [lambda: tuple(map(Measured, network.processes))]
-    if numbers:
-        ways = [*(partial(with_numbers, network, parted=parts) for parts in (False, True)), *ways]
+    if numbers or counting:
+        ways = [*(partial(with_numbers, network, parted=parts, tiles=counting) for parts in (False, True)), *ways]
     worded = [cache(partial(_measured, network, way, distances)) for way in ways]
     for number, process in enumerate(network.processes):
         itself = one = _one_to_one(number, process)
@@ -43,7 +49,13 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False) 
                 one = made
                 break
         else:
-            return restate(network, distances=False, numbers=numbers)
+            return restate(network, distances=False, numbers=numbers, counting=counting)
+        if counting and words.numbers:
+            several += 1
+            if (count := _counted(network, one, words, sizes())) is not None:
+                others.append(count[0])
+                left.append(count[1])
+                continue
         further = parted(one)
         if further is not one and _accepted(network, further, sizes()):
             one = further
@@ -53,7 +65,14 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False) 
     made_of = restated(network, others, sizes())
     registers = registers_of(made_of)
     processes = tuple([_alive(process, registers) for process in made_of.processes])
-    return Restated(replace(made_of, processes=processes), tuple(others))
+    return Restated(replace(made_of, processes=processes), tuple(others), tuple(left) if len(left) == several else ())
+
+
+def _counted(network: Network, one: Restatement, words: Measured, sizes: System) -> tuple[Restatement, Symbol] | None:
+    """The process with what is left of a tile in a register, if the checker accepts that."""
+    process = restated(network, [one], sizes).processes[one.process]
+    made = counted(one, process, words.numbers, sizes, ranges_in(network.facts))
+    return made if made is not None and _accepted(network, made[0], sizes) else None
 
 
 def _measured(network: Network, way: Callable[[], tuple[Measured, ...]], distances: bool) -> tuple[Measured, ...]:
@@ -64,7 +83,7 @@ def _measured(network: Network, way: Callable[[], tuple[Measured, ...]], distanc
     further = with_distances(replace(network, processes=tuple([one.process for one in made])))
     return tuple(
         [
-            replace(each, meant=(*one.meant, *each.meant), held=one.held, stages=one.stages)
+            replace(each, meant=(*one.meant, *each.meant), held=one.held, stages=one.stages, numbers=one.numbers)
             for one, each in zip(made, further, strict=True)
         ]
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pipec.protocol.extents import Between, range_of
 from pipec.protocol.rewriting import Rewriting, is_machine_product
 from pipec.protocol.sample import forms_of
-from pipec.verify.reader.values.parts import is_row, of_places
+from pipec.verify.reader.values.parts import PLACES, is_row, of_places
 from pipec.verify.terms import (
     RANGES,
     Apply,
@@ -122,7 +122,7 @@ class Worded:
                 between = _range(form, self.between)
                 if between is not None and least <= between[0] and between[1] <= most:
                     return form
-                if of_places(form) or is_row(form):
+                if of_places(form) or is_row(form) or _is_first_row(form):
                     self.required[Compare("ge", add(form, Linear(-least)))] = None
                     self.required[Compare("ge", add(Linear(most), form, -1))] = None
                     return form
@@ -132,6 +132,16 @@ class Worded:
             case _:
                 return None
         return None
+
+
+def _is_first_row(form: Linear) -> bool:
+    """Whether it is made of the row of a block's first tile, as that of the next one is made of rows."""
+    return bool(form.terms) and all(
+        times > 0
+        and is_quotient(one)
+        and all(isinstance(each, Symbol) and each.name.startswith(PLACES) for each, _ in one.arguments[0].terms)
+        for one, times in form.terms
+    )
 
 
 def _range(form: Linear, between: Between) -> tuple[int, int] | None:

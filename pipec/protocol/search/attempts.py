@@ -43,6 +43,14 @@ def rounds(network: Network) -> Iterator[Iterable[Attempt]]:
         yield [attempt]
 
 
+def in_step(network: Network) -> Iterator[Iterable[Attempt]]:
+    """For loops that ask the same: the attempts that follow them iteration by iteration."""
+    alignment = Alignment(network)
+    if alignment.whole or alignment.common:
+        consumers, _ = orders(network)
+        yield [Attempt(Aligned(network, consumers, alignment), 100, roomy=True)]
+
+
 def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> Iterator[Attempt]:
     """Attempts with fewer situations come first."""
     # If all roles have the same loops, they are followed iteration by iteration, with about one situation per test.
