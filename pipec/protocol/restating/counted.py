@@ -36,6 +36,8 @@ from pipec.verify.terms import (
     symbols_of,
 )
 
+_FAR = 1 << 30
+
 
 def counted(
     one: Restatement, process: Process, numbers: Sequence[Symbol], sizes: System, between: Between
@@ -62,6 +64,7 @@ class _Counting:
 
     def __init__(self, one: Restatement, process: Process, sizes: System, seen: Seen, found: Counted) -> None:
         self.one, self.process, self.sizes, self.seen, self.found = one, process, sizes, seen, found
+        self.counters = {symbol for visits in seen.visits.values() for symbol in visits[0].values}
         self.waiting = {at for at, state in enumerate(process.states) if self._is_wait(state)}
         self.left = atom(found.left)
         self.taken = add(found.number, self.left, -1)
@@ -104,7 +107,7 @@ class _Counting:
         """What is true in all visits, and may follow."""
         left = [self._left(visit) for visit in visits]
         taken = [visit.taken.get(self.found.ring, 0) for visit in visits]
-        yield from self.seen.walked
+        yield from (*self.seen.walked, *self.seen.beyond)
         for symbol, (low, high) in self.seen.between.items():
             yield from [Compare("ge", add(atom(symbol), Linear(-low)))] if low > -FAR else []
             yield from [Compare("ge", add(Linear(high), atom(symbol), -1))] if high < FAR else []
@@ -273,14 +276,23 @@ class _Counting:
         return Compare("ge", add(self.left, Linear(-1)))
 
     def _required(self, key: Key, number: int, required: Iterable[Formula]) -> Iterator[Formula]:
-        """What is required, if that does not follow here."""
+        """What is required, if that does not follow here; of sizes, if a bound of the tile's number implies it."""
         having: System | None = None
         for one in required:
             if key in self.known:
                 having = having or self.sizes.extended([*self.known[key], *self._answer(key, number)])
                 if having.entails(one):
                     continue
-            yield one
+                yield next((each for each in self._of_sizes(one) if having.extended([each]).entails(one)), one)
+            else:
+                yield one
+
+    def _of_sizes(self, required: Formula) -> Iterator[Formula]:
+        """Conditions on sizes that may imply it, the weakest ones first."""
+        if isinstance(required, Compare) and required.form.constant > _FAR and not symbols_in(required).isdisjoint(self.counters):
+            for bound in self.seen.bounds:
+                for less in (0, *self.seen.divisors):
+                    yield Compare("ge", add(Linear(required.form.constant - less), bound, -1))
 
 
 def _line(form: Linear, mine: Sequence[int], other: Linear, values: Sequence[int]) -> Formula | None:

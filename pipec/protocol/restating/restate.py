@@ -50,9 +50,9 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False, 
                 break
         else:
             return restate(network, distances=False, numbers=numbers, counting=counting)
-        if counting and words.numbers:
+        if counting and any(made()[number].numbers for made in worded):
             several += 1
-            if (count := _counted(network, one, words, sizes())) is not None:
+            if words.numbers and (count := _counted(network, one, words, sizes())) is not None:
                 others.append(count[0])
                 left.append(count[1])
                 continue

@@ -1,15 +1,16 @@
 """Runs of a process through one tile, with numbers drawn for those of the tile (loaded.py): how often it waits, and what it counts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product as combinations
 
-from pipec.protocol.extents import FAR, Between, range_of
+from pipec.protocol.extents import FAR, Between, range_of, sizes_beyond
 from pipec.protocol.sample import forms_of
 from pipec.record import mutable, record
 from pipec.verify.logic import System
 from pipec.verify.network import Edge, Process, Test, Wait, edges_of
 from pipec.verify.terms import (
     RANGES,
+    TRUE,
     Apply,
     Atom,
     Both,
@@ -65,7 +66,7 @@ class Counted:
 
 class Seen:
     """Runs of a process through one tile. `visits`: by state; `runs`. `walked`: the registers that numbers are made of go on from where
-    they begin."""
+    they begin. `beyond`: sizes that numbers are not more than."""
 
     def __init__(self, process: Process, numbers: Sequence[Symbol], sizes: System, between: Between) -> None:
         self.process, self.numbers, self.sizes = process, numbers, sizes
@@ -82,6 +83,10 @@ class Seen:
         ]
         self.walked = tuple([Compare("ge", add(atom(symbol), value, -1)) for symbol, value in dict.fromkeys(begun)])
         self.between = self._between(between)
+        bounds = [(symbol, bound) for symbol in numbers for bound in self._beyond(symbol, assigned, between)]
+        self.bounds = dict.fromkeys(bound for _, bound in bounds)
+        self.beyond = tuple([Compare("ge", add(bound, atom(symbol), -1)) for symbol, bound in bounds])
+        self.quotients = [*dict.fromkeys(self._quotients())]
         self.divisors = sorted({each for each in self._divisors() if 1 < each <= _MOST_DIVISOR})
         self.inner: set[int] = set()  # tests that the numbers decide
         self.visits: dict[Key, list[Visit]] = {}
@@ -99,6 +104,12 @@ class Seen:
             found[symbol] = min(low for low, _ in ranges), max(high for _, high in ranges)
         return found
 
+    def _beyond(self, symbol: Symbol, registers: Collection[Symbol], between: Between) -> list[Linear]:
+        """Sizes that a number is not more than, wherever it is given."""
+        values = [value for edge in self.begins for each, value in edge.values if each == symbol]
+        found = [[] if value is None else sizes_beyond(value, 1, registers, between) for value in values]
+        return [one for one in found[0] if all(one in others for others in found)] if found else []
+
     def _range(self, value: Linear, between: Between) -> tuple[int, int]:
         low, high = range_of(value, between)
         if low >= -_LARGEST - 1 and high <= _LARGEST:
@@ -114,8 +125,16 @@ class Seen:
                 for symbol, value in edge.values:
                     if value is not None and value.terms == ((symbol, 1),):
                         yield abs(value.constant)
-            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
-                yield from (one.divisor for one in _quotients(form) if not symbols_of(one.form).isdisjoint(self.numbers))
+        yield from (one.divisor for one in self.quotients)
+
+    def _quotients(self) -> Iterator[Floor]:
+        """Of numbers of the tile, in tests and in what counters are given."""
+        for state in self.process.states:
+            forms = [*forms_of(state.action.condition)] if isinstance(state.action, Test) else []
+            forms += [value for edge in edges_of(state.action) for _, value in edge.values if value is not None]
+            for one in (each for form in forms for each in _inside(form)):
+                if symbols_of(one.form) <= {*self.numbers} and one.form.terms:
+                    yield one
 
     def _drawn(self) -> Iterator[tuple[int, ...]]:
         unit = min((each for each in self.divisors if each > MOST_TURNS), default=1)
@@ -157,9 +176,9 @@ class Seen:
                 number_of = 0
                 if isinstance(action, Test):
                     outcome = outcome_of(action.condition, values)
-                    if outcome is not None:
+                    if outcome is not None and action.condition != TRUE:
                         self.inner.add(key[0])
-                    elif not self.begin(action.no):
+                    elif outcome is None and not self.begin(action.no):
                         work.append((self.behind(key, 1), self._after(action.no, values), taken))
                     number_of = 1 if outcome is False else 0
                 edge = edges[number_of]
@@ -220,23 +239,20 @@ class Seen:
         forms = [atom(one) for one in self.numbers]
         forms += [add(left, right, -1) for left in forms for right in forms if left != right]
         forms += [floor(add(atom(one), Linear(by - 1)), by) for one in self.numbers for by in self.divisors]
-        tests = (state.action.condition for state in self.process.states if isinstance(state.action, Test))
-        for one in dict.fromkeys(each for test in tests for form in forms_of(test) for each in _quotients(form)):
-            if symbols_of(atom(one)) <= {*self.numbers}:
-                forms.append(atom(one))
+        forms += map(atom, self.quotients)
         for form in forms:
             value = value_of(form, some[0])
             assert value is not None
             yield add(form, Linear(some[1] - value))
 
 
-def _quotients(form: Linear) -> Iterator[Floor]:
+def _inside(form: Linear) -> Iterator[Floor]:
     for one, _ in form.terms:
         if isinstance(one, Floor):
             yield one
-            yield from _quotients(one.form)
+            yield from _inside(one.form)
         elif isinstance(one, Choose):
-            yield from (*_quotients(one.yes), *_quotients(one.no))
+            yield from (*_inside(one.yes), *_inside(one.no))
 
 
 def value_of(form: Linear, values: Values) -> int | None:
