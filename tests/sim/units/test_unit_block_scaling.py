@@ -36,7 +36,7 @@ def test_block_scaled_fp8(scale_id):
     copy_scales(shared, memory, scale_a, 256)
     copy_scales(shared, memory, scale_b, 260)
     idesc = 1 << 23 | 32 << 17 | 1 << 27 | scale_id << 29 | scale_id << 4
-    run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=256, scale_b_address=260)
+    run("mxf8f6f4", idesc, [memory], [shared], scale_addresses=(256, 260))
     block = slice(scale_id, scale_id + 1)
     expected = numerics.accumulate(
         decompose(a, "e4m3"),
@@ -58,7 +58,7 @@ def test_block_scaled_pair():
         copy_scales(shared[rank], tensors[rank], scale_a[128 * rank : 128 * rank + 128], 256)
         copy_scales(shared[rank], tensors[rank], scale_b, 260)
     idesc = 1 << 23 | 192 >> 3 << 17 | 2 << 27
-    run("mxf8f6f4", idesc, tensors, shared, scale_a_address=256, scale_b_address=260)
+    run("mxf8f6f4", idesc, tensors, shared, scale_addresses=(256, 260))
     parts = (decompose(scales[:, :1], "ue8m0") for scales in (scale_a, scale_b))
     expected = numerics.accumulate(
         decompose(a, "e4m3"), decompose(b, "e4m3"), None, **dict(zip(("scale_a", "scale_b"), parts, strict=True))
@@ -89,7 +89,7 @@ def test_block_scaled_fp4(kind, vector, scale_name, scale_id):
     copy_scales(shared, memory, scale_a, 256)
     copy_scales(shared, memory, scale_b, 260)
     idesc = (scale_name == "ue8m0") << 23 | 1 << 7 | 1 << 10 | 8 << 17 | 1 << 27 | scale_id << 29 | scale_id << 4
-    run(kind, idesc, [memory], [shared], scale_a_address=256, scale_b_address=260, scale_vector=vector)
+    run(kind, idesc, [memory], [shared], scale_addresses=(256, 260), scale_vector=vector)
     blocks = slice(scale_id, scale_id + (vector or 2))
     expected = numerics.accumulate_fp4(
         decode(a, "e2m1"),
@@ -106,16 +106,16 @@ def test_scale_rules():
     _, _, (shared,) = setup(rng, "e4m3", 128, 64, 32)
     memory = tensor_memory()
     idesc = 1 << 23 | 8 << 17 | 1 << 27
-    with raises("illegal", "None"):
+    with raises("illegal", "needs two scale addresses"):
         run("mxf8f6f4", idesc, [memory], [shared])
     with raises("uninitialised", "scales of A", "column 256"):
-        run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=256, scale_b_address=260)
+        run("mxf8f6f4", idesc, [memory], [shared], scale_addresses=(256, 260))
     copy_scales(shared, memory, np.full((128, 4), 127), 256)
     copy_scales(shared, memory, np.full((128, 4), 127), 260)
     memory.write_cells(np.array([32]), np.array([256]), np.array([0]), "test")
     with raises("illegal", "row 0", "partition 1"):
-        run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=256, scale_b_address=260)
+        run("mxf8f6f4", idesc, [memory], [shared], scale_addresses=(256, 260))
     with raises("illegal", "lane 32"):
-        run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=32 << 16 | 256, scale_b_address=260)
+        run("mxf8f6f4", idesc, [memory], [shared], scale_addresses=(32 << 16 | 256, 260))
     with raises("unsupported", "M = 128"):
-        run("mxf8f6f4", idesc, [memory] * 2, [shared] * 2, scale_a_address=256, scale_b_address=260)
+        run("mxf8f6f4", idesc, [memory] * 2, [shared] * 2, scale_addresses=(256, 260))

@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from unit_memories import FlatShared
+from unit_memories import FlatShared, mma
 
 from pipec.sim.units.copies import tma
 from pipec.sim.units.copies.tensormap import DTYPE_NAMES, FILLS, INTERLEAVES, SWIZZLE_NAMES, TensorMap
@@ -13,7 +13,6 @@ from pipec.sim.units.tcgen05.copy import COPY_SHAPES, copy
 from pipec.sim.units.tcgen05.descriptors import KINDS, decode_instruction_descriptor, decode_matrix_descriptor
 from pipec.sim.units.tcgen05.fragments import FRAGMENTS
 from pipec.sim.units.tcgen05.memory import TensorMemory
-from pipec.sim.units.tcgen05.mma import mma
 
 
 class Anything:
@@ -86,7 +85,7 @@ def test_random_instructions(kind):
             idesc |= int(rng.choice(list(KINDS[kind].results))) << 4 | int(rng.choice([4, 8, 16])) << 24
         layouts = rng.choice([0, 1, 2, 4, 6], 2)
         a, b = (1 << 46 | int(layout) << 61 | 64 << 32 | 32 << 16 | 64 for layout in layouts)
-        options = {"scale_a_address": 256, "scale_b_address": 300} if scaled else {}
+        options = {"scale_addresses": (256, 300)} if scaled else {}
         vector = int(rng.choice(list(KINDS[kind].scale_blocks))) if scaled else None
         in_tmem = bool(rng.integers(0, 2))
         arguments = (kind, idesc, 400 if in_tmem else a, b, tensors, [shared] * group, 0, True, group)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from unit_memories import FlatShared, raises
+from unit_memories import FlatShared, mma, raises
 
 from pipec.sim.units.numbers import numerics
 from pipec.sim.units.numbers.formats import decode, decompose, encode
@@ -10,7 +10,6 @@ from pipec.sim.units.swizzle import SWIZZLES
 from pipec.sim.units.tcgen05.cells import CellMap
 from pipec.sim.units.tcgen05.copy import copy
 from pipec.sim.units.tcgen05.memory import TensorMemory
-from pipec.sim.units.tcgen05.mma import mma
 
 A_START, B_START = 0x400, 0x8400
 SW32 = 0xC000401000000000

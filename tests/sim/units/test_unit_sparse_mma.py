@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from test_unit_block_scaling import copy_scales
 from test_unit_mma import A_START, B_START, cells, descriptor, tensor_memory, word
-from unit_memories import FlatShared, raises
+from unit_memories import FlatShared, mma, raises
 
 from pipec.sim.units.errors import UnitError
 from pipec.sim.units.matrix.mma import Instruction
@@ -14,7 +14,6 @@ from pipec.sim.units.numbers import numerics
 from pipec.sim.units.numbers.formats import decode, decompose, encode
 from pipec.sim.units.swizzle import SWIZZLES
 from pipec.sim.units.tcgen05.columns import column_mask
-from pipec.sim.units.tcgen05.mma import mma
 
 PAIRS = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
@@ -124,7 +123,7 @@ def test_sparse_pairs_with_scales(kind, vector, scale_name):
     copy_scales(shared, memory, scale_b, 260)
     idesc = (scale_name == "ue8m0") << 23 | 1 << 7 | 1 << 10 | 32 >> 3 << 17 | 1 << 27 | 4
     operands = descriptor(A_START), b_descriptor(B_START)
-    scales = {"scale_a_address": 256, "scale_b_address": 260, "scale_vector": vector}
+    scales = {"scale_addresses": (256, 260), "scale_vector": vector}
     mma(kind, idesc, *operands, [memory], [shared], 0, False, metadata_address=64, **scales)
     left, right = (
         decode(patterns, "e2m1") * np.repeat(decode(given[:, :vector], scale_name), 128 // vector, axis=1)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from pipec.sim.units.errors import UnitError
+from pipec.sim.units.tcgen05.mma import MmaOperands
+from pipec.sim.units.tcgen05.mma import mma as tcgen05_mma
 
 
 class FlatShared:
@@ -63,3 +65,12 @@ def raises(kind, *fragments):
     assert caught.value.kind == kind, caught.value
     for fragment in fragments:
         assert fragment in caught.value.message
+
+
+_BESIDE = ("a_shifted", "disable_output_lane", "scale_input_d", "numerics")  # options of `mma` that are no operands
+
+
+def mma(kind, idesc, a, b, tensors, shared, d_address, accumulate, cta_group=1, **options):
+    """One tcgen05.mma with operands and options in one list."""
+    beside = {name: options.pop(name) for name in _BESIDE if name in options}
+    return tcgen05_mma(MmaOperands(kind, idesc, a, b, d_address, accumulate, cta_group, **options), tensors, shared, **beside)

@@ -24,7 +24,7 @@ from ...units.tcgen05.copy import copy
 from ...units.tcgen05.descriptors import KINDS, MmaKind
 from ...units.tcgen05.footprint import copy_footprint, mma_footprint, shift_footprint
 from ...units.tcgen05.memory import TensorMemory
-from ...units.tcgen05.mma import mma
+from ...units.tcgen05.mma import MmaOperands, mma
 from ..asynchronous.operations import AsyncView
 from ..asynchronous.transfers import Destination, destinations
 from ..decode import Decoder, instruction
@@ -77,36 +77,26 @@ def multiply(d: Decoder) -> Execute:
                 collector.check(state_of(ctas[0]), words[1] if collector.buffer == "a" else words[2])
             # The places read and written are computed at issue, for race detection; the arithmetic is done when the pipe executes the
             # instruction.
-            footprint = mma_footprint(
+            operands = MmaOperands(
                 kind,
                 *words,
-                d_address,
-                cta_group=group,
-                a_in_tmem=in_tmem,
-                scale_addresses=values.scale_addresses,
-                scale_vector=scale_vector,
-                weight_stationary=stationary,
-                metadata_address=metadata_address,
-                zero_columns=values.zero_columns,
-                accumulate=values.accumulate,
-            )
-            call = functools.partial(
-                mma,
-                kind,
-                *words,
-                memories,
-                views,
                 d_address,
                 values.accumulate,
                 group,
-                a_in_tmem=in_tmem,
+                in_tmem,
+                values.scale_addresses,
+                scale_vector,
+                metadata_address,
+                stationary,
+                values.zero_columns,
+            )
+            footprint = mma_footprint(operands)
+            call = functools.partial(
+                mma,
+                operands,
+                memories,
+                views,
                 a_shifted=shifted,
-                scale_a_address=values.scale_a_address,
-                scale_b_address=values.scale_b_address,
-                scale_vector=scale_vector,
-                weight_stationary=stationary,
-                metadata_address=metadata_address,
-                zero_columns=values.zero_columns,
                 disable_output_lane=values.disable_output_lane,
                 scale_input_d=values.scale_input_d,
                 # Bit-accurate by default; "fast" is a matrix product in float64.
@@ -178,16 +168,9 @@ def _scale_vector(kind: MmaKind, name: str | None) -> int | None:
 class _TailValues:
     accumulate: bool
     scale_input_d: int
-    scale_a_address: int | None
-    scale_b_address: int | None
+    scale_addresses: tuple[int, int] | None
     disable_output_lane: list[int] | None
     zero_columns: int | None
-
-    @property
-    def scale_addresses(self) -> tuple[int, int] | None:
-        if self.scale_a_address is None or self.scale_b_address is None:
-            return None
-        return self.scale_a_address, self.scale_b_address
 
 
 class _MmaTail:
@@ -209,10 +192,11 @@ class _MmaTail:
 
     def values(self, warp: Warp, lane: int) -> _TailValues:
         """The operand values of one lane's instruction."""
-        a_scale, b_scale = (_scale_address(warp, int(read(warp)[lane])) for read in self.scales) if self.scales else (None, None)
+        of_a, of_b = (_scale_address(warp, int(read(warp)[lane])) for read in self.scales) if self.scales else (None, None)
+        scales = None if of_a is None or of_b is None else (of_a, of_b)
         disabled = [int(read(warp)[lane]) for read in self.disabled] or None
         mask = int(self.mask(warp)[lane]) if self.mask else None
-        return _TailValues(bool(self.enable(warp)[lane]), self.shift, a_scale, b_scale, disabled, mask)
+        return _TailValues(bool(self.enable(warp)[lane]), self.shift, scales, disabled, mask)
 
 
 def _scale_address(warp: Warp, address: int) -> int:

@@ -15,18 +15,16 @@ from pipec.record import record
 from ..layouts import SOURCE, Reading
 from ..products import Accumulator, Columns, Product, Scale
 from .cells import CellMap
-from .columns import column_mask
 from .copy import COPY_SHAPES
 from .descriptors import (
     KINDS,
     InstructionDescriptor,
     MatrixDescriptor,
-    MmaKind,
-    decode_instruction_descriptor,
     decode_matrix_descriptor,
 )
 from .fragments import fragment_map
 from .memory import COLUMNS, LANES, SHIFTED, split_address
+from .mma import MmaOperands
 from .operands import operand_offsets
 from .placement import a_cells, d_cells, data_path_name, metadata_cells, scale_cells
 
@@ -50,54 +48,38 @@ class Footprint:
 
 # A loop's instructions repeat whenever its ring of stages wraps around.
 @lru_cache(maxsize=512)
-def mma_footprint(
-    kind: MmaKind,
-    idesc: int,
-    a: int,
-    b: int,
-    d_address: int,
-    *,
-    cta_group: int,
-    a_in_tmem: bool,
-    scale_addresses: tuple[int, int] | None,
-    scale_vector: int | None,
-    weight_stationary: bool,
-    metadata_address: int | None = None,
-    zero_columns: int | None = None,
-    accumulate: bool = True,
-) -> Footprint:
-    """Operands as `mma` takes them. UnitError for the descriptors that `mma` rejects."""
-    sparse = metadata_address is not None
-    descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
-    name, rows = data_path_name(descriptor, weight_stationary), descriptor.m // cta_group
-    columns = descriptor.n // cta_group
-    if zero_columns is not None:
-        columns += column_mask(zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift).shift
-    operands = [_operand(descriptor, "B", b, columns, descriptor.k)]
+def mma_footprint(given: MmaOperands) -> Footprint:
+    """UnitError for the descriptors that `mma` rejects."""
+    descriptor, a = given.descriptor(), given.a
+    name, rows = data_path_name(descriptor, given.weight_stationary), descriptor.m // given.cta_group
+    columns = descriptor.n // given.cta_group
+    if (mask := given.column_mask(descriptor)) is not None:
+        columns += mask.shift
+    operands = [_operand(descriptor, "B", given.b, columns, descriptor.k)]
     reads = []
     first = operands[0]
     left: Reading | Columns = Columns(
         a, first.k * first.element_bytes * descriptor.stored_k // descriptor.k // 4, descriptor.a_format
     )
-    if a_in_tmem:
+    if given.a_in_tmem:
         reads.append(places(a_cells(name, rows), *split_address(a)))
     else:
         left = _operand(descriptor, "A", a, rows, descriptor.stored_k)
         operands.append(left)
-    if metadata_address is not None:
-        lane, column = split_address(metadata_address)
-        cells = metadata_cells(rows, KINDS[kind].element_bytes)
+    if given.metadata_address is not None:
+        lane, column = split_address(given.metadata_address)
+        cells = metadata_cells(rows, KINDS[given.kind].element_bytes)
         reads.append(places(cells, lane, column + descriptor.sparsity_selector))
-    for address, count in zip(scale_addresses or (), (rows, descriptor.n), strict=False):
+    for address, count in zip(given.scale_addresses or (), (rows, descriptor.n), strict=False):
         reads.append(places(scale_cells(count), *split_address(address)))
     granules = [operand_granules(one.descriptor, one.rows, one.k, one.element_bytes, one.mn_major) for one in operands]
-    written = places(d_cells(name, rows, descriptor.n), *split_address(d_address))
-    sum_ = Accumulator(f"the accumulator at tensor address 0x{d_address:x}", descriptor.d_format)
+    written = places(d_cells(name, rows, descriptor.n), *split_address(given.d_address))
+    sum_ = Accumulator(f"the accumulator at tensor address 0x{given.d_address:x}", descriptor.d_format)
     scales = None
-    if scale_addresses is not None:
-        bytes_ = descriptor.scale_a_id, descriptor.scale_b_id
-        scales = Scale(scale_addresses[0], bytes_[0]), Scale(scale_addresses[1], bytes_[1])
-    product = Product(sum_, left, first, (descriptor.negate_a, descriptor.negate_b), accumulate, scales, kind)
+    if given.scale_addresses is not None:
+        of_a, of_b = given.scale_addresses
+        scales = Scale(of_a, descriptor.scale_a_id), Scale(of_b, descriptor.scale_b_id)
+    product = Product(sum_, left, first, (descriptor.negate_a, descriptor.negate_b), given.accumulate, scales, given.kind)
     return Footprint(_union(granules), _union(reads), written, tuple(operands), product)
 
 

@@ -38,37 +38,56 @@ class Modifiers:
     column_mask: ColumnMask | None = None
 
 
+@record
+class MmaOperands:
+    """What one tcgen05.mma names: the fields of its encoding that say which places it reads and writes.
+
+    a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address
+    scale_addresses  tensor memory addresses of the block scales of A and B; scale_vector 1, 2 or 4 (None: the kind's default)
+    metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense
+    zero_columns     the zero-column mask descriptor of the weight-stationary form
+    """
+
+    kind: MmaKind
+    idesc: int
+    a: int
+    b: int
+    d_address: int
+    accumulate: bool
+    cta_group: int = 1
+    a_in_tmem: bool = False
+    scale_addresses: tuple[int, int] | None = None
+    scale_vector: int | None = None
+    metadata_address: int | None = None
+    weight_stationary: bool = False
+    zero_columns: int | None = None
+
+    def descriptor(self) -> InstructionDescriptor:
+        sparse = self.metadata_address is not None
+        return decode_instruction_descriptor(
+            self.idesc, self.kind, self.cta_group, self.scale_vector, self.weight_stationary, sparse
+        )
+
+    def column_mask(self, descriptor: InstructionDescriptor) -> ColumnMask | None:
+        if self.zero_columns is None:
+            return None
+        return column_mask(self.zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift)
+
+
 def mma(
-    kind: MmaKind,
-    idesc: int,
-    a: int,
-    b: int,
+    operands: MmaOperands,
     tensor_memories: Sequence[TensorMemory],
     shared_memories: Sequence[SharedMemory],
-    d_address: int,
-    accumulate: bool,
-    cta_group: int = 1,
     *,
-    a_in_tmem: bool = False,
     a_shifted: bool = False,
-    scale_a_address: int | None = None,
-    scale_b_address: int | None = None,
-    scale_vector: int | None = None,
-    metadata_address: int | None = None,
-    weight_stationary: bool = False,
-    zero_columns: int | None = None,
     disable_output_lane: Sequence[int] | None = None,
     scale_input_d: int = 0,
     numerics: Numerics = "exact",
 ) -> InstructionDescriptor:
     """Perform one tcgen05.mma at once and return its decoded instruction descriptor.
 
-    a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address
-    a_shifted        row i is multiplied as row i - 1, and the last one also as itself; tensor memory stays as it is
     *_memories       one per CTA of the group, even CTA first
-    metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense
-    zero_columns     the zero-column mask descriptor of the weight-stationary form
-    scale_*_address  tensor memory addresses of the block scales; scale_vector 1, 2 or 4 (None: the kind's default)
+    a_shifted        row i is multiplied as row i - 1, and the last one also as itself; tensor memory stays as it is
     disable_output_lane  4 (cta_group 2: 8) words of 32 lane bits; 1 leaves that lane's D unchanged
     scale_input_d    D is multiplied by 2**-s before the addition (kinds f16 and tf32)
     numerics         "exact" (the accumulation model) or "fast" (float64 product, rounded once)
@@ -76,26 +95,33 @@ def mma(
     UnitError: bad descriptors or shapes ("illegal"), unallocated or unwritten cells ("out_of_bounds", "uninitialised"),
     features that the model lacks ("unsupported").
     """
-    sparse = metadata_address is not None
-    descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
-    mask = None if zero_columns is None else column_mask(zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift)
-    modifiers = Modifiers(accumulate, a_in_tmem, a_shifted, weight_stationary, scale_input_d, numerics, metadata_address, mask)
+    descriptor, d_address = operands.descriptor(), operands.d_address
+    modifiers = Modifiers(
+        operands.accumulate,
+        operands.a_in_tmem,
+        a_shifted,
+        operands.weight_stationary,
+        scale_input_d,
+        numerics,
+        operands.metadata_address,
+        operands.column_mask(descriptor),
+    )
     _check_modifiers(descriptor, modifiers, tensor_memories, shared_memories)
-    if disable_output_lane is not None and weight_stationary:
+    if disable_output_lane is not None and operands.weight_stationary:
         raise UnitError("illegal", f"disable-output-lane ({len(disable_output_lane)} words) on tcgen05.mma.ws, which has none")
     enabled = _enabled_lanes(descriptor, disable_output_lane)
     # In a pair, each CTA has half of B's rows, and both multiply by all of them.
-    b_patterns = np.concatenate([_read_b(descriptor, modifiers, b, memory) for memory in shared_memories])
+    b_patterns = np.concatenate([_read_b(descriptor, modifiers, operands.b, memory) for memory in shared_memories])
     # All operands are read before anything is written: D may occupy columns that another operand was read from, and overlaps are races,
     # reported elsewhere.
     results = []
-    for rank in range(cta_group):
-        parts, kept = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank]), None
+    for rank in range(operands.cta_group):
+        parts, kept = _read_a(descriptor, modifiers, operands.a, d_address, tensor_memories[rank], shared_memories[rank]), None
         if modifiers.metadata_address is not None:
             codes = _read_metadata(descriptor, modifiers.metadata_address, d_address, tensor_memories[rank])
             spread_a, kept = _spread(descriptor, parts[0], codes)
             parts = [spread_a]
-        scales = _read_both_scales(descriptor, scale_a_address, scale_b_address, tensor_memories[rank])
+        scales = _read_both_scales(descriptor, operands.scale_addresses, tensor_memories[rank])
         target = _Target(descriptor, modifiers, tensor_memories[rank], d_address, enabled[rank])
         old = target.read()
         olds = [None] * len(parts) if old is None else np.split(old, len(parts), axis=1)
@@ -254,19 +280,18 @@ def _unpack_tmem_a(descriptor: InstructionDescriptor, words: np.ndarray) -> np.n
 
 
 def _read_both_scales(
-    descriptor: InstructionDescriptor, scale_a_address: int | None, scale_b_address: int | None, tensor_memory: TensorMemory
+    descriptor: InstructionDescriptor, addresses: tuple[int, int] | None, tensor_memory: TensorMemory
 ) -> tuple[Decomposed, Decomposed] | None:
     """Scales of this CTA's rows [M per CTA, blocks] and of all columns [N, blocks]; each CTA holds those of every column."""
     if not KINDS[descriptor.kind].block_scaled:
         return None
-    if scale_a_address is None or scale_b_address is None:
-        raise UnitError(
-            "illegal", f"kind {descriptor.kind} needs two scale addresses, got {scale_a_address} and {scale_b_address}"
-        )
+    if addresses is None:
+        raise UnitError("illegal", f"kind {descriptor.kind} needs two scale addresses, and got none")
+    of_a, of_b = addresses
     rows = descriptor.m // descriptor.cta_group
     return (
-        _read_scales(descriptor, tensor_memory, scale_a_address, rows, descriptor.scale_a_id, "A"),
-        _read_scales(descriptor, tensor_memory, scale_b_address, descriptor.n, descriptor.scale_b_id, "B"),
+        _read_scales(descriptor, tensor_memory, of_a, rows, descriptor.scale_a_id, "A"),
+        _read_scales(descriptor, tensor_memory, of_b, descriptor.n, descriptor.scale_b_id, "B"),
     )
 
 
