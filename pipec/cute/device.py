@@ -139,6 +139,8 @@ class SimulatedDevice:
         }
         for dialect in ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL"):
             self._set_environment(**{f"{dialect}_{name}": value for name, value in settings.items()})
+        # quack keeps its compiled functions in files, with machine code in the place of PTX.
+        self._set_environment(QUACK_CACHE_ENABLED="0")
         from cutlass.base_dsl.compiler import Compiler
         from cutlass.base_dsl.jit_executor import JitExecutor
         from cutlass.cute import runtime

@@ -198,5 +198,30 @@ def test_a_second_arrival_at_a_barrier_of_the_cta(mode: str, timing: str) -> Non
     right = HANDED.format(told="bar.arrive 2, 96;", hears="bar.sync 2, 96;", mode=mode)
     assert launch(right, block=96, options=options).findings == []
     for told, hears in (("", ""), ("bar.sync 3, 64;", "")):
-        with pytest.raises(SimulationError, match="arrives at barrier 1 again"):
+        with pytest.raises(SimulationError, match="arrives at barrier 1, and nothing has shown"):
             launch(HANDED.format(told=told, hears=hears, mode=mode), block=96, options=options)
+
+
+# The first of two groups of warps starts itself: it arrives at its own barrier, and then waits there. Behind that, each lets the other one
+# go on, in {turns} turns.
+STARTS = """.version 8.6\n.target sm_90a\n.address_size 64
+.entry k() {{ .reg .pred %p; .reg .b32 %t, %k; mov.u32 %t, %tid.x; mov.u32 %k, 0; setp.ge.u32 %p, %t, 64; @%p bra SECOND;
+  bar.arrive 1, 128;
+A: bar.sync 1, 128; bar.arrive 2, 128; add.u32 %k, %k, 1; setp.lt.u32 %p, %k, {turns}; @%p bra A; bra END;
+SECOND: {late}
+B: bar.sync 2, 128; bar.arrive 1, 128; add.u32 %k, %k, 1; setp.lt.u32 %p, %k, {turns}; @%p bra B;
+END: ret; }}"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize("turns", [1, 3])
+def test_a_group_of_warps_that_starts_itself(turns: int, timing: str) -> None:
+    """All of its warps arrive twice in the first phase, and nobody else does: as in quack's GEMMs for Hopper, by turns."""
+    options = Options(timing, seed=1)  # type: ignore[arg-type]
+    assert launch(STARTS.format(turns=turns, late=""), block=128, options=options).findings == []
+
+
+def test_a_group_that_starts_beside_another_one() -> None:
+    """The second group's first arrival may count for warps of the first one."""
+    with pytest.raises(SimulationError, match="arrives at barrier 1, and nothing has shown"):
+        launch(STARTS.format(turns=3, late="bar.arrive 1, 128;"), block=128)

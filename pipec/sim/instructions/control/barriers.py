@@ -72,7 +72,7 @@ def _arrive(
     if expected is not None and (expected % LANES or expected == 0):
         raise SimulationError("undefined", f"barrier {identity}: thread count {expected} is not a multiple of 32")
     barrier = warp.cta.named[identity]
-    if barrier.unheard and warp.mask is None and not barrier.may_arrive(warp.thread):
+    if barrier.completed and warp.mask is None and not barrier.may_arrive(warp.thread):
         _tell_of_two(warp, identity)
     barrier.arrive(_participants(warp), expected, warp.thread, hears)
     _met(warp)
@@ -80,13 +80,13 @@ def _arrive(
 
 
 def _tell_of_two(warp: Warp, number: int) -> None:
-    """Two arrivals that may count in one phase."""
+    """An arrival that may count in either of two phases."""
     findings, key = warp.cta.machine.findings, (warp.fragment.pc, number)
     if findings.again("phase", key):
         return
     message = (
-        f"warp {warp.thread.index} arrives at barrier {number} again, and nothing has shown it that the phase in which it arrived before "
-        "is complete: the two may count in one phase, for another warp"
+        f"warp {warp.thread.index} arrives at barrier {number}, and nothing has shown it that the last phase there is complete: the "
+        "arrival may count in that phase, for another warp"
     )
     findings.add("phase", key, warp.here(SimulationError("undefined", message)))
 

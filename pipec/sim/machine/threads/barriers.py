@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pipec.record import field, mutable, record
 
 from ...errors import SimulationError
-from ...ptx.types import LANES, Addresses, LaneMask
+from ...ptx.types import Addresses, LaneMask
 from ...units.mbarrier import Mbarrier
 from ..memory.spaces import SharedMemory
 from ..practice import PracticeName
@@ -29,8 +29,8 @@ class Vote:
 
 @mutable(eq=False)
 class NamedBarrier:
-    """bar.sync state: `arrived` threads of the current phase out of `expected` (None: all live threads of the CTA). `unheard`: of whole
-    warps that have arrived without waiting, when all warps arrived in that phase; nothing, while it is the current one."""
+    """bar.sync state: `arrived` threads of the current phase out of `expected` (None: all live threads of the CTA). `completed`: when the
+    warps of the last phase arrived there, if any warp has ever arrived without waiting."""
 
     number: int
     arrived: int = 0
@@ -39,7 +39,7 @@ class NamedBarrier:
     votes: list[Vote] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
     hearing: list[tuple[Thread, Knowledge]] = field(default_factory=list)  # with the knowledge of each at its arrival
-    unheard: dict[Thread, Clock | None] = field(default_factory=dict)
+    completed: Clock = field(default_factory=dict)
     parted: bool = False  # whether a warp has ever arrived without waiting
 
     def arrive(self, threads: int, expected: int | None, who: Thread, hears: bool) -> None:
@@ -56,16 +56,11 @@ class NamedBarrier:
         self.arrivals.append(who.arrive())
         if hears:
             self.hearing.append((who, who.knowledge))
-        elif threads == LANES:
-            self.unheard[who] = None
 
     def may_arrive(self, who: Thread) -> bool:
-        """Whether another arrival of a whole warp counts in a later phase than its last one, in which it did not wait: whether it knows
-        all arrivals in that one. Otherwise the two may count in one phase, and the last warp in the next."""
-        if who not in self.unheard:
-            return True
-        clock = self.unheard.pop(who)
-        return clock is not None and who.comes_behind(clock)
+        """Whether an arrival counts in the current phase whatever the timing: whether the warp knows all arrivals in the last one.
+        Otherwise it may come before one of these, and count in its place."""
+        return who.comes_behind(self.completed)
 
     def settle(self, live_threads: int) -> bool:
         """Completes the barrier if all expected threads have arrived; true if it did."""
@@ -78,9 +73,8 @@ class NamedBarrier:
             fragment.wait = None
         self.waiting.clear()
         gathered = gather(self.arrivals)
-        if self.unheard:
-            clock = {arrival.actor: arrival.past for arrival in self.arrivals}
-            self.unheard = {thread: clock if known is None else known for thread, known in self.unheard.items()}
+        if self.parted:
+            self.completed = {arrival.actor: arrival.past for arrival in self.arrivals}
         times = self.hearing[0][0].times_of_peers(gathered.values) if self.hearing else None
         for thread, knew in self.hearing:
             # Its releases since then are part of the gathered knowledge, unless other lanes of it have acquired more meanwhile.
