@@ -116,6 +116,7 @@ class SimulatedDevice:
         self.target, self.options = target, options
         self.findings, self._stream = DistinctFindings(), Stream()
         self._memory: dict[int, tuple[Any, Bytes]] = {}
+        self._addressed: Callable[[], list[Bytes]] = list  # the memory of tensors whose addresses the program has asked for
         self._undo = ExitStack()
         self._failure: Exception | None = None
         self._folder = Path(_folder().name)
@@ -179,7 +180,7 @@ class SimulatedDevice:
         with suppress(ImportError):  # without torch nothing asks it for a GPU
             from pipec.host.torch_cuda import as_cuda
 
-            self._undo.enter_context(as_cuda(self.target, _Event))
+            self._addressed = self._undo.enter_context(as_cuda(self.target, _Event)).memory
 
     @contextmanager
     def _calls(self) -> Iterator[None]:
@@ -291,7 +292,7 @@ class SimulatedDevice:
             programmatic=self._stream.begins(programmatic),
             dynamic_smem=config.dynamic_smem,
             arguments=arguments,
-            allocations=[memory for _, memory in self._memory.values()],
+            allocations=self._reach(),
             options=self.options,
         )
         for line in result.printed:
@@ -312,8 +313,11 @@ class SimulatedDevice:
                 maps[at] = TensorMapArgument(found, memory) if memory is not None and inside else ScalarArgument(found.encode())
         return RawArgument(data, maps)
 
+    def _reach(self) -> list[Bytes]:
+        return [*(memory for _, memory in self._memory.values()), *self._addressed()]
+
     def _at(self, address: int) -> Bytes | None:
-        for _, memory in self._memory.values():
+        for memory in self._reach():
             first = memory.ctypes.data
             if first <= address < first + memory.nbytes:
                 return memory[address - first :]

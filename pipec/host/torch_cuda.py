@@ -18,6 +18,7 @@ import torch
 import torch.utils._device
 from torch.overrides import TorchFunctionMode
 
+from pipec.host.addressed import Addressed
 from pipec.host.tensors import aligned_bytes, is_aligned
 from pipec.isa.targets import WARP, Target
 
@@ -253,8 +254,10 @@ def _device(tensor: torch.Tensor) -> torch.device:
 
 
 @contextmanager
-def as_cuda(target: Target, event: type) -> Iterator[None]:
-    """While it is entered, torch has one GPU of the target. `event` replaces `torch.cuda.Event`."""
+def as_cuda(target: Target, event: type) -> Iterator[Addressed]:
+    """While it is entered, torch has one GPU of the target. `event` replaces `torch.cuda.Event`. Gives the tensors whose addresses are
+    asked for."""
+    addressed = Addressed()
     place = torch.utils._device.DeviceContext.__init__
     default = torch.set_default_device
     backward = torch.autograd.function.BackwardCFunction.apply
@@ -281,11 +284,12 @@ def as_cuda(target: Target, event: type) -> Iterator[None]:
         (torch.Tensor, "is_cpu", property(lambda tensor: False)),
         (torch.Tensor, "get_device", lambda tensor: 0),
         (torch.Tensor, "record_stream", lambda tensor, stream: None),
+        (torch.Tensor, "data_ptr", addressed.data_ptr),
     ]
     undo = [_set(owner, name, value) for owner, name, value in changes]
     mode.__enter__()
     try:
-        yield
+        yield addressed
     finally:
         mode.__exit__(None, None, None)
         for restore in reversed(undo):

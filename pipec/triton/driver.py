@@ -119,6 +119,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self.launcher_cls = Launcher
         self.findings, self.stream = DistinctFindings(), Stream()
         self.reachable: list[tuple[object, Bytes]] = []  # tensors, and their memory
+        self._addressed: Callable[[], list[Bytes]] = list  # the memory of tensors whose addresses the program has asked for
         self.slots = 0
         self._number = next(_NUMBERS)
         self._undo: list[Callable[[], object]] = []
@@ -143,7 +144,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
             from pipec.host.torch_cuda import as_cuda
 
             torch = ExitStack()
-            torch.enter_context(as_cuda(self._target, Event))
+            self._addressed = torch.enter_context(as_cuda(self._target, Event)).memory
             self._undo.append(torch.close)
 
     def uninstall(self) -> None:
@@ -155,6 +156,10 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         before = getattr(owner, name)
         self._undo.append(lambda: setattr(owner, name, before))
         setattr(owner, name, value)
+
+    def beside(self) -> list[Bytes]:
+        """What kernels may access through addresses alone."""
+        return [*(memory for _, memory in self.reachable), *self._addressed()]
 
     def ended(self, result: Result) -> None:
         """Records the findings and the cost of a launch."""

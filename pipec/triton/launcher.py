@@ -162,7 +162,7 @@ class Launcher:
             programmatic=driver.stream.begins(bool(metadata.launch_pdl)),
             dynamic_smem=metadata.shared,
             arguments=flat,
-            allocations=[*parameters.memory, *(memory for _, memory in driver.reachable)],
+            allocations=[*parameters.memory, *driver.beside()],
             options=driver.options,
         )
         show_printed(result.printed)

@@ -13,6 +13,7 @@ ABSENT = ("cuda", "cutlass", "torch", "triton", "fcntl", "grp", "nis", "posix", 
 # The first is the command itself; the others are about torch and Triton.
 NOT_ALONE = {
     "pipec.__main__",
+    "pipec.host.addressed",
     "pipec.host.torch_cuda",
     "pipec.torch",
     "pipec.triton.beside",

@@ -10,6 +10,7 @@ import triton  # after torch has been looked for
 import triton.language as tl
 
 import pipec.triton
+from pipec.sim import SimulationError
 
 
 @triton.jit
@@ -43,6 +44,24 @@ def test_a_kernel_on_the_gpu() -> None:
     x = torch.randn(200, device="cuda")
     assert x.is_cuda and x.device == torch.device("cuda", 0) and x.device.index == torch.cuda.current_device()
     assert torch.equal(Twice.apply(x), 2 * x)
+
+
+@triton.jit
+def sums(table, out, n, BLOCK: tl.constexpr):
+    x = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    i = tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0), tl.sum(tl.load(x + i, mask=i < n, other=0.0), 0))
+
+
+def test_a_table_of_addresses() -> None:
+    """What a program asks the address of, kernels may reach: as long as it is there, and no further."""
+    parts = [torch.randn(50, device="cuda") for _ in range(3)]
+    table = torch.tensor([part.view(5, 10)[1:].data_ptr() for part in parts], device="cuda")
+    out = torch.zeros(3, device="cuda")
+    sums[(3,)](table, out, 40, BLOCK=64)
+    torch.testing.assert_close(out, torch.stack([part[10:].sum() for part in parts]))
+    with pytest.raises(SimulationError, match="out_of_bounds"):
+        sums[(3,)](table, out, 41, BLOCK=64)
 
 
 def test_the_release_of_cuda_is_known() -> None:
