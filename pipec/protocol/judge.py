@@ -1,7 +1,7 @@
 """Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 from pipec.budgets import BUDGETS
@@ -97,8 +97,8 @@ def judge(
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
             begun = steps_so_far()
-            most = 0 if brief else min(BUDGETS["proof steps"].limit, _ALTOGETHER - (begun - first_begun))
-            effort = Effort(combinations=max(most, _BRIEF))
+            left = 0 if brief else _ALTOGETHER - (begun - first_begun)
+            effort = None if left >= BUDGETS["proof steps"].limit else Effort(combinations=max(left, _BRIEF))
             found = proof or _judged(reading, sides, launches, earlier, effort, counting=not brief, any_conditions=reading.others)
             if steps_so_far() - begun < _ENDED:
                 ended.add(reading)
@@ -117,7 +117,7 @@ def judge(
         first = first or Judgement(None, why=str(why))
     assert first is not None
     if conditional is not None and first.deadlock is None:
-        found = _judged(conditional, sides, launches, earlier, Effort())
+        found = _judged(conditional, sides, launches, earlier)
         if found.certificate is not None and asked(found.certificate.assumes):
             return found
     return first
@@ -162,7 +162,7 @@ class _Earlier:
 
 
 def _judged(
-    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort, *, counting: bool = False,
+    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort | None = None, *, counting: bool = False,
     any_conditions: bool = False,
 ) -> Judgement:  # fmt: skip
     network = reading.network
@@ -181,11 +181,13 @@ def _judged(
         earlier.settled = found is None and told
         return found
 
+    search = prove if effort is None else partial(prove, effort=effort)
+
     def refuted() -> bool:
         return runs()[0] is not None or by_memory() is not None
 
     try:
-        certificate = prove(other.network, effort, pairs, refuted, any_conditions=any_conditions)
+        certificate = search(other.network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
@@ -204,7 +206,7 @@ def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]]) -> Certific
         return None
     opaque = Opaque(other.network, other.left)
     try:
-        certificate = opaque.unfolded(prove(opaque.network, Effort(combinations=_COUNTING), pairs, tries=in_step))
+        certificate = opaque.unfolded(prove(opaque.network, effort=Effort(combinations=_COUNTING), pairs=pairs, tries=in_step))
     except Undecided:
         return None
     return replace(certificate, restated=other.others) if all(map(askable_formula, certificate.assumes)) else None

@@ -25,7 +25,8 @@ from pipec.verify.terms import (
 
 _FAR = 1 << 64  # beyond the range of any register
 TILES = Symbol("tiles per block")  # the number of tiles that a scheduler hands to a block, including its own
-LOAD, _SIZE = "ld.global.s32", 4  # what the reader knows of memory that the kernel does not write, and its bytes
+# What the reader knows of memory that the kernel does not write: the bytes of each number.
+LOADS = {f"ld.global.{sign}{bits}": bits // 8 for sign in "su" for bits in (8, 16, 32)}
 _APART = 1 << 40  # bytes between pointers
 
 Range = tuple[int, int]  # the minimum and the maximum
@@ -61,28 +62,31 @@ class Ranges(dict[Symbol, Range]):
 
 class Contents(Ranges):
     """Ranges of a run that assumes what is in memory, too. `number`: the assumed one at each place, counted from the pointer through
-    which it is read, and a bit further for each pointer; `read`: those that the run has asked for, by their addresses."""
+    which it is read, and a bit further for each pointer; `read`: those that the run has asked for, by their addresses,
+    each with its place."""
 
     def __init__(self, known: dict[Symbol, Range], pointers: Iterable[Symbol], number: Callable[[int], int]) -> None:
         super().__init__(known)
-        self.number, self.read = number, dict[int, int]()
+        self.number, self.read = number, dict[int, tuple[int, int]]()
         # So far from each other that what is read through one is never what is read through another.
         self.pointers = {count * _APART: pointer for count, pointer in enumerate(pointers, 1)}
         self.update({pointer: (address, address) for address, pointer in self.pointers.items()})
 
-    def loaded(self, address: int) -> int | None:
+    def loaded(self, address: int, function: str) -> int | None:
         """None where nothing is assumed: in front of all pointers, or across two numbers."""
         pointer, offset = self._place(address)
-        if pointer not in self.pointers or not 0 <= offset or offset % _SIZE:
+        place, rest = divmod(offset, LOADS[function])
+        if pointer not in self.pointers or place < 0 or rest:
             return None
+        least, most = RANGES[function.rpartition(".")[2]]
         # (Also what is read through two pointers at the same place differs.)
-        return self.read.setdefault(address, self.number(offset // _SIZE + pointer // _APART - 1))
+        number = (self.number(place + pointer // _APART - 1) - least) % (most - least + 1) + least
+        return self.read.setdefault(address, (number, place))[0]
 
     def numbers(self) -> Iterator[tuple[Symbol, int, int]]:
         """The pointers, the places behind them, and the numbers there."""
-        for address, number in sorted(self.read.items()):
-            pointer, offset = self._place(address)
-            yield self.pointers[pointer], offset // _SIZE, number
+        for address, (number, place) in sorted(self.read.items()):
+            yield self.pointers[self._place(address)[0]], place, number
 
     @staticmethod
     def _place(address: int) -> tuple[int, int]:
@@ -134,9 +138,9 @@ def _function(function: str, arguments: tuple[Linear, ...], known: Ranges) -> Ra
     if function == "is_canceled":
         return _handed_out(arguments[0], known)
     ranges = [range_of(argument, known) for argument in arguments]
-    if function == LOAD and isinstance(known, Contents):
+    if function in LOADS and isinstance(known, Contents):
         low, high = ranges[0]
-        number = known.loaded(low) if low == high else None
+        number = known.loaded(low, function) if low == high else None
         if number is not None:
             return number, number
     operation, _, kind = function.rpartition(".")

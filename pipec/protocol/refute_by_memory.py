@@ -10,7 +10,7 @@ from itertools import islice
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.lazily import Lazy
 from pipec.protocol.program import registers_of
-from pipec.protocol.ranges import LOAD, Contents
+from pipec.protocol.ranges import LOADS, Contents
 from pipec.protocol.refute import Deadlock, crosses, run, tried
 from pipec.protocol.sample import forms_of
 from pipec.protocol.schedule import Pairs
@@ -34,7 +34,7 @@ _NUMBERS: tuple[Callable[[int], int], ...] = (
 def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> tuple[Deadlock | None, bool]:
     """The first deadlock found, whose `memory` says what has been read; and whether all runs told how they end."""
     parts = dict.fromkeys(part for form in all_forms(network) for part in _parts(form))
-    loads = [part for part in parts if isinstance(part, Apply) and part.function == LOAD]
+    loads = [part for part in parts if isinstance(part, Apply) and part.function in LOADS]
     registers = registers_of(network)
     pointers = sorted({symbol for load in loads for symbol in _pointers(load, registers)}, key=lambda symbol: symbol.name)
     if not pointers or crosses(network):
@@ -76,7 +76,7 @@ def _pointers(load: Apply, registers: frozenset[Symbol]) -> Iterator[Symbol]:
 
 
 def _is_load(one: Atom) -> bool:
-    return isinstance(one, Apply) and one.function == LOAD
+    return isinstance(one, Apply) and one.function in LOADS
 
 
 def _parts(form: Linear) -> Iterator[Atom]:

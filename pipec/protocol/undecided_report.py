@@ -1,6 +1,7 @@
 """Why a protocol is neither proved nor refuted, in terms of the source: which wait of which role was not decided."""
 
 import re
+from collections.abc import Iterator
 
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message
@@ -75,7 +76,7 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         met = _by_memory(Report(ptx, kernel, interface, found.network, found.by_memory))
         if met is not None:
             return messages.NotDecided(kernel=kernel.name, tried="", why=met.why, advice=met.advice, at=met.at, others=met.others)
-    read = next((each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement)), None)
+    read = next((each for reads in (_computed_with(kernel), _read(kernel)) for each in reads), None)
     if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
         return messages.NotDecided(
             kernel=kernel.name, tried=found.tried, why=FROM_MEMORY, advice=_BOUND_WHAT_IS_READ, at=read.span
@@ -95,6 +96,18 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         stop = _where(Report(ptx, kernel, interface, found.network), found, found.network) or stop
     advice = stop.advice if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
     return messages.NotDecided(kernel=kernel.name, tried=tried, why=stop.why, advice=advice, at=stop.at, others=stop.others)
+
+
+def _read(kernel: Kernel) -> Iterator[tree.ReadElement]:
+    return (each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement))
+
+
+def _computed_with(kernel: Kernel) -> Iterator[tree.ReadElement]:
+    """What is read where something is added to it, or it is multiplied: that may wrap."""
+    made = (each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.Binary))
+    for each in made:
+        if each.operator in ("+", "-", "*"):
+            yield from (part for part in subexpressions(each) if isinstance(part, tree.ReadElement))
 
 
 def _by_memory(report: Report) -> _Stop | None:

@@ -61,6 +61,16 @@ def test_it_is_proved(number: str, pair: tuple[str, str]) -> None:
     assert said(number, *pair) == []
 
 
+def test_the_same_bounds_in_another_order() -> None:
+    """`K` is not negative: what is between 0 and that is the same, whichever is looked at first."""
+    one, other = "max(0, min(load(c[t]), K))", "min(max(load(c[t]), 0), K)"
+    loops = {"load": LOOPS["guarded"].format(it=FILL), "take": LOOPS["one by one"].format(it=TAKE)}
+    indented = {role: "\n".join(f"            {line}" for line in text.split("\n")) for role, text in loops.items()}
+    before, behind = HEAD.format(grid="3", number=one, **indented).split("    role take")
+    text = before + "    role take" + behind.replace(one, other)
+    assert other in text and compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics == []
+
+
 @pytest.mark.parametrize(("number", "wrong"), [*product(NUMBERS, WRONG)])
 def test_another_number_is_not(number: str, wrong: str) -> None:
     assert said(number, "guarded", wrong) != []

@@ -74,6 +74,16 @@ def test_the_simulator_waits_with_the_same_numbers(produced: str, consumed: str)
         assert filled and given_back and filled[1] != given_back[1]
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "u16", "u32"])
+def test_numbers_of_other_types_are_tried(dtype: str) -> None:
+    branches = KERNEL.replace("i32", dtype).replace("for part in range", "if ")
+    text = branches.format(produced="load(ix[t]) != 0", consumed="load(ix[t]) > 1")
+    (told,) = compile_source(Source("k.pipe", text), Options()).diagnostics
+    assert told.code == "E0604" and told.labels[0].text == (
+        "filled once and given back 0 times when M = 1, ix[0] = 1, if memory can hold that"
+    )
+
+
 @pytest.mark.parametrize("example", ["gemm_grouped", "gemm_sm90_grouped", "gemm_sm90_gathered", "attention_sm90_roles"])
 def test_nothing_is_found_in_what_is_proved(example: str) -> None:
     assert refute_by_memory(network_of((GOLDEN / f"{example}.ptx").read_text()))[0] is None

@@ -25,8 +25,10 @@ from pipec.verify.terms import (
     atom,
     choose,
     decided,
+    is_larger,
     is_quotient,
     is_remainder,
+    is_smaller,
     negate,
 )
 
@@ -111,6 +113,8 @@ class Worded:
 
     def _rule(self, one: Atom) -> Linear | None:
         match one:
+            case Choose(_, yes, no) if is_smaller(one) and (made := self._within(yes, no) or self._within(no, yes)) is not None:
+                return self.form(made)
             case Choose(condition, yes, no) if atom(one) not in self._larger:
                 for asked, taken in ((condition, yes), (negate(condition), no)):
                     if asked in self._known:
@@ -132,6 +136,24 @@ class Worded:
             case _:
                 return None
         return None
+
+    def _within(self, larger: Linear, most: Linear) -> Linear | None:
+        """A number between a constant and what is never less than that: `min(max(x, 0), n)` is `max(min(x, n), 0)`."""
+        found = _max_of(larger)
+        if found is None or range_of(most, self.between)[0] < found[1]:
+            return None
+        x, least = found
+        smaller = choose(decided(Compare("ge", add(most, x, -1))), x, most)
+        return choose(decided(Compare("ge", add(smaller, Linear(-least)))), smaller, Linear(least))
+
+
+def _max_of(form: Linear) -> tuple[Linear, int] | None:
+    """A number, and a constant that it is replaced by where it is less."""
+    match form:
+        case Linear(0, ((Choose(_, yes, no) as one, 1),)) if is_larger(one) and bool(yes.terms) != bool(no.terms):
+            return (yes, no.constant) if yes.terms else (no, yes.constant)
+        case _:
+            return None
 
 
 def _is_first_row(form: Linear) -> bool:
