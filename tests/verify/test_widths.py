@@ -1,5 +1,8 @@
 """Numbers count by the bits that an instruction takes of them, and fill a wider register as its type says."""
 
+from itertools import product
+from math import inf
+
 import pytest
 
 from pipec.protocol.prove import Undecided, prove
@@ -8,6 +11,9 @@ from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.interface import signed_as_declared
+from pipec.verify.reader.text.operations import wrapped
+from pipec.verify.reader.values.registers import _loads_all
+from pipec.verify.terms import RANGES
 
 # All lanes wait for an arrival that is made if %p2 holds.
 KERNEL = """
@@ -111,6 +117,21 @@ def test_registers_of_another_width(code: str, true: bool) -> None:
 def test_parts_of_a_word(code: str, true: bool) -> None:
     """Compilers take the upper half of a number apart in place of a shift."""
     assert holds(code) is true
+
+
+@pytest.mark.parametrize("dtype", ["i32", "u32", "a size", ""])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_a_parameter_is_extended_as_its_type_and_the_source_say(bits: int, dtype: str) -> None:
+    """`ld.param.u32` of a number that the source calls signed fills a register of 64 bits with zeros: such a text was proved and hangs."""
+    for declared, kind in product("sub", "sub"):
+        signed = dtype == "i32" and signed_as_declared(dtype, f"{declared}{bits}")
+        ends = RANGES[f"{'s' if declared in 'sb' or signed else 'u'}{bits}"] if dtype != "a size" else (0, (1 << bits - 1) - 1)
+        if _loads_all(f"{kind}{bits}", f"{declared}{bits}", ends):
+            for number in {*ends, 0, 1, *(end // 2 for end in ends)}:
+                assert (wrapped(number, bits) if kind == "s" else number % (1 << bits)) == number, (declared, kind, number)
+        # Of which nothing is known, as of a float.
+        assert not _loads_all(f"{kind}{bits}", f"{declared}{bits}", (-inf, inf))
+    assert _loads_all(f"u{bits}", f"u{bits}", RANGES[f"u{bits}"]) and _loads_all(f"s{bits}", f"s{bits}", RANGES[f"s{bits}"])
 
 
 def test_registers_for_a_signed_parameter() -> None:

@@ -1,6 +1,7 @@
 """The computations of one class of threads: the registers that an instruction defines."""
 
 from collections.abc import Callable
+from math import inf
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
@@ -223,7 +224,8 @@ class Registers(Places):
             name, offset = address(one.operands[1], one.line)
             kind = one.parts[-1]
             wider = kind[1:].isdigit() and self.around.kernel.is_wider(one.first[0], int(kind[1:]))
-            if not offset and _loads_all(kind, self.around.kernel.parameters.get(name, ""), wider):
+            declared = self.around.kernel.parameters.get(name, "")
+            if not offset and _loads_all(kind, declared, self.arithmetic.ranges.get(name, (-inf, inf)) if wider else None):
                 result[one.first[0]] = self.same(atom(Symbol(name)))
         return result
 
@@ -354,12 +356,15 @@ def _defines_one(one: Instruction) -> bool:
     return one.first == one.operands[:1]
 
 
-def _loads_all(kind: str, declared: str, wider: bool) -> bool:
-    """Whether a load with one type returns the value of a parameter with another: the same bits, and if the register is wider, extended
-    according to the value's range. `wider`: the register is."""
+def _loads_all(kind: str, declared: str, extended: tuple[float, float] | None) -> bool:
+    """Whether a load with one type returns the value of a parameter with another: the same bits, and those that they are extended by.
+    `extended`: if the register is wider, between which numbers the parameter lies, which may have a sign though its type has none."""
     if kind[:1] not in ("u", "s", "b") or kind[1:] != declared[1:]:
         return False
-    return int(kind[1:]) >= 32 and not wider or {"u": "u", "b": "u", "s": "s"}[kind[0]] == declared[0]
+    if extended is not None:
+        least, most = RANGES[f"{'s' if kind[0] == 's' else 'u'}{kind[1:]}"]
+        return least <= extended[0] and extended[1] <= most
+    return int(kind[1:]) >= 32 or {"u": "u", "b": "u", "s": "s"}[kind[0]] == declared[0]
 
 
 def _may_be_zero(value: Value, width: int) -> bool:
