@@ -15,6 +15,7 @@ from .instructions.forms import form_of
 from .instructions.tensor.moved_accumulators import early_moves, following, unread_copies
 from .instructions.tensor.pending_loads import all_registers, early_uses, looking
 from .instructions.tensor.register_fences import telling, unfenced_uses
+from .instructions.unset import unset_reads
 from .machine.image import MATRICES, Image
 from .machine.memory.global_memory import GlobalMemory
 from .machine.program import Program, Step
@@ -54,6 +55,7 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     image = Image(module, kernel, memory, dynamic_smem)
     items = image.function.instructions
     image.successors = successors = [_successors(index, item, image) for index, item in enumerate(items)]
+    image.unset = unset_reads(items, successors)
     steps = [_step(item, image) for item in items]
     for item, step in zip(items, steps, strict=True):
         if is_aligned(item):

@@ -18,17 +18,18 @@ from .errors import SimulationError
 from .machine.machine import Machine
 from .machine.races.report import Reporter
 from .machine.schedule.schedules import Schedule
+from .unset import complain_of_unset
 from .unwritten import Started, put, run_with_unwritten
 
 
 def run_with_unfenced(start: Callable[[Schedule], Started], schedule: Schedule) -> Machine:
-    """`run_with_unwritten`; raises also if loads that no fence orders change the results. The caller's memory has those of the first
-    run in any case."""
+    """`run_with_unwritten`; raises also if loads that no fence orders change the results, or registers that nothing has written. The
+    caller's memory has those of the first run in any case."""
     given: list[np.ndarray] = []
 
     def started(one: Schedule) -> Started:
         machine, run = start(one)
-        if machine.image.strong_loads and not given:
+        if (machine.image.strong_loads or machine.image.unset) and not given:
             given.extend(allocation.data.copy() for allocation in machine.outside)
         return machine, run
 
@@ -38,10 +39,12 @@ def run_with_unfenced(start: Callable[[Schedule], Started], schedule: Schedule) 
         reporter = Reporter(machine, machine.image)
         for race in races:
             reporter.complain(race)
-        verdict = machine.findings.verdict(None)
-        if verdict is not None:
-            verdict.printed = machine.printed
-            raise verdict
+    if machine.image.unset and machine.findings.wanted("uninitialised"):
+        complain_of_unset(start, schedule, machine, given)
+    verdict = machine.findings.verdict(None)
+    if verdict is not None:
+        verdict.printed = machine.printed
+        raise verdict
     return machine
 
 

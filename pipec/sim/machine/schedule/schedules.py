@@ -18,6 +18,7 @@ class Schedule:
     together  clusters run beside each other from the start
     without   this instruction, which waits or orders, does nothing
     filling   the bytes that shared and tensor memory hold before anything is written there
+    unset     these registers start with this byte everywhere, and not with zeros
     unseen    strong loads find what was there before a store that nothing shows them
     """
 
@@ -31,6 +32,7 @@ class Schedule:
     without: int = -1
     filling: int = 0
     unseen: bool = False
+    unset: tuple[frozenset[int], int] = frozenset(), 0
 
 
 PLAIN = Schedule()

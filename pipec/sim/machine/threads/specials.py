@@ -103,6 +103,10 @@ def fill_registers(warp: Warp) -> None:
     first = warp.cta.machine.starts.get(key)
     if first is None:
         warp.file = image.registers_for(of_warp)
+        unset, filling = warp.cta.machine.schedule.unset
+        for register in unset:
+            row = warp.file.rows[register]
+            row.view(np.uint8)[...] = filling if row.dtype.itemsize > 1 else filling & 1
         warp.cta.machine.starts[key] = warp.file.data.copy()
     else:
         warp.file = image.register_file()
