@@ -29,6 +29,7 @@ def _table(*rows: Budget) -> dict[str, Budget]:
 
 
 _SHORTER = "name the parts of the expression, one to a line"
+_LIKE = "let the loops of both sides have the same bounds, or pass `--allow-undecided`"
 _FEWER = "write a loop in place of what is written out or unrolled, or split the kernel"
 
 BUDGETS: Final = _table(
@@ -61,7 +62,7 @@ BUDGETS: Final = _table(
         "steps of the search for a deadlock",
         "the time of the protocol check",
         "E0604",
-        "let the loops of both sides have the same bounds, or pass `--allow-undecided`",
+        _LIKE,
     ),
     Budget(
         "proof steps",
@@ -69,7 +70,7 @@ BUDGETS: Final = _table(
         "steps of the search for a proof",
         "the time of the protocol check",
         "E0604",
-        "let the loops of both sides have the same bounds, or pass `--allow-undecided`",
+        _LIKE,
     ),
     Budget(
         "file proof steps",
