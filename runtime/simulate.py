@@ -34,9 +34,9 @@ def simulate(
                 tensor_map = sim.TensorMap(
                     dtype=value.dtype, dims=value.dims, strides=value.strides, box=value.box, swizzle=value.swizzle
                 )
-                return sim.TensorMapArgument(tensor_map, memory[tensor], written[tensor])
+                return sim.TensorMapArgument(tensor_map, memory[tensor], written[tensor], name=tensor)
             case PointerValue(tensor=tensor):
-                return sim.ArrayArgument(memory[tensor], written[tensor])
+                return sim.ArrayArgument(memory[tensor], written[tensor], name=tensor)
             case RecordsValue():
                 return sim.ArrayArgument(records, True)
             case _:

@@ -12,7 +12,7 @@ from pipec.kir.global_memory.runs import Box
 from pipec.kir.global_memory.scalars import Scalars, Unknown
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import expressions
-from pipec.kir.walk import children
+from pipec.kir.walk import children, subexpressions
 from pipec.record import record
 from pipec.sema import tree
 from pipec.terms.term import LAUNCH, Operator, Term
@@ -30,6 +30,7 @@ WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to reach the til
 # For dimensions that differ: `t // rows` in place of `t // columns` is right where there are as many of both. The first are sizes at which
 # blocks that have a number for each index of several dimensions meet soon, the last those with several of the largest tiles.
 UNEVEN = ((3, 2), (2, 3)), ((48, 2), (16, 3)), ((640, 1), (384, 2))
+MOST_COVERED = WHOLE_TILES[0][0]  # tiles below this number of elements are several at two sizes of `WHOLE_TILES`
 FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a block that the kernel names
 _PACKED_ROW, _ROW = 128, 16  # elements that the length of a row is a multiple of
 _TIMES = 4  # the largest multiple of a size among dimensions that differ
@@ -52,6 +53,20 @@ class Launch:
 
 def named_sizes(kernel: Kernel) -> set[str]:
     return {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
+
+
+def several_tiles(kernel: Kernel) -> tuple[tuple[int, int], ...]:
+    """Sizes with several blocks where a tile is as long as `ceildiv(N, 4096)` in the grid says, so that a common size has but one."""
+    found = {number for extent in kernel.grid for number in _divisors(kernel, extent) if MOST_COVERED <= number < _LARGEST_TRIED}
+    return ((2 * max(found), 3), (4 * max(found), 2)) if found else ()
+
+
+def _divisors(kernel: Kernel, extent: tree.Expression) -> Iterator[int]:
+    for node in subexpressions(extent):
+        if (isinstance(node, tree.Call) and node.function == "ceildiv") or (isinstance(node, tree.Binary) and node.operator == "//"):
+            number = kernel.launch.term(children(node)[1]).number
+            if number is not None:
+                yield number
 
 
 def launches(
