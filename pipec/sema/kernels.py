@@ -1,5 +1,6 @@
 """Files and kernels: constants and helpers, then each kernel's parameters, declarations, grid and roles."""
 
+from collections.abc import Mapping
 from types import TracebackType
 
 from pipec.budgets import BudgetEnded, Meter
@@ -143,7 +144,10 @@ def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, objec
     for name, value in overrides.items():
         if name not in names:
             text = value if isinstance(value, str) else shown(value)
-            sink.report(constants_messages.UnknownConstant(name=name, value=text, known=", ".join(sorted(names)) or "none"))
+            known = ", ".join(sorted(names)) or "none"
+            # `pipec.kernel` takes each constant as an argument, `pipec.compile` all of them as one.
+            each = isinstance(value, Mapping) and "give each as an argument of its own: `pipec.kernel(source, NAME=value)`"
+            sink.report(constants_messages.UnknownConstant(name=name, value=text, known=known, instead=each or None))
 
 
 class _Kernel:

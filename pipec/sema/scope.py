@@ -104,11 +104,12 @@ class Scope:
 
     def end(self, inner: "Scope", kind: BlockKind) -> None:
         """Records the names that a finished inner block had assigned. All threads run a `with` once: the variables that it assigned
-        last, as in Python, but not the stages that it held. (What a tile's name stands for may read such a stage: E0304.)"""
+        last, as in Python, and those whose assignment failed, but not the stages that it held. (What a tile's name stands for may read
+        such a stage: E0304.)"""
         for name, ended in inner.ended.items():
             self._end(name, ended)
         for name, binding in {**inner.outlasting, **inner.names}.items():
-            if kind == "with" and isinstance(binding.meaning, tree.Variable | tree.Accumulator):
+            if kind == "with" and isinstance(binding.meaning, tree.Variable | tree.Accumulator | Poison):
                 self.outlasting[name] = binding
                 self.ended.pop(name, None)
             elif binding.span is not None:

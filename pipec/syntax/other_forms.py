@@ -54,6 +54,15 @@ _TYPES = r"const|constexpr|static|unsigned|signed|auto|let|var|int|float|double|
 FORMS = (
     _statement("`def`", r"^(?P<at>(?:async\s+)?def)\b(?!\s+(?:kernel|role|fn)\b)", _EXPANDED, "write `fn`", "fn"),
     _statement("`def`", r"(?P<at>(?:async\s+)?def)\b", _EXPANDED, "write `fn` at the start of a line, outside kernels"),
+    _statement(
+        "`fn` inside a kernel", r"(?<=\s)(?P<at>fn)\b(?=\s+\w)", _EXPANDED, "write it at the start of a line, outside kernels"
+    ),
+    _statement(
+        "`{name}:` outside the docstring",
+        r"(?P<at>(?P<name>arch|numpy|shapes|given)\s*:)(?=\s*\S)",
+        "such a line says how a kernel is compiled and run, and is no part of what it does",
+        "put the line between three quotes, at the start of the kernel's body",
+    ),
     _statement("decorators", r"@\s*[\w.]+.*", "`kernel` and `fn` already say what is compiled", "remove the line", ""),
     _statement(
         "`class`",

@@ -63,7 +63,9 @@ def several_tiles(kernel: Kernel) -> tuple[tuple[int, int], ...]:
 
 def _divisors(kernel: Kernel, extent: tree.Expression) -> Iterator[int]:
     for node in subexpressions(extent):
-        if (isinstance(node, tree.Call) and node.function == "ceildiv") or (isinstance(node, tree.Binary) and node.operator == "//"):
+        if (isinstance(node, tree.Call) and node.function == "ceildiv") or (
+            isinstance(node, tree.Binary) and node.operator == "//"
+        ):
             number = kernel.launch.term(children(node)[1]).number
             if number is not None:
                 yield number

@@ -64,7 +64,10 @@ def rows_at(context: Context, rows: int, node: ast.Expression, what: str) -> tre
     at = runtime(context, node, None, what)
     if at.type != TileType(I32, rows, 1):
         expected = f"a tile of `i32` with {rows} rows and one column"
-        context.fail(messages.WrongType(what=what, expected=expected, found=describe(at), at=node.span))
+        # Whatever integers they are: those of a tensor of `i64` that holds numbers of rows fit.
+        other = isinstance(at.type, TileType) and at.type.dtype.is_integer and at.type == TileType(at.type.dtype, rows, 1)
+        hint = f"convert them: `cast[i32]({node.span.text()})`" if other else None
+        context.fail(messages.WrongType(what=what, expected=expected, found=describe(at), at=node.span, hint=hint))
     return at
 
 

@@ -114,11 +114,18 @@ def _held(context: Context, operation: Operation, pipeline: tree.Pipeline, side:
 
 
 def _either(context: Context, operation: Operation, pipeline: tree.Pipeline, span: Span) -> tree.Handle:
-    """The stage that the role holds on either side; if it holds both, the one obtained last."""
+    """The stage that the role holds on either side; if it holds both, the one obtained last, and if none, on the side that it declares."""
     # `context.current` keeps the order of the waits, so the last entry is the newest.
     sides = [side for owner, side in context.current if owner is pipeline]
     held = [side for side in sides if context.current[pipeline, side] in context.open_stages]
-    return _held(context, operation, pipeline, (held or sides or ["producer"])[-1], span)
+    return _held(context, operation, pipeline, (held or sides or [_declared(context, pipeline)])[-1], span)
+
+
+def _declared(context: Context, pipeline: tree.Pipeline) -> Side:
+    """The side that the header of the role names, the producer's if it names both."""
+    clauses = context.role.clauses if context.role is not None else ()
+    words = {clause.word for clause in clauses for name in clause.pipelines if name.name == pipeline.name}
+    return "consumer" if words == {"consumes"} else "producer"
 
 
 def _step_of(context: Context, handle: tree.Handle, span: Span) -> None:

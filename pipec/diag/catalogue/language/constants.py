@@ -23,9 +23,11 @@ class UnknownConstant(Message):
     code = "E0217"
     title = "no kernel has a compile-time parameter `{name}`"
     note = "it was given from outside as {name}={value}; the kernels have {known}"
+    help = "{instead}"
     name: str
     value: str
     known: str
+    instead: str | None = None
 
 
 class BadConstant(Message):
