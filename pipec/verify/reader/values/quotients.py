@@ -50,7 +50,7 @@ def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
         case (
             Linear(0, ((Apply(function, (number, divisor)), 1),)),
             Linear(0, ((Choose(condition, Linear(1, ()), Linear(0, ())), 1),)),
-        ) if function == QUOTIENT and _is_natural(how, divisor, 1):
+        ) if function == QUOTIENT and 1 <= how.bounds(divisor)[0] and how.bounds(divisor)[1] < 1 << 32:
             # One more for what is left, as loops count their turns. (Of a divisor of more than 32 bits, what is left may be a multiple of
             # 2^32, which is 0 to a comparison of as many.)
             if condition == _is_not_zero(how, remainder(number, divisor)):
