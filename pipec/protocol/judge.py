@@ -199,8 +199,9 @@ def _judged(
 
 def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]]) -> Certificate | None:
     """A proof of the network with what is left of each tile in registers; None if there is no such thing, or none is found so."""
-    if reading.arithmetic.limit != (WHOLE if reading.arithmetic.loads else LIMITS[0]):
-        return None  # what is loaded, or made of a tile, is folded up
+    of = reading.arithmetic
+    if of.limit != (WHOLE if of.loads else LIMITS[0]) or of.placed and not of.near or of.as_read:
+        return None  # what is loaded, or made of a tile, is folded up; or walks over tiles are other numbers in other words
     other = restate(reading.network, counting=True)
     if not other.left:
         return None
