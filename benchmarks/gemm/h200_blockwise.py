@@ -136,16 +136,14 @@ def of_cublaslt(library: CublasLt, shape: Shape, workspace: torch.Tensor) -> dic
     return found
 
 
+def launch_of(built: Built) -> Launch:
+    (kernel,) = launchers(built)
+    return lambda given: kernel(given, device="cuda", stream=torch.cuda.current_stream())
+
+
 def of_pipec(built: Mapping[str, Built], shape: Shape) -> dict[str, Launch]:
-    found: dict[str, Launch] = {}
-    for name, tile in (TILES | SPLIT if shape.m <= FEW_ROWS else TILES).items():
-        (kernel,) = launchers(built[key(tile)])
-
-        def run(given: Operands, kernel: Any = kernel) -> None:
-            kernel(given, device="cuda", stream=torch.cuda.current_stream())
-
-        found[f"pipec {name}"] = run
-    return found
+    offered = TILES | SPLIT if shape.m <= FEW_ROWS else TILES
+    return {f"pipec {name}": launch_of(built[key(tile)]) for name, tile in offered.items()}
 
 
 def measure(shape: Shape, rounds: int, library: CublasLt, built: Mapping[str, Built], workspace: torch.Tensor) -> dict[str, Any]:
