@@ -18,7 +18,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.figures.attention_and_memory import attention, copying, decode, layer_norm_backward, memory, memory_summary
-from benchmarks.figures.compiler import choices, compiling, foreign, ladders, predicted, simulating
+from benchmarks.figures.compiler import choices, compiling, cycles, foreign, ladders, predicted, simulating
 from benchmarks.figures.launches import launching, llama
 from benchmarks.figures.products import (
     blockwise,
@@ -72,6 +72,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "compiling": ("compile", compiling),
     "simulating": ("sim_versions", simulating),
     "predicted": ("predict", predicted),
+    "cycles": ("predict", cycles),
     "ladders": ("predict", ladders),
     "choices": ("predict", choices),
     "foreign": ("h200_foreign", foreign),

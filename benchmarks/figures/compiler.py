@@ -70,6 +70,15 @@ def _errors(name: str, row: Record) -> str:
     return row_of(name, row["rows"], *(f"{row[key]:.1%}" for key in ("median", "p90", "largest")), f"{row['bias']:+.1%}")
 
 
+def cycles(record: Record) -> list[str]:
+    """What multiprocessors note, beside what is predicted."""
+    lines = head("", "tiles", "cycles", "in absolute terms", "clock")
+    for name, row in record["figures"]["cycles_h200"].items():
+        clock = f"{row['clock']:+.1%}" if "clock" in row else ""
+        lines.append(row_of(name.replace("x", " x "), row["tiles"], f"{row['cycles']:+.1%}", f"{row['absolute']:.1%}", clock))
+    return lines
+
+
 def ladders(record: Record) -> list[str]:
     """TFLOP/s as they are predicted, step by step."""
     lines = head("published series, the slowest first", "predicted TFLOP/s", "in its order")

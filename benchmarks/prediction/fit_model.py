@@ -2,11 +2,12 @@
 
     python benchmarks/prediction/fit_model.py [--record h200_gemm] [--judge h200 h200_tiles] [--device h200]
 
-The shapes of the record are dealt into three parts. A part is fitted and the other two are judged, for each of the three; the constants
-that stand in the table are those of the first. The loss is the mean of |log(estimated / measured)|, tiles far from the best counting less:
-what matters is telling the good ones apart. A time is estimated twice, at the clock that was read while it was measured and at the one that
-the model expects, so that neither makes up for the other; and the two clocks of each shape's best tile are compared. `--judge` names other
-records: shapes that were fitted to are left out there, too.
+The shapes of the record are dealt into three parts. A part is fitted, with what two other records have of its shapes, and the shapes of
+the other two are judged, for each of the three; the constants that stand in the table are those of the first, held near those that stood
+there before, which this script does not. The loss has a logarithm of what is estimated over what was measured for each tile; the same
+less its mean over the shape, which is what tells tiles apart; that mean; and cycles, by the times of `h200_cycles` at the clock that
+multiprocessors noted. Tiles far from the best count less. `--judge` names other records: shapes that were fitted to are left out there,
+too.
 """
 
 import argparse
@@ -17,28 +18,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gemm.gemm_shapes import SHAPES
-from benchmarks.prediction.measured import Measured, measured
+from benchmarks.prediction.measured import Measured, measured, noted
 from pipec.predict.closed import sustained_clock
 from pipec.predict.device import DEVICES, Device
 from pipec.record import replace
 
 OF_DEVICE = (
-    *("launch", "product", "memory", "loaded", "loaded_rate", "multicast_rate", "outside", "split"),
-    *("meet", "tile", "element"),
+    *("memory", "loaded_rate", "served_rate", "multicast_rate", "stalling", "l2_follows"),
+    *("outside", "tile", "element"),
 )
-OF_MACHINE = ("dram",)
 OF_POWER = ("idle", "products", "memory", "exponent")
 RECORD = "h200_gemm"  # the newest, to a part of whose shapes the constants are fitted
+BESIDE = ("h200_choice", "h200_overlap")  # what they have of the same shapes is fitted to as well
 PARTS = 3
 DOZEN, DRAWS = 12, 20
 _NEAR = 1.3  # tiles within this factor of the best count in full
 _FAR = 2.0  # and beyond this one not at all
+_LITTLE = 0.25  # what tiles between the two count
+_OF_MEANS = 0.5  # what the means of shapes count, and every other kind of term 1
+_SMALL = 0.01  # residuals whose squares count
+_STEP = 0.03
+_DAMPING = 0.01
+_POWER = "power "
+NAMED = (*OF_DEVICE, *(_POWER + name for name in OF_POWER))
+Residuals = np.ndarray[Any, Any]
 
 
 class Estimated(NamedTuple):
@@ -68,54 +79,81 @@ def parts(rows: Sequence[Measured]) -> list[set[str]]:
     return [set(shapes[part::PARTS]) for part in range(PARTS)]
 
 
-def loss(device: Device, rows: Sequence[Measured], best: Mapping[str, float]) -> float:
-    total = weights = 0.0
-    for one in rows:
-        if one.seconds >= _FAR * best[one.shape]:
-            continue
-        weight = 1.0 if one.seconds < _NEAR * best[one.shape] else 0.25
-        expected, noted = seconds(device, one), one.estimate(device, one.clock)
-        total += weight * (abs(log(expected / one.seconds)) + abs(log(noted / one.seconds)))
-        weights += weight
-    return total / weights + sum(map(abs, clocks(device, rows, best))) / len(best)
-
-
 def clocks(device: Device, rows: Sequence[Measured], best: Mapping[str, float]) -> list[float]:
     """Of the best tile of each shape, the logarithm of the clock that is expected over the one that was read."""
     fastest = [one for one in rows if one.seconds == best[one.shape] and one.clock]
     return [log(sustained_clock(one.work, device) / one.clock) for one in fastest if one.clock]
 
 
-def changed(device: Device, group: str, name: str, factor: float) -> Device:
-    if group == "power":
-        power = device.machine.sustained
-        assert power is not None, "nothing is known of how its clock falls"
-        power = replace(power, **{name: getattr(power, name) * factor})
-        return replace(device, machine=replace(device.machine, sustained=power))
-    if group == "machine":
-        machine = device.machine
-        return replace(device, machine=replace(machine, **{name: getattr(machine, name) * factor}))
-    return replace(device, **{name: getattr(device, name) * factor})
+class Fit:
+    """Least squares, each time weighted by the last residuals, so that it is their absolute values that become least; a step is taken from
+    the derivatives by the logarithm of each constant, and halved until it helps."""
+
+    def __init__(self, records: Sequence[Sequence[Measured]], cycles: Sequence[Measured]) -> None:
+        self._tiles: list[Measured] = []
+        self._cycles = cycles
+        weights: list[float] = []
+        groups: list[list[int]] = []
+        for rows in records:
+            best, places = best_of(rows), defaultdict(list)
+            for one in rows:
+                if one.seconds < _FAR * best[one.shape]:
+                    places[one.shape].append(len(self._tiles))
+                    self._tiles.append(one)
+                    weights.append(1.0 if one.seconds < _NEAR * best[one.shape] else _LITTLE)
+            groups += places.values()
+        each = np.array(weights)
+        self._mean = np.zeros((len(groups), len(self._tiles)))
+        for number, group in enumerate(groups):
+            self._mean[number, group] = each[group] / each[group].sum()
+        self._group = np.zeros(len(self._tiles), dtype=int)
+        for number, group in enumerate(groups):
+            self._group[group] = number
+        each /= each.sum()
+        self._weights = np.concatenate(
+            [each, each, np.full(len(groups), _OF_MEANS / len(groups)), np.full(len(cycles), 1 / max(1, len(cycles)))]
+        )
+
+    def of(self, device: Device) -> Residuals:
+        """All terms of the loss."""
+        tiles = np.array([log(seconds(device, one) / one.seconds) for one in self._tiles])
+        means = self._mean @ tiles
+        cycles = np.array([log(one.estimate(device, one.clock) / one.seconds) for one in self._cycles])
+        return np.concatenate([tiles, tiles - means[self._group], means, cycles])
+
+    def loss(self, residuals: Residuals) -> float:
+        return float(self._weights @ np.hypot(residuals, _SMALL))
+
+    def fitted(self, device: Device, rounds: int = 6) -> Device:
+        residuals = self.of(device)
+        for _ in range(rounds):
+            slopes = np.stack([(self.of(changed(device, {name: _STEP})) - residuals) / _STEP for name in NAMED], axis=1)
+            weights = self._weights / np.hypot(residuals, _SMALL)
+            square = (slopes.T * weights) @ slopes
+            step = -np.linalg.solve(square + _DAMPING * np.diag(np.diag(square)), (slopes.T * weights) @ residuals).clip(
+                -0.3, 0.3
+            )
+            for _ in range(5):
+                tried = changed(device, dict(zip(NAMED, step.tolist(), strict=True)))
+                found = self.of(tried)
+                if self.loss(found) < self.loss(residuals):
+                    device, residuals = tried, found
+                    break
+                step = step / 2
+            else:
+                break
+        return device
 
 
-def fitted(device: Device, rows: Sequence[Measured], best: Mapping[str, float], rounds: int = 8) -> Device:
-    """Coordinate descent; each constant's step grows where it helps and shrinks where it does not."""
-    least = loss(device, rows, best)
-    named = [
-        *(("device", one) for one in OF_DEVICE),
-        *(("machine", one) for one in OF_MACHINE),
-        *(("power", one) for one in OF_POWER),
-    ]
-    steps = dict.fromkeys(named, 0.1)
-    for _ in range(rounds):
-        for (group, name), step in steps.items():
-            better = False
-            for factor in (1 + step, 1 / (1 + step)):
-                tried = changed(device, group, name, factor)
-                if tried.product >= 1 and (found := loss(tried, rows, best)) < least - 1e-6:
-                    device, least, better = tried, found, True
-            steps[group, name] = step * 1.3 if better else step / 2
-    return device
+def changed(device: Device, steps: Mapping[str, float]) -> Device:
+    """With some constants as many times as large as these logarithms say; those of power have its name in front."""
+    machine = device.machine
+    assert machine.sustained is not None, "nothing is known of how its clock falls"
+    power = {name.removeprefix(_POWER): step for name, step in steps.items() if name.startswith(_POWER)}
+    others = {name: step for name, step in steps.items() if not name.startswith(_POWER)}
+    sustained = replace(machine.sustained, **{name: getattr(machine.sustained, name) * exp(step) for name, step in power.items()})
+    scaled = {name: getattr(device, name) * exp(step) for name, step in others.items()}
+    return replace(device, machine=replace(machine, sustained=sustained), **scaled)
 
 
 def regrets(tiles: Sequence[Estimated], *, dozen: bool = False) -> list[float]:
@@ -181,11 +219,11 @@ def main() -> None:
     for name, record in records.items():
         print(f"as it stands, {name}: {figures(start, left_out(record, parts(rows)[0]))}")
     for number, shapes in enumerate(parts(rows)):
-        device = fitted(start, [one for one in rows if one.shape in shapes], best_of(rows))
+        fitted = [[one for one in some if one.shape in shapes] for some in (rows, *(measured(name) for name in BESIDE))]
+        device = Fit(fitted, [one for one in noted() if one.shape in shapes]).fitted(start)
         for name, record in records.items():
             print(f"fitted to part {number}, {name}: {figures(device, left_out(record, shapes))}")
         print(*(f"        {name}={getattr(device, name):.4g}," for name in OF_DEVICE), sep="\n")
-        print(*(f"        {name}={getattr(device.machine, name):.4g}," for name in OF_MACHINE), sep="\n")
         print(*(f"        {name}={getattr(device.machine.sustained, name):.4g}," for name in OF_POWER), sep="\n")
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import replace as with_other
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +29,8 @@ OVERLAPPING = (
     "2026-11-24T21:00"  # older records were measured with launches one after the other, whatever their kernels allow now
 )
 PATIENCE = Patience()  # of the screenings on record
+# What multiprocessors note of their clock, for what the driver reports after the turns: the median over the shapes of h200_cycles.json.
+NOTED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Measured:
     sizes: tuple[int, int, int]
     seconds: float
     work: Workload
-    clock: float | None  # Hz, read while tiles of the shape were measured
+    clock: float | None  # Hz, by what the driver reported while tiles of the shape were measured
     behind: tuple[Workload, ...] = ()
 
     def estimate(self, device: Device, clock: float | None = None) -> float:
@@ -63,6 +66,22 @@ def measured(name: str) -> tuple[Measured, ...]:
     return tuple(one for one in found if record["date"] >= CHANGED.get(one.example, ""))
 
 
+@cache
+def noted(*, long: bool = True) -> tuple[Measured, ...]:
+    """Tiles of `h200_cycles` in short turns, and in long ones, with the clock that multiprocessors noted meanwhile."""
+    tiles = {
+        (one.shape, one.name): one for record in ("h200", "h200_gemm", "h200_choice", "h200_overlap") for one in measured(record)
+    }
+    found = []
+    for title, row in json.loads((RESULTS / "h200_cycles.json").read_text(encoding="utf-8"))["figures"].items():
+        shape = title.partition(",")[0]
+        for name, one in (*row["short"].items(), *(row.get("long", {}).items() if long else ())):
+            if (shape, f"pipec {name}") in tiles:
+                tile = tiles[shape, f"pipec {name}"]
+                found.append(with_other(tile, seconds=one["microseconds"] / 1e6, clock=one["clock_mhz"] * 1e6))
+    return tuple(found)
+
+
 def _of_shape(shape: str, row: dict, overlapping: bool) -> Iterator[Measured]:
     size, _, kind = shape.partition(":")
     m, n, k = (int(part) for part in size.split("x"))
@@ -80,7 +99,7 @@ def _of_shape(shape: str, row: dict, overlapping: bool) -> Iterator[Measured]:
         counted = (workload(kernel, {"M": m, "N": n, "K": k}, MULTIPROCESSORS) for kernel in kernels)
         work, *behind = (one if overlapping else replace(one, programmatic=False) for one in counted)
         behind = [replace(one, warm=written(kernel)) for kernel, one in zip(kernels, behind, strict=False)]
-        clock = row["clock_mhz"] * 1e6 if row.get("clock_mhz") else None
+        clock = row["clock_mhz"] * 1e6 * NOTED if row.get("clock_mhz") else None
         dtype: Kind = "fp8" if kind == "fp8" else "bf16"
         yield Measured(shape, dtype, example, name, (m, n, k), microseconds / 1e6, work, clock, tuple(behind))
 

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,17 @@ sys.path[:0] = [str(ROOT)]
 from benchmarks.common import write
 from benchmarks.prediction.fit_model import RECORD, left_out, parts
 from benchmarks.prediction.fit_model import figures as of_choices
-from benchmarks.prediction.measured import Measured, measured
+from benchmarks.prediction.measured import Measured, measured, noted
 from pipec.api.files import read_source
 from pipec.diag.message import Failure
 from pipec.driver import Options, compile_source
+from pipec.kir.plan.types import Plan
+from pipec.predict.closed import sustained_clock
 from pipec.predict.device import DEVICES
 from pipec.predict.explanation import finding
 from pipec.predict.launch import Launch, Prediction, prediction
 from pipec.predict.sensitivity import variations
+from pipec.sema import tree
 from pipec.source import Source
 
 DATA = ROOT / "benchmarks" / "data"
@@ -41,6 +45,13 @@ SWEEP_CLOCK = 1.3e9  # at which the table of main loops was taken
 SHARED_BYTES = 227 * 1024 - 1024  # for the stages where the table says "as many as fit"
 MOST_STAGES = 30
 BLOCK = 128  # elements of K that share scales in gemm_sm90_blockwise_fp8
+FITTED_BLOCKWISE = "8192x8192x8192:fp8"  # whose cycles and clocks constants were fitted to
+FITTED_CLOCKS = {f"attention D={size} {mask} 8192" for size in (64, 128) for mask in ("full", "causal")} | {
+    f"blockwise {FITTED_BLOCKWISE}"
+}
+_HELD_OUT = ("fitted to", "left out")
+H200 = DEVICES["h200"]
+Asked = tuple[tree.Kernel, Plan, dict[str, int]]
 DRAWN = ("h200_fresh", "h200_drawn", "h200_random", "h200_mixed")
 RECORDS = (RECORD, "h200", "h200_tiles", "h200_choice", "h200_overlap", *DRAWN)  # whose choices are judged
 NEAR = 1.3  # tiles within this factor of the best at their shape count
@@ -189,7 +200,7 @@ def whole_gemm(record: str, every: int) -> dict[str, Any]:
 
 
 def attention() -> dict[str, Any]:
-    """benchmarks/results/h200_attention.json; two of three lengths were not looked at when the one constant was set."""
+    """benchmarks/results/h200_attention.json; four of six lengths were not looked at when constants were set."""
     errors: dict[str, list[float]] = defaultdict(list)
     for kind, error in attention_errors(lambda length: True):
         errors[kind].append(error)
@@ -197,16 +208,16 @@ def attention() -> dict[str, Any]:
 
 
 def blockwise() -> dict[str, Any]:
-    """The tiles of benchmarks/results/h200_blockwise.json within 1.3 of the best at their shape; nothing was fitted to them."""
+    """The tiles of benchmarks/results/h200_blockwise.json within 1.3 of the best at their shape, but for the one that was fitted to."""
     errors: dict[str, list[float]] = defaultdict(list)
     for title, row in _figures("h200_blockwise").items():
-        m, n, k = map(int, title.removesuffix(":fp8").split("x"))
-        sizes = {"M": m, "N": n, "K": k, "KB": -(-k // BLOCK), "NB": -(-n // BLOCK)}
+        if title == FITTED_BLOCKWISE:
+            continue
         screened = {name.removeprefix("pipec "): time for name, time in row["screened"]["pipec"].items()}
         times = {name: time for name, time in screened.items() if not name.startswith("split ")}  # another example's
         for constants, microseconds in times.items():
             if microseconds < NEAR * min(times.values()):
-                error = _error("gemm_sm90_blockwise_fp8", constants, sizes, {"microseconds": microseconds})
+                error = _error(*_blockwise(title, constants), {"microseconds": microseconds})
                 errors[_band(microseconds / 1e6)].append(error)
     return {name: spread(found) for name, found in errors.items()}
 
@@ -215,15 +226,53 @@ def attention_errors(asked: Callable[[int], bool]) -> Iterator[tuple[str, float]
     """What sort of attention it is, and by which part of the time on record its prediction is off, for lengths that are `asked` for."""
     for title, row in _figures("h200_attention").items():
         size, mask, length = title.split()
-        heads = 16384 // int(length) * 2048 // int(size)
-        shape = {"H": heads, "KEPT": heads, "SEQUENCES": 1, "S": int(length), "T": int(length)}
         for name, one in row.items() if asked(int(length)) else ():
             if name.startswith("pipec") and "microseconds" in one:
-                words = name.split()[1:]
-                kept = [word for word in words if "=" not in word]  # of the example's name: persistent, roles
-                constants = " ".join([f"D={size} CAUSAL={mask == 'causal'}", *(word for word in words if "=" in word)])
-                kind = ", ".join([f"heads of {size}, {mask}", *kept])
-                yield kind, _error("_".join(["attention_sm90", *kept]), constants, shape, one)
+                kind = ", ".join([f"heads of {size}, {mask}", *_kept(name)])
+                yield kind, _error(*_attention(size, mask, length, name), one)
+
+
+def _kept(name: str) -> list[str]:
+    """Of a contender's name, what stands in its example's: persistent, roles."""
+    return [word for word in name.split()[1:] if "=" not in word]
+
+
+def _attention(size: str, mask: str, length: str, name: str) -> Asked:
+    heads = 16384 // int(length) * 2048 // int(size)
+    shape = {"H": heads, "KEPT": heads, "SEQUENCES": 1, "S": int(length), "T": int(length)}
+    constants = " ".join([f"D={size} CAUSAL={mask == 'causal'}", *(word for word in name.split() if "=" in word)])
+    return (*_compiled("_".join(["attention_sm90", *_kept(name)]), constants, "sm_90a"), shape)
+
+
+def _blockwise(shape: str, constants: str) -> Asked:
+    m, n, k = map(int, shape.removesuffix(":fp8").split("x"))
+    sizes = {"M": m, "N": n, "K": k, "KB": -(-k // BLOCK), "NB": -(-n // BLOCK)}
+    return (*_compiled("gemm_sm90_blockwise_fp8", constants, "sm_90a"), sizes)
+
+
+def cycles() -> dict[str, Any]:
+    """Of tiles at shapes that nothing was fitted to, and of attention and products with scales by blocks: cycles at the clock that
+    multiprocessors noted, and for short turns that clock itself; means over the tiles."""
+    errors: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in left_out(noted(long=False), parts(measured(RECORD))[0]):
+        errors[one.shape]["cycles"].append(one.estimate(H200, one.clock) / one.seconds - 1)
+        errors[one.shape]["clock"].append(sustained_clock(one.work, H200) / (one.clock or inf) - 1)
+    for title, row in _figures("h200_clocks").items():
+        kind, *words = title.split()
+        for name, one in row.items():
+            shown = (
+                f"{kind}, {'three roles' if 'ROLES=3' in name else 'two roles'}" if kind == "blockwise" else f"{kind}, {words[0]}"
+            )
+            kernel, plan, sizes = (
+                _blockwise(words[0], name) if kind == "blockwise" else _attention(words[0][2:], words[1], words[2], name)
+            )
+            found = Launch(kernel, plan, sizes, H200, one["clock_mhz"] * 1e6).predict(drawn=False)
+            errors[f"{shown}, {_HELD_OUT[title not in FITTED_CLOCKS]}"]["cycles"].append(found.cycles / one["cycles"] - 1)
+    return {
+        shown: {of: round(statistics.mean(found), 4) for of, found in both.items()}
+        | {"tiles": len(both["cycles"]), "absolute": round(statistics.mean(map(abs, both["cycles"])), 4)}
+        for shown, both in errors.items()
+    }
 
 
 def copies() -> dict[str, float]:
@@ -236,7 +285,7 @@ def copies() -> dict[str, float]:
                 words = dict(word.split("=") for word in name.split()[1:])
                 words["BLOCKS"] = str(int(words["BLOCKS"]) * 132)
                 constants = " ".join(f"{key}={value}" for key, value in words.items())
-                errors.append(_error("copy_tma", constants, {"M": rows, "N": columns}, one))
+                errors.append(_error(*_compiled("copy_tma", constants, "sm_90a"), {"M": rows, "N": columns}, one))
     return spread(errors)
 
 
@@ -246,7 +295,7 @@ def other_kernels() -> dict[str, Any]:
     errors: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         constants = " ".join(f"{name}={value}" for name, value in row["constants"].items())
-        errors[row["example"]].append(_error(row["example"], constants, row["sizes"], row))
+        errors[row["example"]].append(_error(*_compiled(row["example"], constants, "sm_90a"), row["sizes"], row))
     return {name: spread(found) for name, found in errors.items()}
 
 
@@ -261,8 +310,7 @@ def _figures(record: str) -> dict[str, Any]:
     return found
 
 
-def _error(example: str, constants: str, sizes: dict[str, int], row: dict[str, float]) -> float:
-    kernel, plan = _compiled(example, constants, "sm_90a")
+def _error(kernel: tree.Kernel, plan: Plan, sizes: dict[str, int], row: dict[str, float]) -> float:
     return Launch(kernel, plan, sizes, DEVICES["h200"], None).predict().seconds * 1e6 / row["microseconds"] - 1
 
 
@@ -384,6 +432,7 @@ GROUPS: dict[str, Callable[[int], Any]] = {
     "others_h200_tiles": lambda every: other_kernels(),
     "blockwise_h200": lambda every: blockwise(),
     "copies_h200": lambda every: copies(),
+    "cycles_h200": lambda every: cycles(),
     "tiles_chosen_h200": lambda every: chosen(),
     "one_multiprocessor_b200": one_multiprocessor,
     "gemm_h200_tiles": lambda every: whole_gemm("h200_tiles", every),

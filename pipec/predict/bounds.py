@@ -29,7 +29,7 @@ def bounds_of(work: Workload, device: Device, waves: Sequence[Wave], clock: floa
     return {
         "multiprocessors": sum(wave.cycles for wave in waves) / clock,
         "memory": dram_bytes(work, device) / dram_rate(work, device),
-        "power": powered(device, work.flops * work.filled, dram_bytes(work, device)),  # products of zeros take almost no power
+        "power": powered(device, _multiplied(work, device), dram_bytes(work, device), work.arithmetic),
         "launch": apart(work, device),
     }
 
@@ -52,12 +52,22 @@ def _paired(blocks: int, machine: Machine) -> float:
     return max(0.0, (blocks - 1) / (machine.multiprocessors - 1) - 2 * (blocks - pairs) / blocks)
 
 
-def powered(device: Device, flops: float, moved: float) -> float:
-    """Seconds required by the power limit for this many 16-bit operations, and bytes from memory."""
+def _multiplied(work: Workload, device: Device) -> float:
+    """16-bit operations that take as much power as those of the launch. Products of zeros take almost none."""
+    sustained, flops = device.machine.sustained, work.flops
+    if sustained is not None:
+        flops += (sustained.narrow - 1) * work.narrow_flops + (sustained.near - 1) * work.near_flops
+    return flops * work.filled
+
+
+def powered(device: Device, flops: float, moved: float, arithmetic: float = 0.0) -> float:
+    """Seconds required by the power limit for this many 16-bit operations, bytes from memory, and f32 instructions of a multiprocessor's
+    schedulers."""
     machine, sustained = device.machine, device.machine.sustained
     if sustained is None:
         return flops / machine.flops
-    return (sustained.products * flops / machine.peak + sustained.memory * moved / machine.dram) / (1 - sustained.idle)
+    computed = sustained.arithmetic * arithmetic * device.pair / (machine.multiprocessors * machine.clock)
+    return (sustained.products * flops / machine.peak + sustained.memory * moved / machine.dram + computed) / (1 - sustained.idle)
 
 
 def kept(work: Workload, device: Device, waves: Sequence[Wave]) -> float:

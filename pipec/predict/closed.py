@@ -166,7 +166,7 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     issued = max(_issued(role, device, work) for role in work.roles)
     threads = sum(role.slots.cycles(device) for role in work.roles if _in_loop(role))  # the schedulers are shared
     chain = max((_one_after_the_other(role, device) for role in work.roles), default=0.0)
-    engines = max(held * max(products, walking, served, received, issued, threads), chain)
+    engines = max(held * max(products * around.stalled, walking, served * around.stalled, received, issued, threads), chain)
     used = [ring for ring in work.stages if work.uses[ring]]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
     paces = max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))

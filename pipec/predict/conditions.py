@@ -5,6 +5,7 @@ from math import inf
 from typing import NamedTuple
 
 from pipec.predict.device import Device
+from pipec.predict.work import product_cycles
 from pipec.predict.workload import Load, Workload
 
 _EDGE = 0.86  # of the far latency, if data just fits the near half of the L2 (sweep, fitted)
@@ -13,6 +14,8 @@ _EDGE = 0.86  # of the far latency, if data just fits the near half of the L2 (s
 class Conditions(NamedTuple):
     """The extra latency of data beyond the L2 in cycles, the slow-down of a box row, bytes per cycle for the multiprocessor, the
     fraction `busy` of all multiprocessors that load, and the fraction of all blocks that run `at_once`.
+
+    `stalled`: the factor by which products and the L2 are slower where both are nearly as busy, since neither then hides the other.
 
     By tensor: the average fraction of a tile's rows `inside` it, the `requests` for a row of a box, and the cycles per byte of each tile
     from the L2 (`served`).
@@ -26,6 +29,7 @@ class Conditions(NamedTuple):
     inside: Mapping[str, float]
     requests: Mapping[str, float]
     served: Mapping[str, float]
+    stalled: float = 1.0
 
 
 def conditions(work: Workload, device: Device, busy: float, at_once: float) -> Conditions:
@@ -36,12 +40,21 @@ def conditions(work: Workload, device: Device, busy: float, at_once: float) -> C
     if busy >= device.alone:
         farther = device.memory + device.loaded * busy if work.from_memory else 0.0
         rate = device.loaded_rate / busy if busy else inf
-        return Conditions(farther, 1.0, rate, busy, at_once, inside, requests, served)
+        return Conditions(farther, 1.0, rate, busy, at_once, inside, requests, served, _stalled(work, device, served))
     # A single one finds its data in the L2, unless there is too much.
     footprint = sum(work.tensors.values())
     is_far = footprint > device.near_bytes
     farther = device.far if is_far else device.far * _EDGE if footprint == device.near_bytes else 0.0
     return Conditions(farther, device.far_row if is_far else 1.0, inf, busy, at_once, inside, requests, served)
+
+
+def _stalled(work: Workload, device: Device, served: Mapping[str, float]) -> float:
+    """A smooth maximum of both over the larger of them."""
+    products = sum(product_cycles(one.instructions, device)[0] * one.times for role in work.roles for one in role.products)
+    loads = sum(load.bytes * load.inside * served[load.tensor] * load.times for load in work.loads)
+    least, most = min(products, loads), max(products, loads)
+    stalled: float = (1 + (least / most) ** device.stalling) ** (1 / device.stalling) if least else 1.0
+    return stalled
 
 
 def _served(load: Load, work: Workload, device: Device) -> float:

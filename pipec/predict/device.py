@@ -15,12 +15,17 @@ from pipec.record import record, replace
 
 @record
 class Sustained:
-    """The share of the power limit that a launch takes at the nominal clock: `idle`, always, plus `products` and `memory` for the
-    fraction of its time in which tensor cores and memory are busy. Beyond the limit the clock falls, by the power `exponent`."""
+    """The share of the power limit that a launch takes at the nominal clock: `idle`, always, plus `products`, `memory` and `arithmetic` for
+    the fraction of its time in which tensor cores, memory and the f32 units of all threads are busy. Tensor cores take `narrow` times as
+    much with operands of 8 bits, and `near` times as much where the first operand comes from registers. Beyond the limit the clock falls,
+    by the power `exponent`."""
 
     idle: float
     products: float
+    narrow: float
+    near: float
     memory: float
+    arithmetic: float
     exponent: float
 
     def clock(self, demand: float) -> float:
@@ -110,6 +115,8 @@ class Device:
     served_rate: float  # bytes per cycle that the L2 serves, for each of them: merged requests count once
     astray: float  # the part of what neighbours request together that is not merged, of blocks that load without interruption
     multicast_rate: float  # bytes per cycle that a CTA gets in all, if some of them come by multicasts
+    stalling: float  # sharpness of the maximum of products and what the L2 serves: where both are nearly as busy, both are slower
+    l2_follows: float  # exponent by which the L2's clock falls with that of the multiprocessors
     meet: float  # until the CTAs of a cluster know that all have started
     remote: float  # for each four bytes that threads read from the shared memory of other CTAs
     exchange: float  # and until the CTAs know of each other's that they may read
@@ -144,9 +151,21 @@ class Device:
         return self.machine.clock
 
     def at(self, clock: float) -> "Device":
-        """The same at another clock: memory latency is constant in time, not in cycles."""
+        """The same at another clock of the multiprocessors: the latency of memory is constant in time, not in cycles, and the L2, whose own
+        clock falls less, gives more in each of their cycles."""
         part = clock / self.clock
-        return self if part == 1.0 else replace(self, memory=self.memory * part, loaded=self.loaded * part)
+        if part == 1.0:
+            return self
+        more = part ** (self.l2_follows - 1)
+        return replace(
+            self,
+            memory=self.memory * part,
+            loaded=self.loaded * part,
+            loaded_rate=self.loaded_rate * more,
+            served_rate=self.served_rate * more,
+            multicast_rate=self.multicast_rate * more,
+            added_element=self.added_element / more,
+        )
 
 
 _START = 0.55  # interval: CyclesPerMMA minus the fitted slope, the same in all rows
@@ -186,7 +205,9 @@ def _wgmma(rows: int, columns: int, group: int, in_registers: bool) -> float:
 
 
 def _wgmma_latency(rows: int, columns: int, group: int, in_registers: bool) -> float:
-    return 128.0
+    """Between what a warpgroup waits for and its first product, in addition to the interval: with `dependent`, as cycles of attention over
+    8,192 keys and of products with scales by blocks at 8192 x 8192 x 8192 have it (h200_clocks.json)."""
+    return 64.0
 
 
 DEVICES: Mapping[str, Device] = {
@@ -224,11 +245,13 @@ DEVICES: Mapping[str, Device] = {
         memory=528.0,  # tma_throughput.csv: all multiprocessors load one box of 512 bytes at a time in 900 cycles
         loaded=281.0,  # the H200's, fitted without a model of its clock, like the next five
         loaded_rate=69.5,
-        served_rate=inf,  # unknown, like the next three
+        served_rate=inf,  # unknown, like the next two and `meet`
         astray=0.0,
         multicast_rate=inf,
+        stalling=7.1,  # the H200's
+        l2_follows=1.0,
         meet=0.0,
-        remote=1.0,  # the H200's
+        remote=0.91,  # the H200's
         exchange=0.0,
         order=0.0,  # not known, like the next but one
         outside=7.52,
@@ -246,7 +269,7 @@ DEVICES: Mapping[str, Device] = {
         # b200_published.csv).
         extremes=(Unknown(loaded_rate=122.0, loaded=0.0, flops=2.2e15), Unknown(loaded_rate=46.0, loaded=2000.0, flops=1.25e15)),
         dependent=1.4,  # the H200's, likewise
-        turn_over=3000.0,  # the H200's
+        turn_over=2740.0,  # the H200's
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
         compare=0.5,  # one instruction computes the maximum of three values
         pair=0.5,  # add.f32x2 and the like
@@ -261,7 +284,8 @@ DEVICES: Mapping[str, Device] = {
         machine=Machine(
             # 132; of clusters of four more than 28 and less than 32 run at a time (h200.json).
             groups=(18,) * 4 + (16,) * 2 + (14,) * 2,
-            clock=1.98e9,
+            # What the multiprocessors note where power does not limit them (1.79 to 1.83 in h200_cycles.json); the driver then says 1.98.
+            clock=1.81e9,
             product_flops=4096,
             operand_bytes=128,
             l2_capacity=36e6,
@@ -272,12 +296,16 @@ DEVICES: Mapping[str, Device] = {
             few=0.05,  # the tiles of gemm_sm90_narrow at the fitted shapes of benchmarks/results/h200_overlap.json
             crowded=0.7,  # the fitted shapes of h200_overlap.json beside the same tiles in h200_choice.json, where nothing overlaps
             flops=inf,
-            sustained=Sustained(idle=0.218, products=1.4, memory=0.457, exponent=0.704),  # fitted, to clocks on record as well
+            # Fitted to tiles as below, but for three. `narrow`: 8192 x 8192 x 8192 in e4m3 in the same records. `near` and `arithmetic`:
+            # the clocks of attention over 8,192 keys and of products with scales by blocks at 8192 x 8192 x 8192, which are their cycles in
+            # h200_clocks.json over their times on record.
+            sustained=Sustained(idle=0.283, products=1.56, narrow=1.1, near=0.4, memory=0.595, arithmetic=1.5, exponent=0.48),
         ),
         interval=_wgmma,
         latency=_wgmma_latency,
-        # Fitted, unless stated otherwise below: to the tiles of seventeen of the shapes of h200_gemm.json.
-        product=1.159,
+        # Fitted, unless stated otherwise below: to the tiles of seventeen shapes in h200_gemm.json, h200_choice.json and h200_overlap.json,
+        # and to their cycles in h200_cycles.json at four of these shapes.
+        product=1.015,  # h200_cycles.json: 8192 x 8192 x 512 and 4096 x 4096 x 14336
         narrow=0.0,
         row=1.0,  # as on a B200
         issue=56.0,  # as on a B200, where it is 57 with its rows
@@ -290,35 +318,37 @@ DEVICES: Mapping[str, Device] = {
         far=0.0,
         near_bytes=inf,
         far_row=1.0,
-        memory=1180.0,
-        loaded=16.5,
-        loaded_rate=70.5,
-        served_rate=38.8,  # 5,120 for all, as in NVIDIA's whitepaper for the A100's L2; the fit here is the same
+        memory=1033.0,
+        loaded=15.0,
+        loaded_rate=77.4,
+        served_rate=52.7,
         astray=0.8,  # ping-pong without clusters, at the fitted shapes of h200_choice.json and h200_overlap.json
-        multicast_rate=65.0,  # the fitted shapes of all records of tiles, of 55 to 75, with the others fixed
+        multicast_rate=84.5,
+        stalling=7.1,
+        l2_follows=0.66,
         # The next two, `outside_most` and `launch` are read off h200_starts.json, whose tiles differ in one of them at a time: at
         # 896 x 1152 x 64 persistent ones take 0.31 us more than others, pairs of CTAs 0.35 to 0.47.
-        meet=700.0,
-        remote=1.0,  # gemm_sm90_narrow at the fitted shapes of h200_gemm.json, with `meet` before and behind it
-        exchange=1090.0,  # 8 x 6400 in h200_starts.json: pairs that split K take 0.53 to 0.57 us more than without, for K from 512 to 5,120
-        order=614.0,
-        outside=11.0,
+        meet=640.0,
+        remote=0.91,  # gemm_sm90_narrow at the fitted shapes of h200_gemm.json, with `meet` before and behind it
+        exchange=995.0,  # 8 x 6400 in h200_starts.json: pairs that split K take 0.53 to 0.57 us more than without, for K from 512 to 5,120
+        order=560.0,
+        outside=10.5,
         outside_most=2.0,  # 8 rows of 128 inside, K of 12,288: pairs take as long as single CTAs, fours 0.63 of it, eights 0.45
         # Rows of 2,016, 2,032, 4,072, 4,080, ... elements, beside rows of whole lines, at 2944 x 3072 (h200_terms.json); where they start
         # within sectors the two together are what was fitted to the seventeen shapes.
         split=1.9,
         sector=1.38,
-        tile=31.0,
-        element=0.0885,
-        # 2,100 bytes a cycle for all: splits of K in h200_terms.json and at the fitted shapes, of 0.09 to 0.3; the L2's rate is twice that.
-        added_element=0.25,
+        tile=29.7,
+        element=0.0914,
+        # 2,300 bytes a cycle for all: splits of K in h200_terms.json and at the fitted shapes, of 0.09 to 0.3; a third of the L2's rate.
+        added_element=0.23,
         launch=1.5e-6,
         overlap=0.8e-6,  # the median gain at the fitted shapes of h200_overlap.json, up to 60 us
         arrive=29.0,  # as on a B200
         spread=((30e-6, 0.12), (inf, 0.1)),  # benchmarks/prediction/predict.py, tiles within 1.3 of the best
         extremes=(),
-        dependent=2.0,  # fitted to the lengths 1,024 and 8,192 of benchmarks/results/h200_attention.json
-        turn_over=3000.0,  # fitted to every third time of gemm_sm90_split_k in benchmarks/results/h200.json
+        dependent=1.4,  # fitted to the lengths 1,024 and 8,192 of benchmarks/results/h200_attention.json
+        turn_over=2740.0,  # fitted to every third time of gemm_sm90_split_k in benchmarks/results/h200.json
         transcendental=8.0,
         compare=2.0,  # 64 per cycle of a multiprocessor, half the rate of additions (CUDA programming guide, arithmetic throughput)
         pair=1.0,

@@ -260,6 +260,6 @@ class Launch:
     def _run(self, blocks: int, busy: float, *, drawn: bool = False) -> Followed:
         at_once = min(1.0, self.device.machine.multiprocessors * self.held / max(1, self.blocks))
         launched = Launched(
-            self.kernel, self.plan, self.sizes, self.device, self.work, self.grid, self.blocks, self.held, self.stages
+            self.kernel, self.plan, self.sizes, self._costs, self.work, self.grid, self.blocks, self.held, self.stages
         )
         return Followed(launched, blocks, conditions(self.work, self._costs, busy, at_once), drawn=drawn)

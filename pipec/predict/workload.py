@@ -1,6 +1,6 @@
 """The work of one block of a kernel for given sizes: bytes loaded, products, stores, and how often (computed by counting.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from math import ceil, prod
 
@@ -155,7 +155,25 @@ class Workload:
     @cached_property
     def flops(self) -> float:
         """16-bit operations of the whole launch; an 8-bit one counts as half."""
-        return self.blocks * sum(one.m * one.n * one.k_bytes * one.average for role in self.roles for one in role.products)
+        return self._flops(product for role in self.roles for product in role.products)
+
+    @cached_property
+    def narrow_flops(self) -> float:
+        """Those of them whose operands have 8 bits or fewer."""
+        return self._flops(product for role in self.roles for product in role.products if product.instructions.narrow)
+
+    @cached_property
+    def near_flops(self) -> float:
+        """Those of them whose first operand is in registers or tensor memory."""
+        return self._flops(product for role in self.roles for product in role.products if product.instructions.near)
+
+    def _flops(self, products: Iterable[Product]) -> float:
+        return self.blocks * sum(one.m * one.n * one.k_bytes * one.average for one in products)
+
+    @cached_property
+    def arithmetic(self) -> float:
+        """f32 instructions of warps, for a scheduler each: of the whole launch."""
+        return self.blocks * self.evenness * sum(role.slots.paired for role in self.roles)
 
     @cached_property
     def filled(self) -> float:

@@ -2,8 +2,10 @@
 
 import json
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 
 import pytest
 
@@ -27,10 +29,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 H200 = DEVICES["h200"]
 
 
-def gemm(example: str, m: int, n: int, k: int, **constants: object) -> Workload:
-    state = compile_source(read_source(str(EXAMPLES / f"{example}.pipe")), Options(None, constants), until="analyse")
+def gemm(name: str, m: int, n: int, k: int, **constants: object) -> Workload:
+    return example(name, constants, M=m, N=n, K=k)
+
+
+def example(name: str, constants: Mapping[str, object] = MappingProxyType({}), **sizes: int) -> Workload:
+    state = compile_source(read_source(str(EXAMPLES / f"{name}.pipe")), Options(None, constants), until="analyse")
     assert state.trees, state.diagnostics
-    return workload(state.trees[0], {"M": m, "N": n, "K": k}, H200.machine.multiprocessors)
+    return workload(state.trees[0], sizes, H200.machine.multiprocessors)
 
 
 # ---------------------------------------------------------------------------------------------------------------- events
@@ -94,16 +100,17 @@ def test_chunks_of_scale_factors_are_few_rows_to_both(example: str, size: int) -
 # ---------------------------------------------------------------------------------------------------------------- records
 
 
-@pytest.mark.parametrize(("record", "shapes"), [("h200_gemm", 32), ("h200", 31), ("h200_tiles", 16)])
-def test_tiles_at_shapes_that_nothing_was_fitted_to(record: str, shapes: int) -> None:
-    """Two parts of three of the newest record, what the one before has of these shapes, and a record of others; docs/tuning.md has the
-    figures."""
+@pytest.mark.parametrize(("record", "shapes", "clocks"), [("h200_gemm", 32, 0.04), ("h200", 31, 0.04), ("h200_tiles", 16, 0.08)])
+def test_tiles_at_shapes_that_nothing_was_fitted_to(record: str, shapes: int, clocks: float) -> None:
+    """Two parts of three of the newest record, what the one before has of these shapes, and a record of others, in which the GPU was
+    cooler; docs/tuning.md has the figures."""
     known = parts(measured(RECORD))[0]
     found = figures(H200, left_out(measured(record), known))
     # A clock was read beside the fastest tile, which may be one of a kernel that has changed since.
     # A run that ended early names the shapes that it left out.
     lacks = set(json.loads((RESULTS / f"{record}.json").read_text(encoding="utf-8")).get("left_out", ())) - known
-    assert found["shapes"] == shapes - len(lacks) and found["error_of_good_tiles"] < 0.04 and found["error_of_clocks"] < 0.05
+    assert found["shapes"] == shapes - len(lacks) and found["error_of_good_tiles"] < 0.04
+    assert found["error_of_clocks"] < clocks
     assert found["regret_of_a_dozen"] < 1.02 and found["regret_of_all"] < 1.03 and found["worst_of_all"] < 1.15
 
 
@@ -121,7 +128,7 @@ def test_rows_of_a_tile_cost_more_than_columns_in_long_launches() -> None:
 
     for shape in ("4096x4096x4096", "8192x8192x8192", "2048x28672x4096"):
         said, measured_there = ratio(shape)
-        assert measured_there > 1.2 and said > 1.08
+        assert measured_there > 1.2 and said > 1.04
     said, measured_there = ratio("1024x1024x1024")
     assert said == pytest.approx(1.0, abs=0.03) and measured_there < 1.05
 
@@ -137,7 +144,7 @@ def test_overlapping_launches_that_leave_multiprocessors_idle_load_more_slowly()
     def error(device: Device) -> float:
         return fmean(abs(seconds(device, one) / one.seconds - 1) for one in crowded)
 
-    assert len(crowded) > 20 and error(H200) < 0.8 * error(apart)
+    assert len(crowded) > 20 and error(H200) < 0.85 * error(apart)
     others = [one.work for one in good if one not in crowded and (one.work.blocks <= 66 or one.work.blocks >= 132)]
     assert others and all(estimate(work, H200) == estimate(work, apart) for work in others)
 
@@ -309,13 +316,55 @@ def test_rows_that_are_stored_off_lines_cost_more_whether_the_tensor_is_so_or_th
 
 
 def test_stores_take_the_copy_engine_from_loads_of_other_tiles() -> None:
-    """8192 x 8192 x 512 in h200_overlap.json: what the products of other tiles hide is not free."""
+    """What the products of other tiles hide is not free, where threads are quick enough for the copy engine to be what counts."""
     work = gemm("gemm_sm90_pingpong", 8192, 8192, 128, CX=2, BN=128)
-    apart = replace(H200, served_rate=1e9)
-    assert (
-        estimate(work, H200, H200.clock).terms["multiprocessors"]
-        > 1.03 * estimate(work, apart, H200.clock).terms["multiprocessors"]
+    quick = replace(H200, element=0.04)
+    apart = replace(quick, served_rate=1e9)
+    slower, faster = (estimate(work, device, H200.clock).terms["multiprocessors"] for device in (quick, apart))
+    assert slower > 1.03 * faster
+
+
+def test_products_and_the_l2_are_slower_where_both_are_nearly_as_busy() -> None:
+    """Ping-pong in tiles of 128 x 128, with clusters and without: 0.65 and about all of the time of products. It takes 1.12 times as long
+    in h200_choice.json."""
+    shared, each = (gemm("gemm_sm90_pingpong", 4096, 4096, 4096, CX=x, CY=1, BN=128) for x in (2, 1))
+    hard = replace(H200, stalling=100.0)
+
+    def ratio(device: Device) -> float:
+        return estimate(each, device, 1.35e9).seconds / estimate(shared, device, 1.35e9).seconds
+
+    assert ratio(hard) < 1.02 and 1.03 < ratio(H200) < 1.13
+
+
+def test_the_l2_has_a_clock_of_its_own() -> None:
+    """At two thirds of the clock, a launch that it bounds takes less than 1.5 times as long, and one that products bound 1.5 times."""
+    served, multiplied = (
+        gemm("gemm_sm90_persistent", 8192, 8192, 8192, BN=64, STAGES=8),
+        gemm("gemm_sm90_pingpong", 8192, 8192, 8192),
     )
+    slow = replace(H200, served_rate=20.0)
+    ratios = [
+        estimate(work, device, H200.clock / 1.5).terms["multiprocessors"]
+        / estimate(work, device, H200.clock).terms["multiprocessors"]
+        for work, device in ((served, slow), (multiplied, H200))
+    ]
+    assert ratios[0] < 1.35 and 1.46 < ratios[1] < 1.51
+
+
+def test_power_of_products_by_their_operands() -> None:
+    """8 bits take more than 16 in the same time, a first operand in registers takes less, and arithmetic of threads takes some too."""
+    machine, power = H200.machine, H200.machine.sustained
+    assert power is not None
+    wide, narrow = (gemm("gemm_sm90_persistent", 8192, 8192, k, **more) for k, more in ((4096, {}), (8192, {"AB": "e4m3"})))
+    assert narrow.flops == wide.flops == narrow.narrow_flops and wide.narrow_flops == 0.0
+    powers = [estimate(work, H200).terms["power"] for work in (wide, narrow)]
+    assert 1.05 < powers[1] / powers[0] < power.narrow  # memory takes some, too
+    scaled = example("gemm_sm90_blockwise_fp8", M=4096, N=4096, K=4096, KB=32, NB=32)
+    attention = example("attention_sm90", H=8, S=4096, T=4096)
+    assert scaled.arithmetic > 0.0 == scaled.near_flops and attention.near_flops == attention.flops / 2
+    for name, work, less in (("arithmetic", scaled, True), ("near", attention, False)):
+        other = replace(H200, machine=replace(machine, sustained=replace(power, **{name: 0.0 if less else 1.0})))
+        assert (estimate(work, other).terms["power"] < estimate(work, H200).terms["power"]) == less
 
 
 def test_a_short_ring_runs_dry_while_a_tile_is_stored() -> None:

@@ -121,7 +121,7 @@ _ARITHMETIC_LATENCY = 4.3
 # Measured by themselves (h200_accesses.json), like the next ones: loads of threads that find their data in the L2, or in the cache of
 # the multiprocessor, from whose bytes shared memory is taken.
 LOAD, NEAR_LOAD = 281.0, 32.0
-FROM_MEMORY = 770.0  # and how much later from memory, at the nominal clock, if many ask: read off `copy_narrow` of h200_cuda.json
+FROM_MEMORY = 704.0  # and how much later from memory, at the nominal clock, if many ask: read off `copy_narrow` of h200_cuda.json
 CACHE_BYTES = 256 * 1024
 PARTIAL = 3.9  # a sector of which a store writes a part, in the path to the L2
 ATOM = 2.6  # and a sector that red changes

@@ -36,7 +36,7 @@ def load_of(threads: Threads, operation: tree.TmaLoad) -> Load:
     parts = _parts(threads, operation, copy)
     walking, engine = _walking(threads, copy, parts, tensor)
     issue = device.issue + device.issue_row * copy.rows / copy.instructions
-    served = copy.bytes * parts * conditions.inside.get(tensor, 1.0) * conditions.served.get(tensor, 0.0)
+    served = copy.bytes * parts * conditions.inside.get(tensor, 1.0) * conditions.served.get(tensor, 0.0) * conditions.stalled
     handle = operation.destination.handle
     return Load(handle, copy.instructions, issue, walking, engine, served, copy.rows * parts, copy.bytes * parts)
 

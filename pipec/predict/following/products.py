@@ -12,7 +12,7 @@ from pipec.sema import tree
 
 def multiply(threads: Threads, operation: tree.Mma | tree.RegisterMma, cycles: float, first: float) -> None:
     around = threads.around
-    cycles *= threads.part
+    cycles *= threads.part * around.conditions.stalled
     begin = threads.now.later(because("latency", threads.name), first)
     if isinstance(operation, tree.RegisterMma):
         _share(threads, begin, cycles)
