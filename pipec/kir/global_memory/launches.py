@@ -30,8 +30,9 @@ WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to reach the til
 # For dimensions that differ: `t // rows` in place of `t // columns` is right where there are as many of both. The first are sizes at which
 # blocks that have a number for each index of several dimensions meet soon, the last those with several of the largest tiles.
 UNEVEN = ((3, 2), (2, 3)), ((48, 2), (16, 3)), ((640, 1), (384, 2))
-MOST_COVERED = WHOLE_TILES[0][0]  # tiles below this number of elements are several at two sizes of `WHOLE_TILES`
 FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a block that the kernel names
+_POWERS = range(8, 18)  # of two: sizes of which the first that gives a grid several blocks is taken
+_SEVERAL = 8, 16  # and multiplied by these, to reach the blocks whose small numbers a kernel names
 _PACKED_ROW, _ROW = 128, 16  # elements that the length of a row is a multiple of
 _TIMES = 4  # the largest multiple of a size among dimensions that differ
 _MULTIPROCESSORS = 3
@@ -55,20 +56,22 @@ def named_sizes(kernel: Kernel) -> set[str]:
     return {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
 
 
-def several_tiles(kernel: Kernel) -> tuple[tuple[int, int], ...]:
-    """Sizes with several blocks where a tile is as long as `ceildiv(N, 4096)` in the grid says, so that a common size has but one."""
-    found = {number for extent in kernel.grid for number in _divisors(kernel, extent) if MOST_COVERED <= number < _LARGEST_TRIED}
-    return ((2 * max(found), 3), (4 * max(found), 2)) if found else ()
+def several_blocks(kernel: Kernel) -> tuple[tuple[int, int], ...]:
+    """Sizes at which a grid has several blocks along each axis along which it ever has, as `ceildiv(N, 4096)` has at few of the usual
+    ones; none if those of `WHOLE_TILES` are such. A parameter that the grid counts by, `ceildiv(n, 128)`, is as large as a dimension."""
+    counted = any(isinstance(node, tree.ReadParameter) for extent in kernel.grid for node in subexpressions(extent))
 
+    def axes(tried: tuple[int, int]) -> set[str]:
+        launch = next(launches(kernel, (tried,), most=1), None)
+        known = next(iter(launch.blocks.values())) if launch is not None else {}
+        return {axis for axis in AXES if known.get(f"grid.{axis}", 1) > 1}
 
-def _divisors(kernel: Kernel, extent: tree.Expression) -> Iterator[int]:
-    for node in subexpressions(extent):
-        if (isinstance(node, tree.Call) and node.function == "ceildiv") or (
-            isinstance(node, tree.Binary) and node.operator == "//"
-        ):
-            number = kernel.launch.term(children(node)[1]).number
-            if number is not None:
-                yield number
+    sizes = [(1 << power, 1 << power if counted else 3) for power in _POWERS]
+    most = axes(sizes[-1])
+    if all(axes(tried) >= most for tried in WHOLE_TILES):
+        return ()
+    size, count = next(tried for tried in sizes if axes(tried) >= most)
+    return tuple((size * times, count * times if counted else count) for times in _SEVERAL)
 
 
 def launches(

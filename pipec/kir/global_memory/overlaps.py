@@ -25,7 +25,7 @@ from pipec.kir.global_memory.launches import (
     launches,
     named_sizes,
     numbers_of_blocks,
-    several_tiles,
+    several_blocks,
     sizes_at_which_they_meet,
 )
 from pipec.kir.global_memory.places import GridAxis, TileBox, apart, apart_by_blocks
@@ -93,10 +93,10 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverl
 def _tried(kernel: Kernel) -> Iterator[Iterator[Launch]]:
     """Launches in groups of which two in a row must show an overlap."""
     named = numbers_of_blocks(kernel)
-    long = several_tiles(kernel)
-    for sizes in (SIZES, WHOLE_TILES, *((long,) if long else ()), *((FAR,) if named else ())):
+    several = tuple(sizes for sizes in (several_blocks(kernel),) if sizes)
+    for sizes in (SIZES, WHOLE_TILES, *several, *((FAR,) if named else ())):
         yield launches(kernel, sizes, named=named)
-    for sizes in UNEVEN if len(named_sizes(kernel)) > 1 else ():
+    for sizes in (*UNEVEN, *several) if len(named_sizes(kernel)) > 1 else ():
         yield launches(kernel, sizes, uneven="up")
         yield launches(kernel, sizes, uneven="down")
 
