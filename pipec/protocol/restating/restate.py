@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
-from pipec.protocol.extents import ranges_in
+from pipec.protocol.extents import Between, ranges_in
 from pipec.protocol.liveness import live_in
 from pipec.protocol.program import registers_of
 from pipec.protocol.restating.counted import counted
 from pipec.protocol.restating.distances import Measured, with_distances
 from pipec.protocol.restating.loaded import with_numbers
 from pipec.protocol.restating.parted import parted
+from pipec.protocol.restating.tile_runs import Seen
 from pipec.record import record, replace
 from pipec.verify.checker.certificate import Onward, Place, Restatement
 from pipec.verify.checker.configuration import Refused
@@ -41,6 +42,8 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False, 
     if numbers or counting:
         ways = [*(partial(with_numbers, network, parted=parts, tiles=counting) for parts in (False, True)), *ways]
     worded = [cache(partial(_measured, network, way, distances)) for way in ways]
+    if counting and not _count_alike(worded, sizes, ranges_in(network.facts)):
+        return Restated(network)
     for number, process in enumerate(network.processes):
         itself = one = _one_to_one(number, process)
         for words in dict.fromkeys(made()[number] for made in worded):
@@ -66,6 +69,15 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False, 
     registers = registers_of(made_of)
     processes = tuple([_alive(process, registers) for process in made_of.processes])
     return Restated(replace(made_of, processes=processes), tuple(others), tuple(left) if len(left) == several else ())
+
+
+def _count_alike(worded: Sequence[Callable[[], tuple[Measured, ...]]], sizes: Callable[[], System], between: Between) -> bool:
+    """Whether all processes with numbers of a tile have as many stages as one says: soon seen, without the checker."""
+    for number in range(len(worded[0]())):
+        ways = [made()[number] for made in worded if made()[number].numbers]
+        if ways and not any(Seen(one.process, one.numbers, sizes(), between).counted(number) for one in ways):
+            return False
+    return True
 
 
 def _counted(network: Network, one: Restatement, words: Measured, sizes: System) -> tuple[Restatement, Symbol] | None:
