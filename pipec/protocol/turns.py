@@ -21,7 +21,7 @@ from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.surroundings import Surroundings
 from pipec.verify.terms import Linear, Symbol, symbols_of
 
-_SIZES = (1, 64, 600, 3)  # values of all sizes of a launch at once
+_SIZES = (1, 64, 600, 3, 9000)  # values of all sizes of a launch at once; the last gives long tiles several blocks
 _MOST_BLOCKS = 256
 _APART = 1 << 48  # between tensors
 _OUTERMOST, _STEP = 1 << 36, 8  # the stride of a tensor's first dimension, and by how many bits each further one is less

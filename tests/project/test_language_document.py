@@ -33,8 +33,14 @@ from pipec.syntax.other_forms import FORMS
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
 
 
+_OPERANDS = {"float": "float, not `f64`"}
+
+
 def functions_table() -> str:
-    rows = [f"| `{row.name}({', '.join(row.parameters)})` | {row.document} | {row.domain} |" for row in FUNCTIONS.values()]
+    rows = [
+        f"| `{row.name}({', '.join(row.parameters)})` | {row.document} | {_OPERANDS.get(row.domain, row.domain)} |"
+        for row in FUNCTIONS.values()
+    ]
     return "\n".join(["| function | value | works on |", "|---|---|---|", *rows])
 
 
