@@ -27,7 +27,7 @@ from pipec.record import record, replace
 from pipec.sema import tree
 
 _OPERATIONS = 220  # operations analysed again, over all variants
-_FEWEST = 2  # variants that are analysed, however long each is
+_FEWEST = 1  # variant that is analysed, however long it is
 _FEW = 16  # smaller values change by one, larger ones are doubled and halved
 _FOLLOWED = 2  # launches with the recommended or most promising value, until one confirms the gain
 _CHECKED = 2  # variants that are checked and planned again for that
