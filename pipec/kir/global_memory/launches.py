@@ -34,7 +34,7 @@ FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a bloc
 _POWERS = range(8, 18)  # of two: sizes of which the first that gives a grid several blocks is taken
 _SEVERAL = 8, 16  # and multiplied by these, to reach the blocks whose small numbers a kernel names
 _PACKED_ROW, _ROW = 128, 16  # elements that the length of a row is a multiple of
-_TIMES = 4  # the largest multiple of a size among dimensions that differ
+_TIMES = 4  # the largest multiple of a size among dimensions that differ, and tiles in a row
 _MULTIPROCESSORS = 3
 _MOST_BLOCKS = 128  # of one launch
 _MOST_NEAR = 12
@@ -155,6 +155,18 @@ def sizes_at_which_they_meet(pairs: Iterable[tuple[TileBox, TileBox]]) -> tuple[
     ends = (axis for place, other in pairs for axis in zip(place.corner, other.corner, strict=True))
     found = (one for one in dict.fromkeys(map(_meeting, ends)) if one is not None)
     return tuple(islice(found, _MOST_NEAR))
+
+
+def sizes_of_several_tiles(places: Iterable[TileBox]) -> tuple[tuple[int, int], ...]:
+    """A size and a parameter by which loops go over several of the longest tiles, if those of `IN_BLOCK` may end inside the first."""
+    numbers = (
+        abs(one)
+        for place in places
+        for corner, extent in zip(place.corner, place.extent, strict=True)
+        for one in (extent or 0, corner.constant, *(factor for _, factor in corner.parts))
+    )
+    longest = max((one for one in numbers if one <= _LARGEST_TRIED), default=0)
+    return ((_TIMES * longest, _TIMES * longest),) if longest >= IN_BLOCK[0][0] else ()
 
 
 def _meeting(ends: tuple[Term, Term]) -> tuple[int, int] | None:

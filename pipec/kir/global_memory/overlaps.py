@@ -27,6 +27,7 @@ from pipec.kir.global_memory.launches import (
     numbers_of_blocks,
     several_blocks,
     sizes_at_which_they_meet,
+    sizes_of_several_tiles,
 )
 from pipec.kir.global_memory.places import GridAxis, TileBox, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
@@ -342,7 +343,8 @@ def _in_block(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Launch
         for other in row.accesses[:_MOST_HARD]
         if other is not one and other.tensor == one.tensor
     )
-    return launches(kernel, IN_BLOCK + sizes_at_which_they_meet(meeting), most=_MOST_OWN)
+    several = sizes_of_several_tiles(one.place for one in stores)
+    return launches(kernel, IN_BLOCK + several + sizes_at_which_they_meet(meeting), most=_MOST_OWN)
 
 
 def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | None:
