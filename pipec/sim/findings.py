@@ -68,7 +68,8 @@ CHECKS: dict[CheckName, Check] = {
     "uninitialised": Check(
         "uninitialised",
         "reads of shared memory that was never written, or by `shfl.sync` from inactive lanes; in practice only where "
-        "that changes the results, which two more runs determine",
+        "that changes the results, which two more runs determine. Also of registers that no path has written, where they "
+        "change the results",
     ),
     "bytes": Check(
         "byte_mismatch",
@@ -81,10 +82,11 @@ CHECKS: dict[CheckName, Check] = {
     "lanes": Check(
         "race",
         "lanes of one warp that access the same location without a `bar.warp.sync` in between, initialise the same "
-        "mbarrier together with equal counts, make the same bulk reduction (which adds once for each), store different "
-        "values to one place in one instruction (except 32-bit words of at least 2^23 that differ by at most 2^16, as "
-        "sums in `f32` do that were rounded differently), or execute a collective instruction whose mask does not name "
-        "them",
+        "mbarrier together with equal counts, make the same bulk reduction (which adds once for each), store something "
+        "that other lanes of the warp then signal, or copy (`mbarrier.arrive`, an atomic or a flag, a bulk copy), without "
+        "a `bar.warp.sync` in between, store different values to one place in one instruction (except 32-bit words of at "
+        "least 2^23 that differ by at most 2^16, as sums in `f32` do that were rounded differently), or execute a "
+        "collective instruction whose mask does not name them",
         practice="warn",
     ),
     "grid": Check(
@@ -140,8 +142,9 @@ CHECKS: dict[CheckName, Check] = {
     "phase": Check(
         "undefined",
         "tests of an mbarrier by the parity of a phase when nothing has shown that the phase before it is complete: while "
-        "that one is current, the same test is true; a second arrival at a barrier of the CTA, or at an mbarrier whose "
-        "phases somebody waits for, when nothing has shown the warp that the phase of the first one is complete",
+        "that one is current, the same test is true; an arrival at a barrier of the CTA, where warps also arrive without "
+        "waiting, when nothing has shown the warp that the last phase there is complete; a second arrival at an mbarrier "
+        "whose phases somebody waits for, when nothing has shown the warp that the phase of the first one is complete",
     ),
     "layout": Check(
         "layout",
