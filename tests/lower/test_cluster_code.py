@@ -169,7 +169,7 @@ def test_each_cta_reads_its_own_columns_of_every_other(timing: str) -> None:
 
 
 def test_a_grid_of_half_a_cluster_is_refused_before_the_launch() -> None:
-    source = RING.replace("grid(CX)", "grid(rounds)")
+    source = RING.replace("grid(CX)", "grid(rounds)").replace("y[cta.x * 64, 0]", "y[block.x * 64, 0]")
     arrays = values((256, 32), "f32", 3), np.zeros((256, 32), np.float32)
     with pytest.raises(pipec.runtime.ArgumentError, match="no multiple of the cluster's 4"):
         pipec.compile(source)["ring"](*arrays, 6, device="sim")

@@ -41,8 +41,12 @@ def test_every_element_is_stored_once(case: Case) -> None:
     try:
         compiled = pipec.api.embed.compile(text, arch=case.target, allow_undecided=True)
     except pipec.CompileError as refused:
-        # Rows that no warps share evenly may take more registers of a thread than there are, which is told.
-        assert {one.code for one in refused.diagnostics} == {"E0733"} and case.rows * case.width >= 16 * 32 * case.warps, refused
+        codes, each = {one.code for one in refused.diagnostics}, case.rows * case.width / (32 * case.warps)
+        if codes == {"E0742"}:  # the accumulator alone leaves a thread of so many too few registers
+            assert case.source == "registers" and each >= 80, refused
+            return
+        # Rows that no warps share evenly may take more registers of a thread than there are, which is reported.
+        assert codes == {"E0733"} and each >= 8, refused
         text, outputs = program(case, given, kept=False)
         compiled = pipec.api.embed.compile(text, arch=case.target, allow_undecided=True)
     found = [one.poisoned() for one in outputs]

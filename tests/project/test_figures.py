@@ -45,6 +45,8 @@ def test_commits_that_records_name_are_of_this_history() -> None:
         found = re.findall(r'"(?:commit|nearest|before)": "([0-9a-f]{7,40})"', path.read_text(encoding="utf-8"))
         named |= {(path.name, commit) for commit in found}
     every = git("rev-list", "HEAD").split()
+    if len(every) < 1000:  # a copy of the files with a history of its own
+        pytest.skip("the history is not here")
     assert named
     assert sorted(one for one in named if not any(commit.startswith(one[1]) for commit in every)) == []
 

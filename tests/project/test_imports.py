@@ -78,6 +78,7 @@ INSIDE = {
         "arguments",
         "explore",
         "unwritten",
+        "unset",
         "unfenced",
         "launch",
         "timeline",

@@ -236,7 +236,7 @@ class _Counting:
 
         for key, answer in keys:
             before, state = self.one.places[key[0]], self.process.states[key[0]]
-            facts = (*before.facts, *self.known.get(key, ()))
+            facts = tuple(dict.fromkeys((*before.facts, *self.known.get(key, ()))))  # a certificate states each once
             waits = key[0] in self.waiting
             ends = key in self.seen.visits and any(map(self.seen.begin, edges_of(state.action)))
             if ends and answer is None:
@@ -258,7 +258,7 @@ class _Counting:
                 elif waits:
                     known, values = None, (*values, (self.found.left, add(self.left, Linear(-1))))
                 target = place(self.seen.behind(key, number), known)
-                requires = tuple(self._required(key, number, onward.requires))
+                requires = tuple(dict.fromkeys(self._required(key, number, onward.requires)))
                 onwards.append(replace(onward, target=target, values=values, requires=requires))
             if asked is None:
                 yield Place(before.state, facts, before.asks, tuple(onwards))

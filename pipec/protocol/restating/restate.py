@@ -157,7 +157,7 @@ def _with(before: Process, number: int, made: Measured) -> Restatement | None:
             )
             for takes, edge in enumerate(edges_of(state.action))
         ]
-        places.append(Place(at, tuple(facts), _asked(state.action), tuple(onwards)))
+        places.append(Place(at, tuple(dict.fromkeys(facts)), _asked(state.action), tuple(onwards)))
     return Restatement(number, before.start, tuple(_staged(places, made, known)))
 
 
@@ -175,7 +175,7 @@ def _staged(places: list[Place], made: Measured, known: Mapping[Symbol, tuple[Fo
             facts = [fact for fact in stage if not symbols_in(fact).isdisjoint(given)]
             last = stage is made.stages[-1]
             onward = Onward(None, target if last else len(found) + 1)
-            found.append(Place(places[target].state, (*others, *facts), TRUE, (onward, onward)))
+            found.append(Place(places[target].state, tuple(dict.fromkeys((*others, *facts))), TRUE, (onward, onward)))
         return first
 
     for at, place in enumerate(places) if made.stages else ():
