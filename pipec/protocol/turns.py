@@ -6,7 +6,7 @@ waits for a block that may never start.
 
 from itertools import product
 
-from pipec.budgets import Meter
+from pipec.budgets import BudgetEnded, Meter
 from pipec.interface import KernelInterface, StrideParameter, TensorArgument, evaluate
 from pipec.protocol.launches import names_of
 from pipec.protocol.ranges import ANYTHING, Ranges, certain, range_of
@@ -55,6 +55,8 @@ def refute_turns(ptx: str, interface: KernelInterface) -> BlockedTurn | None:
             found = _Launch(around, taking[0], interface, dict.fromkeys(names, size), meter).run()
         except _NotKnown:
             continue
+        except BudgetEnded:  # the kernel stays undecided, which is reported
+            return None
         if found is not None:
             return found
     return None
