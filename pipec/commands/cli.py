@@ -15,7 +15,7 @@ from pipec.commands.options import CALL_OPTIONS, CHECKS, FORMS, LIBRARY, parser_
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as run_messages
 from pipec.diag.catalogue.commands import verification as verification_messages
-from pipec.diag.catalogue.language.syntax import Unreadable
+from pipec.diag.catalogue.language import syntax as syntax_messages
 from pipec.diag.message import Diagnostic, Failure
 from pipec.record import fields_of
 
@@ -110,7 +110,7 @@ def _compiled(options: argparse.Namespace, until: str = "prove") -> "Compilation
 
     if options.file.startswith(LIBRARY):
         reason = "`build`, `predict` and `tune` take kernels of the library, this command a file"
-        raise Failure(Unreadable(name=options.file, reason=reason))
+        raise Failure(syntax_messages.Unreadable(name=options.file, reason=reason))
     watchdog = getattr(options, "watchdog", None)
     wanted = Options(
         options.arch,
