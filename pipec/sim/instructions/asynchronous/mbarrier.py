@@ -174,19 +174,8 @@ def _arriving(
             if arrives and flipped and not another:
                 _complain_of_split(warp, barrier)
             if told is not None and (another or flipped):
-                # Without .sem an arrival releases; without .scope, to the threads of its own CTA.
-                reach: Reach = "cta" if cta is warp.cta else "cluster"
-                releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
-                # Collected until the phase completes: a wait acquires what all of its arrivals released, and nothing before the last of
-                # them.
-                if cta is not warp.cta:
-                    # Nothing in its own CTA may see this before it exits.
-                    warp.thread.touched = True
-                barrier.arrived(warp.thread.tell(releases, reach), cta is warp.cta, warp.thread.began)
-                warp.thread.signalled()
+                _release(warp, barrier, told, what, own=cta is warp.cta)
                 told_at = warp.thread.time - 1 if told_at is None else told_at
-                if cta is not warp.cta:
-                    barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
             amount = default if value is None else given
             # Identical lanes arrive in one step, unless that exceeds the pending count of the phase.
             together = alike and ready and amount * count <= barrier.state.pending
@@ -206,6 +195,21 @@ def _arriving(
             write(warp, tokens)
 
     return execute
+
+
+def _release(warp: Warp, barrier: TrackedBarrier, told: Ordering, what: str, *, own: bool) -> None:
+    """Notes what the thread has observed at a barrier of its `own` CTA or of another one. It is collected until the phase completes: a
+    wait acquires what all of its arrivals released, and nothing before the last of them."""
+    # Without .sem an arrival releases; without .scope, to the threads of its own CTA.
+    reach: Reach = "cta" if own else "cluster"
+    releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
+    if not own:
+        # Nothing in its own CTA may see this before it exits.
+        warp.thread.touched = True
+    barrier.arrived(warp.thread.tell(releases, reach), own, warp.thread.began)
+    warp.thread.signalled()
+    if not own:
+        barrier.remote[warp.thread.number] = Access(what, warp.thread, warp.fragment.pc, warp.thread.time - 1, True)
 
 
 def _asked(warp: Warp, addresses: Addresses, values: LaneValues | None) -> list[tuple[int, int]]:
