@@ -28,7 +28,6 @@ from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
 from pipec.verify.terms import Formula
 
 _BRIEF = 300_000  # steps
-_COUNTING = 1_500_000
 _ALTOGETHER = 4_000_000  # of all readings: the later ones then have little each
 _ENDED = _BRIEF // 2  # a search that has taken no more has not been cut off
 
@@ -207,7 +206,9 @@ def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]]) -> Certific
         return None
     opaque = Opaque(other.network, other.left)
     try:
-        certificate = opaque.unfolded(prove(opaque.network, effort=Effort(combinations=_COUNTING), pairs=pairs, tries=in_step))
+        certificate = opaque.unfolded(
+            prove(opaque.network, effort=Effort(combinations=BUDGETS["proof steps"].limit), pairs=pairs, tries=in_step)
+        )
     except Undecided:
         return None
     return replace(certificate, restated=other.others) if all(map(askable_formula, certificate.assumes)) else None
