@@ -9,12 +9,13 @@ LANES = 32
 # converge. FIRST, ACTORS: the warps of its CTA, followed by the copies (cp.async) of each; CLOCK holds, for each of them, the time up to
 # which it precedes this warp. KNOWN_WRITERS, KNOWN_READERS: access sets known to precede this warp, indexed by their low bits. LOADS: how
 # many of its numbered instructions are loads, which come before the stores. UNLIKE: 1 + the program counter of a store whose lanes stored
-# different values to one place, 0 if there was none.
+# different values to one place, 0 if there was none. WAITED: 1 + what MEET was when a wait last covered copies (cp.async) of the warp;
+# those up to BEFORE had been covered before.
 WHO, TIME, TOUCHED, MEET, STAMP, PROGRESS, PRACTICE, WATCHED = range(0, 64, 8)
 SHARED_DATA, SHARED_STATE, SHARED_SIZE, RANK, SHARED_SHADOW, ALLOCATIONS, LEDGER, PLACES = range(64, 128, 8)
 RECORDS, PARAMETERS, FIRST, ACTORS, CLOCK, KNOWN_WRITERS, KNOWN_READERS, EXECUTED = range(128, 192, 8)
-ROUTES, PARAMETER_BYTES, LOADS, UNLIKE = range(192, 224, 8)
-STATE_WORDS = 28
+ROUTES, PARAMETER_BYTES, LOADS, UNLIKE, WAITED, BEFORE = range(192, 240, 8)
+STATE_WORDS = 30
 KNOWN = 64
 
 # The ledger: int32 columns indexed by the number of an access set. Of the most recent access: OF_THREAD, OF_PC (twice the program counter,

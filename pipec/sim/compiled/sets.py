@@ -63,13 +63,18 @@ def reached(state: int, ledger: int, number: int, thread: int) -> int:
 
 
 def ordered(state: int, ledger: int, number: int, known: int) -> int:
-    """Whether all accesses of a set precede the warp's present instruction, and its own accesses precede the last convergence of its
-    lanes."""
+    """Whether all accesses of a set precede the warp's present instruction, and its own accesses, and waits for its copies, precede the
+    last convergence of its lanes."""
     aware = i32[known + 4 * (number & (blocks.KNOWN - 1))] == number
+    copies = -1
+    if i64[state + blocks.WAITED] > i64[state + blocks.MEET]:
+        copies = i64[state + blocks.WHO] + (i64[state + blocks.ACTORS] >> 1)
     while number != 0:
         thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
         # Needed for a known set as well: order between warps says nothing about the lanes of one warp.
         if thread == i64[state + blocks.WHO] and i32[i64[ledger + blocks.OF_MEET] + 4 * number] >= i64[state + blocks.MEET]:
+            return 0
+        if thread == copies and i32[i64[ledger + blocks.OF_TIME] + 4 * number] > i64[state + blocks.BEFORE]:
             return 0
         if aware:
             return 1

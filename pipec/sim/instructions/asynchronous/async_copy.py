@@ -41,6 +41,7 @@ def copy(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         cta, machine = warp.cta, warp.cta.machine
         offsets, origins, counts = dst(warp), source(warp), present(warp) if present else None
+        by_lane = offsets.copy() if warp.mask is None else np.where(warp.mask, offsets, -1)
         if warp.mask is not None:
             offsets, origins, counts = offsets[warp.mask], origins[warp.mask], counts[warp.mask] if counts is not None else None
         offsets = offsets ^ (cta.rank << RANK_SHIFT)
@@ -50,7 +51,9 @@ def copy(d: Decoder) -> Execute:
         partly = whole is not None and counts is not None and bool(counts[~whole].any())
         held = machine.memory.holder(read, size)
         thread = warp.thread
-        access = Access("cp.async", thread, warp.fragment.pc, thread.time, True, ends=thread.issue("cp.async"))
+        access = Access(
+            "cp.async", thread, warp.fragment.pc, thread.time, True, ends=thread.issue("cp.async"), lanes=(by_lane, size)
+        )
         if warp.watched is None or not issued(thread.address, machine.races.sets.alone(access), offsets, size):
             offsets = cta.own_pieces(offsets ^ (cta.rank << RANK_SHIFT), size, "cp.async")
             if warp.watched is not None:
@@ -62,6 +65,7 @@ def copy(d: Decoder) -> Execute:
         for groups in groups_of_lanes(warp, "cp.async"):
             groups.open.append(operation)
         if warp.watched is not None:
+            thread.copies_by_lane(by_lane >= 0)
             thread.lay_out(offsets)
             reading = Access("cp.async", thread, access.pc, access.time, False, ends=access.ends)
             if counts is not None and partly:

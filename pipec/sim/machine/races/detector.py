@@ -212,6 +212,7 @@ class Races:
                 made = NOBODY if access is None else self.sets.numbers.get((access,), NOBODY)
             if made and self.sets.of_lanes(thread, {made}):
                 stores.append((pc, self.sets.cells[native.OF_TIME][made]))
+        stores += thread.copied_by_others(lanes)
         thread.some_signal(stores)
         if stores:
             self.sets.loosen(thread, stores)
@@ -250,6 +251,10 @@ class Races:
             return
         if loaded != {NOBODY}:
             self._check(thread, access, shadow, size, index, readers, loaded, knowledge)
+        if access.lanes is not None and self.lanes:
+            for cells, numbers in ((writers, found), (readers, loaded)):
+                if own := self.sets.of_lanes(thread, numbers):
+                    self._among_lanes(thread, access, shadow, size, index, cells, own)
         # An atomic does not replace the recorded accesses: others to the same place are concurrent with it, and all of them have to be
         # ordered before an ordinary access.
         if access.scope is None:
@@ -441,7 +446,7 @@ class Races:
     ) -> None:
         """Reports where another lane of the warp has accessed these places and the lanes have not converged since."""
         if not isinstance(index, slice):
-            for number, old in by_other_lanes(self.sets, thread, access, shadow, numbers):
+            for number, old in by_other_lanes(self.sets, thread, access, shadow, size, numbers):
                 self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
 
 

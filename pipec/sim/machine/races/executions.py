@@ -102,6 +102,9 @@ class Executions:
         times = int(self.times[number])
         return [self.lanes[number, one % native.REMEMBERED] for one in range(max(0, times - native.REMEMBERED), times)]
 
+    def of_matrices(self, pc: int) -> bool:
+        return self.numbers.get(pc, -1) >= self.ordinary
+
     def lay_out(self, pc: int, addresses: Addresses) -> bool:
         """Keeps the row addresses of a matrix load's or store's last execution; returns whether it is one."""
         number = self.numbers.get(pc, -1)

@@ -11,9 +11,10 @@ import numpy as np
 from pipec.record import mutable
 
 from ...compiled import blocks as native
+from ...ptx.types import Addresses
 from ...units.layouts import Tile
 from .clocks import Clock, Knowledge
-from .thread import Thread
+from .thread import COPY, Thread
 
 Proxy = Literal["generic", "async", "either", "tensor"]
 Scope = Literal["cta", "cluster", "gpu", "sys"]
@@ -32,8 +33,8 @@ class Access:
     `what` names an operation; a synchronous access is named after its instruction. `ends`: any of these (actor, time) shows its
     completion; None: it is synchronous, empty: it is in progress. `pipe`: it went through the tensor pipe, which keeps the order of
     issue. `scope`: of a strong access (atomic, volatile, relaxed, acquire, release). `tile`: what a tensor copy writes or takes;
-    `copied`: source and destination of any copy. `behind`: what its warp knew
-    when it issued a copy to shared memory.
+    `copied`: source and destination of any copy. `behind`: what its warp knew when it issued a copy to shared memory. `lanes`: the offset
+    in shared memory, by lane, to which each one's cp.async copies so many bytes, -1 for an inactive lane.
     """
 
     what: str
@@ -48,6 +49,7 @@ class Access:
     tile: Tile | None = None
     copied: object = None
     behind: Knowledge | None = None
+    lanes: tuple[Addresses, int] | None = None
 
     @property
     def plain(self) -> bool:
@@ -58,12 +60,23 @@ class Access:
         """Whether `clock` covers its completion; `actor`'s own accesses always count as complete for it."""
         if self.ends is None:
             return self.issued(clock, actor)
+        if self.lanes is not None and actor != self.thread.number and self._loose(clock):
+            return False
+        return self._ended(clock)
+
+    def _ended(self, clock: Clock) -> bool:
         reached = self.thread.actors.reached
         # A loop, since this is evaluated for every pair of conflicting operations.
-        for one, time in self.ends:
+        for one, time in self.ends or ():
             if clock.get(one, 0) >= time or reached(clock, one, time):
                 return True
         return False
+
+    def _loose(self, clock: Clock) -> bool:
+        """Whether other lanes than those of a copy have signalled behind a wait for it, and `clock` covers no meeting of theirs since."""
+        late, ends = self.thread.late, self.ends or ()
+        time = late.get((COPY, ends[0][1]), 0) if late and ends else 0
+        return time > 0 and not self.thread.actors.reached(clock, self.thread.number, time)
 
     def issued(self, clock: Clock, actor: int) -> bool:
         thread = self.thread
@@ -74,7 +87,7 @@ class Access:
 
     def passed(self, clock: Clock) -> bool:
         """Whether `clock` covers its completion, or a time behind it, such as that of a fence by all lanes or of a signal by some."""
-        return self.over(clock) if self.ends is not None else self.thread.actors.reached(clock, self.thread.number, self.time)
+        return self._ended(clock) if self.ends is not None else self.thread.actors.reached(clock, self.thread.number, self.time)
 
 
 class Ledger:
@@ -251,10 +264,15 @@ class Ledger:
             meets[number] = meet
 
     def of_lanes(self, thread: Thread, numbers: set[int]) -> set[int]:
-        """The sets with which `thread` has marked places since its lanes last converged."""
+        """The sets with which `thread` has marked places since its lanes last converged, and those of its copies that waits have covered
+        since then."""
         who, meets = self.cells[native.OF_THREAD], self.cells[native.OF_MEET]
         own, meet = thread.who_number, thread.meet
-        return {number for number in numbers if number and who[number] == own and meets[number] >= meet}
+        found = {number for number in numbers if number and who[number] == own and meets[number] >= meet}
+        if covered := thread.covered_alone:
+            times, copies = self.cells[native.OF_TIME], own + len(thread.peers)
+            found |= {number for number in numbers if number and who[number] == copies and times[number] in covered}
+        return found
 
     def stored(self, thread: Thread, pc: int, number: int) -> bool:
         """Whether this set is a store of that thread alone."""
@@ -263,13 +281,17 @@ class Ledger:
         return number != NOBODY and whose == (thread.who_number, 2 * pc + 1, NOBODY)
 
     def loosen(self, thread: Thread, stores: Iterable[tuple[int, int]]) -> None:
-        """Machine code no longer judges what these stores, by program counter and time, are ordered with."""
+        """Machine code no longer judges what these stores, by program counter and time, and copies (`COPY`) are ordered with."""
         used = slice(self.words[native.NEXT // 8])
         of = {place: self.columns[place][used] for place in (native.OF_THREAD, native.OF_TIME, native.OF_PC)}
         own = np.flatnonzero(of[native.OF_THREAD] == thread.who_number)
+        copies = np.flatnonzero(of[native.OF_THREAD] == thread.who_number + len(thread.peers))
         for pc, time in stores:
-            found = (of[native.OF_TIME][own] == time) & (of[native.OF_PC][own] == 2 * pc + 1)
-            self.columns[native.OF_DEPTH][own[found]] = 0
+            if pc == COPY:
+                found = copies[of[native.OF_TIME][copies] == time]
+            else:
+                found = own[(of[native.OF_TIME][own] == time) & (of[native.OF_PC][own] == 2 * pc + 1)]
+            self.columns[native.OF_DEPTH][found] = 0
 
     # ---- forgetting
 

@@ -16,8 +16,8 @@ from ...ptx.types import LANES, Addresses, LaneMask
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Agent, Arrival, Clock, Knowledge, Reach, join, learned, merged
 from .executions import Executions, Lanes
 
-_TIME, _TOUCHED, _MEET, _STAMP, _UNLIKE = (
-    place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP, native.UNLIKE)
+_TIME, _TOUCHED, _MEET, _STAMP, _UNLIKE, _WAITED, _BEFORE = (
+    place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP, native.UNLIKE, native.WAITED, native.BEFORE)
 )
 
 # What a warp has done since it last told anything to others: more than tests of mbarriers (as machine code writes it), or these alone.
@@ -25,6 +25,7 @@ _ACTS, _TESTS = 1, 2
 _FOR_EVER = 1 << 62
 # Number kept per warp: a map is used soon after its modification.
 _MAP_FENCES = 64
+COPY = -1  # in place of a program counter: a cp.async copy, whose number stands in place of the time
 # The CTA-relative part of a shared-memory address, generic or not.
 OFFSET = (1 << 24) - 1
 
@@ -154,6 +155,11 @@ class Thread:
         return deque()
 
     @functools.cached_property
+    def copied(self) -> deque[tuple[int, LaneMask]]:
+        """Its cp.async copies that no wait has covered before its lanes last met: the number of each, and which lanes copy."""
+        return deque()
+
+    @functools.cached_property
     def pieces(self) -> dict[int, Addresses]:
         """By instruction, for loads and stores that are not ordinary ones."""
         return {}
@@ -171,6 +177,7 @@ class Thread:
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
         self.released, self.acquirable, self.neighbours, self.came, self.began = {}, {}, NOTHING, NOTHING, NOTHING
         self.accesses.clear()
+        self.copied.clear()
         self.executed = None
         self.after_writers, self.after_readers = {0}, {0}
         # The rows are reused by another CTA.
@@ -218,6 +225,13 @@ class Thread:
         """Orders all earlier accesses of any lane before all later ones."""
         self.words[_MEET] += 1
 
+    @property
+    def covered_alone(self) -> range:
+        """The cp.async copies, by number, that waits have covered since its lanes last met: each lane has waited for its own ones."""
+        words = self.words
+        known = self.known_of("cp.async") if words[_WAITED] > words[_MEET] else 0
+        return range(words[_BEFORE] + 1, known + 1) if known else range(0)
+
     def note(self, lanes: Lanes) -> None:
         """Records the addresses of the executing ordinary load or store."""
         if self.executed is not None:
@@ -226,6 +240,10 @@ class Thread:
     def executions(self, pc: int) -> list[Addresses]:
         """The addresses of the last executions of an ordinary load or store by lane, the oldest first."""
         return self.executed.of(pc) if self.executed is not None else []
+
+    def of_matrices(self, pc: int) -> bool:
+        """Whether the instruction is a load or store of matrices, whose rows are of several lanes."""
+        return self.executed is not None and self.executed.of_matrices(pc)
 
     def lay_out(self, addresses: Addresses) -> None:
         """Records the addresses, one per lane, of pieces of a tile, for a load or store that is not an ordinary one."""
@@ -477,12 +495,34 @@ class Thread:
         """A wait has covered the operations up to `time`."""
         for kind in kinds:
             if time and kind in self.agents:
+                if kind == "cp.async" and (known := self.known_of(kind)) < time:
+                    self._covers_copies(known)
                 self.learn(self.agents[kind], time)
                 if kind == "wgmma":
                     self._parts_over(time)
                 if kind == "cp.async":
                     place = len(self.peers) + self.index
                     self.clock[place] = max(self.clock[place], time)
+
+    def copies_by_lane(self, lanes: LaneMask) -> None:
+        """These lanes have a part in the cp.async copy that it has issued last."""
+        copied = self.copied
+        while copied and copied[0][0] <= self.words[_BEFORE]:
+            copied.popleft()
+        copied.append((self.count("cp.async"), lanes))
+
+    def copied_by_others(self, lanes: LaneMask) -> list[tuple[int, int]]:
+        """The copies that waits have covered since its lanes last met, in which other lanes than these had a part: (COPY, number)."""
+        covered = self.covered_alone
+        if not covered:
+            return []
+        return [(COPY, number) for number, of in self.copied if number in covered and (of & ~lanes).any()]
+
+    def _covers_copies(self, known: int) -> None:
+        """A wait covers further copies than the first `known`."""
+        words = self.words
+        if words[_WAITED] <= words[_MEET]:
+            words[_WAITED], words[_BEFORE] = words[_MEET] + 1, known
 
     def _parts_over(self, time: int) -> None:
         last: list[Clock] = []
