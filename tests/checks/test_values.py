@@ -132,7 +132,7 @@ def test_the_first_mma_is_seen_to_overwrite(body: tuple[str, ...]) -> None:
     ],
 )
 def test_the_first_mma_may_add(body: tuple[str, ...], code: str) -> None:
-    assert gemm(*body) == [code]
+    assert [found for found in gemm(*body) if found != "E0804"] == [code]  # a first MMA behind another one loses its products
 
 
 COPY = """\

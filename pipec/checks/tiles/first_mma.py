@@ -30,6 +30,12 @@ class FirstMma:
     adds: bool | None
 
 
+def runs_equally(role: RoleSummary, loop: ir.Loop) -> bool:
+    """Whether it has as many iterations whenever the role reaches it."""
+    controls = role.role.values.controls[loop.statement]
+    return loop.variable is not None and all(leaf.operator in _FIXED for term in controls for leaf in leaves(term))
+
+
 def first_mmas(role: RoleSummary) -> Iterator[FirstMma]:
     """The MMAs with an explicit `accumulate` that may be the first after the acquire."""
     keys: dict[tuple[tree.Handle, tree.Buffer], None] = {}
@@ -131,7 +137,7 @@ class _Accumulator:
         run = frozenset(
             index
             for index, inner in enumerate(self._role.role.loops)
-            if block in inner.blocks and inner.blocks < loop.blocks and self._runs_equally(inner)
+            if block in inner.blocks and inner.blocks < loop.blocks and runs_equally(self._role, inner)
         )
         return self._ends_untouched(run, frozenset(self._never_taken(block)))[self._latch(loop)]
 
@@ -151,11 +157,6 @@ class _Accumulator:
 
     def _is_fixed(self, expression: tree.Expression) -> bool:
         return all(leaf.operator in _FIXED for leaf in leaves(self._role.role.values.of(expression)))
-
-    def _runs_equally(self, loop: ir.Loop) -> bool:
-        """Whether it has as many iterations whenever the role reaches it."""
-        controls = self._role.role.values.controls[loop.statement]
-        return loop.variable is not None and all(leaf.operator in _FIXED for term in controls for leaf in leaves(term))
 
     def _runs_always(self, loop: ir.Loop) -> bool:
         """Whether it has an iteration, whatever the sizes are."""

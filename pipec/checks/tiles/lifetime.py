@@ -2,9 +2,11 @@
 
 from pipec.checks.summary import ACCUMULATE, OPERAND, READ, WRITE, RoleSummary, Summary, Touch
 from pipec.checks.tiles.first_mma import first_mmas
+from pipec.checks.tiles.lost_products import lost_products
 from pipec.diag.catalogue.stages import lifetime as messages
 from pipec.diag.catalogue.stages import sub_stages
 from pipec.diag.message import Sink
+from pipec.kir import ir
 from pipec.kir.plan.zero import plan_zero
 from pipec.sema import tree
 
@@ -15,6 +17,7 @@ def check(summary: Summary, sink: Sink) -> None:
     _nothing_added(summary, sink)
     for role in summary.roles:
         _first_adds(role, sink)
+        _lost_products(role, sink)
 
 
 def _first_adds(role: RoleSummary, sink: Sink) -> None:
@@ -37,6 +40,33 @@ def _first_adds(role: RoleSummary, sink: Sink) -> None:
                 obtained=acquires[0].operation.span if acquires else None,
             )
         )
+
+
+def _lost_products(role: RoleSummary, sink: Sink) -> None:
+    """One message per MMA."""
+    told: set[tree.Mma] = set()
+    for lost in lost_products(role):
+        if lost.mma in told:
+            continue
+        told.add(lost.mma)
+        assert lost.mma.accumulate is not None
+        when, what = "the first time it runs", "its products are lost"
+        if lost.loop is not None:
+            when, what = f"in the second iteration of {_named(lost.loop)}", "overwrites its own products of the first iteration"
+        sink.report(
+            messages.LostProduct(
+                stage=lost.mma.accumulator.handle.name,
+                condition=lost.mma.accumulate.span.text(),
+                when=when,
+                lost=what,
+                at=lost.mma.accumulate.span,
+                earlier=lost.earlier.span,
+            )
+        )
+
+
+def _named(loop: ir.Loop) -> str:
+    return f"the loop over `{loop.variable.name}`" if loop.variable is not None else "the loop"
 
 
 def _unwritten_sub_stages(summary: Summary, sink: Sink) -> None:

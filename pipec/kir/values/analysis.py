@@ -136,6 +136,21 @@ class Values:
         substitution = Substitution(replace)
         return substitution
 
+    def in_second_iteration(self, loop: Loop, others: Iterable[Loop]) -> Substitution:
+        """Substitutes the values in the second iteration of a loop, and in the first one of the others around it or inside."""
+        chosen, first = frozenset(others), self.in_first_iteration((loop,))
+
+        def replace(atom: Atom) -> Term | None:
+            if atom in self.counts and atom.operands[0] is loop:
+                count = self.counts[atom]
+                return substitution(count.start + count.step)
+            row = self.recurrences.get(atom)
+            following = first(row.following) if row is not None and row.loop is loop else self._initial(atom, chosen)
+            return None if following is None else substitution(following)
+
+        substitution = Substitution(replace)
+        return substitution
+
     def _initial(self, atom: Atom, loops: frozenset[Loop]) -> Term | None:
         if atom in self.counts and atom.operands[0] in loops:
             return self.counts[atom].start

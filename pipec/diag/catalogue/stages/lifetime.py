@@ -77,3 +77,28 @@ class MaybeStaleAccumulator(Message):
     condition: str
     at: Span
     obtained: Span | None
+
+
+class LostProduct(Message):
+    """An `mma` overwrites products that nothing has read.
+
+    Where `accumulate` is false, the product replaces what is in the accumulator. That is right for the first `mma` after the acquire;
+    for a later one, everything that was added up until then is lost.
+
+        for k in range(n):
+            mma(acc, s.a, s.b, accumulate=k > 0)    # right: false in the first iteration alone
+            mma(acc, s.a, s.b, accumulate=k > 1)    # wrong: the second iteration overwrites the product of the first
+    """
+
+    code = "E0804"
+    title = "an `mma` into `{stage}` overwrites products that nothing has read"
+    labels = (primary("at", "false {when}"), secondary("earlier", "{lost}"))
+    note = "the products are computed and are missing from the result"
+    help = "remove `accumulate={condition}`: the first `mma` then overwrites, the others add"
+    edits = (remove_argument("at"),)
+    stage: str
+    condition: str
+    when: str
+    lost: str
+    at: Span
+    earlier: Span
