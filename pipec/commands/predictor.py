@@ -68,7 +68,7 @@ def as_data(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
                 "pipeline": loop.pipeline.name,
                 "stages": loop.pipeline.stages,
                 "period": loop.period,
-                "engines": dict(loop.engines),
+                "engines": {str(busy): cycles for busy, cycles in loop.engines.items()},
                 "path": [{"kind": step.reason.kind, "where": step.reason.where, "cycles": step.cycles} for step in loop.path],
                 "bound_by": found.bound,
                 "says": found.sentence,

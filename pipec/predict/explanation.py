@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from math import ceil
 
-from pipec.predict.following.events import Step
+from pipec.predict.following.events import Busy, Engine, Step, Why
 from pipec.predict.following.main_loops import MainLoop
 from pipec.record import record
 
 _ALL = 0.97  # of the period: an engine this busy is the bound
 _MOSTLY = 0.9  # of the period: threads working this long, or such steps on the critical path, are the bound
 _WORTH = 0.01  # smaller gains are not reported
-_WORK = "work "
 
 
 @record
@@ -25,7 +24,7 @@ class Tried:
 
 @record
 class Finding:
-    """`bound`: "products", "copies", "l2", "served", "issue", "work", "schedulers" or "stages". `enough`: the smallest number of stages
+    """`bound`: the engine, or "stages" where it is latency that they do not cover. `enough`: the smallest number of stages
     with which the next bound is reached; None if stages are not the bound. `gain`: the relative speed-up of the loop by the proposed
     change; an upper bound if it has not been tried."""
 
@@ -41,18 +40,20 @@ def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
     engines = _engines(loop)
     engine, most = max(engines.items(), key=lambda item: item[1])
     if (
-        most >= (_MOSTLY if engine.startswith((_WORK, "schedulers")) else _ALL) * period
+        most >= (_MOSTLY if engine.engine in (Engine.WORK, Engine.SCHEDULERS) else _ALL) * period
     ):  # threads that alternate always leave gaps
         return _busy(loop, engines, engine, most)
-    worked = sum(step.cycles for step in loop.path if step.reason.kind == "work")
+    worked = sum(step.cycles for step in loop.path if step.reason.kind is Why.WORK)
     if worked >= _MOSTLY * period:
-        roles = sorted({step.reason.where for step in loop.path if step.reason.kind == "work"})
+        roles = sorted({step.reason.where for step in loop.path if step.reason.kind is Why.WORK})
         said = f"bound by what the threads of {listed(roles)} do one after the other: {worked:,.0f} cycles a stage"
-        return Finding("work", said, None, 0.0)
-    multiplied = sum(step.cycles for step in loop.path if step.reason.kind == "multiply" or step.reason == ("latency", loop.role))
+        return Finding(Engine.WORK, said, None, 0.0)
+    multiplied = sum(
+        step.cycles for step in loop.path if step.reason.kind is Why.MULTIPLY or step.reason == (Why.LATENCY, loop.role)
+    )
     if worked and worked + multiplied >= _MOSTLY * period:
         said = f"bound by what warpgroups do one after the other: products, {multiplied:,.0f} cycles a stage"
-        return Finding("work", f"{said}, and the work of their threads on them, {worked:,.0f}", None, 0.0)
+        return Finding(Engine.WORK, f"{said}, and the work of their threads on them, {worked:,.0f}", None, 0.0)
     trip = period * stages  # the time that a stage needs from one load to the next, if it is the critical cycle
     enough = max(stages + 1, ceil(trip / most)) if most else stages + 1
     gain = period / most - 1 if most else 0.0
@@ -75,49 +76,47 @@ def finding(loop: MainLoop, tried: Tried | None = None) -> Finding:
     return Finding("stages", f"{sentence}; {tried.setting} {does} ({gained})", enough, faster)
 
 
-def _engines(loop: MainLoop) -> dict[str, float]:
+def _engines(loop: MainLoop) -> dict[Busy, float]:
     """Box processing counts as one engine, whether limited by the engine or by the L2; the schedulers count if several roles share them."""
     engines = dict(loop.engines)
-    if engines.get("schedulers", 0.0) <= max((cycles for name, cycles in engines.items() if name.startswith(_WORK)), default=0.0):
-        engines.pop("schedulers", None)
-    walking = {name: engines.pop(name) for name in ("copies", "l2") if name in engines}
+    shared = Busy(Engine.SCHEDULERS)
+    if engines.get(shared, 0.0) <= max((cycles for one, cycles in engines.items() if one.engine is Engine.WORK), default=0.0):
+        engines.pop(shared, None)
+    walking = {one: engines.pop(one) for one in (Busy(Engine.COPIES), Busy(Engine.L2)) if one in engines}
     if walking:
         engines[max(walking, key=walking.__getitem__)] = sum(walking.values())
     return engines
 
 
-def _busy(loop: MainLoop, engines: dict[str, float], engine: str, cycles: float) -> Finding:
-    kind, _, role = engine.partition(" ")
-    gain = 0.0
-    match kind:
-        case "products":
+def _busy(loop: MainLoop, engines: dict[Busy, float], busy: Busy, cycles: float) -> Finding:
+    gain, role = 0.0, busy.role
+    match busy.engine:
+        case Engine.PRODUCTS:
             said = f"bound by the tensor cores, which are busy all the time: {cycles:,.0f} cycles a stage"
-        case "copies":
+        case Engine.COPIES:
             said = (
                 f"bound by the copy engine, which walks the rows of a stage's boxes in {cycles:,.0f} cycles; fewer rows need less"
             )
-        case "l2":
+        case Engine.L2:
             said = (
                 f"bound by what the L2 gives a multiprocessor when all load: {cycles:,.0f} cycles a stage; larger tiles need less"
             )
-        case "served":
+        case Engine.SERVED:
             said = f"bound by the L2, which gives out the data of all multiprocessors: {cycles:,.0f} cycles a stage"
             said += "; larger tiles, or clusters that share them, need less"
-        case "issue":
-            next_bound = max([cycles / 2, *(other for name, other in engines.items() if name != engine)])
+        case Engine.ISSUE:
+            next_bound = max([cycles / 2, *(other for one, other in engines.items() if one != busy)])
             gain = cycles / next_bound - 1
             each = cycles / max(1.0, loop.instructions)
             count = _counted(round(loop.instructions), "TMA instruction")
             said = f"bound by the issue of one thread of `{role}`: {count} of {each:,.0f} cycles a stage"
             said += f"; half as many, of wider boxes, would do ({gain:+.0%})" if loop.instructions >= 2 else ""
-        case "schedulers":
-            roles = sorted(
-                name.removeprefix(_WORK) for name, each in engines.items() if name.startswith(_WORK) and each > _WORTH * cycles
-            )
+        case Engine.SCHEDULERS:
+            roles = sorted(one.role for one, each in engines.items() if one.engine is Engine.WORK and each > _WORTH * cycles)
             said = f"bound by the threads of {listed(roles)}, which share the schedulers and work {_most(cycles, loop)} together"
         case _:
             said = f"bound by the threads of `{role}`, which work {_most(cycles, loop)}"
-    return Finding(kind, said, None, gain)
+    return Finding(busy.engine, said, None, gain)
 
 
 def _most(cycles: float, loop: MainLoop) -> str:
@@ -143,9 +142,9 @@ def _way(loop: MainLoop) -> str:
 
 def _actors(step: Step, loop: MainLoop) -> Iterator[str]:
     match step.reason.kind:
-        case "issue" | "multiply" | "work":
+        case Why.ISSUE | Why.MULTIPLY | Why.WORK:
             yield step.reason.where
-        case "latency" | "walk" if step.reason.where == loop.pipeline.name:
+        case Why.LATENCY | Why.WALK if step.reason.where == loop.pipeline.name:
             yield loop.loader
         case _:
             pass

@@ -16,6 +16,7 @@ from pipec.predict.closed import beginning, block_cycles, estimate, idle, sustai
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
+from pipec.predict.following.events import Engine
 from pipec.predict.following.followed import Followed, Launched
 from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.following.uses import Stretch, Unpredictable
@@ -107,7 +108,7 @@ _SCALES = "what copies of scale factors into tensor memory take: as much as shar
 
 def _hidden(stretches: tuple[Stretch, ...], tiles: int) -> float | None:
     """Over all `tiles` of a block; only the first few were followed, and the last one's epilogue overlaps no products."""
-    products = sorted((one.start, one.end) for one in stretches if one.track == "products")
+    products = sorted((one.start, one.end) for one in stretches if one.track == Engine.PRODUCTS)
     works = [(one.start, one.end) for one in stretches if one.what in _EPILOGUE]
     if not products or not works:
         return None

@@ -16,6 +16,7 @@ from pipec.garbage import uncollected
 from pipec.predict.closed import estimate
 from pipec.predict.counting import workload
 from pipec.predict.explanation import Tried, finding
+from pipec.predict.following.events import Engine
 from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.following.uses import Unpredictable
 from pipec.predict.launch import Launch, Prediction, prediction
@@ -37,7 +38,7 @@ WORTH = 0.01  # smaller gains are not reported
 _SAME_WORK = 0.9  # of the products inside the tensors; masks and edges clip tiles of other sizes differently
 _FILLED = 0.7  # of all block slots, in all waves together; a launch below that gains most from its grid
 _LANES = 128  # of tensor memory: the maximum number of rows of an accumulator
-_COMPUTING = ("work", "schedulers")  # bounds of loops whose threads determine the pace
+_COMPUTING = (Engine.WORK, Engine.SCHEDULERS)  # bounds of loops whose threads determine the pace
 
 
 @record

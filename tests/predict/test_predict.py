@@ -15,7 +15,7 @@ from pipec.predict.closed import estimate
 from pipec.predict.device import DEVICES
 from pipec.predict.explanation import finding
 from pipec.predict.following import followed
-from pipec.predict.following.events import START, Event, Reason
+from pipec.predict.following.events import START, Busy, Engine, Event, Reason, Why
 from pipec.predict.following.tensor_cores import Product, TensorCores
 from pipec.predict.launch import prediction
 from pipec.source import Source
@@ -190,7 +190,7 @@ def test_what_a_column_decides_is_computed_on_one_side() -> None:
 def test_warpgroups_multiply_while_others_compute() -> None:
     """Three warpgroups with 64 rows each: products and exponentials overlap, so that a step is shorter than their sum."""
     (loop, _) = example("attention_sm90", {"D": 64}, H=8, S=8192, T=8192).loops
-    products, work = loop.engines["products"], loop.engines["schedulers"]
+    products, work = loop.engines[Busy(Engine.PRODUCTS)], loop.engines[Busy(Engine.SCHEDULERS)]
     assert max(products, work) < loop.period < 0.9 * (products + work)
 
 
@@ -198,7 +198,7 @@ def _ends(*asked: tuple[str, float, float]) -> list[float]:
     """Of products: whose they are, since when they are asked for, the cycles of each alone."""
     cores = TensorCores()
     products = [
-        (owner, Product(Event(since, None, START, 0.0), cycles, Reason("multiply", owner))) for owner, since, cycles in asked
+        (owner, Product(Event(since, None, START, 0.0), cycles, Reason(Why.MULTIPLY, owner))) for owner, since, cycles in asked
     ]
     for owner, product in products:
         cores.multiply(owner, product)
@@ -222,7 +222,7 @@ def test_roles_that_begin_together_hide_nothing_of_each_other() -> None:
     """Two roles that wait for their products and then add them up in registers: the period is nearly the sum of both."""
     sizes = {"M": 4096, "N": 4096, "K": 7168, "KB": 56, "NB": 32}
     loop = example("gemm_sm90_blockwise_fp8", {"BN": 128}, **sizes).loops[0]
-    products, work = loop.engines["products"], loop.engines["work first"]
+    products, work = loop.engines[Busy(Engine.PRODUCTS)], loop.engines[Busy(Engine.WORK, "first")]
     assert 0.95 * (products + work) < loop.period < 1.5 * (products + work)
     assert finding(loop).bound == "work" and "one after the other" in finding(loop).sentence
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from pipec.kir.plan.types import Plan
 from pipec.predict.conditions import Conditions
 from pipec.predict.device import Device
-from pipec.predict.following.events import START, Event, latest
+from pipec.predict.following.events import START, Busy, Event, latest
 from pipec.predict.following.tensor_cores import TensorCores
 from pipec.predict.following.uses import Stretch, Use
 from pipec.predict.following.values import Values
@@ -36,7 +36,7 @@ class Engines:
         self.tensor_cores = TensorCores()  # for products in registers
         self.working: dict[str, Event] = defaultdict(lambda: self.start)  # until when threads of a role issue instructions
         self.stretches: list[Stretch] = []
-        self.busy: dict[str, float] = defaultdict(float)
+        self.busy: dict[Busy, float] = defaultdict(float)
         self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
         self.loaded: dict[tree.Operation, int] = defaultdict(int)  # number of loads, by the first block
         self.blocks: list[Block] = []

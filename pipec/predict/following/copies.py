@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pipec.predict.following.events import because, later_of
+from pipec.predict.following.events import Busy, Engine, Why, because, later_of
 from pipec.predict.following.threads import NOTHING, Threads
 from pipec.predict.work import LINE, Transfer, transfer
 from pipec.sema import tree
@@ -13,7 +13,7 @@ _FILLED = 64  # bytes per L2 request
 def copy_async(threads: Threads, into: tree.BufferRef) -> None:
     lines = into.buffer.columns * into.buffer.dtype.bits / 8 / LINE
     late = threads.device.load + threads.around.conditions.farther + lines
-    threads.lands(into.handle, threads.now.later(because("latency", into.buffer.label), late))
+    threads.lands(into.handle, threads.now.later(because(Why.LATENCY, into.buffer.label), late))
 
 
 class Load(NamedTuple):
@@ -24,7 +24,7 @@ class Load(NamedTuple):
     instructions: int
     issue: float
     walking: float
-    engine: str
+    engine: Engine
     served: float
     rows: int
     bytes: int
@@ -45,26 +45,26 @@ def load(threads: Threads, one: Load) -> None:
     handle, around, device = one.handle, threads.around, threads.device
     pipeline = handle.pipeline.name
     if threads.landed[handle] == NOTHING:
-        threads.now = threads.now.later(because("issue", threads.name), device.turn)
-        around.busy[f"issue {threads.name}"] += device.turn
+        threads.now = threads.now.later(because(Why.ISSUE, threads.name), device.turn)
+        around.busy[Busy(Engine.ISSUE, threads.name)] += device.turn
     started, begin = threads.now, later_of(threads.now, around.copies)
     for _ in range(one.instructions):
-        around.copies = later_of(threads.now, around.copies).later(because("walk", pipeline), one.walking / one.instructions)
-        threads.now = threads.now.later(because("issue", threads.name), one.issue)
+        around.copies = later_of(threads.now, around.copies).later(because(Why.WALK, pipeline), one.walking / one.instructions)
+        threads.now = threads.now.later(because(Why.ISSUE, threads.name), one.issue)
     threads.stretch(f"issue loads of {pipeline}", started.time, threads.now.time)
-    around.busy[f"issue {threads.name}"] += threads.now.time - started.time
-    threads.engine("copies", pipeline, begin, around.copies, 0.0)
-    around.busy[one.engine] += one.walking
+    around.busy[Busy(Engine.ISSUE, threads.name)] += threads.now.time - started.time
+    threads.engine(Engine.COPIES, pipeline, begin, around.copies, 0.0)
+    around.busy[Busy(one.engine)] += one.walking
     around.instructions[threads.name] += one.instructions
-    around.served = later_of(begin, around.served).later(because("walk", pipeline), one.served)
-    around.busy["served"] += one.served
+    around.served = later_of(begin, around.served).later(because(Why.WALK, pipeline), one.served)
+    around.busy[Busy(Engine.SERVED)] += one.served
     rows, size = threads.landed[handle]
     rows, size = rows + one.rows, size + one.bytes
     threads.landed[handle] = rows, size
     # A request transfers at least 64 bytes, so that shorter rows find half of theirs already there.
     far = around.conditions.farther * min(1.0, size / rows / _FILLED)
     late = device.load + far + rows * device.load_row + size / LINE * device.load_line
-    threads.lands(handle, later_of(around.copies, around.served).later(because("latency", pipeline), late))
+    threads.lands(handle, later_of(around.copies, around.served).later(because(Why.LATENCY, pipeline), late))
 
 
 def _parts(threads: Threads, operation: tree.TmaLoad, copy: Transfer) -> int:
@@ -75,7 +75,7 @@ def _parts(threads: Threads, operation: tree.TmaLoad, copy: Transfer) -> int:
     return min(threads.block.plan.kernel.cluster.size, max(1, shares))
 
 
-def _walking(threads: Threads, copy: Transfer, parts: int, tensor: str) -> tuple[float, str]:
+def _walking(threads: Threads, copy: Transfer, parts: int, tensor: str) -> tuple[float, Engine]:
     """Cycles of the copy engine, for rows inside the tensor, which need requests, and for those outside, which are zero-filled; and
     whether the engine or the L2 is the limit."""
     conditions = threads.around.conditions
@@ -86,17 +86,17 @@ def _walking(threads: Threads, copy: Transfer, parts: int, tensor: str) -> tuple
     if threads.block.multicasts:
         moved = max(moved, copy.bytes * parts * inside / threads.device.multicast_rate)
     filled = copy.rows * (1 - inside) * max(threads.device.row, threads.device.outside * conditions.busy)
-    return max(there, moved) + filled, "l2" if moved > there + filled else "copies"
+    return max(there, moved) + filled, Engine.L2 if moved > there + filled else Engine.COPIES
 
 
 def store(threads: Threads, operation: tree.TmaStore) -> None:
     copy = transfer(operation, threads.block.plan.tma[operation])
     around = threads.around
     begin = later_of(threads.now, around.stores)
-    around.stores = begin.later(because("store", operation.destination.tensor.name), copy.rows * threads.device.row)
-    threads.engine("stores", operation.destination.tensor.name, begin, around.stores, copy.rows * threads.device.row)
+    around.stores = begin.later(because(Why.STORE, operation.destination.tensor.name), copy.rows * threads.device.row)
+    threads.engine(Engine.STORES, operation.destination.tensor.name, begin, around.stores, copy.rows * threads.device.row)
     threads.lands(
         operation.source.handle,
-        around.stores.later(because("latency", operation.destination.tensor.name), threads.device.load / 2),
+        around.stores.later(because(Why.LATENCY, operation.destination.tensor.name), threads.device.load / 2),
     )
-    threads.now = threads.now.later(because("issue", threads.name), copy.instructions * threads.device.issue)
+    threads.now = threads.now.later(because(Why.ISSUE, threads.name), copy.instructions * threads.device.issue)

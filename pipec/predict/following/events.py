@@ -1,19 +1,58 @@
 """Events with the reason for their time: who waits for what, and the critical path to an event."""
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
 
+class Why(StrEnum):
+    """What the cycles between two events go to."""
+
+    START = "start"
+    ISSUE = "issue"  # TMA instructions, in the thread that loads or stores
+    WALK = "walk"  # the rows of boxes in the copy engine, and what the L2 serves of them
+    STORE = "store"  # the rows of boxes that are stored, in the copy engine
+    READ = "read"  # what threads load, through the copy engine's way to the L2
+    LATENCY = "latency"  # until data or results are there
+    MULTIPLY = "multiply"  # the tensor cores
+    WORK = "work"  # instructions of threads
+    TURNS = "turns"  # blocks that take turns in global memory
+    HAND_OVER = "hand over"  # from an arrival to whoever waits for it
+
+
+class Engine(StrEnum):
+    """What does the work of a block. All roles share each of them, but for `ISSUE` and `WORK`, which are of one role's threads."""
+
+    PRODUCTS = "products"  # the tensor cores
+    COPIES = "copies"  # the copy engine, at its own pace
+    L2 = "l2"  # the copy engine, at the pace of what the L2 gives a multiprocessor
+    SERVED = "served"  # the L2, which serves all multiprocessors
+    STORES = "stores"
+    SCHEDULERS = "schedulers"
+    ISSUE = "issue"  # TMA instructions of one thread
+    WORK = "work"  # all other instructions
+
+
+class Busy(NamedTuple):
+    """Whose time is counted: an engine's, or that of a role's threads."""
+
+    engine: Engine
+    role: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.engine} {self.role}".rstrip()
+
+
 class Reason(NamedTuple):
     """Why an event is later than its predecessor. `where` names a role, a pipeline or an engine."""
 
-    kind: str  # "issue", "walk", "latency", "multiply", "work", "hand over", "start"
+    kind: Why
     where: str
 
 
-START = Reason("start", "")
+START = Reason(Why.START, "")
 because = lru_cache(Reason)  # thousands of events have a few reasons
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 
 from pipec.predict.following.block import Block
-from pipec.predict.following.events import Event, Step, steps
+from pipec.predict.following.events import Busy, Event, Step, steps
 from pipec.predict.tile_loops import operations_in
 from pipec.record import record, replace
 from pipec.sema import tree
@@ -22,7 +22,7 @@ class MainLoop:
     pipeline: tree.Pipeline
     period: float
     instructions: float  # of TMA, by the loading role per use
-    engines: Mapping[str, float]
+    engines: Mapping[Busy, float]
     path: tuple[Step, ...]
 
 

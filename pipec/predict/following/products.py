@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.kir.plan.types import MmaWait
-from pipec.predict.following.events import Event, because, later_of
+from pipec.predict.following.events import Busy, Engine, Event, Why, because, later_of
 from pipec.predict.following.tensor_cores import Product
 from pipec.predict.following.threads import Threads
 from pipec.predict.following.uses import Stretch, Use
@@ -13,23 +13,23 @@ from pipec.sema import tree
 def multiply(threads: Threads, operation: tree.Mma | tree.RegisterMma, cycles: float, first: float) -> None:
     around = threads.around
     cycles *= threads.part * around.conditions.stalled
-    begin = threads.now.later(because("latency", threads.name), first)
+    begin = threads.now.later(because(Why.LATENCY, threads.name), first)
     if isinstance(operation, tree.RegisterMma):
         _share(threads, begin, cycles)
         return
     # A product that directly follows another finds the pipeline filled.
     begin = later_of(begin, around.products)
-    around.products = begin.later(because("multiply", threads.name), cycles)
-    threads.engine("products", threads.name, begin, around.products, cycles)
+    around.products = begin.later(because(Why.MULTIPLY, threads.name), cycles)
+    threads.engine(Engine.PRODUCTS, threads.name, begin, around.products, cycles)
     for tile in (operation.accumulator, operation.a, operation.b, *operation.scales):
         threads.lands(tile.handle, around.products)
 
 
 def _share(threads: Threads, begin: Event, cycles: float) -> None:
-    product = Product(begin, cycles, because("multiply", threads.name))
+    product = Product(begin, cycles, because(Why.MULTIPLY, threads.name))
     threads.products.append(product)
     threads.around.tensor_cores.multiply(threads, product)
-    threads.around.busy["products"] += cycles
+    threads.around.busy[Busy(Engine.PRODUCTS)] += cycles
 
 
 def await_products(threads: Threads, wait: MmaWait) -> "Iterator[Use | float | None]":
@@ -43,7 +43,9 @@ def await_products(threads: Threads, wait: MmaWait) -> "Iterator[Use | float | N
             cores.until(at)
         for one in threads.products[:ended] if threads.around.drawn else ():
             assert one.end is not None
-            threads.around.stretches.append(Stretch(threads.block.number, "products", threads.name, one.since.time, one.end.time))
+            threads.around.stretches.append(
+                Stretch(threads.block.number, Engine.PRODUCTS, threads.name, one.since.time, one.end.time)
+            )
         threads.wait(last.end, "products")
         del threads.products[:ended]
     if wait.gives_back:

@@ -9,7 +9,7 @@ from pipec.kir.walk import subexpressions
 from pipec.predict.following.block import Block
 from pipec.predict.following.computing import ON_SCHEDULERS, await_turn, compute, fetch, read, take_turns, work_of
 from pipec.predict.following.copies import copy_async, load, load_of, store
-from pipec.predict.following.events import because
+from pipec.predict.following.events import Why, because
 from pipec.predict.following.products import await_products, multiply
 from pipec.predict.following.threads import Threads
 from pipec.predict.following.uses import Unpredictable, Use
@@ -33,7 +33,7 @@ class Role(Threads):
         self.give_back()
         if any(isinstance(one, tree.Assign | tree.Store) and remote_words(one) for one in operations_in(body)):
             # A CTA ends when the others have read what lies in its memory.
-            self.now = self.now.later(because("hand over", self.name), self.device.meet)
+            self.now = self.now.later(because(Why.HAND_OVER, self.name), self.device.meet)
 
     def _go(
         self, body: "tuple[_Step, ...]", variable: tree.Variable | None = None, numbers: Iterable[int] = (0,)
@@ -160,7 +160,7 @@ class Role(Threads):
         self.known[variable] = value(self.known)
 
     def _request(self, handle: tree.Handle) -> None:
-        self.lands(handle, self.now.later(because("latency", handle.pipeline.name), self.device.load))
+        self.lands(handle, self.now.later(because(Why.LATENCY, handle.pipeline.name), self.device.load))
 
     def _refuse(self, operation: tree.Operation) -> None:
         raise Unpredictable("what this takes is not known", operation.span)

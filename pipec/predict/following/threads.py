@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from pipec.kir.plan.types import RolePlan
 from pipec.predict.following.block import Block
-from pipec.predict.following.events import Event, because
+from pipec.predict.following.events import Busy, Engine, Event, Why, because
 from pipec.predict.following.tensor_cores import Product
 from pipec.predict.following.uses import Stretch, Use
 from pipec.predict.following.values import Known
@@ -108,7 +108,7 @@ class Threads:
         for landed in self.pending[handle]:
             event = landed if landed.time > event.time else event
         if event is self.now:
-            event = event.later(because("hand over", handle.pipeline.name), self.device.arrive)
+            event = event.later(because(Why.HAND_OVER, handle.pipeline.name), self.device.arrive)
         self.block.arrive(Use(handle.pipeline, handle.side, sub_stage, self.number[handle]), event)
 
     def lands(self, handle: tree.Handle, event: Event) -> None:
@@ -116,12 +116,12 @@ class Threads:
 
     def give_back(self) -> None:
         for handle, number in self.held_back:
-            event = self.now.later(because("hand over", handle.pipeline.name), self.device.arrive)
+            event = self.now.later(because(Why.HAND_OVER, handle.pipeline.name), self.device.arrive)
             self.block.arrive(Use(handle.pipeline, handle.side, 0, number), event)
         self.held_back.clear()
 
-    def engine(self, engine: str, what: str, begin: Event, end: Event, cycles: float) -> None:
-        self.around.busy[engine] += cycles
+    def engine(self, engine: Engine, what: str, begin: Event, end: Event, cycles: float) -> None:
+        self.around.busy[Busy(engine)] += cycles
         if self.around.drawn:
             self.around.stretches.append(Stretch(self.block.number, engine, what, begin.time, end.time))
 
