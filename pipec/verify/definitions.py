@@ -104,16 +104,16 @@ class Definitions(Renaming):
                 for other in self._atoms[: self._defined - 1]:
                     if isinstance(other, Floor):
                         self._divided_again(one, other)
-            case Choose(_, Linear(yes, ()), Linear(no, ())):
-                # Often sufficient; otherwise the two cases would have to be split.
-                self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
-                self.assume(Compare("ge", add(Linear(max(yes, no)), atom(one), -1)))
-            case Choose(_, yes, no) if is_smaller(one) or is_larger(one):
-                self._number_computed((atom(one),))
-                # In both cases, so that no split is needed.
-                sign = 1 if is_larger(one) else -1
-                for each in (yes, no):
-                    self.assume(Compare("ge", add(scale(atom(one), sign), each, -sign)))
+            case Choose(_, yes, no):
+                # Often sufficient; otherwise the two cases would have to be split. (Others would only be multiplied.)
+                for bound, sign in zip(_chosen(one, *map(self._between, (yes, no))), (1, -1), strict=True):
+                    if _LARGE <= abs(bound) < inf or not (yes.terms or no.terms):
+                        self.assume(Compare("ge", scale(add(atom(one), Linear(-int(bound))), sign)))
+                if is_smaller(one) or is_larger(one):
+                    self._number_computed((atom(one),))
+                    sign = 1 if is_larger(one) else -1
+                    for each in (yes, no):
+                        self.assume(Compare("ge", add(scale(atom(one), sign), each, -sign)))
             case Apply(function, arguments) if function.rpartition(".")[2] in RANGES:
                 operation, _, kind = function.rpartition(".")
                 least, most = RANGES[kind]
@@ -265,6 +265,8 @@ class Definitions(Renaming):
             elif isinstance(known, Choose) and known not in asked and (from_ == -inf or to == inf):
                 down, up = _chosen(known, *(self._between(each, asked | {known}) for each in (known.yes, known.no)))
                 from_, to = max(from_, down), min(to, up)
+            elif isinstance(known, Apply) and (kind := known.function.rpartition(".")[2]) in RANGES:
+                from_, to = max(from_, RANGES[kind][0]), min(to, RANGES[kind][1])
             elif is_quotient(known) and known not in asked:
                 # The dividend may be bounded by now.
                 down, up = self._quotient_between(known, asked | {known})
