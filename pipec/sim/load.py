@@ -55,7 +55,8 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     image = Image(module, kernel, memory, dynamic_smem)
     items = image.function.instructions
     image.successors = successors = [_successors(index, item, image) for index, item in enumerate(items)]
-    image.unset = unset_reads(items, successors)
+    unset = unset_reads(items, successors)
+    image.unset, image.unset_sums = unset.reads, unset.sums
     steps = [_step(item, image) for item in items]
     for item, step in zip(items, steps, strict=True):
         if is_aligned(item):

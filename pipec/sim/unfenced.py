@@ -29,7 +29,8 @@ def run_with_unfenced(start: Callable[[Schedule], Started], schedule: Schedule) 
 
     def started(one: Schedule) -> Started:
         machine, run = start(one)
-        if (machine.image.strong_loads or machine.image.unset) and not given:
+        image = machine.image
+        if (image.strong_loads or image.unset or image.unset_sums) and not given:
             given.extend(allocation.data.copy() for allocation in machine.outside)
         return machine, run
 
@@ -39,7 +40,7 @@ def run_with_unfenced(start: Callable[[Schedule], Started], schedule: Schedule) 
         reporter = Reporter(machine, machine.image)
         for race in races:
             reporter.complain(race)
-    if machine.image.unset and machine.findings.wanted("uninitialised"):
+    if (machine.image.unset or machine.unset_sums) and machine.findings.wanted("uninitialised"):
         complain_of_unset(start, schedule, machine, given)
     verdict = machine.findings.verdict(None)
     if verdict is not None:

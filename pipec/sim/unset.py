@@ -6,7 +6,8 @@ Compilers leave registers undefined that lanes read and do not use, so only othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from .machine.machine import Machine
 from .machine.schedule.schedules import Schedule
 from .unwritten import FILLINGS, Started, put
 
-# Of so many registers each is tried alone, to name those that matter.
-_ALONE = 8
+# Naming a register ends after so many seconds of processor time: a launch may take minutes.
+_PATIENCE = 20.0
 
 
 def complain_of_unset(
@@ -28,15 +29,16 @@ def complain_of_unset(
     image = machine.image
     outside = [allocation.data for allocation in machine.outside]
     results = [data.copy() for data in outside]
+    first_reads = machine.unset_sums | image.unset
+    registers = sorted(first_reads, key=lambda one: (first_reads[one], one))
 
-    def matter(registers: frozenset[int]) -> bool:
-        return any(_differ(start, replace(schedule, unset=(registers, filling)), outside, given, results) for filling in FILLINGS)
+    def matter(registers: Sequence[int], filling: int) -> bool:
+        return _differ(start, replace(schedule, unset=(frozenset(registers), filling)), outside, given, results)
 
-    every = frozenset(image.unset)
-    if matter(every):
-        alone = [one for one in image.unset if len(every) <= _ALONE and matter(frozenset([one]))]
-        register = min(alone or every, key=lambda one: image.unset[one])
-        item = image.item(image.unset[register])
+    filling = next((filling for filling in FILLINGS if matter(registers, filling)), None)
+    if filling is not None:
+        register = _first_that_matters(registers, lambda some: matter(some, filling))
+        item = image.item(first_reads[register])
         name = image.function.registers[register].name
         message = (
             f"the results depend on register `{name}`, which nothing has written where {item.opcode if item else 'it'} reads it"
@@ -44,6 +46,16 @@ def complain_of_unset(
         error = SimulationError("uninitialised", message, item.line if item else 0, image.source(item))
         machine.findings.add("uninitialised", ("register", register), error)
     put(outside, results)
+
+
+def _first_that_matters(registers: Sequence[int], matter: Callable[[Sequence[int]], bool]) -> int:
+    """The first register that matters, given that some do, by halves: each try is a launch. When patience ends, the first one that may."""
+    ends = time.process_time() + _PATIENCE
+    low, high = 0, len(registers)  # the ones before `low` do not matter, those before `high` do
+    while high - low > 1 and time.process_time() < ends:
+        middle = (low + high) // 2
+        low, high = (low, middle) if matter(registers[:middle]) else (middle, high)
+    return registers[low]
 
 
 def _differ(

@@ -25,8 +25,10 @@ STORE = "".join(
 )
 
 
-def run(*parts: str) -> np.ndarray:
-    start = "".join(f"mad.lo.u32 %r1, %t, 16, {i}; cvt.rn.f32.u32 %f{i}, %r1;\n" for i in range(10))
+START = "".join(f"mad.lo.u32 %r1, %t, 16, {i}; cvt.rn.f32.u32 %f{i}, %r1;\n" for i in range(10))
+
+
+def run(*parts: str, start: str = START) -> np.ndarray:
     body = DESCRIPTORS.format(upper=16) + start + FILL + "".join(parts) + STORE
     out = np.zeros((128, 10), np.float32)
     text = f"{HEAD.format(target='sm_90a')}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n"
@@ -64,3 +66,31 @@ def test_registers_that_are_not_held_are_free() -> None:
     assert np.array_equal(run(first, "add.f32 %f4, %f4, %f4;\n", WAIT)[:, 4], 2 * (16 * np.arange(128) + 4))
     with pytest.raises(SimulationError, match="in flight"):
         run(first, "add.f32 %f4, %f4, %f3;\n", WAIT)
+
+
+OTHERS = "".join(f"mov.f32 %f{i}, 0f00000000;\n" for i in range(4, 10))
+ZEROS = "".join(f"mov.f32 %f{i}, 0f00000000;\n" for i in range(4))
+SETS = "setp.ne.u32 %p6, %k, 0;\n" + MULTIPLY.format(n=8, d=NARROW) + AGAIN + "setp.eq.u32 %p6, %k, 0;\n"
+ADDS = MULTIPLY.format(n=8, d=NARROW) + WAIT
+
+
+@pytest.mark.parametrize(
+    ("before", "parts"),
+    [(ZEROS, (ADDS,)), ("", (SETS, ADDS)), ("setp.ne.u32 %p1, %k, 0; @%p1 bra Z;\n" + ZEROS + "Z:\n", (ADDS,))],
+    ids=["zeros", "the first one sets it", "zeros on the path that is taken"],
+)
+def test_an_accumulator_that_was_set(before: str, parts: tuple[str, ...]) -> None:
+    assert np.isfinite(run(*parts, start=OTHERS + before)).all()
+
+
+@pytest.mark.parametrize(
+    ("before", "register"),
+    [("", "%f0"), (ZEROS.replace("mov.f32 %f2", "mov.f32 %f20"), "%f2"), (ZEROS.replace("mov.f32 %f3", "mov.f32 %f20"), "%f3")],
+    ids=["nothing", "but for one", "but for the last one"],
+)
+def test_an_accumulator_that_nothing_has_set(before: str, register: str) -> None:
+    """Whether the first product adds to it, the text alone does not say."""
+    with pytest.raises(
+        SimulationError, match=f"the results depend on register `{register}`, which nothing has written where wgmma"
+    ):
+        run(ADDS, start=OTHERS + before)

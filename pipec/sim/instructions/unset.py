@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pipec.record import record
+
 from ..ptx.tree import Instruction, Operand, Pair, Register, Vector
 from .tensor.pending_loads import Bits, pending_at, registers
 
-# Their first operand is no destination. (A wgmma may add to its own, which the text alone does not say.)
+# Their first operand is no destination.
 _NO_DESTINATION = frozenset(
     (
         "bar",
@@ -29,15 +31,27 @@ _NO_DESTINATION = frozenset(
 _DESTINATION = ("bar.red", "barrier.red", "bar.cta.red", "barrier.cta.red", "multimem.ld")
 
 
-def unset_reads(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, int]:
-    """By register, the first instruction that may read it unset. A guarded write counts as one: mostly another one has the opposite
-    guard, or what reads the register has the same."""
+_SUMS = "wgmma.mma_async"
+
+
+@record
+class Unset:
+    """What may be read unset. `reads`: by register, the first instruction that may. `sums`: by wgmma, registers of its accumulator: whether
+    it adds to them the text alone does not say."""
+
+    reads: dict[int, int]
+    sums: dict[int, frozenset[int]]
+
+
+def unset_reads(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> Unset:
+    """A guarded write counts as one: mostly another one has the opposite guard, or what reads the register has the same."""
     bits = Bits()
     written = [bits.of(_indices(_destination(item))) for item in items]
     read = [frozenset(_read(item)) for item in items]
-    everything = bits.of({index for item in read for index in item})
+    sums = {index: frozenset(_indices(item.operands[:1])) for index, item in enumerate(items) if item.opcode.startswith(_SUMS)}
+    everything = bits.of({index for found in (*read, *sums.values()) for index in found})
     if not items:
-        return {}
+        return Unset({}, {})
     before = {0: everything} | pending_at(
         [0], successors, lambda index, unset: (unset | (0 if index else everything)) & ~written[index]
     )
@@ -45,7 +59,8 @@ def unset_reads(items: Sequence[Instruction], successors: Sequence[Sequence[int]
     for index in sorted(before):
         for register in bits.common(before[index] | (0 if index else everything), read[index]):
             found.setdefault(register, index)
-    return found
+    unset = {index: bits.common(before.get(index, 0) | (0 if index else everything), summed) for index, summed in sums.items()}
+    return Unset(found, {index: summed for index, summed in unset.items() if summed})
 
 
 def _destination(item: Instruction) -> tuple[Operand, ...]:

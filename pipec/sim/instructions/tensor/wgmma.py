@@ -206,6 +206,8 @@ def multiply(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         check_fence(warp, use)
         cta = warp.cta
+        if (unset := cta.image.unset_sums.get(warp.fragment.pc)) is not None:
+            _add_to_unset(warp, unset, bool(operands.scale_d(warp)[0]))
         meeting = _meet(warp, line)
         operation = Operation()
         for groups in groups_of_lanes(warp, "wgmma"):
@@ -246,6 +248,14 @@ def multiply(d: Decoder) -> Execute:
         warp.later(_LATENCY, run, ("wgmma", cta.rank, warp.index // _WARPS), busy=_SLOTS)
 
     return execute
+
+
+def _add_to_unset(warp: Warp, registers: frozenset[int], accumulates: bool) -> None:
+    """Notes which of these registers of an accumulator it adds to although none has written them, as far as is known."""
+    if accumulates:
+        for register in registers - warp.summed:
+            warp.cta.machine.unset_sums.setdefault(register, warp.fragment.pc)
+    warp.summed |= registers
 
 
 def _registers(members: Sequence[Warp], slots: tuple[int, ...]) -> LaneValues:

@@ -58,6 +58,11 @@ class WarpState(Divergence):
         return {}
 
     @functools.cached_property
+    def summed(self) -> set[int]:
+        """Registers of accumulators that a wgmma has written, of those that may be unset (`Image.unset_sums`)."""
+        return set()
+
+    @functools.cached_property
     def accumulators(self) -> dict[frozenset[int], tuple[str, int]]:
         """Accumulators of wgmma since the last wgmma.fence, by their slots: the shape and the PTX line of the last one."""
         return {}
