@@ -115,9 +115,10 @@ CHECKS: dict[CheckName, Check] = {
     ),
     "init": Check(
         "race",
-        "copies that signal an mbarrier without a fence.mbarrier_init or fence.proxy.async after its initialisation",
+        "copies that signal an mbarrier without a fence.mbarrier_init or fence.proxy.async after its initialisation; in "
+        "practice only in clusters",
         documents="warn",
-        practice="off",
+        practice="warn",
     ),
     "split": Check(
         "undefined",

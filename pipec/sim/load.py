@@ -8,6 +8,7 @@ from functools import partial
 from . import instructions  # noqa: F401 - registers all meanings
 from .compiled.runner import Table
 from .errors import SimulationError
+from .instructions.asynchronous.unlooped import unlooped_tests
 from .instructions.control.aligned import is_aligned, together
 from .instructions.control.branches import end_of_kernel
 from .instructions.decode import Decoded, decode
@@ -57,6 +58,7 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     image.successors = successors = [_successors(index, item, image) for index, item in enumerate(items)]
     unset = unset_reads(items, successors)
     image.unset, image.unset_sums = unset.reads, unset.sums
+    image.unlooped = unlooped_tests(items, successors)
     steps = [_step(item, image) for item in items]
     for item, step in zip(items, steps, strict=True):
         if is_aligned(item):

@@ -57,9 +57,9 @@ CASES = {
         "undefined",
         "came late",
         BARRIER + "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
-        "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;\n"
+        "FIRST: mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra FIRST;\n"
         + 3 * "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
-        + "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 1;\nEND:",
+        + "LATER: mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 1; @!%p2 bra LATER;\nEND:",
     ),
     "diverged barrier": ("undefined", ".aligned", ONE + "bar.sync 0;\nEND:"),
     "diverged tensor allocation": (

@@ -31,14 +31,28 @@ def run(text: str, timing: str = "explore", **shape) -> tuple[Result, np.ndarray
     return launch(HEAD + text, arguments=[out], options=Options(timing), **shape), out
 
 
-@pytest.mark.parametrize("peek", ["test_wait", "try_wait"])
-def test_the_wait_behind_a_look_is_executed(peek):
-    right, wrong = (PEEK.format(peek=peek, wait=wait, end="") for wait in (WAIT, ""))
-    # The look succeeds: in order nobody comes to the wait, nor misses it.
-    assert run(wrong, "order")[1].tolist() == list(range(100, 132))
+# The same in two turns; in the second one the wait may be left out.
+TURNS = """.entry k(.param .u64 out) .reqntid 64 {{
+.reg .pred %p<4>; .reg .b32 %t, %k, %r<6>; .reg .b64 %d<4>; .shared .align 8 .b64 bar; .shared .b32 word[32];
+mov.u32 %t, %tid.x; ld.param.u64 %d1, [out]; setp.ne.u32 %p1, %t, 0; @%p1 bra READY; mbarrier.init.shared.b64 [bar], 32;
+READY: bar.sync 0; and.b32 %r1, %t, 31; shl.b32 %r1, %r1, 2; mov.b32 %r2, word; add.u32 %r2, %r2, %r1; mov.u32 %k, 0;
+cvt.u64.u32 %d2, %r1; add.s64 %d1, %d1, %d2; setp.lt.u32 %p2, %t, 32; @%p2 bra TAKE; sub.u32 %t, %t, 32;
+GIVE: st.shared.b32 [%r2], %t; mbarrier.arrive.shared.b64 _, [bar]; bar.sync 1;
+add.u32 %k, %k, 1; setp.lt.u32 %p1, %k, 2; @%p1 bra GIVE; bra END;
+TAKE: mbarrier.try_wait.parity.shared.b64 %p3, [bar], %k; @%p3 bra THERE; {unless}
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [bar], %k; @!%p3 bra WAIT;
+THERE: ld.shared.b32 %r3, [%r2]; ld.global.b32 %r4, [%d1]; add.u32 %r3, %r3, %r4; st.global.b32 [%d1], %r3; bar.sync 1;
+add.u32 %k, %k, 1; setp.lt.u32 %p1, %k, 2; @%p1 bra TAKE;
+END: ret; }}"""
+
+
+def test_the_wait_behind_each_look_is_executed():
+    right, wrong = (TURNS.format(unless=unless) for unless in ("", "setp.ne.u32 %p1, %k, 0; @%p1 bra THERE;"))
+    # The second look succeeds: in order nobody misses the wait.
+    assert run(wrong, "order")[1].tolist() == list(range(100, 164, 2))
     result, out = run(right)
     # What was given is put back before each run, and the results are those of one.
-    assert out.tolist() == list(range(100, 132))
+    assert out.tolist() == list(range(100, 164, 2))
     with pytest.raises(SimulationError, match=r"race: .*\(schedule: tests of barriers fail once\)"):
         run(wrong)
     assert result.explored is not None and not any(

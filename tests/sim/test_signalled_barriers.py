@@ -81,9 +81,26 @@ def test_signals_that_may_come_before_the_initialisation(name: str) -> None:
 @pytest.mark.parametrize("name", SIGNALS)
 def test_a_relaxed_meeting_shows_barriers_only_behind_their_fence(name: str) -> None:
     program = changed(SIGNALS[name], (FENCE, ""), (MEETING, RELAXED_SYNC + "@%p1 "))
-    assert {(one.check, one.severity) for one in program.run().findings} == {("scope", "warn")}
+    found = {(one.check, one.severity) for one in program.run().findings}
+    assert found - {("init", "warn")} == {("scope", "warn")}
     with pytest.raises(SimulationError, match=r"no fence\.mbarrier_init stands before"):
         program.run(options=Options(rules="documents"))
+
+
+@pytest.mark.parametrize("name", ["a multicast copy", "a copy to the other CTA", "a request for clusters"])
+def test_copies_in_a_cluster_need_a_fence_behind_the_initialisation(name: str) -> None:
+    program = changed(SIGNALS[name], (FENCE, ""))
+    for rules in ("practice", "documents"):
+        findings = program.run(options=Options(rules=rules)).findings
+        assert {(one.check, one.severity) for one in findings} == {("init", "warn")}
+
+
+def test_copies_of_a_single_cta_need_none_in_practice() -> None:
+    program = changed(OWN["a load"], (FENCE, ""))
+    result = program.run()
+    assert result.findings == [] and result.relied_on == ["mbarriers of a CTA without a fence"]
+    (finding,) = program.run(options=Options(rules="documents")).findings
+    assert (finding.check, finding.severity) == ("init", "warn")
 
 
 # Barriers of the own CTA, which another warp has made.

@@ -62,6 +62,7 @@ class Image:
         self.spare_executions: list[Executions] = []
         self.used_early: frozenset[int] = frozenset()  # registers used where a tcgen05.ld may still be loading them
         self.unset: dict[int, int] = {}  # registers that may be read before they are written, with the first instruction that may
+        self.unlooped: frozenset[int] = frozenset()  # tests of mbarriers whose failure is not obviously answered by another test
         self.unset_sums: dict[int, frozenset[int]] = {}  # by wgmma, what it may add to before anything is written there
         self.granule = 4  # bytes of the smallest pieces of shared memory that CTAs have accessed
         self.extra: list[LaneValues | SharedAddress | Special] = []

@@ -125,6 +125,9 @@ class Machine:
         self.set_going: set[int] = set()  # the instructions that start asynchronous operations
         self.unset_sums: dict[int, int] = {}  # registers that wgmma may have added to unset, with the first that may
         self.late_tests: dict[tuple[int, int, int], LateTest] = {}  # by their place in the text, the mbarrier and the warp
+        self.failed_once: set[tuple[int, int]] = (
+            set()
+        )  # the same of tests that the kernel does not repeat, by warp and instruction
         self.failed: set[tuple[int, int, int, int]] = set()  # mbarrier tests that the schedule made fail
         self.outside: list[Allocation] = []  # the caller's writable memory
         self.progress = self.meetings = 0

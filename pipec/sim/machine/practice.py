@@ -41,6 +41,7 @@ PracticeName = Literal[
     "registers set without lanes that exit",
     "waits of onlookers",
     "loads that an atomic checks",
+    "mbarriers of a CTA without a fence",
 ]
 
 
@@ -219,5 +220,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "they are not where the loaded value is what a compare-and-swap expects, or decides whether an atomic minimum, maximum, `and`, "
         "`or` or compare-and-swap of the same address follows: it may be any earlier one",
         "CUDA's programming guide makes atomic operations of such a load and a loop around `atomicCAS`",
+    ),
+    "mbarriers of a CTA without a fence": Practice(
+        "a `fence.mbarrier_init` or `fence.proxy.async` stands between the initialisation of an mbarrier and copies that signal it",
+        "in a launch without clusters none is required, with clusters its absence is a warning",
+        "Triton 3.9 emits none in kernels without clusters, which run on H200 and B200",
     ),
 }

@@ -292,7 +292,7 @@ def wait(d: Decoder) -> Execute:
         known: dict[tuple[int, int], tuple[bool, TrackedBarrier, int]] = {}
         # Under `--timing explore` every test that could have been executed earlier fails once, so that the wait behind a successful peek
         # runs as well.
-        fails, failed = warp.cta.machine.schedule.fails, False
+        fails, failed = warp.cta.machine.schedule.fails or _fails_once(warp), False
         seen = warp.seen.copy() if fails else warp.seen
         for key in dict.fromkeys(asked):
             known[key] = _test(warp, *key, parity, d.item.opcode)
@@ -300,6 +300,7 @@ def wait(d: Decoder) -> Execute:
         pending = [(barrier, phase) for done, barrier, phase in known.values() if not done]
         if failed:
             # As if the test had run before the phase completed.
+            warp.cta.machine.failed_once.add((warp.thread.number, warp.fragment.pc))
             warp.seen = seen
             write(warp, _NONE)
             return None
@@ -368,6 +369,13 @@ def _complain_of_parity(warp: Warp, barrier: TrackedBarrier, awaited: int, parit
         f"warp that phase {awaited - 1} is complete, and before that the same test is true, {earlier}"
     )
     findings.add("phase", key, warp.here(SimulationError("undefined", message, details={"address": barrier.offset})))
+
+
+def _fails_once(warp: Warp) -> bool:
+    """Whether this test is not one of a loop, and no such test of the warp has failed yet."""
+    return (
+        warp.fragment.pc in warp.cta.image.unlooped and (warp.thread.number, warp.fragment.pc) not in warp.cta.machine.failed_once
+    )
 
 
 def _may_fail(warp: Warp, barrier: TrackedBarrier) -> bool:

@@ -91,6 +91,8 @@ def _check_told(warp: Warp, cta: Cta, offset: int, what: str) -> None:
     made, pc = barrier.made, warp.fragment.pc
     if made.over(warp.thread.knowledge.shared) or findings.again("init", (made.pc, pc)):
         return
+    if not cta.cluster.several and cta.machine.practised("mbarriers of a CTA without a fence"):
+        return
     item = cta.image.item(made.pc)
     message = (
         f"{what} counts bytes on the mbarrier at shared 0x{offset:x}, which mbarrier.init of PTX line {item.line if item else 0} made: "
