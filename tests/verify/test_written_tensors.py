@@ -197,3 +197,37 @@ def test_a_loaded_number_as_wide_as_an_address_may_lead_anywhere(loads: str, apa
     kernel = kernel_of(DISPLACED.replace("@LOADS", loads), "k")
     writes = Writes(kernel, {"x": "X", "y": "Y"})
     assert writes.spares("x") is apart and not writes.spares("y")
+
+
+@pytest.mark.parametrize("result", ["%r9", "_"])
+@pytest.mark.parametrize("guard", ["", "@%p1 "])
+def test_an_atomic_operation_stores_whether_or_not_its_result_is_read(result: str, guard: str) -> None:
+    text = HALVES.replace("@HALVES", "mov.b64 %rd2, %rd1;").replace(
+        "st.global.u32 [%rd2], 0;", f"{guard}atom.global.exch.b32 {result}, [%rd2], 1;"
+    )
+    with pytest.raises(Undecided):
+        prove(read(text))
+
+
+# Ways to an address that the name of the parameter does not tell. With `whose`, the tensors of x, y and z.
+WAYS = {
+    "ld.param.u64 %rd3, [y];": "Y",
+    "ld.param.u64 %rd3, [y+8];": "",
+    "ld.param.v2.u64 {%rd4, %rd3}, [y];": "",
+    "mov.b64 %rd4, y; ld.param.u64 %rd3, [%rd4+8];": "",
+    "ld.param.u64 %rd3, [z];": "",
+    "ld.param.u64 %rd3, [z]; ld.param.u64 %rd4, [y]; add.s64 %rd3, %rd3, %rd4;": "Y",
+    "mov.b64 %rd3, 139637976727552;": "",
+    "mov.u64 %rd3, %clock64;": "",
+    "cvta.shared.u64 %rd3, buffer;": "none",
+    "cvta.shared.u64 %rd3, buffer; ld.param.u64 %rd4, [z]; add.s64 %rd3, %rd3, %rd4;": "none",
+}
+
+
+@pytest.mark.parametrize(("way", "whose"), WAYS.items())
+def test_an_address_that_is_made_of_no_tensor_leads_anywhere(way: str, whose: str) -> None:
+    """Parameters lie next to each other, so that a load may read one that it does not name; and a number is no part of a tensor."""
+    text = DISPLACED.replace("@LOADS", f".shared .align 16 .b8 buffer[16]; {way}").replace("add.s64 %rd3, %rd1, %rd2;", "")
+    kernel = kernel_of(text.replace(".param .u64 y", ".param .u64 y, .param .u64 z").replace("st.global", "st"), "k")
+    writes = Writes(kernel, {"x": "X", "y": "Y", "z": ""})
+    assert (writes.spares("x"), writes.spares("y")) == {"Y": (True, False), "": (False, False), "none": (True, True)}[whose]

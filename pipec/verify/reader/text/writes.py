@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
-from pipec.verify.reader.text.statements import Kernel, registers
+from pipec.verify.reader.text.statements import Kernel, address, registers
 
 # Discarded memory has unspecified contents.
 _STORES = (
@@ -21,7 +21,7 @@ def _stores(opcode: str) -> bool:
     """Whether it may write global memory."""
     if not opcode.startswith(_STORES) or "shared::cluster.global" in opcode or "shared::cta.global" in opcode:
         return False
-    return ".shared" not in opcode or ".global" in opcode
+    return ".shared" not in opcode and ".local" not in opcode or ".global" in opcode
 
 
 class Writes:
@@ -49,7 +49,7 @@ class Writes:
         return parameter not in written and all(tensor == "" or tensor and mine and tensor != mine for tensor in theirs)
 
     def _search(self, except_at: Collection[int] = ()) -> frozenset[str]:
-        """Parameters that flow into the address of a store; "" if an address may come from memory."""
+        """Parameters that flow into the address of a store; "" if an address may come from elsewhere, and lead anywhere."""
         sources: dict[str, set[str]] = {}
         packed: set[str] = set()
         addresses: list[list[str]] = []
@@ -58,14 +58,16 @@ class Writes:
         for one in self.kernel.code:
             if not one.operands:
                 continue
-            if _stores(one.opcode) and one.number not in except_at:
-                addresses.append(registers(one.operands[0]))
+            if _stores(one.opcode) and one.number not in except_at and (where := _addressed(one)):
+                addresses.append(registers(where))
                 others += registers(one.operands[-1]) if "bulk" in one.opcode else []
             found = registers(one.text)
             if one.opcode.startswith("ld.") and "param" not in one.parts:
                 # A loaded number is not an address unless it is as wide as one, and used as such.
                 narrow = one.parts[-1].lstrip("busf") in _NARROW or whole.isdisjoint(one.first)
                 found = [_MEMORY] if narrow else [_MEMORY, ""]
+            elif one.opcode.startswith("ld.") and not _loads_one(one, self.kernel):
+                found = [*found, ""]
             for name in one.first:
                 sources.setdefault(name, set()).update(found)
                 if _packs(one):
@@ -74,7 +76,12 @@ class Writes:
         reached = frozenset(
             name for one in (*written, _closure(others, sources)) for name in one if name in self.kernel.parameters or not name
         )
-        return reached | {""} if any(self._from_memory(one, sources, packed) for one in written) else reached
+        anywhere = any(self._from_memory(one, sources, packed) or not self._based(one) for one in written)
+        return reached | {""} if anywhere else reached
+
+    def _based(self, written: set[str]) -> bool:
+        """Whether an address is made of that of a tensor, or of a variable in shared memory. (A number belongs to none.)"""
+        return any(name in self.kernel.shared or name in self.kernel.parameters and self.tensors.get(name) != "" for name in written)
 
     def _from_memory(self, written: set[str], sources: Mapping[str, set[str]], packed: set[str]) -> bool:
         """Whether an address may have been assembled from loaded parts: if no parameter contributes to it, or if loaded numbers are
@@ -83,6 +90,17 @@ class Writes:
             return False
         based = any(self.kernel.parameters.get(name, "")[1:] in ("64", "8") for name in written)  # a pointer, a tensor map
         return not based or any(_MEMORY in _closure([name], sources) for name in written & packed)
+
+
+def _addressed(one: Instruction) -> str:
+    """The operand with the address of a store, if it has one. (In front of it there may be a result, which may be discarded.)"""
+    return next((text for text in one.operands if text[:1] == "["), "")
+
+
+def _loads_one(one: Instruction, kernel: Kernel) -> bool:
+    """Whether a load reads the parameter that it names, and not one behind it."""
+    name, offset = address(one.operands[1], one.line)
+    return name in kernel.parameters and not offset and len(one.first) == 1
 
 
 _NARROW = frozenset({"8", "16", "32", "16x2"})  # numbers of bits, after the letter of a type
