@@ -2,6 +2,8 @@
 
 import re
 
+from random import Random
+
 import pytest
 from examples.catalogue import cases, compiled
 
@@ -102,3 +104,25 @@ def test_what_is_defined_is_known_before_an_instruction_is_made(text: str) -> No
         firsts = [code.first(number) for number in range(len(code))]
         assert firsts == [one.first for one in code] and len({*code.opcodes}) > 2
         assert all(alone in ("", first[0]) for alone, first in zip(code.defined, firsts, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_address_in_front_of_a_variable_or_behind_it_is_in_another(seed: int) -> None:
+    """The assembler may place them in any order, with any room in between."""
+    random = Random(seed)
+    sizes = [random.choice((1, 2, 8, 100, 4096, 100_000)) for _ in range(random.randint(2, 20))]
+    text = "".join(
+        f"\t.shared .align {random.choice((8, 16, 128, 1024))} .b64 v{number}[{size}];\n" for number, size in enumerate(sizes)
+    )
+    places = kernel_of(f"{HEAD}{text}\tret;\n}}\n", None).shared
+    for number, size in enumerate(sizes):
+        at = places[f"v{number}"]
+        others = {place for name, place in places.items() if name != f"v{number}"}
+        assert all(place - (at + 8 * size) >= 228 << 10 for place in others if place > at)
+        assert at + 8 * size <= 1 << 24
+
+
+def test_more_variables_than_addresses_are_not_read() -> None:
+    text = "".join(f"\t.shared .align 8 .b64 v{number};\n" for number in range(100))
+    with pytest.raises(Unreadable, match="so many variables"):
+        kernel_of(f"{HEAD}{text}\tret;\n}}\n", None)

@@ -23,6 +23,8 @@ _KNOWN = frozenset(
 _SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\w+)\s+)?\.(\w+)\s+([\w$]+)\s*([^;,]*)")
 _EXTERN = re.compile(r"\.extern\s+\Z")
 _EXTENTS = re.compile(r"(?:\[\s*\w*\s*\]\s*)*")
+_APART = 228 << 10  # bytes: no CTA has more shared memory
+_END = 1 << 24  # addresses beyond it are in other CTAs (values/surroundings.py)
 # The element sizes of variables, in bytes.
 _SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
 
@@ -51,8 +53,9 @@ def directives_in(text: str, line: int) -> Directives:
 
 
 def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
-    """The address and alignment of each variable in shared memory. The linker assigns the address of dynamic shared memory; only
-    differences matter. Scopes are merged, so no two variables may have the same name."""
+    """The address and alignment of each variable in shared memory. The assembler assigns addresses; only differences within a variable
+    matter. So that an address beyond the end of one variable is in no other, they are further apart than shared memory is large. Scopes
+    are merged, so no two variables may have the same name."""
     places: dict[str, int] = {}
     alignments: dict[str, int] = {}
     at = 1 << 20
@@ -75,5 +78,7 @@ def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
             continue
         at += -at % (aligned if align else 16)
         places[name] = at
-        at += _SIZES.get(kind, 16) * prod(size for size in sizes if size is not None)
+        at += _SIZES.get(kind, 16) * prod(size for size in sizes if size is not None) + _APART
+        if at >= _END:
+            raise Unreadable(line, "so many variables, or so large ones, in shared memory are not understood")
     return places, alignments
