@@ -172,6 +172,12 @@ def run_once(role: Role, kind: type[_Kind], *, elected: bool = False) -> Iterato
             yield from found
 
 
+def in_every_turn(role: Role, loop: Loop, number: int) -> bool:
+    """Whether every turn of the loop passes the block, which is in it."""
+    ways = [successors(block.terminator) if at in loop.blocks else () for at, block in enumerate(role.blocks)]
+    return number == loop.header or not any(loop.header in ways[at] for at in _reached(ways, loop.header, without=number))
+
+
 def joins(role: Role, number: int) -> tuple[int, frozenset[int]] | None:
     """The join (immediate postdominator) of the paths from the end of a block, and the blocks in between; None if they end the role."""
     ways = [successors(block.terminator) for block in role.blocks]

@@ -1,7 +1,6 @@
 """Statements on a line of their own are read at once; those that are spread over lines are read the same."""
 
 import re
-
 from random import Random
 
 import pytest

@@ -203,21 +203,29 @@ class _Walk:
         return pending.difference(complete) if complete else pending
 
     def _waits_for_each(self, pipeline: tree.Pipeline) -> bool:
-        """Whether the role obtains a stage to fill and a full one once each in the same loop, and skips none: then it never runs ahead
-        of a copy."""
+        """Whether in every turn of a loop the role obtains a stage to fill and then a full one, once each, and skips none: then it never
+        runs ahead of a copy."""
         found = self._acquired.get(pipeline, [])
-        return sorted(side for side, _ in found) == ["consumer", "producer"] and len({loops for _, loops in found}) == 1
+        if sorted(side for side, _, _ in found) != ["consumer", "producer"]:
+            return False
+        (_, taken, site), (_, filled, before) = sorted(found)
+        around = self._around[filled]
+        if around != self._around[taken]:
+            return False
+        every = not around or all(ir.in_every_turn(self._role, self._role.loops[around[-1]], one) for one in (filled, taken))
+        return every and (filled, before) < (taken, site)
 
     @cached_property
-    def _acquired(self) -> dict[tree.Pipeline, list[tuple[str, tuple[int, ...]]]]:
-        """The sides on which the role acquires stages of a pipeline, and the loops around that; not of pipelines whose stages it skips."""
-        found: dict[tree.Pipeline, list[tuple[str, tuple[int, ...]]]] = {}
+    def _acquired(self) -> dict[tree.Pipeline, list[tuple[str, int, int]]]:
+        """The sides on which the role acquires stages of a pipeline, and where: block and place in it; not of pipelines whose stages it
+        skips."""
+        found: dict[tree.Pipeline, list[tuple[str, int, int]]] = {}
         skipped: set[tree.Pipeline] = set()
         for number, block in enumerate(self._role.blocks):
-            for operation in block.operations:
+            for site, operation in enumerate(block.operations):
                 if isinstance(operation, tree.Acquire):
                     handle = operation.handle
-                    found.setdefault(handle.pipeline, []).append((handle.side, self._around[number]))
+                    found.setdefault(handle.pipeline, []).append((handle.side, number, site))
                 elif isinstance(operation, tree.Skip):
                     skipped.add(operation.pipeline)
         return {pipeline: sides for pipeline, sides in found.items() if pipeline not in skipped}

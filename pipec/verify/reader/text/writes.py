@@ -81,7 +81,9 @@ class Writes:
 
     def _based(self, written: set[str]) -> bool:
         """Whether an address is made of that of a tensor, or of a variable in shared memory. (A number belongs to none.)"""
-        return any(name in self.kernel.shared or name in self.kernel.parameters and self.tensors.get(name) != "" for name in written)
+        return any(
+            name in self.kernel.shared or name in self.kernel.parameters and self.tensors.get(name) != "" for name in written
+        )
 
     def _from_memory(self, written: set[str], sources: Mapping[str, set[str]], packed: set[str]) -> bool:
         """Whether an address may have been assembled from loaded parts: if no parameter contributes to it, or if loaded numbers are
