@@ -49,12 +49,6 @@ _REMOTE_STORE = (
 )
 
 
-_CHOOSE_BY_BIT = (
-    "{{\\0A\\09.reg .b32 bit;\\0A\\09.reg .pred chosen;\\0A\\09and.b32 bit, $1, $2;\\0A\\09setp.ne.b32 chosen, bit, 0;"
-    "\\0A\\09selp.{type} $0, $3, $4, chosen;\\0A\\09}}"
-)
-
-
 _NOT_AWAITED = (
     "{\\0A\\09.reg .pred never, found;\\0A\\09setp.ne.b32 never, 0, 0;"
     "\\0A\\09@never mbarrier.test_wait.parity.shared.b64 found, [$0], $1;\\0A\\09}"
@@ -121,10 +115,6 @@ def _barriers() -> list[Instruction]:
         # The lowest n bits, all of them from 32 on.
         Instruction("bits.lowest", "bmsk.clamp.b32 $0, 0, $1;", I32, (I32,), "bmsk.clamp.b32", "thread", "9.7.1.22", constraints="=r,r",
                     pure=True),
-        # Test and selection in one template: ptxas tests several bits at once only where each is selected by beside its test.
-        *(Instruction(f"bits.choose.{type_}", _CHOOSE_BY_BIT.format(type=type_), llvm, (I32, "i32=", llvm, llvm), f"selp.{type_}",
-                      "thread", "9.7.7.4", constraints=f"={register},r,n,{register},{register}", pure=True)
-          for type_, llvm, register in (("f32", "float", "f"), ("b32", I32, "r"))),
         intrinsic("shuffle.idx", "shfl.sync.idx.i32", I32, (I32, I32, I32, I32), "shfl.sync.idx.b32", "warp", "9.7.9.6"),
         intrinsic("shuffle.bfly", "shfl.sync.bfly.i32", I32, (I32, I32, I32, I32), "shfl.sync.bfly.b32", "warp", "9.7.9.6"),
         intrinsic("setmaxnreg.inc", "setmaxnreg.inc.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.inc.sync.aligned.u32",

@@ -21,9 +21,10 @@ kernel k(x: tensor[f32, 128, 80], y: tensor[f32, 128, 80], bound: i32):
     role compute(warps=4) consumes ring:
         with ring.consume() as s:
             v = registers(s.x)
-            w = registers(select({condition}, v, 0.0 - v))
+            w = registers(select({condition}, {chosen}, {other}))
             store(y[0, 0], w)
 """
+SIGNED = {"chosen": "v", "other": "0.0 - v"}
 COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 COLUMN, ROW = np.arange(80), np.arange(128)[:, None]
 LEAST, LARGEST = -(2**31), 2**31 - 1
@@ -38,8 +39,20 @@ def test_every_comparison_with_every_bound(sign: str) -> None:
             (f"bound {sign} column_index(80)", COMPARED[sign](bound, COLUMN)),
         ):
             y = np.zeros_like(x)
-            run(SOURCE.format(condition=condition), "k", x, y, bound)
+            run(SOURCE.format(condition=condition, **SIGNED), "k", x, y, bound)
             np.testing.assert_array_equal(y, np.where(chosen, x, -x), err_msg=f"{condition}, bound = {bound}")
+
+
+@pytest.mark.parametrize("sign", ["<", ">"])
+@pytest.mark.parametrize(("chosen", "other"), [("7.0", "v"), ("v", "7.0"), ("v", "v")])
+def test_elements_that_become_one_number(sign: str, chosen: str, other: str) -> None:
+    """Those that differ stay in their registers, whether they are kept for bits that are set or for the others."""
+    x = np.random.default_rng(3).integers(10, 100, (128, 80)).astype(np.float32)
+    values = {"v": x, "7.0": np.float32(7)}
+    for bound in (0, 1, 31, 32, 50, 79, 80):
+        y = np.zeros_like(x)
+        run(SOURCE.format(condition=f"column_index(80) {sign} bound", chosen=chosen, other=other), "k", x, y, bound)
+        np.testing.assert_array_equal(y, np.where(COMPARED[sign](COLUMN, bound), values[chosen], values[other]))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +66,7 @@ def test_every_comparison_with_every_bound(sign: str) -> None:
 def test_a_bound_of_each_row(condition: str, chosen: np.ndarray | None) -> None:
     x = np.minimum(np.random.default_rng(3).integers(1, 1000, (128, 80)), 80 + ROW).astype(np.float32)
     y = np.zeros_like(x)
-    run(SOURCE.format(condition=condition), "k", x, y, 5)
+    run(SOURCE.format(condition=condition, **SIGNED), "k", x, y, 5)
     chosen = x.max(axis=1, keepdims=True) - 80 > COLUMN if chosen is None else chosen
     np.testing.assert_array_equal(y, np.where(chosen, x, -x))
 
@@ -93,7 +106,9 @@ def test_an_accumulator_in_registers(sign: str, least: str) -> None:
 
 def test_each_bit_is_tested_beside_its_selection() -> None:
     """Only then does ptxas move bits into predicates several at a time."""
-    state = compile_source(Source("k.pipe", SOURCE.format(condition="column_index(80) < bound")), Options(arch="sm_100a"))
+    state = compile_source(
+        Source("k.pipe", SOURCE.format(condition="column_index(80) < bound", **SIGNED)), Options(arch="sm_100a")
+    )
     assert state.ptx is not None and not state.failed
     lines = [line.split()[0] for line in state.ptx.splitlines() if line.startswith("\t")]
     assert lines.count("bmsk.clamp.b32") == 80 // 16  # the columns that are read together

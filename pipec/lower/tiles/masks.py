@@ -5,9 +5,10 @@ bound, and ptxas moves 7 of them into predicates by one instruction (`R2P`). Whe
 accumulator of wgmma, the bits are those of its elements.
 """
 
+from pipec.isa.choices import CHOSEN, choose_by_bits
 from pipec.kir.spread import GROUP_COLUMNS
 from pipec.lower.emit.llvm import Builder
-from pipec.lower.emit.value import Value, integer
+from pipec.lower.emit.value import Value
 from pipec.lower.tiles.chunks import Chunk, Reader
 from pipec.record import record
 from pipec.sema import tree
@@ -15,7 +16,6 @@ from pipec.sema.types import TileType, dtype_of
 from pipec.vocabulary import BinaryOperator
 
 _WORD = 32
-_CHOICES = {"float": "bits.choose.f32", "i32": "bits.choose.b32"}  # by the LLVM type of the elements
 # Columns of a thread for which a word is worth its making. In an accumulator of wgmma it takes five instructions more: gradients of
 # attention with 12 columns a thread became 3 to 4 % slower by it on an H200, with 16 columns 2 to 5 % faster.
 _FEWEST, _FEWEST_OF_GROUPS = 8, 16
@@ -45,7 +45,7 @@ def bound(reader: Reader, node: tree.Select, chunk: Chunk) -> Bound | None:
     condition = reader.resolve(node.condition)
     if not isinstance(condition, tree.Binary) or condition.operator not in _KINDS:
         return None
-    if not _in_a_run(chunk) or dtype_of(node.type).llvm not in _CHOICES:
+    if not _in_a_run(chunk) or dtype_of(node.type).llvm not in CHOSEN:
         return None
     operator, left, right = condition.operator, reader.resolve(condition.left), reader.resolve(condition.right)
     if _is_column(right):
@@ -69,9 +69,17 @@ def select(builder: Builder, chunk: Chunk, limit: Bound, when_true: list[Value],
     for first in range(0, chunk.count, _WORD):
         left = _at_least(builder, builder.add(count, -first), 0)
         word = builder.call("bits.lowest", left)
-        for bit, pair in enumerate(zip(when_true[first : first + _WORD], when_false[first : first + _WORD], strict=True)):
-            chosen.append(builder.call(_CHOICES[pair[0].type], word, integer(1 << bit), *pair))
+        chosen += _by_bits(builder, word, when_true[first : first + _WORD], when_false[first : first + _WORD])
     return chosen
+
+
+def _by_bits(builder: Builder, word: Value, if_set: list[Value], if_clear: list[Value]) -> list[Value]:
+    """Of elements that become others, which usually have one value in common, the different ones are kept in place."""
+    keeps = len({*if_set}) >= len({*if_clear})
+    kept, others = (if_set, if_clear) if keeps else (if_clear, if_set)
+    different = [*dict.fromkeys(others)]
+    row = choose_by_bits(kept[0].type, tuple(map(different.index, others)), keeps)
+    return builder.elements(builder.issue(row, word, *kept, *different), len(kept), kept[0].type)
 
 
 def _in_a_run(chunk: Chunk) -> bool:
