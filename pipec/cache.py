@@ -10,10 +10,22 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipec.record import record
+
+# Like the standard library's `random`, without hashlib where possible: it loads OpenSSL, in a fiftieth of a command line's run time.
+if TYPE_CHECKING:
+    from hashlib import sha256
+else:
+    try:
+        from _sha2 import sha256
+    except ImportError:  # Python 3.11
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
 
 _MARK = b"pipec cache 1\n"
 _HASH_BYTES = 32

@@ -1,12 +1,38 @@
 """The command line's options with their value types, so that commands get values and never text."""
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipec.budgets import BUDGETS
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
+
+
+class _Formatter(argparse.HelpFormatter):
+    """argparse creates one for each option, and asks shutil for the terminal's width, whose import loads two compressors."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """Of the terminal: $COLUMNS, or what the system says, else 80."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # no terminal
+        return 80
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=_Formatter, **options)
+
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -45,10 +71,10 @@ def with_watchdog(words: Sequence[str]) -> list[str]:
     return found
 
 
-def parser_of(commands: Mapping[str, Command], words: Sequence[str]) -> argparse.ArgumentParser:
+def parser_of(commands: Mapping[str, Command], words: Sequence[str]) -> _Parser:
     """Of these words. `commands`: the functions to run, by name. Only a command that is among the words gets its options: those of all
     take a twentieth of a compilation."""
-    parser = argparse.ArgumentParser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
+    parser = _Parser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
     parser.add_argument(
         "--version", action="store_const", dest="command", const=commands["version"], help="print versions and exit"
     )
@@ -73,14 +99,14 @@ def parser_of(commands: Mapping[str, Command], words: Sequence[str]) -> argparse
 # ----------------------------------------------------------------------------------------------- what one command has
 
 
-def _add_compile(parser: argparse.ArgumentParser) -> None:
+def _add_compile(parser: _Parser) -> None:
     parser.add_argument("-o", dest="output", metavar="OUT", help="output file (default: standard output)")
     _add_timestamps(parser, "a tensor after the other arguments")
     parser.add_argument("--emit", choices=FORMS, default="ptx", help="output form (default %(default)s)")
     _add_certificate(parser)
 
 
-def _add_timestamps(parser: argparse.ArgumentParser, where: str) -> None:
+def _add_timestamps(parser: _Parser, where: str) -> None:
     parser.add_argument(
         "--timestamps",
         action="store_true",
@@ -88,30 +114,30 @@ def _add_timestamps(parser: argparse.ArgumentParser, where: str) -> None:
     )
 
 
-def _add_certificate(parser: argparse.ArgumentParser) -> None:
+def _add_certificate(parser: _Parser) -> None:
     parser.add_argument("--certificate", metavar="JSON", help="write certificates of freedom from deadlock, for `pipec verify`")
 
 
-def _add_verify(parser: argparse.ArgumentParser) -> None:
+def _add_verify(parser: _Parser) -> None:
     parser.add_argument("file", metavar="PTX", help="a PTX file; `-`: standard input")
     parser.add_argument("certificate", metavar="JSON", help="its certificates, from `--certificate`")
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_run(parser: _Parser) -> None:
     parser.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
     _add_timestamps(parser, "the data that --timeline draws, also on a GPU")
     _add_simulation(parser)
 
 
-def _add_sim(parser: argparse.ArgumentParser) -> None:
+def _add_sim(parser: _Parser) -> None:
     parser.add_argument("file", metavar="PTX", help="a PTX file, of pipec or of another compiler; `-`: standard input")
     parser.add_argument("--kernel", metavar="NAME", help="the entry to run (default: the only one)")
     _add_launch(parser)
     _add_simulation(parser)
 
 
-def _add_tune(parser: argparse.ArgumentParser) -> None:
+def _add_tune(parser: _Parser) -> None:
     parser.add_argument(
         "--device",
         default="auto",
@@ -123,7 +149,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_predict(parser: argparse.ArgumentParser) -> None:
+def _add_predict(parser: _Parser) -> None:
     parser.add_argument("--device", choices=("b200", "h200"), help="the GPU (default: the one that runs the kernel's target)")
     parser.add_argument(
         "--clock", type=_gigahertz, metavar="GHZ", help="clock of the multiprocessors under load (default: the device's)"
@@ -139,7 +165,7 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_program(parser: argparse.ArgumentParser) -> None:
+def _add_program(parser: _Parser) -> None:
     parser.add_argument(
         "--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what kernels are compiled for (default %(default)s)"
     )
@@ -148,7 +174,7 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program_arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="the program's arguments")
 
 
-def _add_explain(parser: argparse.ArgumentParser) -> None:
+def _add_explain(parser: _Parser) -> None:
     parser.add_argument(
         "code",
         metavar="CODE",
@@ -160,8 +186,8 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 # ---------------------------------------------------------------------------------------------- what several have
 
 
-def _shared() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _shared() -> _Parser:
+    parser = _Parser(add_help=False)
     parser.add_argument(
         "--message-format", choices=("text", "json"), default="text", help="how diagnostics and results are printed"
     )
@@ -173,9 +199,9 @@ def _shared() -> argparse.ArgumentParser:
     return parser
 
 
-def _source(targets: bool = False) -> argparse.ArgumentParser:
+def _source(targets: bool = False) -> _Parser:
     """`targets`: accepts several targets."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = _Parser(add_help=False)
     parser.add_argument("file", metavar="FILE", help="a .pipe source; `-`: standard input")
     default = f"(default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
     if targets:
@@ -208,12 +234,12 @@ def _source(targets: bool = False) -> argparse.ArgumentParser:
     return parser
 
 
-def _source_of_targets() -> argparse.ArgumentParser:
+def _source_of_targets() -> _Parser:
     return _source(targets=True)
 
 
-def _watched() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _watched() -> _Parser:
+    parser = _Parser(add_help=False)
     parser.add_argument(
         _WATCHDOG,
         metavar="SECONDS",
@@ -223,8 +249,8 @@ def _watched() -> argparse.ArgumentParser:
     return parser
 
 
-def _shaped() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _shaped() -> _Parser:
+    parser = _Parser(add_help=False)
     parser.add_argument(
         "--shape",
         dest="shapes",
@@ -238,11 +264,11 @@ def _shaped() -> argparse.ArgumentParser:
     return parser
 
 
-def _seeded(what: str) -> Callable[[], argparse.ArgumentParser]:
+def _seeded(what: str) -> Callable[[], _Parser]:
     """The option for the seed of this."""
 
-    def add() -> argparse.ArgumentParser:
-        parser = argparse.ArgumentParser(add_help=False)
+    def add() -> _Parser:
+        parser = _Parser(add_help=False)
         parser.add_argument("--seed", type=_whole, default=0, help=f"seed of {what}, 0 or more (default %(default)s)")
         return parser
 
@@ -252,7 +278,7 @@ def _seeded(what: str) -> Callable[[], argparse.ArgumentParser]:
 _SEEDED = _seeded("random inputs and of --timing random")
 
 
-def _add_bundle(parser: argparse.ArgumentParser) -> None:
+def _add_bundle(parser: _Parser) -> None:
     parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="the folder to write, created if missing")
     parser.add_argument("--name", type=_name, metavar="NAME", help="name of the C files and functions (default: the file's)")
     parser.add_argument(
@@ -274,7 +300,7 @@ def _add_bundle(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_launch(parser: argparse.ArgumentParser) -> None:
+def _add_launch(parser: _Parser) -> None:
     """Options for calling a kernel without call information."""
     group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
     group.add_argument(
@@ -307,7 +333,7 @@ def _add_launch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_simulation(parser: argparse.ArgumentParser, *, timeline: bool = True) -> None:
+def _add_simulation(parser: _Parser, *, timeline: bool = True) -> None:
     parser.add_argument(
         "--timing",
         choices=TIMINGS,
@@ -417,7 +443,7 @@ def _extents(text: str) -> tuple[int, ...]:
 
 
 # The description of a command, the options that it shares with others, and its own; in the order of `pipec --help`.
-_COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...], Callable[[argparse.ArgumentParser], None]]] = {
+_COMMANDS: dict[str, tuple[str, tuple[Callable[[], _Parser], ...], Callable[[_Parser], None]]] = {
     "compile": ("compile a source to PTX (or another form)", (_source, _watched), _add_compile),
     "check": ("run all checks without output files; print what was proved", (_source,), _add_certificate),
     "verify": ("check certificates against a PTX file, without the compiler", (), _add_verify),

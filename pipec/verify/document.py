@@ -7,7 +7,6 @@ assumptions must be those that the reader finds in it, and the certificate must 
 import json
 import re
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import Any
 
 from pipec.record import record
@@ -34,6 +33,8 @@ class Document:
 
 
 def digest_of(ptx: str) -> str:
+    from hashlib import sha256  # loads OpenSSL, which a compilation without a certificate does not need
+
     return sha256(ptx.encode()).hexdigest()
 
 

@@ -9,7 +9,7 @@ mean the same stays as it is.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
+from math import gcd
 
 from pipec.protocol.extents import FAR, Between
 from pipec.protocol.restating.tile_runs import MOST_TURNS, Counted, Key, Seen, Visit, outcome_of, value_of
@@ -300,10 +300,11 @@ def _line(form: Linear, mine: Sequence[int], other: Linear, values: Sequence[int
     apart = next(((a - mine[0], b - values[0]) for a, b in zip(mine, values, strict=True) if b != values[0]), None)
     if apart is None:
         return None
-    slope = Fraction(*apart)
-    if not slope:
+    up, across = apart
+    if not up:
         return None
-    up, across = slope.numerator, slope.denominator
+    common = gcd(up, across) if across > 0 else -gcd(up, across)
+    up, across = up // common, across // common
     rests = {across * a - up * b for a, b in zip(mine, values, strict=True)}
     if len(rests) > 1:
         return None

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable
-from hashlib import sha256
 from itertools import repeat
 from math import gcd, inf, isinf
 from typing import Literal
@@ -151,6 +150,8 @@ class Arithmetic:
 
     def _function(self, value: Linear | Formula, width: int) -> Linear | Formula:
         """Of the symbols in it."""
+        from hashlib import sha256  # loads OpenSSL, and few kernels need it
+
         symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
         places: dict[str, str] = {}
         text = _SYMBOL.sub(lambda found: places.setdefault(found[1], f"#{len(places)}"), repr(value))
