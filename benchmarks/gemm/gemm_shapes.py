@@ -184,7 +184,8 @@ _OTHERS = (
         for cx, (bn, stages) in product((1, 2), ((160, 5), (168, 5), (176, 5), (192, 4), (208, 4)))
     ),
     Tile("gemm_sm90_pingpong", {"CX": 1, "CY": 2, "GROUP": 16}),
-    *(Tile("gemm_sm90_pingpong", {"BN": 112, "STAGES": 7, "GROUP": group}) for group in (4, 16)),
+    *(Tile("gemm_sm90_pingpong", {"CX": 2, "BN": 112, "GROUP": group}) for group in (2, 4)),
+    Tile("gemm_sm90_pingpong", {"CX": 2, "BN": 208, "GROUP": 4}),
     Tile("gemm_sm90_pingpong", {"CX": 1, "CY": 2, "BM": 192, "BN": 128, "STAGES": 4}),
     Tile("gemm_sm90_pingpong", {"BM": 64, "BN": 256, "STAGES": 4}),
     *(

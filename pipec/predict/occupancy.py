@@ -6,6 +6,7 @@ from math import ceil
 
 from pipec.isa.targets import DEFAULT_TARGET, MOST_REGISTERS, REGISTER_STEP, TARGETS, WARP
 from pipec.predict.tile_loops import operations_in
+from pipec.record import record
 from pipec.sema import tree
 
 # Of a multiprocessor, the same for all targets (CUDA C++ programming guide, technical specifications per compute capability).
@@ -62,27 +63,43 @@ _FOUR_PANELS = (3, 4)  # panels that a role with accumulators in registers store
 
 
 def staging_bytes(kernel: tree.Kernel, free: int) -> int:
-    """Shared memory that stages TMA stores: a panel for each role with such stores, or two if they fit, or four (the exact rule is in
-    pipec.kir.plan.memory)."""
+    """Shared memory that stages TMA stores: a panel for each role with such stores, or two if they fit, or four. Where one of the widest
+    does not fit, they are as narrow as all panels of a row can be (the exact rule is in pipec.kir.plan.memory)."""
     panels = [one for role in kernel.roles if (one := _staged(role.body)) is not None]
-    total = 2 * sum(stride for stride, _ in panels)
+    strides = [one.stride for one in panels]
+    if sum(strides) > free:
+        strides = [one.narrow for one in panels]
+    total = 2 * sum(strides)
     if total > free:
         return total // 2
-    for stride, four in panels:
+    for stride, four in zip(strides, (one.four for one in panels), strict=True):
         total += 2 * stride if four and total + 2 * stride <= free else 0
     return total
 
 
+@record
+class _Staged:
+    """Bytes of a panel of the widest rows, and of one that divides the tile's rows; whether the role may store four at once."""
+
+    stride: int
+    narrow: int
+    four: bool
+
+
 @cache
-def _staged(body: tuple[tree.Statement, ...]) -> tuple[int, bool] | None:
-    """The bytes of a panel, and whether the role may store four of them at once; None if it has no TMA stores."""
+def _staged(body: tuple[tree.Statement, ...]) -> _Staged | None:
+    """None if the role has no TMA stores."""
     done = list(operations_in(body))
     tiles = [one.placed for one in done if isinstance(one, tree.Store) and one.path == "tma"]
     if not tiles:
         return None
-    panels = max(ceil(tile_bytes(1, tile.columns, tile.dtype.bits) / _PANEL_BYTES) for tile in tiles)
-    wide = panels in _FOUR_PANELS and any(isinstance(one, tree.RegisterMma) for one in done)
-    return max(tile.rows * min(_PANEL_BYTES, tile_bytes(1, tile.columns, tile.dtype.bits)) for tile in tiles), wide
+    rows = [tile_bytes(1, tile.columns, tile.dtype.bits) for tile in tiles]
+    wide = max(ceil(row / _PANEL_BYTES) for row in rows) in _FOUR_PANELS and any(
+        isinstance(one, tree.RegisterMma) for one in done
+    )
+    stride = max(tile.rows * min(_PANEL_BYTES, row) for tile, row in zip(tiles, rows, strict=True))
+    narrow = max(tile.rows * min(_PANEL_BYTES, row & -row) for tile, row in zip(tiles, rows, strict=True))
+    return _Staged(stride, narrow, wide)
 
 
 def launch_registers(kernel: tree.Kernel, threads: int) -> int | None:
