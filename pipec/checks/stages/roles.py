@@ -1,5 +1,7 @@
 """Which role may do what: its declared pipelines, and its side of each (E04xx)."""
 
+from itertools import islice
+
 from pipec.checks.stages.participation import check_participation, check_shared_values
 from pipec.checks.stages.warpgroups import check_tensor_memory, check_warpgroups
 from pipec.checks.summary import (
@@ -61,6 +63,7 @@ def check(summary: Summary, sink: Sink) -> None:
         for handle in role.handles.values():
             if not _other_way_round(role, handle.handle.pipeline):
                 _sides(handle, sink)
+    _modified(summary, sink)
 
 
 def _declarations(summary: Summary, sink: Sink) -> None:
@@ -216,6 +219,34 @@ def _sides(summary: StageSummary, sink: Sink) -> None:
             )
         )
         return
+
+
+def _modified(summary: Summary, sink: Sink) -> None:
+    """A tile that a consumer modifies may be used by no other one. One message per tile: the first write and the first other use."""
+    consumed: dict[tree.Buffer, list[tuple[str, Touch]]] = {}
+    for role, handle in summary.handles():
+        for _, touch in handle.touches if handle.handle.side == "consumer" else ():
+            if touch.buffer is not None:
+                consumed.setdefault(touch.buffer, []).append((role.role.name, touch))
+    for buffer, found in consumed.items():
+        pairs = (
+            (writer, write, other, use)
+            for writer, write in found
+            if write.kind == WRITE and _returns(write)
+            for other, use in found
+            if other != writer
+        )
+        for writer, write, other, use in islice(pairs, 1):
+            sink.report(
+                messages.WritesWhatOthersUse(
+                    role=writer,
+                    other=other,
+                    tile=buffer.label,
+                    pipeline=write.handle.pipeline.name,
+                    at=write.span,
+                    use=use.span,
+                )
+            )
 
 
 def _returns(touch: Touch) -> bool:

@@ -168,6 +168,26 @@ class FillsConsumerStage(Message):
     obtained: Span | None
 
 
+class WritesWhatOthersUse(Message):
+    """A role writes a tile of a stage that several roles have obtained for reading.
+
+    A consumer of a RolePipeline may modify an accumulator before it gives it back. All consumers hold the stage at the same time, so that
+    this is safe only where the tile is used by no other one: nothing orders its reads before or after the write.
+    """
+
+    code = "E0424"
+    title = "role `{role}` writes `{tile}` while role `{other}` may use it"
+    labels = (primary("at", "written here"), secondary("use", "used here, by another consumer of `{pipeline}`"))
+    note = "both wait for the same signal: `{other}` may find what was there before, what is written, or some of both"
+    help = "let one role do both, or let `{role}` fill a tile that it hands over through a pipeline of its own"
+    role: str
+    other: str
+    tile: str
+    pipeline: str
+    at: Span
+    use: Span
+
+
 class ReadsProducerStage(Message):
     """A stage obtained for filling is read.
 
