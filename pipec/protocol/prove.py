@@ -6,6 +6,7 @@ sizes. If that fails, the sizes are split into cases, or another schedule is tri
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.everywhere import askable_formula
@@ -43,9 +44,9 @@ def prove(
     first: Certificate | None = None
     for attempts in tries(network):
         # Splitting the sizes multiplies the work: it comes after all schedules of a round, one of which may need none.
-        work: list[tuple[Attempt, Undecided | None]] = [(attempt, None) for attempt in attempts]
+        again: list[tuple[Attempt, Undecided | None]] = []
         failures: list[tuple[Attempt, Undecided]] = []
-        for attempt, before in work:
+        for attempt, before in chain(((attempt, None) for attempt in attempts), again):
             spent.share(attempt.share)
             kind = attempt.products, attempt.quotients
             if kind not in parts:
@@ -64,7 +65,7 @@ def prove(
                     raise why.again(hopeless=True) from why
                 failures.append((attempt, why))
                 if before is None:
-                    work.append((attempt, why))
+                    again.append((attempt, why))
                 # A wait that some attempt could not get past says more than that later ones took too long.
                 reason = why if str(why) != TOO_LONG or str(reason) != STUCK else reason
             if spent.out():

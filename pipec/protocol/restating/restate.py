@@ -40,7 +40,10 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False, 
     several = 0
     ways: list[Callable[[], tuple[Measured, ...]]] = [lambda: tuple(map(Measured, network.processes))]
     if numbers or counting:
-        ways = [*(partial(with_numbers, network, parted=parts, tiles=counting) for parts in (False, True)), *ways]
+        named = [cache(partial(with_numbers, network, parted=parts, tiles=counting)) for parts in (False, True)]
+        if counting and not any(one.numbers for way in named for one in way()):
+            return Restated(network)
+        ways = [*named, *ways]
     worded = [cache(partial(_measured, network, way, distances)) for way in ways]
     if counting and not _count_alike(worded, sizes, ranges_in(network.facts)):
         return Restated(network)
