@@ -58,7 +58,8 @@ def named_sizes(kernel: Kernel) -> set[str]:
 
 def several_blocks(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     """Sizes at which a grid has several blocks along each axis along which it ever has, as `ceildiv(N, 4096)` has at few of the usual
-    ones; none if those of `WHOLE_TILES` are such. A parameter that the grid counts by, `ceildiv(n, 128)`, is as large as a dimension."""
+    ones; none if those of `WHOLE_TILES` are such. A parameter that the grid counts by, `ceildiv(n, 128)`, is as large as a dimension, and
+    negative if only then there are several, as in `-n`."""
     counted = any(isinstance(node, tree.ReadParameter) for extent in kernel.grid for node in subexpressions(extent))
 
     def axes(tried: tuple[int, int]) -> set[str]:
@@ -67,6 +68,9 @@ def several_blocks(kernel: Kernel) -> tuple[tuple[int, int], ...]:
         return {axis for axis in AXES if known.get(f"grid.{axis}", 1) > 1}
 
     sizes = [(1 << power, 1 << power if counted else 3) for power in _POWERS]
+    negative = [(size, -count) for size, count in sizes if counted]
+    if negative and axes(negative[-1]) > axes(sizes[-1]):
+        sizes = negative
     most = axes(sizes[-1])
     if all(axes(tried) >= most for tried in WHOLE_TILES):
         return ()

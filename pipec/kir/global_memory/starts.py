@@ -4,11 +4,17 @@ from collections.abc import Iterator
 
 from pipec.kir.global_memory.accesses import BULK, Access, RoleAccesses
 from pipec.kir.global_memory.ends import ends
+from pipec.kir.global_memory.places import TileBox
 from pipec.kir.ir import Role, run_once
 from pipec.sema import tree
+from pipec.terms.term import Operator, Term
+from pipec.terms.walk import leaves
 from pipec.verify.terms import Compare, Formula, Linear, add, decided, number
 
 _LARGEST = (1 << 31) - 1  # a coordinate is an i32
+_FEW = (
+    1 << 16
+) - 2  # places along y and z in a grid of which the source does not say how many blocks it has; along x there are more
 
 
 def may_be_in_front(rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[Role, Access, int]]:
@@ -16,7 +22,20 @@ def may_be_in_front(rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[Role, Acce
     for row in rows:
         for access in row.accesses:
             if access.writes and access.engine == BULK:
-                yield from ((row.role, access, axis) for axis, corner in enumerate(access.place.corner) if corner.least < 0)
+                place = access.place
+                yield from (
+                    (row.role, access, axis)
+                    for axis, corner in enumerate(place.corner)
+                    if corner.least < 0 or _comes_round(corner, place)
+                )
+
+
+def _comes_round(corner: Term, place: TileBox) -> bool:
+    """Whether a coordinate that is never negative in exact arithmetic leaves the range of its register although all that it is made of
+    has ends that the source states: it is negative there."""
+    return corner.largest > _LARGEST and all(
+        leaf in place.ranges or leaf.operator is Operator.SPECIAL and leaf.largest < _FEW for leaf in leaves(corner)
+    )
 
 
 def starts_in_range(rows: tuple[RoleAccesses, ...]) -> tuple[Formula, ...]:
@@ -27,7 +46,11 @@ def starts_in_range(rows: tuple[RoleAccesses, ...]) -> tuple[Formula, ...]:
 
 def unstarted(rows: tuple[RoleAccesses, ...]) -> Iterator[Access]:
     """The stores whose start no launch checks."""
-    yield from dict.fromkeys(access for role, access, axis in may_be_in_front(rows) if _within(role, access, axis) is None)
+    yield from dict.fromkeys(
+        access
+        for role, access, axis in may_be_in_front(rows)
+        if (found := _within(role, access, axis)) is None or any(not form.terms and form.constant < 0 for form in found)
+    )
 
 
 def _within(role: Role, access: Access, axis: int) -> tuple[Linear, ...] | None:
