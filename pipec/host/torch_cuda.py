@@ -144,12 +144,22 @@ def _properties(target: Target) -> SimpleNamespace:
         max_threads_per_block=target.max_threads,
         max_threads_per_multi_processor=2048,
         regs_per_multiprocessor=target.registers,
+        shared_memory_per_block=48 << 10,  # without asking for more
         shared_memory_per_block_optin=target.shared_bytes,
         shared_memory_per_multiprocessor=target.shared_bytes + 1024,
         L2_cache_size=(126 if capability >= 100 else 50) << 20,
         is_integrated=False,
         is_multi_gpu_board=False,
     )
+
+
+class _Device(nullcontext[None]):
+    """torch.cuda.device and device_of: there is one device."""
+
+    idx, prev_idx = 0, -1
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
 
 
 def _cuda(target: Target, event: type) -> dict[str, object]:
@@ -171,7 +181,7 @@ def _cuda(target: Target, event: type) -> dict[str, object]:
     }
     table: dict[str, object] = {name: _always(value) for name, value in constants.items()}
     table |= {"Stream": _Stream, "Event": event, "stream": lambda stream: stream or nullcontext()}
-    table |= {"device": lambda *_: nullcontext(), "device_of": lambda *_: nullcontext()}
+    table |= {"device": _Device, "device_of": _Device}
     table |= {"get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": lambda state, *_: torch.set_rng_state(state)}
     table |= {name: _always(None) for name in _DONE} | {name: _always(0) for name in _UNMEASURED}
     return table

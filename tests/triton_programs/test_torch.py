@@ -149,6 +149,9 @@ def test_what_the_device_says_of_itself() -> None:
     properties = torch.cuda.get_device_properties("cuda")
     assert (properties.multi_processor_count, properties.major) == (132, 9)
     assert properties.L2_cache_size == 50 << 20
+    assert properties.shared_memory_per_block == 48 << 10 < properties.shared_memory_per_block_optin
+    with torch.cuda.device(0) as nothing, torch.cuda.device_of(torch.zeros(1, device="cuda")):
+        assert nothing is None and torch.cuda.device(0).idx == torch.cuda.current_device()
 
 
 def test_streams_and_events() -> None:
