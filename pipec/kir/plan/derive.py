@@ -71,7 +71,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         for row in roles
     )
     roles = plan_grids(kernel, tuple(found))
-    shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated > 0)
+    shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated)
     parameters, symbols, tma, stored = plan_parameters(kernel, layouts, shared.staging)
     interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters)
     issuers = [row for row in roles if row.uses_tensor and row.single_thread]

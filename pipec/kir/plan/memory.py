@@ -10,6 +10,7 @@ from pipec.kir.plan.reductions import reduced_bytes
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.scales import scale_columns, scale_layout, stored_bits, unpacked_tiles
 from pipec.kir.plan.striping import exchange_bytes
+from pipec.kir.plan.together import bytes_in_turns
 from pipec.kir.plan.types import (
     RESPONSE_BYTES,
     TILE_ALIGNMENT,
@@ -155,9 +156,9 @@ def plan_shared(
     layouts: Mapping[Buffer, TileLayout],
     row_maps: Mapping[tree.Operation, RowMap],
     unwritten: Mapping[Buffer, tuple[Pipeline, Expression | None]],
-    has_tensor: bool,
+    columns: int,
 ) -> SharedPlan:
-    """Tiles first, each on a 1024-byte boundary, then staging, then small items."""
+    """Tiles first, each on a 1024-byte boundary, then staging, then small items. `columns`: of tensor memory."""
     shared = _Shared()
     # Each stage is on the boundary, not only the first: a descriptor's base offset is then 0 for all of them (hardware.md 3.3).
     strides = {buffer: round_up(layout.bytes, TILE_ALIGNMENT) for buffer, layout in layouts.items()}
@@ -192,12 +193,15 @@ def plan_shared(
             size = pipeline.stages * pipeline.sub_stages(side) * BARRIER_BYTES
             barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
     # tcgen05.alloc writes the allocated address to shared memory, from where all warps read it.
-    address = shared.take("tensor memory address", 4, 4) if has_tensor else None
+    address = shared.take("tensor memory address", 4, 4) if columns else None
     zero_fills = {}
     for buffer, (pipeline, condition) in unwritten.items():
         flag = shared.take(f"{buffer.label} written flags", 4 * buffer.count, 4) if condition is None else None
         zero_fills[buffer] = ZeroFill(pipeline, condition, flag)
     size = round_up(shared.offset, 16)
+    if size < (most := bytes_in_turns(kernel, target, columns)):
+        shared.take("kept from other blocks", most - size, 16)
+        size = most
     return SharedPlan(
         offsets,
         strides,
