@@ -13,7 +13,6 @@ from pipec.checks.tiles import accumulators, aliases, copies, late_reads, lifeti
 from pipec.checks.verdict import Findings
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
-from pipec.kir.global_memory import accesses
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.types import Plan
 
@@ -48,7 +47,7 @@ def check_plan(plan: Plan, sink: Sink) -> Findings:
     stated_counts.check(plan, sink)
     in_turn.check_counts(plan, sink)
     registers.check(plan, sink)
-    rows = accesses.collect(plan.kernel)
+    rows = plan.accesses
     late_reads.check(plan.kernel, rows, sink)
     if global_order.check_rows_anywhere(rows, sink):
         rows = ()  # what else could be said of them

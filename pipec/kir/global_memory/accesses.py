@@ -59,7 +59,7 @@ def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
     written = written_tensors(kernel, "semaphore")
     found: list[RoleAccesses] = []
     for role in kernel.roles if written else ():
-        accesses = tuple(access for access in _accesses(role) if access.tensor in written)
+        accesses = tuple(_accesses(role, written))
         if accesses:
             found.append(RoleAccesses(role, accesses))
     return tuple(found)
@@ -76,22 +76,24 @@ def written_tensors(kernel: Kernel, *but: str) -> frozenset[str]:
     )
 
 
-def _accesses(role: Role) -> Iterator[Access]:
+def _accesses(role: Role, tensors: frozenset[str]) -> Iterator[Access]:
     values = role.values
     lets = lazy_tiles(role)
     for number, block in enumerate(role.blocks):
         for site, operation in enumerate(block.operations):
-            yield from _of_operation(operation, number, site, values, lets)
+            yield from _of_operation(operation, number, site, values, tensors)
+            if not (isinstance(operation, tree.Assign) and operation.variable in lets):  # these are read at their uses
+                for operand in operands(operation):
+                    yield from _reads(operand, number, site, operation, values, lets, tensors)
         if isinstance(block.terminator, Branch):
-            yield from _reads(block.terminator.condition, number, len(block.operations), None, values, lets)
+            yield from _reads(block.terminator.condition, number, len(block.operations), None, values, lets, tensors)
 
 
-def _of_operation(
-    operation: tree.Operation, block: int, site: int, values: Values, lets: dict[tree.Variable, tree.Expression]
-) -> Iterator[Access]:
+def _of_operation(operation: tree.Operation, block: int, site: int, values: Values, tensors: frozenset[str]) -> Iterator[Access]:
+    memory = operation.effects.memory
+    if memory is None or memory.place.tensor.name not in tensors:
+        return
     match operation:
-        case tree.Assign(variable) if variable in lets:
-            return  # read at its uses
         case tree.TmaLoad() | tree.CopyAsync():
             engine = BULK if isinstance(operation, tree.TmaLoad) else COPIES
             buffer, source = operation.destination.buffer, operation.source
@@ -125,8 +127,6 @@ def _of_operation(
             )  # fmt: skip
         case _:
             pass
-    for operand in operands(operation):
-        yield from _reads(operand, block, site, operation, values, lets)
 
 
 def reads_of(role: Role, value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[Access]:
@@ -136,8 +136,9 @@ def reads_of(role: Role, value: tree.Expression, lets: dict[tree.Variable, tree.
 
 def _reads(
     value: tree.Expression, block: int, site: int, operation: tree.Operation | None, values: Values,
-    lets: dict[tree.Variable, tree.Expression],
+    lets: dict[tree.Variable, tree.Expression], tensors: frozenset[str] | None = None,
 ) -> Iterator[Access]:  # fmt: skip
+    """`tensors`: the names of those that matter; None if all do."""
     own: set[tree.Expression] | None = None  # most values read no tensor
     for node in subexpressions(value, lets):
         match node:
@@ -147,6 +148,8 @@ def _reads(
                 extent = (1,) * len(source.tensor.shape)
             case _:
                 continue
+        if tensors is not None and source.tensor.name not in tensors:
+            continue
         if own is None:
             turned = isinstance(operation, tree.Store) and operation.transposed
             own = set() if turned else _elementwise(value, lets)

@@ -6,7 +6,7 @@ it. The lowering follows the plan and derives nothing itself.
 
 from pipec.isa.targets import Target
 from pipec.kir.clusters import kernel_sharing
-from pipec.kir.global_memory.accesses import written_tensors
+from pipec.kir.global_memory.accesses import collect, written_tensors
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.exit import plan_exit
 from pipec.kir.plan.global_memory import plan_global
@@ -50,7 +50,8 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     noting = (pipeline for pipeline, condition in unwritten.values() if condition is None)
     leaving = plan_exit(kernel, signals, shared_by, noting)
     meetings = plan_meetings(roles, signals)
-    orders, written = plan_global(kernel), written_tensors(kernel)
+    accesses, written = collect(kernel), written_tensors(kernel)
+    orders = plan_global(kernel, accesses)
     proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel) | plan_scales_in_turn(kernel)
     found = (
         replace(
@@ -73,7 +74,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     roles = plan_grids(kernel, tuple(found))
     shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated)
     parameters, symbols, tma, stored = plan_parameters(kernel, layouts, shared.staging)
-    interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters)
+    interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters, accesses)
     issuers = [row for row in roles if row.uses_tensor and row.single_thread]
     planned = Plan(
         kernel=kernel,
@@ -108,6 +109,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         allocating_warp=issuers[0].first_warp if issuers else 0,
         tensor_address_offset=shared.tensor_address_offset,
         tma=tma,
+        accesses=accesses,
         symbols=symbols,
         interface=interface,
         twins={},

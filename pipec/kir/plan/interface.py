@@ -17,7 +17,7 @@ from pipec.interface import (
     TensorMapParameter,
 )
 from pipec.kir.clusters import Line, line
-from pipec.kir.global_memory.accesses import collect
+from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.global_memory.counters import counters_in_range
 from pipec.kir.global_memory.starts import starts_in_range
 from pipec.kir.ir import Kernel
@@ -170,6 +170,7 @@ def plan_interface(
     shared: SharedPlan,
     tensor_columns: int,
     parameters: tuple[Parameter, ...],
+    accesses: tuple[RoleAccesses, ...],
 ) -> KernelInterface:
     barriers = tuple(
         BarrierRange(
@@ -197,13 +198,13 @@ def plan_interface(
         barriers=barriers,
         source=kernel.span.source.name,
         programmatic_launch=kernel.programmatic is not None,
-        conditions=tuple(map(condition_data, _conditions(kernel))),
+        conditions=tuple(map(condition_data, _conditions(kernel, accesses))),
     )
 
 
-def _conditions(kernel: Kernel) -> tuple[Formula, ...]:
+def _conditions(kernel: Kernel, accesses: tuple[RoleAccesses, ...]) -> tuple[Formula, ...]:
     stated = (one.formula for one in kernel.assumptions)
-    return tuple(dict.fromkeys((*stated, *counters_in_range(kernel), *starts_in_range(collect(kernel)))))
+    return tuple(dict.fromkeys((*stated, *counters_in_range(kernel), *starts_in_range(accesses))))
 
 
 def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[TensorArgument | ScalarArgument, ...]:

@@ -7,6 +7,7 @@ from pipec.interface import KernelInterface
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP, Target
 from pipec.kir.clusters import Line, Sharing
+from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, ReducedColumns, Store, TmaLoad, TmaStore, Variable
@@ -332,6 +333,7 @@ class Plan:
     allocating_warp: int
     tensor_address_offset: int | None  # where tcgen05.alloc writes the address
     tma: dict[TmaLoad | TmaStore, TmaPlan]
+    accesses: tuple[RoleAccesses, ...]  # to tensors that the kernel writes
     symbols: dict[
         tuple[str, str, int], str
     ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
