@@ -18,7 +18,7 @@ from .machine.machine import Machine
 from .machine.schedule.schedules import Schedule
 from .unwritten import FILLINGS, Started, put
 
-# Naming a register ends after so many seconds of processor time: a launch may take minutes.
+# No further launch begins after so many seconds of processor time: one may take minutes.
 _PATIENCE = 20.0
 
 
@@ -35,9 +35,10 @@ def complain_of_unset(
     def matter(registers: Sequence[int], filling: int) -> bool:
         return _differ(start, replace(schedule, unset=(frozenset(registers), filling)), outside, given, results)
 
-    filling = next((filling for filling in FILLINGS if matter(registers, filling)), None)
+    ends = time.process_time() + _PATIENCE
+    filling = next((filling for filling in FILLINGS if time.process_time() < ends and matter(registers, filling)), None)
     if filling is not None:
-        register = _first_that_matters(registers, lambda some: matter(some, filling))
+        register = _first_that_matters(registers, lambda some: matter(some, filling), ends)
         item = image.item(first_reads[register])
         name = image.function.registers[register].name
         message = (
@@ -48,9 +49,8 @@ def complain_of_unset(
     put(outside, results)
 
 
-def _first_that_matters(registers: Sequence[int], matter: Callable[[Sequence[int]], bool]) -> int:
-    """The first register that matters, given that some do, by halves: each try is a launch. When patience ends, the first one that may."""
-    ends = time.process_time() + _PATIENCE
+def _first_that_matters(registers: Sequence[int], matter: Callable[[Sequence[int]], bool], ends: float) -> int:
+    """The first register that matters, given that some do, by halves: each try is a launch. When time `ends`, the first one that may."""
     low, high = 0, len(registers)  # the ones before `low` do not matter, those before `high` do
     while high - low > 1 and time.process_time() < ends:
         middle = (low + high) // 2

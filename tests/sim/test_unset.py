@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import pipec.sim.unset
 from pipec.sim import Options, Result, SimulationError, launch
 
 HEAD = """.version 8.6\n.target sm_90a\n.address_size 64
@@ -60,3 +61,21 @@ def test_the_callers_memory_has_the_results_of_the_run():
     with pytest.raises(SimulationError):
         launch(f"{HEAD}{FAULTS['a sum that begins nowhere'][0]}\nret; }}", block=32, arguments=[x, y, 7])
     assert (y == 7).all()
+
+
+# Seven registers are read unset, of which one matters.
+SEVEN = "".join(f"add.f32 %f8, %f8, %f{i};" for i in range(1, 8) if i != 5) + "st.global.f32 [%d2], %f5;"
+
+
+@pytest.mark.parametrize(("patience", "launches", "register"), [(20.0, 4, "%f5"), (0.0, 1, "%f8")])
+def test_one_register_of_many_is_found_by_halves(monkeypatch, patience, launches, register):
+    """And when the time is over, the first one that may matter is named."""
+    tried, before = [], pipec.sim.unset._differ
+    monkeypatch.setattr(pipec.sim.unset, "_differ", lambda *given: tried.append(given) or before(*given))
+    monkeypatch.setattr(pipec.sim.unset, "_PATIENCE", patience)
+    if patience == 0.0:
+        clock = iter([0.0, -1.0])  # the first launch begins in time, and no other one
+        monkeypatch.setattr(pipec.sim.unset.time, "process_time", lambda: next(clock, 1.0))
+    with pytest.raises(SimulationError, match=f"the results depend on register `{register}`"):
+        run(SEVEN)
+    assert len(tried) == launches
