@@ -82,7 +82,7 @@ CHECKS: dict[CheckName, Check] = {
     "lanes": Check(
         "race",
         "lanes of one warp that access the same location without a `bar.warp.sync` in between, or, where one has copied "
-        "(`cp.async`), between its wait and the access of another one, initialise the same mbarrier together with equal "
+        "(`cp.async`), without its wait and a `bar.warp.sync` behind that, initialise the same mbarrier together with equal "
         "counts, make the same bulk reduction (which adds once for each), store or have copied something that other lanes "
         "of the warp then signal, or copy (`mbarrier.arrive`, an atomic or a flag, a bulk copy), without a `bar.warp.sync` "
         "in between, store different values to one place in one instruction (except 32-bit words of at "

@@ -23,6 +23,7 @@ PARTS = "cp.async.cg.shared.global [%part], [%gpart], 16; cp.async.commit_group;
 WAIT = "cp.async.wait_group 0;"
 ASK = "ld.shared.b32 %r5, [%other];"
 ROWS = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r5, %r6, %r7, %r8}, [%part];"
+PROXY = "fence.proxy.async;"
 BULK = """@%first cp.async.bulk.global.shared::cta.bulk_group [%gpart], [%warp], 512;
 @%first cp.async.bulk.commit_group; @%first cp.async.bulk.wait_group 0;"""
 # The first lane of each warp tells the other warp.
@@ -91,3 +92,34 @@ def test_the_meeting_before_the_wait_is_none() -> None:
 def test_a_missing_wait_is_another_matter() -> None:
     with pytest.raises(SimulationError, match="nothing orders them"):
         run(f"{WORDS} {SYNC} {ASK}", "documents")
+
+
+FIRST_WAITS = f"{WORDS} @%first {WAIT}"
+HALVES = f"{WORDS} setp.lt.u32 %p1, %lane, 16; @%p1 bra A; {WAIT} bra E; A: {WAIT} E:"
+
+
+OF_OTHERS = {
+    "another lane": ASK,
+    "a bulk copy": BULK.replace("%warp], 512", "%own], 16").replace("@%first cp", f"{PROXY} @%first cp", 1),
+    "another warp": "xor.b32 %r6, %own, 128; ld.shared.b32 %r5, [%r6];",
+}
+
+
+@pytest.mark.parametrize("use", OF_OTHERS.values(), ids=OF_OTHERS)
+@pytest.mark.parametrize("meeting", [SYNC, "bar.sync 0;"])
+def test_a_wait_of_one_lane_covers_no_other_one(use: str, meeting: str) -> None:
+    if meeting == SYNC and "128" in use:
+        meeting = "bar.sync 1;"
+    found = run(f"{FIRST_WAITS} {meeting} {use}", "practice").findings
+    assert [(one.check, one.severity) for one in found] == [("lanes", "warn")]
+    assert "those of this part have not" in found[0].message
+    assert run(f"{FIRST_WAITS} {WAIT} {meeting} {use}", "documents").findings == []
+    assert run(f"{HALVES} {meeting} {use}", "documents").findings == []
+
+
+def test_lanes_that_use_their_own_parts_need_not_wait_for_others() -> None:
+    for body in (
+        f"{FIRST_WAITS} {SYNC} @%first ld.shared.b32 %r5, [%own];",
+        HALVES.replace("E:", "E: ld.shared.b32 %r5, [%own];"),
+    ):
+        assert run(body, "documents").findings == []

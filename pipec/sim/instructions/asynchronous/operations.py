@@ -160,6 +160,8 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
             for group in groups:
                 group.waited = len(group.marks)
             over = min((group.over(allowed) for group in groups if group.marks), default=0)
+            if kind == "cp.async" and warp.watched is not None and (left := warp.thread.waited_for_copies(warp.mask, over)):
+                warp.cta.machine.races.sets.loosen(warp.thread, left)
             warp.thread.found_over(_AGENTS[kind][: 1 if reading_only else None], over)
             return None
         text, asked = f"{most - allowed} {kind} group(s) to finish", functools.partial(_over, groups, allowed, reading_only)

@@ -245,7 +245,7 @@ class Races:
             self._check(thread, access, shadow, size, index, writers, found, knowledge, same)
             if self.lanes and not access.writes and shadow.kind == "shared":
                 for number, old in stored_by_others(self.sets, thread, found, np.asarray(_numbers(index)), size):
-                    self.complain(Race(old, access, "lanes", shadow, where(writers, index, number, size)))
+                    self.complain(Race(old, access, _between_lanes(old), shadow, where(writers, index, number, size)))
         if not access.writes:
             self._read(thread, access, shadow, size, index, loaded)
             return
@@ -393,6 +393,9 @@ class Races:
                 # An instruction that accesses a place twice does not race with itself.
                 if old is access:
                     continue
+                if old.thread is thread and old.unwaited:
+                    clean = False  # `_among_lanes` judges it
+                    continue
                 if old.scope is not None and together(old, access):
                     clean = False
                     continue
@@ -447,7 +450,11 @@ class Races:
         """Reports where another lane of the warp has accessed these places and the lanes have not converged since."""
         if not isinstance(index, slice):
             for number, old in by_other_lanes(self.sets, thread, access, shadow, size, numbers):
-                self.complain(Race(old, access, "lanes", shadow, where(cells, index, number, size)))
+                self.complain(Race(old, access, _between_lanes(old), shadow, where(cells, index, number, size)))
+
+
+def _between_lanes(old: Access) -> Missing:
+    return "lanes of a wait" if old.unwaited else "lanes"
 
 
 def _numbers(index: Index) -> Addresses:

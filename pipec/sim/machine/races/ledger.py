@@ -60,9 +60,14 @@ class Access:
         """Whether `clock` covers its completion; `actor`'s own accesses always count as complete for it."""
         if self.ends is None:
             return self.issued(clock, actor)
-        if self.lanes is not None and actor != self.thread.number and self._loose(clock):
+        if self.lanes is not None and (self.unwaited or (actor != self.thread.number and self._loose(clock))):
             return False
         return self._ended(clock)
+
+    @property
+    def unwaited(self) -> bool:
+        """Whether it is a copy for which some of its lanes have waited, and others have not."""
+        return self.lanes is not None and bool(self.ends) and self.ends is not None and self.ends[0][1] in self.thread.unwaited
 
     def _ended(self, clock: Clock) -> bool:
         reached = self.thread.actors.reached
@@ -269,9 +274,11 @@ class Ledger:
         who, meets = self.cells[native.OF_THREAD], self.cells[native.OF_MEET]
         own, meet = thread.who_number, thread.meet
         found = {number for number in numbers if number and who[number] == own and meets[number] >= meet}
-        if covered := thread.covered_alone:
+        covered, unwaited = thread.covered_alone, thread.unwaited
+        if covered or unwaited:
             times, copies = self.cells[native.OF_TIME], own + len(thread.peers)
-            found |= {number for number in numbers if number and who[number] == copies and times[number] in covered}
+            own_copies = (number for number in numbers if number and who[number] == copies)
+            found |= {number for number in own_copies if times[number] in covered or times[number] in unwaited}
         return found
 
     def stored(self, thread: Thread, pc: int, number: int) -> bool:

@@ -23,6 +23,7 @@ Missing = Literal[
     "tensormap",
     "lanes",
     "lanes of a signal",
+    "lanes of a wait",
     "tcgen05.wait::ld",
     "tcgen05.wait::ld of what was used",
     "tcgen05.wait::st",
@@ -54,8 +55,8 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
     if shadow.kind == "tensor":
         return _missing_in_tensor_memory(thread, knowledge, old, new)
     if not old.over(knowledge.order, thread.number):
-        if old.thread.late and old.writes and old.passed(knowledge.order):
-            return "lanes of a signal"
+        if (old.thread.late or old.unwaited) and old.writes and old.passed(knowledge.order):
+            return "lanes of a wait" if old.unwaited else "lanes of a signal"
         return "scopes" if old.scope and new.scope else "wait"
     if not old.writes:
         # A reader that signals a writer has read, whatever the scope of its signal.

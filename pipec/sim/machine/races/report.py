@@ -39,6 +39,10 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
         "lanes",
         "the signal between them is of other lanes of that warp, and no bar.warp.sync stands before it",
     ),
+    "lanes of a wait": (
+        "lanes",
+        "other lanes of that warp have waited for their parts of the copy, and those of this part have not",
+    ),
     "tcgen05.wait::ld": ("race", "no tcgen05.wait::ld stands between them"),
     "tcgen05.wait::ld of what was used": (
         "fence",

@@ -160,6 +160,11 @@ class Thread:
         return deque()
 
     @functools.cached_property
+    def unwaited(self) -> dict[int, LaneMask]:
+        """The copies, by number, for which some lanes have waited, with those lanes that have made them as well and have not."""
+        return {}
+
+    @functools.cached_property
     def pieces(self) -> dict[int, Addresses]:
         """By instruction, for loads and stores that are not ordinary ones."""
         return {}
@@ -510,6 +515,24 @@ class Thread:
         while copied and copied[0][0] <= self.words[_BEFORE]:
             copied.popleft()
         copied.append((self.count("cp.async"), lanes))
+
+    def waited_for_copies(self, lanes: LaneMask | None, over: int) -> list[tuple[int, int]]:
+        """A wait of these lanes (None: all) covers their parts in the copies up to `over`; returns those, as (COPY, number), that were
+        complete for nobody and still miss the waits of other lanes."""
+        unwaited, fresh = self.unwaited, list[tuple[int, int]]()
+        for number in [number for number in unwaited if number <= over]:
+            left = unwaited[number] & ~lanes if lanes is not None else None
+            if left is None or not left.any():
+                del unwaited[number]
+            else:
+                unwaited[number] = left
+        if lanes is not None:
+            known = self.known_of("cp.async")
+            for number, of in self.copied:
+                if known < number <= over and (of & ~lanes).any():
+                    unwaited[number] = of & ~lanes
+                    fresh.append((COPY, number))
+        return fresh
 
     def copied_by_others(self, lanes: LaneMask) -> list[tuple[int, int]]:
         """The copies that waits have covered since its lanes last met, in which other lanes than these had a part: (COPY, number)."""
