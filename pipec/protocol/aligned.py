@@ -13,6 +13,7 @@ from pipec.protocol.schedule import Schedule, Stuck, able
 from pipec.protocol.structure import Asked, Place, first_asked, loop_tests, moves_on
 from pipec.verify.checker.configuration import Configuration
 from pipec.verify.network import End, Network, Test
+from pipec.verify.terms import negate
 
 _MOST_AHEAD = 3  # outcomes that are distinguished
 
@@ -20,11 +21,12 @@ Answers = tuple[tuple[tuple[int, tuple[bool, ...]], ...], ...]  # per test: the 
 
 
 class Alignment:
-    """`question`: the number of the test at a place, if other processes have the same; `askers`: the processes per test. `whole`: every
-    loop of every process occurs in others as well; `common`: all processes with loops share one of them, usually over tiles."""
+    """`question`: the number of the test at a place, if other processes have the same, and `opposite`: those that ask for the opposite;
+    `askers`: the processes per test. `whole`: every loop of every process occurs in others as well; `common`: all processes with loops
+    share one of them, usually over tiles."""
 
     def __init__(self, network: Network) -> None:
-        asked = first_asked(network)
+        asked, self.opposite = _alike(first_asked(network))
         for place in _beside(network, asked):
             del asked[place]
         askers: dict[Asked, set[int]] = {}
@@ -38,6 +40,19 @@ class Alignment:
         self.alone, self.whole = alone, not alone and bool(shared)
         looping = {process for process, _ in loop_tests(network)}
         self.common = any(looping <= {*processes} for processes in self.askers)
+
+
+def _alike(asked: dict[Place, Asked]) -> tuple[dict[Place, Asked], frozenset[Place]]:
+    """The tests, in place of their opposites where these come first, and the places of the latter."""
+    found: dict[Place, Asked] = {}
+    first: dict[Asked, Asked] = {}
+    for place, one in asked.items():
+        if one not in first:
+            registers, conditions = one
+            first[one] = one
+            first.setdefault((registers, frozenset(map(negate, conditions))), one)
+        found[place] = first[one]
+    return found, frozenset(place for place, one in found.items() if one != asked[place])
 
 
 def _beside(network: Network, asked: dict[Place, Asked]) -> list[Place]:
@@ -73,6 +88,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
         question = self.alignment.question.get((process, place))
         if question is None:
             return with_taken(past, process, place, outcome), answers
+        outcome = outcome != ((process, place) in self.alignment.opposite)
         given = dict(answers[question])
         # Only the last few: otherwise a role that runs ahead would be in a new situation in each iteration.
         given[process] = (*given.get(process, ()), outcome)[-_MOST_AHEAD:]

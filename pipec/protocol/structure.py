@@ -23,8 +23,10 @@ from pipec.verify.terms import (
     add,
     atom,
     decided,
+    is_larger,
     is_quotient,
     is_remainder,
+    is_smaller,
     product,
     scale,
     substitute,
@@ -128,9 +130,24 @@ def _plain(formula: Formula) -> Formula:
 
     exactly = Rewriting(exact)
     made = exactly.formula(formula)
-    while isinstance(made, Compare) and made.relation == "ge" and (divided := _divided(made.form)) is not None:
-        made = decided(Compare("ge", divided))
+    while isinstance(made, Compare) and made.relation == "ge":
+        further = _divided(made.form) or _reached(made.form)
+        if further is None:
+            break
+        made = decided(Compare("ge", further))
     return made
+
+
+def _reached(form: Linear) -> Linear | None:
+    """The form with one of two numbers in place of the smaller or larger one, if with the other one it is a number that decides nothing."""
+    for one, times in form.terms:
+        if isinstance(one, Choose) and (is_smaller(one) or is_larger(one)):
+            forms = [add(add(form, atom(one), -times), value, times) for value in (one.yes, one.no)]
+            either_suffices = is_smaller(one) != (times > 0)
+            for other, left in (forms, forms[::-1]):
+                if not other.terms and left.terms and (other.constant < 0) == either_suffices:
+                    return left
+    return None
 
 
 def _divided(form: Linear) -> Linear | None:
@@ -151,24 +168,43 @@ def _divided(form: Linear) -> Linear | None:
 
 
 def _beginnings(process: Process, registers: frozenset[Symbol]) -> dict[Symbol, list[Linear]]:
-    """The values assigned to registers that do not depend on registers."""
-    found: dict[Symbol, dict[Linear, None]] = {}
+    """The values that registers begin with: of sizes, if they are made of registers that begin with such."""
+    given: dict[Symbol, dict[Linear, None]] = {}
     for state in process.states:
         for edge in edges_of(state.action):
             for symbol, value in edge.values:
-                inside = symbols_of(value) if value is not None else frozenset()
-                if symbol not in inside:
-                    form = _ANY if value is None else substitute(value, dict.fromkeys(inside & registers, _ANY))
-                    found.setdefault(symbol, {})[form] = None
-    return {symbol: list(forms) for symbol, forms in found.items()}
+                if value is None or symbol not in symbols_of(value):
+                    given.setdefault(symbol, {})[_ANY if value is None else value] = None
+    found: dict[Symbol, list[Linear]] = {}
+
+    def begun(symbol: Symbol, around: frozenset[Symbol]) -> list[Linear]:
+        """`around`: the registers of which this is asked, which do not begin with what is made of themselves."""
+        if symbol in found:
+            return found[symbol]
+        made: dict[Linear, None] = {}
+        for value in given.get(symbol, ()):
+            inside = sorted(symbols_of(value) & registers, key=lambda one: one.name)
+            if around.isdisjoint(inside):
+                ways = combinations(*(begun(one, around | {one}) for one in inside))
+                made.update(
+                    dict.fromkeys(
+                        substitute(value, dict(zip(inside, way, strict=True))) for way in islice(ways, _MOST_BEGINNINGS)
+                    )
+                )
+        return [*made][:_MOST_BEGINNINGS]
+
+    for symbol in given:
+        found[symbol] = begun(symbol, frozenset({symbol})) or [_ANY]
+    return found
 
 
 def moves_on(process: Process, place: int) -> bool:
-    """Whether an edge from the test changes its condition."""
+    """Whether an edge from the test changes its condition, or gives another register what that is about."""
     action = process.states[place].action
     assert isinstance(action, Test)
     inside = symbols_in(action.condition)
-    return any(symbol in inside for edge in edges_of(action) for symbol, _ in edge.values)
+    rows = [row for edge in edges_of(action) for row in edge.values]
+    return any(symbol in inside or value is not None and not inside.isdisjoint(symbols_of(value)) for symbol, value in rows)
 
 
 def begins_tiles(network: Network) -> bool:

@@ -6,9 +6,10 @@ from pipec.protocol.aligned import Aligned, Alignment
 from pipec.protocol.effort import Effort
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.structure import orders
+from pipec.record import replace
 from pipec.verify.checker.check import check
-from pipec.verify.network import Network
-from pipec.verify.terms import Apply, Compare, Linear, add, atom
+from pipec.verify.network import Network, State, Test
+from pipec.verify.terms import Apply, Compare, Linear, add, atom, negate
 from tests.protocol.build import Consume, If, Loop, Pipes, Produce, network, size
 
 n, m = size("n"), size("m")
@@ -27,6 +28,26 @@ def loop(start: Linear, stop: Linear, *body: object, variable: str = "k", turned
 def test_a_loop_that_begins_elsewhere_is_the_same(turned: bool) -> None:
     alike = pair((loop(ZERO, n, Produce("p"), turned=turned),), (loop(ONE, add(n, ONE), Consume("p"), turned=turned),))
     assert Alignment(alike).whole
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_opposite_question_is_the_same(first: bool) -> None:
+    """Whether there is another turn, or none."""
+    alike = pair((loop(ZERO, n, Produce("p")),), (loop(ZERO, n, Consume("p")),))
+    processes = list(alike.processes)
+    processes[first] = replace(processes[first], states=tuple(map(_opposite, processes[first].states)))
+    made = replace(alike, processes=tuple(processes))
+    alignment = Alignment(made)
+    assert alignment.whole and {process for process, _ in alignment.opposite} == {1}
+    check(made, prove(made, Effort(visits=40, runs=40, combinations=20_000)))
+
+
+def _opposite(state: State) -> State:
+    match state.action:
+        case Test(condition, yes, no):
+            return replace(state, action=Test(negate(condition), no, yes))
+        case _:
+            return state
 
 
 def test_a_loop_of_another_length_is_not() -> None:
