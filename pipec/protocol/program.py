@@ -16,7 +16,7 @@ from pipec.protocol.signs import Signs
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Edge, Network, Test, edges_of
-from pipec.verify.terms import Apply, Atom, Choose, Formula, Linear, Symbol, atom, is_quotient, substitute, symbols_of
+from pipec.verify.terms import Apply, Atom, Choose, Floor, Formula, Linear, Symbol, atom, is_quotient, substitute, symbols_of
 
 
 def registers_of(network: Network) -> frozenset[Symbol]:
@@ -291,7 +291,7 @@ class Program:
         if row[0] or len(row[1]) != 1 or row[1][0][1] != 1 or row[1][0][0] not in self.variables.carried:
             return None
         ((each, _),) = self.variables.forms[row[1][0][0]].terms
-        return each if isinstance(each, (Apply, Choose)) else None
+        return each if isinstance(each, (Apply, Choose, Floor)) else None
 
     def _assigned(self, process: int) -> Iterator[tuple[int, Row]]:
         for values in self._values(process):

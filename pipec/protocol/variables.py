@@ -392,7 +392,7 @@ class Variables:
             for state in process.states
             for edge in edges_of(state.action)
             for _, value in edge.values
-            if value is not None and any(isinstance(each, (Apply, Choose)) for each, _ in value.terms)
+            if value is not None and any(isinstance(each, (Apply, Choose)) or _of_choices(each) for each, _ in value.terms)
         ]
         return frozenset(variable for value in values for variable, _ in self.row(value)[1] if variable in self.derived)
 
@@ -511,6 +511,11 @@ def _chosen_from(one: Choose) -> list[Atom]:
 def _apart(one: Atom) -> Linear:
     """A quotient without the multiples of its divisor in the dividend."""
     return quotient(*one.arguments) if is_quotient(one) else atom(one)
+
+
+def _of_choices(one: Atom) -> bool:
+    """Whether it is a quotient of a number that no inequality says everything of."""
+    return isinstance(one, Floor) and any(isinstance(part, (Apply, Choose)) for part, _ in one.form.terms)
 
 
 def _in_step(one: Atom) -> bool:
