@@ -27,7 +27,7 @@ Between = dict[Symbol, tuple[int, int]]
 
 
 def ranges_in(facts: Iterable[Formula]) -> Between:
-    """The range of each symbol of which a fact is a bound."""
+    """The range of each symbol of which a fact is a bound, or what it is."""
     between: Between = {}
     for fact in facts:
         match fact:
@@ -38,6 +38,8 @@ def ranges_in(facts: Iterable[Formula]) -> Between:
                 else:
                     high = min(high, constant // -coefficient)
                 between[symbol] = low, high
+            case Compare("eq", Linear(constant, ((Symbol() as symbol, (1 | -1) as coefficient),))):
+                between[symbol] = -coefficient * constant, -coefficient * constant
             case _:
                 pass
     return between

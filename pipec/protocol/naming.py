@@ -5,7 +5,9 @@ Terms are sorted by the names in them, and a search that asks its questions in a
 """
 
 import re
+from collections.abc import Mapping
 
+from pipec.protocol.extents import ranges_in
 from pipec.protocol.program import registers_of
 from pipec.record import replace
 from pipec.verify.checker.certificate import Case, Certificate, Node
@@ -38,10 +40,12 @@ _HASHED = re.compile(r"[0-9a-f]{64}(?P<kind>\.[su]\d+)?")
 
 
 class Names:
-    """A mapping from one network's names to another's: of sizes, and of functions with their argument order."""
+    """A mapping from one network's names to another's: of sizes, and of functions with their argument order. `values`: of what is something
+    else as a whole."""
 
     def __init__(self) -> None:
         self.symbols: dict[Symbol, Symbol] = {}
+        self.values: dict[Atom, Atom] = {}
         self.functions: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.known: dict[Linear, Linear] = {}
 
@@ -61,6 +65,8 @@ class Names:
                 return either(*map(self.formula, parts))
 
     def _atom(self, one: Atom) -> Linear:
+        if one in self.values:
+            return atom(self.values[one])
         match one:
             case Floor(form, divisor):
                 return floor(self.linear(form), divisor)
@@ -82,11 +88,24 @@ class Names:
 
 
 class _Numbering(Names):
-    """Functions are numbered, and their arguments ordered, at their first occurrence."""
+    """Functions are numbered, and their arguments ordered, at their first occurrence. `stated`: the sizes that are a number; products by
+    such a size are multiples, as where the number is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, stated: Mapping[Symbol, int]) -> None:
         super().__init__()
-        self.back = Names()
+        self.stated, self.back = stated, Names()
+
+    def _atom(self, one: Atom) -> Linear:
+        if isinstance(one, Symbol) and one in self.stated:
+            return Linear(self.stated[one])
+        made = super()._atom(one)
+        match made.terms if self.stated else ():
+            case ((Apply(function, (left, right)), 1),) if function.startswith("mul.lo.") and not (left.terms and right.terms):
+                multiple = Apply(function.removeprefix("mul.lo."), (product(left, right),))
+                self.back.values.setdefault(multiple, one)
+                return atom(multiple)
+            case _:
+                return made
 
     def number(self, symbols: list[Symbol]) -> None:
         self.symbols = {symbol: Symbol(f"size {number:03}") for number, symbol in enumerate(symbols)}
@@ -111,7 +130,7 @@ def canonical(network: Network) -> tuple[Network, Names]:
         match fact:
             case Compare(_, Linear(_, ((Symbol() as symbol, _),))) if symbol not in registers and symbol.name[0] != "%":
                 declared[symbol] = None
-    into = _Numbering()
+    into = _Numbering({symbol: low for symbol, (low, high) in ranges_in(network.facts).items() if low == high})
     # Declared sizes have an order of their own; the order of terms depends on names.
     into.number([*declared])
     return renamed(network, into), into.back
