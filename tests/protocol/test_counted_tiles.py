@@ -71,6 +71,50 @@ def test_the_same_bounds_in_another_order() -> None:
     assert other in text and compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics == []
 
 
+TURNS = """
+kernel k(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    down = ceildiv(M, 128)
+    across = ceildiv(N, 64)
+    grid(ceildiv(down * across, 2))
+    p = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 16], b=tile[bf16, 64, 16]), stages=4)
+    q = OutputTilePipeline(tmem[f32, 128, 64], stages=2)
+    role load(warps=1) produces p:
+        for i in range((across * down - block.x + grid.x - 1) // grid.x):
+            t = block.x + i * grid.x
+            for k in range(min((t // across + 1) * 8, ceildiv(K, 16)) - 1, -1, -1):
+                with p.produce() as s:
+                    tma.load(s.a, a[t // across * 128, k * 16])
+                    tma.load(s.b, b[t % across * 64, k * 16])
+    role multiply(warps=1) consumes p produces q:
+        t = block.x
+        for i in range(ceildiv(down * across - block.x, grid.x)):
+            with q.produce() as acc:
+                n = min((t // across + 1) * {rows}, ceildiv(K, 16))
+                for k in range(0, n // 2 * 2, 2):
+                    with p.consume() as s:
+                        mma(acc, s.a, s.b)
+                    with p.consume() as s:
+                        mma(acc, s.a, s.b)
+                for k in range(n // 2 * 2, n):
+                    with p.consume() as s:
+                        mma(acc, s.a, s.b)
+            t += grid.x
+    role epilogue(warps=4) consumes q:
+        t = block.x
+        while t < down * across:
+            with q.consume() as acc:
+                store(d[t // across * 128, t % across * 64], acc)
+            t += grid.x
+"""
+
+
+@pytest.mark.parametrize("rows", [8, 9])
+def test_the_row_of_a_tile_that_turns_lead_to(rows: int) -> None:
+    """What the next row reaches is only known not to wrap by a bound of the quotient."""
+    state = compile_source(Source("k.pipe", TURNS.format(rows=rows)), Options("sm_100a"))
+    assert state.failed == (rows != 8)
+
+
 @pytest.mark.parametrize(("number", "wrong"), [*product(NUMBERS, WRONG)])
 def test_another_number_is_not(number: str, wrong: str) -> None:
     assert said(number, "guarded", wrong) != []

@@ -48,7 +48,9 @@ def in_step(network: Network) -> Iterator[Iterable[Attempt]]:
     alignment = Alignment(network)
     if alignment.whole or alignment.common:
         consumers, _ = orders(network)
-        yield [Attempt(Aligned(network, consumers, alignment), 100, roomy=True)]
+        yield [Attempt(Aligned(network, consumers, alignment), 50, roomy=True)]
+        # (What the row of the next tile is may only be known not to wrap by bounds of quotients.)
+        yield [Attempt(Aligned(network, consumers, alignment), 100, products=True, roomy=True)]
 
 
 def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> Iterator[Attempt]:
