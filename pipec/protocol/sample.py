@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from math import prod
 from operator import and_, or_, xor
 
@@ -28,24 +29,57 @@ UNIT = Symbol("unit of loaded numbers")  # among the numbers: of what it is that
 
 
 def evaluate(form: Linear, numbers: Mapping[Symbol, int]) -> int:
-    total = form.constant
-    for one, coefficient in form.terms:
-        total += coefficient * (numbers.get(one, 0) if isinstance(one, Symbol) else _atom(one, numbers))
-    return total
+    return evaluator(form)(numbers)
 
 
-def _atom(one: Atom, numbers: Mapping[Symbol, int]) -> int:
+Evaluator = Callable[[Mapping[Symbol, int]], int]
+
+
+@lru_cache(4096)
+def evaluator(form: Linear) -> Evaluator:
+    """What evaluates the form: once what it is made of has been looked at, that takes a third of the time."""
+    constant, terms = form.constant, [(coefficient, _evaluator(one)) for one, coefficient in form.terms]
+    match terms:
+        case []:
+            return lambda numbers: constant
+        case [(coefficient, only)]:
+            return only if (coefficient, constant) == (1, 0) else lambda numbers: constant + coefficient * only(numbers)
+        case [(coefficient, first), (other, second)]:
+            return lambda numbers: constant + coefficient * first(numbers) + other * second(numbers)
+        case _:
+            return lambda numbers: constant + sum([coefficient * value(numbers) for coefficient, value in terms])
+
+
+def _evaluator(one: Atom) -> Evaluator:
     match one:
         case Symbol():
-            return numbers.get(one, 0)
+            return lambda numbers: numbers.get(one, 0)
         case Floor(form, divisor):
-            return evaluate(form, numbers) // divisor
+            divided = evaluator(form)
+            return lambda numbers: divided(numbers) // divisor
         case Choose(condition, yes, no):
-            return evaluate(yes if holds(condition, numbers) else no, numbers)
+            asked, first, second = _decider(condition), evaluator(yes), evaluator(no)
+            return lambda numbers: first(numbers) if asked(numbers) else second(numbers)
         case Apply(function, arguments):
-            return _apply(function, tuple(evaluate(argument, numbers) for argument in arguments), numbers.get(UNIT, 1))
+            inside = [evaluator(argument) for argument in arguments]
+            return lambda numbers: _apply(function, tuple([value(numbers) for value in inside]), numbers.get(UNIT, 1))
         case Product(factors):
-            return prod(numbers.get(one, 0) if isinstance(one, Symbol) else _atom(one, numbers) for one in factors)
+            multiplied = [_evaluator(factor) for factor in factors]
+            return lambda numbers: prod([value(numbers) for value in multiplied])
+
+
+@lru_cache(4096)
+def _decider(formula: Formula) -> Callable[[Mapping[Symbol, int]], bool]:
+    match formula:
+        case Compare("ge", form):
+            value = evaluator(form)
+            return lambda numbers: value(numbers) >= 0
+        case Compare(relation, form):
+            value, equal = evaluator(form), relation == "eq"
+            return lambda numbers: (value(numbers) == 0) == equal
+        case Both(parts) | Either(parts):
+            asked, decisive = [_decider(part) for part in parts], isinstance(formula, Either)
+            return lambda numbers: any(one(numbers) == decisive for one in asked) == decisive
 
 
 # The machine's operations that the proof treats as uninterpreted functions: the reader names them as in PTX.
@@ -103,14 +137,7 @@ def number_below(number: int, most: int) -> str:
 
 
 def holds(formula: Formula, numbers: Mapping[Symbol, int]) -> bool:
-    match formula:
-        case Compare(relation, form):
-            value = evaluate(form, numbers)
-            return value >= 0 if relation == "ge" else (value == 0) == (relation == "eq")
-        case Both(parts):
-            return all(holds(part, numbers) for part in parts)
-        case Either(parts):
-            return any(holds(part, numbers) for part in parts)
+    return _decider(formula)(numbers)
 
 
 def forms_of(formula: Formula) -> Iterator[Linear]:

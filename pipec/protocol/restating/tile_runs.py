@@ -29,6 +29,7 @@ from pipec.verify.terms import (
 
 MOST_TURNS = 8  # blocks in a turn of a loop
 _MOST_STEPS = 2_000  # of a run
+_MOST_IN_VAIN = 8  # runs one after the other from where a tile begins that are too long
 _MOST_WAYS = 24  # of a run past tests that do not depend on what is drawn
 _LEAST_DRAWN, _MORE_DRAWN = -3, 3
 _MOST_DIVISOR = 1 << 10
@@ -72,6 +73,7 @@ class Seen:
         self.process, self.numbers, self.sizes = process, numbers, sizes
         edges = [edge for state in process.states for edge in edges_of(state.action)]
         self.begins = [edge for edge in edges if any(symbol in numbers for symbol, _ in edge.values)]
+        self._beginning = frozenset(map(id, self.begins))
         assigned = {symbol for edge in edges for symbol, _ in edge.values}
         inside = [symbols_of(value) for edge in self.begins for symbol, value in edge.values if symbol in numbers and value]
         made_of = frozenset[Symbol]().union(*inside)
@@ -91,9 +93,12 @@ class Seen:
         self.inner: set[int] = set()  # tests that the numbers decide
         self.visits: dict[Key, list[Visit]] = {}
         self.runs: list[Run] = []
-        for drawn in self._drawn():
-            for edge in self._different_begins():
-                self._follow(edge, dict(zip(numbers, drawn, strict=True)))
+        for edge in self._different_begins():
+            in_vain = 0
+            for drawn in self._drawn():
+                in_vain = 0 if self._follow(edge, dict(zip(numbers, drawn, strict=True))) else in_vain + 1
+                if in_vain >= _MOST_IN_VAIN:
+                    break
 
     def _between(self, between: Between) -> Between:
         """The range of each number, if what it is made of goes on from where it begins."""
@@ -156,8 +161,8 @@ class Seen:
             found.setdefault((edge.target, known), edge)
         return [*found.values()]
 
-    def _follow(self, begin: Edge, drawn: Values) -> None:
-        """All ways through the tile; none if they are too many."""
+    def _follow(self, begin: Edge, drawn: Values) -> bool:
+        """All ways through the tile; none if they are too many. Returns whether there are some."""
         first = {symbol: value.constant for symbol, value in begin.values if value is not None and not value.terms}
         work: list[tuple[Key, Values, dict[int, int]]] = [((begin.target, None), {**first, **drawn}, {})]
         visits: list[tuple[Key, Visit]] = []
@@ -189,14 +194,15 @@ class Seen:
                     break
                 key, values = self.behind(key, number_of), self._after(edge, values)
         if steps >= _MOST_STEPS or work:
-            return
+            return False
         for key, visit in visits:
             self.visits.setdefault(key, []).append(visit)
         self.runs += [Run(drawn, taken) for taken in ended]
+        return True
 
     def begin(self, edge: Edge) -> bool:
         """Whether a tile begins."""
-        return any(symbol in self.numbers for symbol, _ in edge.values)
+        return id(edge) in self._beginning
 
     def behind(self, key: Key, number: int) -> Key:
         """Where an edge leads."""
