@@ -73,6 +73,14 @@ BUDGETS: Final = _table(
         _LIKE,
     ),
     Budget(
+        "all proof steps",
+        3_000_000,
+        "steps of the searches for a proof in all readings of a kernel's text",
+        "the time of the protocol check",
+        "E0604",
+        _LIKE,
+    ),
+    Budget(
         "file proof steps",
         8_000_000,
         "steps of reading, proving and trying all kernels of a file",

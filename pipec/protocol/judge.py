@@ -1,7 +1,7 @@
 """Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Literal
 
 from pipec.budgets import BUDGETS
@@ -28,7 +28,7 @@ from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
 from pipec.verify.terms import Formula
 
 _BRIEF = 300_000  # steps
-_ALTOGETHER = 4_000_000  # of all readings: the later ones then have little each
+_LEAST = 100_000  # of a reading, where the earlier ones have taken all steps: what is proved there mostly takes less
 _ENDED = _BRIEF // 2  # a search that has taken no more has not been cut off
 
 
@@ -96,8 +96,8 @@ def judge(
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
             begun = steps_so_far()
-            left = 0 if brief else _ALTOGETHER - (begun - first_begun)
-            effort = None if left >= BUDGETS["proof steps"].limit else Effort(combinations=max(left, _BRIEF))
+            left = max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
+            effort = Effort(combinations=min(left, _BRIEF if brief else BUDGETS["proof steps"].limit))
             found = proof or _judged(reading, sides, launches, earlier, effort, counting=not brief, any_conditions=reading.others)
             if steps_so_far() - begun < _ENDED:
                 ended.add(reading)
@@ -116,7 +116,7 @@ def judge(
         first = first or Judgement(None, why=str(why))
     assert first is not None
     if conditional is not None and first.deadlock is None:
-        found = _judged(conditional, sides, launches, earlier)
+        found = _judged(conditional, sides, launches, earlier, Effort())
         if found.certificate is not None and asked(found.certificate.assumes):
             return found
     return first
@@ -161,12 +161,12 @@ class _Earlier:
 
 
 def _judged(
-    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort | None = None, *, counting: bool = False,
+    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort, *, counting: bool = False,
     any_conditions: bool = False,
 ) -> Judgement:  # fmt: skip
     network = reading.network
     pairs = pairs_of(network, sides)
-    if counting and (certificate := _by_counting(reading, pairs)) is not None:
+    if counting and (certificate := _by_counting(reading, pairs, effort)) is not None:
         return _found(reading, certificate)
     other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
@@ -180,13 +180,11 @@ def _judged(
         earlier.settled = found is None and told
         return found
 
-    search = prove if effort is None else partial(prove, effort=effort)
-
     def refuted() -> bool:
         return runs()[0] is not None or by_memory() is not None
 
     try:
-        certificate = search(other.network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
+        certificate = prove(other.network, effort, pairs, refuted, any_conditions=any_conditions)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
@@ -196,7 +194,7 @@ def _judged(
     return _found(reading, replace(certificate, restated=other.others))
 
 
-def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]]) -> Certificate | None:
+def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], effort: Effort) -> Certificate | None:
     """A proof of the network with what is left of each tile in registers; None if there is no such thing, or none is found so."""
     of = reading.arithmetic
     if of.limit != (WHOLE if of.loads else LIMITS[0]) or of.placed and not of.near or of.as_read:
@@ -206,9 +204,7 @@ def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]]) -> Certific
         return None
     opaque = Opaque(other.network, other.left)
     try:
-        certificate = opaque.unfolded(
-            prove(opaque.network, effort=Effort(combinations=BUDGETS["proof steps"].limit), pairs=pairs, tries=in_step)
-        )
+        certificate = opaque.unfolded(prove(opaque.network, effort, pairs, tries=in_step))
     except Undecided:
         return None
     return replace(certificate, restated=other.others) if all(map(askable_formula, certificate.assumes)) else None

@@ -102,7 +102,7 @@ ENDED = {
         ("compile", "--max-memory", "40"),
     ),
 }
-APART = {"proof steps", "file proof steps", "protocol steps", "assembly"}  # tested below
+APART = {"proof steps", "all proof steps", "file proof steps", "protocol steps", "assembly"}  # tested below
 
 
 @pytest.mark.parametrize("name", ENDED)
@@ -144,6 +144,36 @@ def test_the_protocol_check_has_a_budget(monkeypatch: pytest.MonkeyPatch, tmp_pa
     for name in ("proof steps", "protocol steps"):
         monkeypatch.setitem(budgets.BUDGETS, name, replace(BUDGETS[name], limit=5))
     assert [diagnostic.code for diagnostic in compile_source(source).diagnostics] == ["E0604"]
+
+
+def test_the_proofs_of_all_readings_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is proved late is not where the first readings have taken all steps, but it is where they have left some."""
+    from pipec.driver import Options, compile_source
+    from pipec.source import Source
+
+    kernel = """
+kernel k(x: tensor[f32, M, N], y: tensor[f32, K]):
+    grid(min(ceildiv(M, 64) * ceildiv(N, 64), 132))
+    across = ceildiv(N, 64)
+    p = ProducerConsumerPipeline(stages=3)
+    role load(warps=1) produces p:
+        for t in range(block.x, ceildiv(M, 64) * across, grid.x):
+            for k in range(min(ceildiv(K, 16), t // across + 1)):
+                p.producer_signal_and_step()
+    role take(warps=1) consumes p:
+        for t in range(block.x, ceildiv(M, 64) * across, grid.x):
+            n = min(ceildiv(K, 16), t // across + 1)
+            for k in range(0, n - 1, 2):
+                p.consumer_signal_and_step()
+                p.consumer_signal_and_step()
+            if n % 2 != 0:
+                p.consumer_signal_and_step()
+"""
+    source = Source("a.pipe", kernel)
+    assert not compile_source(source, Options("sm_90a")).failed
+    monkeypatch.setitem(budgets.BUDGETS, "all proof steps", replace(BUDGETS["all proof steps"], limit=0))
+    monkeypatch.setattr("pipec.protocol.judge._LEAST", 5)
+    assert [one.code for one in compile_source(source, Options("sm_90a")).diagnostics] == ["E0604"]
 
 
 def test_the_proofs_of_a_file_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
