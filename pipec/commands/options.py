@@ -72,14 +72,15 @@ def with_watchdog(words: Sequence[str]) -> list[str]:
 
 
 def parser_of(commands: Mapping[str, Command], words: Sequence[str]) -> _Parser:
-    """Of these words. `commands`: the functions to run, by name. Only a command that is among the words gets its options: those of all
-    take a twentieth of a compilation."""
+    """Of these words. `commands`: the functions to run, by name. A command that comes first is the only one that is listed, and only one
+    that is among the words gets its options: those of all take a tenth of a compilation."""
     parser = _Parser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
     parser.add_argument(
         "--version", action="store_const", dest="command", const=commands["version"], help="print versions and exit"
     )
     listed = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, (does, parents, add_own) in _COMMANDS.items():
+    for name in words[:1] if words and words[0] in _COMMANDS else _COMMANDS:
+        does, parents, add_own = _COMMANDS[name]
         if name not in words:
             listed.add_parser(name, help=does, add_help=False)
             continue
