@@ -36,9 +36,10 @@ class Alignment:
         numbers = {one: number for number, one in enumerate(shared)}
         self.question = {place: numbers[one] for place, one in asked.items() if one in numbers}
         self.askers = [sorted(askers[one]) for one in shared]
-        alone = {process for process, place in loop_tests(network) if (process, place) not in self.question}
+        looped = loop_tests(network)
+        alone = {process for process, place in looped if (process, place) not in self.question}
         self.alone, self.whole = alone, not alone and bool(shared)
-        looping = {process for process, _ in loop_tests(network)}
+        looping = {process for process, _ in looped}
         self.common = any(looping <= {*processes} for processes in self.askers)
 
 
