@@ -24,6 +24,7 @@ from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
 from pipec.verify.reader.read import Reading, readings_of
+from pipec.verify.reader.text.interface import facts_of
 from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
 from pipec.verify.terms import Formula
 
@@ -47,7 +48,8 @@ class Judgement:
     `deadlock`: it is refuted. Neither: `why` is what stopped the search, `standing` the processes whose next step it did
     not find, `uneven` a ring of full barriers that it saw advance too far, `runs` the number of small sizes without a deadlock, and
     `by_memory` a deadlock with certain numbers in memory.
-    `network`: None if the PTX could not be read. `reading`: of the text, for another round with the assumed conditions."""
+    `network`: None if the PTX could not be read. `reading`: of the text, for another round with the assumed conditions. `accepted`: the
+    network of which the checker has accepted the proof, with these conditions among its facts."""
 
     network: Network | None
     certificate: Certificate | None = None
@@ -58,6 +60,7 @@ class Judgement:
     uneven: int | None = None
     by_memory: Deadlock | None = None
     reading: Reading | None = None
+    accepted: Network | None = None
 
     @property
     def tried(self) -> str:
@@ -146,10 +149,17 @@ def _folded(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[F
     certificate = folded_proof(network, reading.arithmetic.bounds, pairs_of(network, sides))
     if certificate is None or not asked(certificate.assumes):
         return None
-    of_such_launches = replace(network, facts=(*network.facts, *certificate.assumes))
+    of_such_launches = _asking(reading, certificate.assumes)
     if _checked(of_such_launches, replace(certificate, assumes=())).certificate is None:
         return None
-    return Judgement(network, certificate, reading=reading)
+    return Judgement(network, certificate, reading=reading, accepted=of_such_launches)
+
+
+def _asking(reading: Reading, conditions: Sequence[Formula]) -> Network:
+    """The network of the text with further conditions of its launches, behind those that it states."""
+    stated = len(facts_of(reading.interface, reading.kernel.parameters)) - len(reading.interface.unread)
+    facts = reading.network.facts
+    return replace(reading.network, facts=(*facts[:stated], *conditions, *facts[stated:]))
 
 
 @mutable
@@ -228,7 +238,8 @@ def _may_wrap(found: Judgement) -> bool:
 def confirmed(ptx: str, judgement: Judgement) -> Judgement:
     """The same proof for a text whose launches satisfy its assumptions."""
     assert judgement.certificate is not None and judgement.reading is not None
-    return _checked(judgement.reading.again(ptx), replace(judgement.certificate, assumes=()))
+    network, certificate = judgement.reading.again(ptx), replace(judgement.certificate, assumes=())
+    return Judgement(network, certificate) if network == judgement.accepted else _checked(network, certificate)
 
 
 def _checked(network: Network, certificate: Certificate) -> Judgement:
