@@ -47,6 +47,8 @@ def prove(
         again: list[tuple[Attempt, Undecided | None]] = []
         failures: list[tuple[Attempt, Undecided]] = []
         for attempt, before in chain(((attempt, None) for attempt in attempts), again):
+            if before is not None and _lacks_one_thing(failures):
+                break
             spent.share(attempt.share)
             kind = attempt.products, attempt.quotients
             if kind not in parts:
