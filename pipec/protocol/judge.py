@@ -1,7 +1,7 @@
 """Judges a kernel's protocol on the emitted PTX: proved and checked, refuted at some sizes, or not decided."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 from pipec.budgets import BUDGETS
@@ -99,8 +99,8 @@ def judge(
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
             begun = steps_so_far()
-            left = max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
-            effort = Effort(combinations=min(left, _BRIEF if brief else BUDGETS["proof steps"].limit))
+            left = _BRIEF if brief else max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
+            effort = None if left >= BUDGETS["proof steps"].limit else Effort(combinations=left)
             found = proof or _judged(reading, sides, launches, earlier, effort, counting=not brief, any_conditions=reading.others)
             if steps_so_far() - begun < _ENDED:
                 ended.add(reading)
@@ -119,7 +119,7 @@ def judge(
         first = first or Judgement(None, why=str(why))
     assert first is not None
     if conditional is not None and first.deadlock is None:
-        found = _judged(conditional, sides, launches, earlier, Effort())
+        found = _judged(conditional, sides, launches, earlier)
         if found.certificate is not None and asked(found.certificate.assumes):
             return found
     return first
@@ -171,12 +171,13 @@ class _Earlier:
 
 
 def _judged(
-    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort, *, counting: bool = False,
+    reading: Reading, sides: Sequence[Side], launches: Launches, earlier: _Earlier, effort: Effort | None = None, *, counting: bool = False,
     any_conditions: bool = False,
 ) -> Judgement:  # fmt: skip
     network = reading.network
     pairs = pairs_of(network, sides)
-    if counting and (certificate := _by_counting(reading, pairs, effort)) is not None:
+    search = prove if effort is None else partial(prove, effort=effort)
+    if counting and (certificate := _by_counting(reading, pairs, search)) is not None:
         return _found(reading, certificate)
     other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
@@ -194,7 +195,7 @@ def _judged(
         return runs()[0] is not None or by_memory() is not None
 
     try:
-        certificate = prove(other.network, effort, pairs, refuted, any_conditions=any_conditions)
+        certificate = search(other.network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
     except Undecided as why:
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
@@ -204,7 +205,7 @@ def _judged(
     return _found(reading, replace(certificate, restated=other.others))
 
 
-def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], effort: Effort) -> Certificate | None:
+def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], search: Callable[..., Certificate]) -> Certificate | None:
     """A proof of the network with what is left of each tile in registers; None if there is no such thing, or none is found so."""
     of = reading.arithmetic
     if of.limit != (WHOLE if of.loads else LIMITS[0]) or of.placed and not of.near or of.as_read:
@@ -214,7 +215,7 @@ def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], effort: Eff
         return None
     opaque = Opaque(other.network, other.left)
     try:
-        certificate = opaque.unfolded(prove(opaque.network, effort, pairs, tries=in_step))
+        certificate = opaque.unfolded(search(opaque.network, pairs=pairs, tries=in_step))
     except Undecided:
         return None
     return replace(certificate, restated=other.others) if all(map(askable_formula, certificate.assumes)) else None
