@@ -14,10 +14,10 @@ from math import ceil
 
 from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.predict.bounds import Wave, apart, bounds_of, in_turn, kept, largest, staying, together, unlike
-from pipec.predict.conditions import Conditions, conditions
+from pipec.predict.conditions import Conditions, conditions, walk
 from pipec.predict.device import Device
 from pipec.predict.work import LINE, product_cycles, store_cycles
-from pipec.predict.workload import Epilogue, Load, RoleWork, Workload
+from pipec.predict.workload import Epilogue, RoleWork, Workload
 from pipec.record import record
 
 
@@ -166,7 +166,7 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     issued = max(_issued(role, device, work) for role in work.roles)
     threads = sum(role.slots.cycles(device) for role in work.roles if _in_loop(role))  # the schedulers are shared
     chain = max((_one_after_the_other(role, device) for role in work.roles), default=0.0)
-    engines = max(held * max(products * around.stalled, walking, served * around.stalled, received, issued, threads), chain)
+    engines = max(held * max(max(products, walking, served) * around.stalled, received, issued, threads), chain)
     used = [ring for ring in work.stages if work.uses[ring]]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
     paces = max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))
@@ -196,15 +196,6 @@ def _issued(role: RoleWork, device: Device, work: Workload) -> float:
     boxes = sum((device.issue * load.boxes + device.issue_row * load.rows * load.boxes) * load.times for load in role.loads)
     rings = {load.pipeline for load in role.loads}
     return boxes + device.turn * sum(work.uses[ring] for ring in rings)
-
-
-def walk(load: Load, device: Device, around: Conditions) -> float:
-    """Cycles of one tile in the copy engine: rows inside the tensor need requests, which a multicast divides; rows outside are filled in
-    every CTA."""
-    inside, rows = load.inside * around.requests[load.tensor] / load.shared, load.rows * load.boxes
-    there = max(rows * inside * device.row * around.slower, load.bytes * inside / around.bytes_per_cycle)
-    filled = min(load.shared, device.outside_most) / load.shared
-    return there + rows * (1 - load.inside) * max(device.row, device.outside * around.busy) * filled
 
 
 def _drained(work: Workload, pipeline: str, device: Device, around: Conditions, paces: float) -> float:

@@ -15,7 +15,8 @@ class Conditions(NamedTuple):
     """The extra latency of data beyond the L2 in cycles, the slow-down of a box row, bytes per cycle for the multiprocessor, the
     fraction `busy` of all multiprocessors that load, and the fraction of all blocks that run `at_once`.
 
-    `stalled`: the factor by which products and the L2 are slower where both are nearly as busy, since neither then hides the other.
+    `stalled`: the factor by which products, the copy engine and the L2 are slower where two of them are nearly as busy, since neither
+    then hides the other.
 
     By tensor: the average fraction of a tile's rows `inside` it, the `requests` for a row of a box, and the cycles per byte of each tile
     from the L2 (`served`).
@@ -40,7 +41,8 @@ def conditions(work: Workload, device: Device, busy: float, at_once: float) -> C
     if busy >= device.alone:
         farther = device.memory + device.loaded * busy if work.from_memory else 0.0
         rate = device.loaded_rate / busy if busy else inf
-        return Conditions(farther, 1.0, rate, busy, at_once, inside, requests, served, _stalled(work, device, served))
+        alone = Conditions(farther, 1.0, rate, busy, at_once, inside, requests, served)
+        return alone._replace(stalled=_stalled(work, device, alone))
     # A single one finds its data in the L2, unless there is too much.
     footprint = sum(work.tensors.values())
     is_far = footprint > device.near_bytes
@@ -48,13 +50,28 @@ def conditions(work: Workload, device: Device, busy: float, at_once: float) -> C
     return Conditions(farther, device.far_row if is_far else 1.0, inf, busy, at_once, inside, requests, served)
 
 
-def _stalled(work: Workload, device: Device, served: Mapping[str, float]) -> float:
-    """A smooth maximum of both over the larger of them."""
+def _stalled(work: Workload, device: Device, around: Conditions) -> float:
+    """A smooth maximum over the largest of them."""
     products = sum(product_cycles(one.instructions, device)[0] * one.times for role in work.roles for one in role.products)
-    loads = sum(load.bytes * load.inside * served[load.tensor] * load.times for load in work.loads)
-    least, most = min(products, loads), max(products, loads)
-    stalled: float = (1 + (least / most) ** device.stalling) ** (1 / device.stalling) if least else 1.0
-    return stalled
+    served = sum(load.bytes * load.inside * around.served[load.tensor] * load.times for load in work.loads)
+    walking = sum(walk(load, device, around) * load.times for load in work.loads)
+    most = max(products, served, walking)
+    return _smooth(_smooth(products, served, device.stalling), walking, device.jamming) / most if products and most else 1.0
+
+
+def _smooth(one: float, other: float, sharpness: float) -> float:
+    least, most = min(one, other), max(one, other)
+    smooth: float = most * (1 + (least / most) ** sharpness) ** (1 / sharpness) if least else most
+    return smooth
+
+
+def walk(load: Load, device: Device, around: Conditions) -> float:
+    """Cycles of one tile in the copy engine: rows inside the tensor need requests, which a multicast divides; rows outside are filled in
+    every CTA."""
+    inside, rows = load.inside * around.requests[load.tensor] / load.shared, load.rows * load.boxes
+    there = max(rows * inside * device.row * around.slower, load.bytes * inside / around.bytes_per_cycle)
+    filled = min(load.shared, device.outside_most) / load.shared
+    return there + rows * (1 - load.inside) * max(device.row, device.outside * around.busy) * filled
 
 
 def _served(load: Load, work: Workload, device: Device) -> float:

@@ -116,6 +116,7 @@ class Device:
     astray: float  # the part of what neighbours request together that is not merged, of blocks that load without interruption
     multicast_rate: float  # bytes per cycle that a CTA gets in all, if some of them come by multicasts
     stalling: float  # sharpness of the maximum of products and what the L2 serves: where both are nearly as busy, both are slower
+    jamming: float  # and of products and what the copy engine walks, which both take shared memory
     l2_follows: float  # exponent by which the L2's clock falls with that of the multiprocessors
     meet: float  # until the CTAs of a cluster know that all have started
     remote: float  # for each four bytes that threads read from the shared memory of other CTAs
@@ -248,7 +249,8 @@ DEVICES: Mapping[str, Device] = {
         served_rate=inf,  # unknown, like the next two and `meet`
         astray=0.0,
         multicast_rate=inf,
-        stalling=7.1,  # the H200's
+        stalling=7.1,  # the H200's, like the next one
+        jamming=16.0,
         l2_follows=1.0,
         meet=0.0,
         remote=0.91,  # the H200's
@@ -325,6 +327,8 @@ DEVICES: Mapping[str, Device] = {
         astray=0.8,  # ping-pong without clusters, at the fitted shapes of h200_choice.json and h200_overlap.json
         multicast_rate=84.5,
         stalling=7.1,
+        # Tiles of 64 x 192 beside 128 x 96 at 256 x 6144 x 4096, and others, in h200_overlap.json; 20 does as well.
+        jamming=16.0,
         l2_follows=0.66,
         # The next two, `outside_most` and `launch` are read off h200_starts.json, whose tiles differ in one of them at a time: at
         # 896 x 1152 x 64 persistent ones take 0.31 us more than others, pairs of CTAs 0.35 to 0.47.

@@ -81,8 +81,8 @@ def _walking(threads: Threads, copy: Transfer, parts: int, tensor: str) -> tuple
     conditions = threads.around.conditions
     inside = conditions.inside.get(tensor, 1.0)
     requests = conditions.requests.get(tensor, 1.0)
-    there = copy.rows * inside * requests * threads.device.row * conditions.slower
-    moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
+    there = copy.rows * inside * requests * threads.device.row * conditions.slower * conditions.stalled
+    moved = copy.bytes * inside * requests / conditions.bytes_per_cycle * conditions.stalled
     if threads.block.multicasts:
         moved = max(moved, copy.bytes * parts * inside / threads.device.multicast_rate)
     filled = copy.rows * (1 - inside) * max(threads.device.row, threads.device.outside * conditions.busy)
