@@ -143,6 +143,8 @@ OF_DATA = {
     "overlap": "what is no longer used may be overwritten",
     "place of a tile": "threads may put words, and read them, anywhere in memory that is written",
     "rank": "any CTA's memory may be read",
+    "stage": "either of two values may be chosen",
+    "swizzle": "threads may take words of memory that is written in any order, and matrices either way",
     "tensor map": "a part of a tile may be stored, if another copy takes the whole of it",
 }
 
