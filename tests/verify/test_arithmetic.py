@@ -8,7 +8,6 @@ import pytest
 from verify.interpret import holds, value
 
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
-from pipec.verify.reader.values import arithmetic as arithmetic_module
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.values import Lanes
@@ -262,7 +261,7 @@ def test_numbers_whose_hashes_begin_alike_are_told_apart(monkeypatch: pytest.Mon
     def begins_alike(text: bytes) -> SimpleNamespace:
         return SimpleNamespace(hexdigest=lambda: "0" * 16 + sha256(text).hexdigest()[16:])
 
-    monkeypatch.setattr(arithmetic_module, "sha256", begins_alike)
+    monkeypatch.setattr("hashlib.sha256", begins_alike)
     large = [summed(times, [(floor(atom(Symbol("x")), divisor), times) for divisor in range(2, 40)]) for times in (1, 2)]
     one, other = (Arithmetic(RANGES).apply(_known("add.s32"), [form, 0])[0] for form in large)
     assert isinstance(one, Linear) and isinstance(other, Linear)
