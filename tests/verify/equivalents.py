@@ -149,7 +149,8 @@ def likeness_of(network: Network, other: Network) -> Likeness:
         return "other names"
     if plain(_folded(network)) == plain(_folded(other)):
         return "unfolded"
-    if plain(_whole(network)) == plain(_whole(other)):
+    whole, of_other = _whole(network), _whole(other)
+    if plain(whole) == plain(of_other) or plain(_folded(whole)) == plain(_folded(of_other)):
         return "part"
     return "alone" if len(network.processes) == len(other.processes) == 1 else "another"
 
