@@ -29,7 +29,7 @@ WAITS = {
 NO_WAITS = {
     "once": TEST,
     "a branch that goes nowhere": f"{TEST}@!%p7 bra USE;\n",
-    "twice": f"{TEST}@%p7 bra USE;\n{TEST.replace('try_wait', 'test_wait')}",
+    "twice": f"{TEST}@%p7 bra USE;\n{TEST}",
     "a number that is forgotten": f"{TEST}selp.b32 %r2, 1, 0, %p7; setp.eq.s32 %p1, %r2, 0; @%p1 bra USE;\n",
     "the wrong branch back": f"W: {TEST}@%p7 bra W;\n",
 }

@@ -381,7 +381,7 @@ def _fails_once(warp: Warp) -> bool:
 def _may_fail(warp: Warp, barrier: TrackedBarrier) -> bool:
     """Whether the warp could have tested before the phase completed, and this test of it has not failed yet."""
     phase = barrier.state.phase
-    if not phase or warp.thread.knowledge.order.get(barrier.actor, 0) >= phase:
+    if not phase or knows(warp, barrier, phase):
         return False
     # Once per phase and instruction, so that a polling loop still makes progress.
     failed, key = warp.cta.machine.failed, (warp.thread.number, warp.fragment.pc, barrier.actor, phase)

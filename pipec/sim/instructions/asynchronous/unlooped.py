@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from ...ptx.tree import Immediate, Instruction, Negated, Operand, Register
 
-_TESTS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_WAIT = "mbarrier.try_wait"  # what is taken for a wait; `test_wait` looks, and the next instruction takes note of what it saw
+_TESTS = (_WAIT, "mbarrier.test_wait")
 _MOST = 64  # instructions from a test to its repetition
 _UNKNOWN = None
 Values = dict[int, int | None]
@@ -21,7 +22,7 @@ def unlooped_tests(items: Sequence[Instruction], successors: Sequence[Sequence[i
     again."""
     tests = [index for index, item in enumerate(items) if item.opcode.startswith(_TESTS)]
     following = {index: _next_test(index, items, successors) for index in tests}
-    return frozenset(index for index in tests if not _for_ever(index, following))
+    return frozenset(index for index in tests if items[index].opcode.startswith(_WAIT) and not _for_ever(index, following))
 
 
 def _for_ever(test: int, following: dict[int, int | None]) -> bool:
