@@ -17,6 +17,7 @@ COUNTED = ("parse", "analyse", "build", "check", "plan", "limits", "lower")
 # Four times would be quadratic. A row that is doubled costs twice, and a little is left to what is asked of pairs of neighbours.
 MOST_GROWTH = 2.5
 LEAST = 600  # calls below which growth is that of what is made once, or of what a cluster of one CTA along x does without
+STEP = 8  # a stage may grow by such a part of its calls at once
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -177,7 +178,9 @@ def test_calls_grow_linearly(row: str) -> None:
     for stage in COUNTED:
         first, second = middle[stage] - small[stage], large[stage] - middle[stage]
         told = f"{stage}: {small[stage]}, {middle[stage]}, {large[stage]} calls"
-        assert large[stage] <= 2.2 * middle[stage] and second <= MOST_GROWTH * max(first, LEAST), told
+        # What the second doubling adds may come in one step, as that launches of more blocks are tried for a cluster of eight.
+        step = small[stage] // STEP
+        assert large[stage] <= 2.2 * middle[stage] and second <= MOST_GROWTH * max(first, LEAST, step), told
 
 
 def test_a_second_axis_costs_less_than_as_many_clusters() -> None:
