@@ -9,6 +9,10 @@ REGISTER_STEP = 8  # registers of a thread are allocated in multiples of this
 MOST_REGISTERS = 255  # of a thread: addressable by an instruction
 
 
+# Bytes of a multiprocessor's shared memory that each block takes besides its own (CUDA C++ programming guide, compute capabilities).
+RESERVED_SHARED_BYTES = 1024
+
+
 @record
 class Target:
     """A GPU architecture. Sizes in bytes unless named otherwise; sources: CUDA C++ programming guide, compute capabilities."""

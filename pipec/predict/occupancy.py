@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from math import ceil
 
-from pipec.isa.targets import DEFAULT_TARGET, MOST_REGISTERS, REGISTER_STEP, TARGETS, WARP
+from pipec.isa.targets import DEFAULT_TARGET, MOST_REGISTERS, REGISTER_STEP, RESERVED_SHARED_BYTES, TARGETS, WARP
 from pipec.predict.tile_loops import operations_in
 from pipec.record import record
 from pipec.sema import tree
@@ -15,7 +15,6 @@ _THREADS = 2048
 _SHARED_BYTES = 228 * 1024
 _COLUMNS = 512  # of tensor memory
 REGISTERS = 65_536
-BLOCK_BYTES = 1024  # of shared memory that the system reserves in each block
 _SMALL_BYTES = 1024  # of a block's shared memory, for barriers and alignment; about what a plan keeps
 _SYSTEM_REGISTERS = 56  # of a thread in addition to its accumulators
 
@@ -24,7 +23,7 @@ def resident_blocks(shared_bytes: int, threads: int, registers: int = 0, columns
     """Blocks that a multiprocessor holds at a time, at least one. `registers`: of a thread, 0 if they limit nothing; `columns`: allocated
     columns of tensor memory."""
     threads = WARP * ceil(max(threads, 1) / WARP)
-    limits = [_BLOCKS, _THREADS // threads, _SHARED_BYTES // (shared_bytes + BLOCK_BYTES)]
+    limits = [_BLOCKS, _THREADS // threads, _SHARED_BYTES // (shared_bytes + RESERVED_SHARED_BYTES)]
     if registers:
         limits.append(REGISTERS // (threads * REGISTER_STEP * ceil(registers / REGISTER_STEP)))
     if columns:

@@ -1,10 +1,9 @@
 """What blocks need that are on one multiprocessor together and wait for each other."""
 
-from pipec.isa.targets import Target
+from pipec.isa.targets import RESERVED_SHARED_BYTES, Target
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
 
-_RESERVED = 1024  # bytes of shared memory that a block takes besides its own (CUDA C++ programming guide, compute capabilities)
 _UNIT = 128  # bytes of shared memory that are allocated at a time
 
 
@@ -19,5 +18,7 @@ def bytes_in_turns(kernel: Kernel, target: Target, columns: int) -> int:
     if not columns or not any(isinstance(operation, tree.AwaitTurn) for operation in operations):
         return 0
     too_many = target.tensor_columns // columns + 1
-    least = (target.shared_bytes + _RESERVED) // too_many - _RESERVED + 1  # too many blocks of so many bytes do not fit
+    least = (
+        (target.shared_bytes + RESERVED_SHARED_BYTES) // too_many - RESERVED_SHARED_BYTES + 1
+    )  # too many blocks of so many bytes do not fit
     return max(0, -(-least // _UNIT) * _UNIT)

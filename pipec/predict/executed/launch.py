@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipec.isa.targets import MOST_REGISTERS
+from pipec.isa.targets import MOST_REGISTERS, RESERVED_SHARED_BYTES
 from pipec.predict.bounds import joined, largest, powered
 from pipec.predict.device import Device
 from pipec.predict.executed.costs import BLOCK, CACHE_BYTES, FROM_MEMORY, MEASURED, TURN_OVER, cost_of
@@ -19,7 +19,7 @@ from pipec.predict.executed.pieces import Program
 from pipec.predict.executed.recorder import Recorder
 from pipec.predict.executed.replay import Conditions, Replay, Stuck
 from pipec.predict.following.uses import Stretch
-from pipec.predict.occupancy import BLOCK_BYTES, resident_blocks
+from pipec.predict.occupancy import resident_blocks
 from pipec.predict.ptx.timing import all_over
 from pipec.record import record
 from pipec.sim import Argument, Options, SimulationError, launch
@@ -233,7 +233,7 @@ def _at_clock(executed: Executed, first: Recording, device: Device, clock: float
 
     each = min(held, ceil(blocks / places))
     busy = min(1.0, blocks / count)
-    cache = max(0.0, CACHE_BYTES / each - executed.shared - BLOCK_BYTES)
+    cache = max(0.0, CACHE_BYTES / each - executed.shared - RESERVED_SHARED_BYTES)
     conditions = Conditions(
         at.memory + at.loaded * busy,
         FROM_MEMORY * clock / device.clock,

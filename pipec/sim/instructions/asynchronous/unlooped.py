@@ -1,7 +1,7 @@
-"""Tests of mbarriers whose failure the text does not obviously answer by testing again.
+"""Each `mbarrier.try_wait` whose failure the text does not obviously answer by testing again.
 
-A test may fail although the phase would be complete soon. Where a program takes no notice of that, as if one `try_wait` were a wait, it
-goes on too early. Here such a test fails once, so that what follows a failure is executed as well.
+It may fail although the phase would be complete soon. Where a program takes no notice of that, as if it were a wait, it goes on too early.
+Here such a test fails once, so that what follows a failure is executed as well.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Values = dict[int, int | None]
 
 
 def unlooped_tests(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> frozenset[int]:
-    """The tests, by number, from whose failure no path that is known leads back to them, or to others of the same mbarrier again and
-    again."""
+    """Each `try_wait`, by number, from whose failure no path that is known leads back to it, or to other tests of the same mbarrier again
+    and again."""
     tests = [index for index, item in enumerate(items) if item.opcode.startswith(_TESTS)]
     following = {index: _next_test(index, items, successors) for index in tests}
     return frozenset(index for index in tests if items[index].opcode.startswith(_WAIT) and not _for_ever(index, following))
