@@ -10,6 +10,8 @@ from pipec.budgets import BUDGETS
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
 
+_DIGITS = 10  # of $COLUMNS: Python refuses to read numbers of thousands of digits
+
 
 class _Formatter(argparse.HelpFormatter):
     """argparse creates one for each option, and asks shutil for the terminal's width, whose import loads two compressors."""
@@ -21,7 +23,7 @@ class _Formatter(argparse.HelpFormatter):
 def _columns() -> int:
     """Of the terminal: $COLUMNS, or what the system says, else 80."""
     told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
+    if told.isdecimal() and len(told) < _DIGITS and int(told):
         return int(told)
     try:
         return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
