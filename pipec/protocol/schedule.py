@@ -159,10 +159,10 @@ class Schedule(Generic[Memory]):
         """Passes a completed wait, or arrives. Raises Refused for an invalid arrival."""
         action = at.action(process)
         assert isinstance(action, (Wait, Arrive))
-        if isinstance(action, Wait):
-            at.wait(process, action.use)
-        else:
+        if isinstance(action, Arrive):
             at.arrive(process, action)
+        elif not action.peeks:
+            at.wait(process, action.use)
         at.enter(process, action.edge)
         return action.edge
 
@@ -173,6 +173,6 @@ def uneven(at: Configuration, pairs: Pairs) -> int | None:
 
 
 def able(at: Configuration, process: int, action: Action) -> bool:
-    if isinstance(action, Wait):
+    if isinstance(action, Wait) and not action.peeks:
         return at.complete(action.use.ring, at.use(process, action.use))
     return not isinstance(action, End)

@@ -64,11 +64,14 @@ class Edge:
 
 @record
 class Wait:
-    """Blocks until the use is complete. `reads`: it is known to be, and the scheduler's answer that completed it is read here."""
+    """Blocks until the use is complete. `reads`: it is known to be, and the scheduler's answer that completed it is read here. `peeks`:
+    the next use of that barrier is looked at here, without waiting: the parity tells that one from this if this is known to be
+    complete."""
 
     use: Use
     edge: Edge
     reads: bool = False
+    peeks: bool = False
 
 
 @record

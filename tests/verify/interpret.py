@@ -55,6 +55,9 @@ def run(network: Network, sizes: dict[str, int]) -> list[Running]:
                     one.seen.append((ring.kind, ring.instances[number % stages], number // stages, count))
                     one.lines.append(one.process.states[one.at].line)
                     follow(one, edge)
+                case Wait(use, edge, peeks=True):
+                    assert complete(use.ring, one.cursors[use.cursor] + use.shift), "a parity that is not that of the next phase"
+                    follow(one, edge)
                 case Wait(use, edge):
                     number = one.cursors[use.cursor] + use.shift
                     if not complete(use.ring, number):

@@ -23,7 +23,8 @@ _APART = 3  # rounds
 
 @dataclass
 class Step:
-    """Of a round: `use` counts from the first of the round, on a ring. `arrive`: otherwise a wait. `part`: by one of the threads."""
+    """Of a round: `use` counts from the first of the round, on a ring. `arrive`: otherwise a wait. `part`: by one of the threads.
+    `peeks`: a look at the use, without waiting."""
 
     process: int
     ring: int
@@ -34,6 +35,7 @@ class Step:
     delivers: int = 0
     part: bool = False
     targets: tuple[tuple[int, int], ...] = ()
+    peeks: bool = False
 
 
 @dataclass
@@ -62,9 +64,19 @@ def drawn(draw: random.Random) -> Drawn:
     if draw.random() < 0.2:
         at = draw.randint(0, len(made.steps))
         made.steps[at:at] = _meeting(made, "named", draw.sample(range(len(threads)), 2))
+    if draw.random() < 0.3:
+        _peek(draw, made)
     for _ in range(draw.choice((0, 1, 1, 2, 3))):
         _change(draw, made)
     return made
+
+
+def _peek(draw: random.Random, made: Drawn) -> None:
+    """A process looks at a use some steps before it waits for it."""
+    waits = [(at, one) for at, one in enumerate(made.steps) if not one.arrive and made.rings[one.ring].kind == "mbarrier"]
+    at, wait = draw.choice(waits)
+    before = draw.choice([*(one for one in range(at + 1) if made.steps[one].process == wait.process), at])
+    made.steps.insert(before, Step(**{**vars(wait), "peeks": True}))
 
 
 def _hand_over(draw: random.Random, made: Drawn) -> list[Step]:
@@ -169,11 +181,13 @@ def _process(made: Drawn, number: int) -> Process:
         # The wait of threads that synchronise moves their cursor on.
         own = made.rings[step.ring].kind != "mbarrier" and not step.arrive
         edge, use = Edge(3 + at, (), ((step.ring, 1),) if own else ()), Use(step.ring, step.ring, step.use)
-        actions.append(
-            Arrive(use, edge, step.count, step.expects, step.delivers, step.targets, step.part)
-            if step.arrive
-            else Wait(use, edge)
-        )
+        if step.arrive:
+            actions.append(Arrive(use, edge, step.count, step.expects, step.delivers, step.targets, step.part))
+        elif step.peeks:
+            before = step.use - made.rings[step.ring].stages
+            actions.append(Wait(Use(step.ring, step.ring, before), edge, peeks=True))
+        else:
+            actions.append(Wait(use, edge))
     moved = tuple((ring, uses) for ring, uses in enumerate(made.uses) if made.rings[ring].kind == "mbarrier")
     again = Edge(1, ((counter, add(atom(counter), Linear(1))),), moved)
     actions += [Branch(Compare("ge", Linear(0)), again, again), End()]
@@ -217,7 +231,8 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class _Act:
-    """Of one thread: at a barrier (ring, stage, CTA), for a phase. `wait`, or arrivals and bytes; `later`: bytes come at any time."""
+    """Of one thread: at a barrier (ring, stage, CTA), for a phase. `wait`, a look, or arrivals and bytes; `later`: bytes come at any
+    time."""
 
     barriers: tuple[tuple[int, int, int], ...]
     phase: int
@@ -226,6 +241,7 @@ class _Act:
     arrives: int = 0
     expects: int = 0
     delivers: int = 0
+    peeks: bool = False
 
 
 def all_orders(made: Drawn, rounds: int, most: int = _MOST) -> bool:
@@ -278,6 +294,10 @@ def _taken(
 ) -> tuple[_Barriers, _Flying] | None:
     if act.wait:
         complete = barriers[where[act.barriers[0]]][0]
+        if act.peeks:
+            if complete & 1 != act.phase & 1 and complete <= act.phase:
+                raise Wrong(f"phase {act.phase} seems to be complete with {complete} phases complete")
+            return barriers, flying
         if act.meets:
             return (barriers, flying) if complete > act.phase else None
         if complete & 1 == act.phase & 1:
@@ -315,7 +335,7 @@ def _acts(made: Drawn, process: int, thread: int, rank: int, rounds: int) -> Ite
             if ring.kind == "warp" and len(made.warps[process]) > 1:
                 continue  # each is the only lane of its warp
             if not step.arrive:
-                yield _Act(((step.ring, stage, rank),), phase, wait=True, meets=ring.kind != "mbarrier")
+                yield _Act(((step.ring, stage, rank),), phase, wait=True, meets=ring.kind != "mbarrier", peeks=step.peeks)
             elif not step.part or thread == 0:
                 spots = tuple((step.ring, stage, spot) for from_, spot in step.targets or ((rank, rank),) if from_ == rank)
                 yield _Act(spots, phase, False, False, 1 if step.count else 0, step.expects, step.delivers)

@@ -45,3 +45,15 @@ def test_the_judge_tells_a_right_order_from_a_wrong_one() -> None:
     # One of two threads gives back while the other may not have seen the stage.
     apart = handed_over(*FILL, Step(1, 0, 0), GIVE, threads=2)
     assert not accepted(apart) and goes_wrong(apart) == "threads wait for ever"
+
+
+def test_a_look_relies_on_the_phase_before() -> None:
+    look = Step(1, 0, 0, peeks=True)
+    late = handed_over(*FILL, look, Step(1, 0, 0), GIVE)
+    assert accepted(late) and not goes_wrong(late)
+    # (In each round two phases: the second is looked at while the first may be open.)
+    twice = [*FILL, Step(1, 0, 0), GIVE, Step(0, 1, 0), Step(0, 0, 1, True, 1), Step(1, 0, 1), Step(1, 1, 1, True, 1, part=True)]
+    for at, right in ((3, True), (2, False)):
+        made = handed_over(*twice[:at], Step(1, 0, 1, peeks=True), *twice[at:])
+        made.uses[:] = [2, 2]
+        assert accepted(made) is right and bool(goes_wrong(made)) is not right

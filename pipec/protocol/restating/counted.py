@@ -96,7 +96,7 @@ class _Counting:
         return [*found]
 
     def _is_wait(self, state: State) -> bool:
-        return isinstance(state.action, Wait) and state.action.use.ring == self.found.ring
+        return isinstance(state.action, Wait) and not state.action.peeks and state.action.use.ring == self.found.ring
 
     def _left(self, visit: Visit) -> int:
         number = value_of(self.found.number, visit.values)

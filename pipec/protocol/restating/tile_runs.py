@@ -187,7 +187,7 @@ class Seen:
                         work.append((self.behind(key, 1), self._after(action.no, values), taken))
                     number_of = 1 if outcome is False else 0
                 edge = edges[number_of]
-                if isinstance(action, Wait):
+                if isinstance(action, Wait) and not action.peeks:
                     taken = {**taken, action.use.ring: taken.get(action.use.ring, 0) + 1}
                 if self.begin(edge):
                     ended.append(taken)
@@ -209,7 +209,7 @@ class Seen:
         at, last = key
         action = self.process.states[at].action
         edge = edges_of(action)[number]
-        if isinstance(action, Wait) or self.begin(edge):
+        if isinstance(action, Wait) and not action.peeks or self.begin(edge):
             last = None
         elif at in self.inner:
             last = at, number == 0
@@ -227,7 +227,9 @@ class Seen:
     def counted(self, process: int) -> Counted | None:
         """The first ring of which each tile has a number of stages."""
         rings = dict.fromkeys(
-            state.action.use.ring for state in self.process.states if isinstance(state.action, Wait) and not state.action.reads
+            action.use.ring
+            for action in (state.action for state in self.process.states)
+            if isinstance(action, Wait) and not (action.reads or action.peeks)
         )
         for ring in rings:
             waits = [(run.drawn, run.waits.get(ring, 0)) for run in self.runs]

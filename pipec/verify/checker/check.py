@@ -187,6 +187,8 @@ class _Case:
                 # Implied, but rounded to integers, which may imply more, like the facts of a node.
                 way.having = way.having.extended([known])
                 return yes if outcome else no
+            case Wait(use=use, peeks=True):
+                way.events.append(Event(at.line(process), process, action, at.use(process, use)))
             case Wait(use=use):
                 stages, number = self.network.rings[use.ring].stages, at.use(process, use)
                 at.need(process, at.complete(use.ring, number), "a step waits for what has not come")

@@ -42,6 +42,7 @@ class Layout:
         waits = [waits_of(process) for process in network.processes]
         # A process that waits again for an earlier use refers to the use before it on the same barrier.
         waited = [network.rings[use.ring].stages - use.shift for uses in waits for use in uses]
+        waited += [-action.use.shift for actions in self.actions for action in actions if isinstance(action, Wait) and action.peeks]
         self.window = max([2, *waited, *(2 * ring.stages for ring in network.rings)]) + 2
         self.before = (1 << self.window) - 1  # as a set of uses: all before the kernel
         self.groups = groups_of(network)
@@ -297,7 +298,7 @@ def _least(waits: set[Use]) -> dict[int, int]:
 
 
 def waits_of(process: Process) -> set[Use]:
-    return {state.action.use for state in process.states if isinstance(state.action, Wait)}
+    return {state.action.use for state in process.states if isinstance(state.action, Wait) and not state.action.peeks}
 
 
 _Member = tuple[str, int, int]

@@ -242,6 +242,10 @@ class PreparedTransition:
         if isinstance(event.action, Wait):
             for rank in network.processes[event.process].ranks:
                 barrier = ring, spot_of(network.rings[ring], rank)
+                if event.action.peeks:
+                    next_ = event.use + self.entries.stages[ring]
+                    yield from self._knows_before((event.process, rank), barrier, next_, PARITY_TAKEN_FOR_ANOTHER)
+                    continue
                 if event.action.reads:
                     yield self._knows_complete((event.process, rank), barrier, event.use)
                 yield from self._wait((event.process, rank), barrier, event.use)

@@ -176,7 +176,7 @@ class Assembly:
             use = Use(self._ring(act, meeting), cursors[act.cursor], act.shift)
             edge = _edge(node.edges[0], cursors)
             if act.waits:
-                action = Wait(use, edge, act.reads)
+                action = Wait(use, edge, act.reads, act.peeks)
             else:
                 count, expects, delivers = (number * share[0] // share[1] for number in (act.count, act.expects, act.delivers))
                 times = sum(each for _, each in act.targets) if self.size == 1 and act.targets else 1

@@ -192,7 +192,7 @@ class Walk(StateTable):
         """Advances the cursor, and rewrites values that depend on it."""
         if act.waits and self.machine.publishes(act):
             env[PUBLISHED] = max(self.machine.publishes(act), published(env))
-        if act.waits:
+        if act.waits and not act.peeks:
             env[MET] = self.machine.met(act)
         if not act.advance:
             return
@@ -215,12 +215,15 @@ class Walk(StateTable):
                 before = {counted: Linear(-act.advance, ((counted, 1),))}
                 changed = substitute(value, before) if isinstance(value, Linear) else substituted(value, before)
                 env[name] = self.machine.same(changed)
+            elif isinstance(value, Peek) and value.use[0] == ring:
+                # Looked at before this wait, when the phase that it was about may have been two ahead.
+                env[name] = UNKNOWN
             elif isinstance(value, Peek):
                 parts = [
                     part.turned(act.advance) if isinstance(part, Table) and part.cursor == ring else part
                     for part in (value.address, value.parity)
                 ]
-                env[name] = self.machine.same(Peek(parts[0], parts[1], value.negated))
+                env[name] = self.machine.same(Peek(parts[0], parts[1], value.use, value.negated))
         env[("position", ring)] = self.machine.moved(env.get(("position", ring), 0), ring, act.advance)
 
     def _compute(self, step: Step, env: Env, path: Path) -> None:

@@ -32,8 +32,9 @@ class Kind(Enum):
     )
     EXPECT = "bytes announced"
     TRY = (
-        "in a loop that ends when it succeeds, a wait for the parity; elsewhere, both outcomes must lead to such a wait or past it; never "
-        "executed, where nobody reads the result, it names a use that the process goes past without a wait"
+        "in a loop that ends when it succeeds, a wait for the parity; elsewhere a look, for which the phase before must be known to be "
+        "complete, and both outcomes must lead to the next such wait on the ring or past it; never executed, where nobody reads the "
+        "result, it names a use that the process goes past without a wait"
     )
     COPIES_ARRIVE = "an arrival by each thread, later"
     COMMIT = "an arrival by each thread, later; `multicast`: at the barriers of all CTAs in the mask"

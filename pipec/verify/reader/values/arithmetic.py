@@ -175,7 +175,7 @@ class Arithmetic:
             return values[0]
         if op.name == "not" and isinstance(values[0], Peek):
             peek = values[0]
-            return Peek(peek.address, peek.parity, not peek.negated)
+            return Peek(peek.address, peek.parity, peek.use, not peek.negated)
         if any(value is UNKNOWN or isinstance(value, (Peek, Remote)) for value in values):
             return self._absorbed(op, values)
         kinds = {type(value) for value in values} - {int}

@@ -83,7 +83,9 @@ class Events(Registers):
         return []
 
     def _try(self, step: Step, env: Env) -> list[RingAction]:
-        return [self._wait(step.instruction, env)] if step.spin else []
+        if step.spin:
+            return [self._wait(step.instruction, env)]
+        return [self.looked_at(step.instruction, env)] if step.defines else []
 
     def _arrive(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction

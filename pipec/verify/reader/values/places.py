@@ -108,20 +108,33 @@ class Places(Operands):
         return found
 
     def _wait(self, one: Instruction, env: Env) -> RingAction:
+        act, lag = self._tried_for(one, env)
+        assert isinstance(act.ring, int)
+        self.lags[act.ring] = lag
+        return act
+
+    def _tried_for(self, one: Instruction, env: Env) -> tuple[RingAction, int]:
+        """The wait that a try_wait belongs to, and how far the class is behind on the ring."""
         spot, rounds = self._awaited(one, env)
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         self.waits.add(ring)
         self._rings.setdefault(one.number, set()).add(ring)
         ahead = self._apart(one, rounds, self._position(ring, env), 2 * stages)
-        lag = self.lags.setdefault(ring, 0 if ahead < stages else stages)
+        lag = self.lags.get(ring, 0 if ahead < stages else stages)
         ahead = (ahead + lag) % (2 * stages)
         if ahead < stages:
-            return RingAction(True, ring, ring, ahead - lag, ahead + 1, ring)
-        return RingAction(True, ring, ring, ahead - 2 * stages - lag, 0, ring)
+            return RingAction(True, ring, ring, ahead - lag, ahead + 1, ring), lag
+        return RingAction(True, ring, ring, ahead - 2 * stages - lag, 0, ring), lag
 
     def gone_past(self, one: Instruction, env: Env) -> RingAction:
         """A use for which the class does not wait: only advances the position."""
         return replace(self._wait(one, env), waits=False)
+
+    def looked_at(self, one: Instruction, env: Env) -> RingAction:
+        """What a try_wait outside a waiting loop relies on: while the phase before is open, the parity is that of the one before that."""
+        act, _ = self._tried_for(one, env)
+        assert isinstance(act.ring, int)
+        return replace(act, shift=act.shift - self.around.barriers.stages[act.ring], advance=0, peeks=True)
 
     def _apart(self, one: Instruction, at: Value, position: Value, modulus: int) -> int:
         """The distance between two positions on a ring; must be the same for all values of the cursor."""
@@ -211,7 +224,13 @@ class Places(Operands):
         if not isinstance(where, (int, Table)):
             return {one.operands[0]: UNKNOWN}
         where = self.arithmetic.apply(_ADD, [where, offset])[0]
-        return {one.operands[0]: self.same(Peek(where, self.uniform(self.value(one.operands[2], env), one.line)))}
+        try:
+            act, _ = self._tried_for(one, env)
+        except Unreadable:  # only where a turn of a loop is repeated on a trial: `looked_at` came first elsewhere
+            return {one.operands[0]: UNKNOWN}
+        assert isinstance(act.ring, int)
+        parity = self.uniform(self.value(one.operands[2], env), one.line)
+        return {one.operands[0]: self.same(Peek(where, parity, (act.ring, act.shift)))}
 
     def peeked(self, one: Instruction, peek: Peek, env: Env) -> RingAction:
         """The wait that corresponds to a successful peek."""
@@ -219,7 +238,10 @@ class Places(Operands):
         there: Env = {**env, name: peek.address, "%parity of the peek": peek.parity}
         awaited = Instruction(one.number, one.line, "mbarrier.try_wait.parity", None, False, f"_, [{name}], %parity of the peek")
         awaited.__dict__["operands"] = ("_", name, "%parity of the peek")
-        return self._wait(awaited, there)
+        act = self._wait(awaited, there)
+        if (act.ring, act.shift) != peek.use:
+            raise Unreadable(one.line, "what a try_wait was about is not waited for next on its ring")
+        return act
 
 
 _ADD = Operation("add", "", 32, True, 32)

@@ -60,7 +60,7 @@ class ThreadsDiffer(Exception):
 class RingAction:
     """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
     registers may be functions of it; `advance`: by how much the cursor advances. `targets`: ranks of the CTAs whose barriers are
-    reached, and how often. `part`, `asks`, `reads`: see network.Arrive and Wait."""
+    reached, and how often. `part`, `asks`, `reads`, `peeks`: see network.Arrive and Wait."""
 
     waits: bool
     ring: object
@@ -75,6 +75,7 @@ class RingAction:
     part: bool = False
     asks: bool = False
     reads: bool = False
+    peeks: bool = False
 
 
 @record

@@ -34,21 +34,21 @@ def as_table(ring: int, period: int, places: list[Value], values: list[Value]) -
             entries[place] = value
         return Table(ring, tuple(entries))
     peeks = [value for value in values if isinstance(value, Peek)]
-    if len(peeks) == len(values) and len({peek.negated for peek in peeks}) == 1:
+    if len(peeks) == len(values) and len({(peek.use, peek.negated) for peek in peeks}) == 1:
         address = as_table(ring, period, places, [peek.address for peek in peeks])
         parity = as_table(ring, period, places, [peek.parity for peek in peeks])
         if address is not None and parity is not None:
-            return Peek(address, parity, peeks[0].negated)
+            return Peek(address, parity, peeks[0].use, peeks[0].negated)
     return None
 
 
 def fitted(table: Value, value: Value, at: Value) -> Value | None:
     """The table extended by the value at a position; None if they disagree."""
     if isinstance(table, Peek):
-        if not isinstance(value, Peek) or value.negated != table.negated:
+        if not isinstance(value, Peek) or (value.use, value.negated) != (table.use, table.negated):
             return None
         address, parity = fitted(table.address, value.address, at), fitted(table.parity, value.parity, at)
-        return Peek(address, parity, table.negated) if address is not None and parity is not None else None
+        return Peek(address, parity, table.use, table.negated) if address is not None and parity is not None else None
     if not isinstance(table, Table):
         return table if table == value else None
     if isinstance(value, int) and isinstance(at, int):

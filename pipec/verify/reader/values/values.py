@@ -53,10 +53,12 @@ class Mixed:
 
 @record(remember=True)
 class Peek:
-    """The result of a try_wait on a barrier, or its negation."""
+    """The result of a try_wait on a barrier, or its negation. `use`: of a ring, relative to the position of the class there, which has not
+    moved since."""
 
     address: "Value"
     parity: "Value"
+    use: tuple[int, int]
     negated: bool = False
 
 
