@@ -7,7 +7,7 @@ from pipec.api.files import read_input, read_source
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import verification as messages
 from pipec.diag.message import Failure, Message
-from pipec.source import Source
+from pipec.source import Source, Span
 from pipec.verify.accept import Accepted, accept
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.data import Malformed
@@ -23,7 +23,7 @@ def verify(options: argparse.Namespace) -> int:
     if found != document.digest:
         raise Failure(messages.OtherPtx(name=options.certificate, ptx=source.name, stated=document.digest, found=found))
     proofs = {one.certificate.kernel: one for one in document.proofs}
-    entries = entries_of(source.text)
+    entries = _entries(source)
     known = ", ".join(f"`{name}`" for name in entries) or "none"
     missing = [name for name in (*proofs, *filter(None, [options.kernel])) if name not in entries]
     if missing:
@@ -40,6 +40,22 @@ def verify(options: argparse.Namespace) -> int:
     return 0
 
 
+def _entries(source: Source) -> tuple[str, ...]:
+    """The kernels of the text: at least one."""
+    try:
+        if found := entries_of(source.text):
+            return found
+        reason, at = "", _line(source, 1)
+    except Unreadable as why:
+        reason, at = f": {why.why}", _line(source, why.line)
+    raise Failure(messages.NoKernel(name=source.name, reason=reason, at=at))
+
+
+def _line(source: Source, number: int) -> Span:
+    line = min(number, len(source.lines))
+    return source.span(line, 1, line, len(source.line(line)) + 1)
+
+
 def _document(name: str) -> Document:
     try:
         return from_json(read_source(name).text)
@@ -53,9 +69,7 @@ def _outcome(source: Source, kernel: str, proof: Proof | None) -> Accepted | Mes
     try:
         return accept(source.text, proof)
     except Unreadable as why:
-        line = min(why.line, len(source.lines))
-        at = source.span(line, 1, line, len(source.line(line)) + 1)
-        return messages.NotRead(kernel=kernel, reason=why.why, at=at)
+        return messages.NotRead(kernel=kernel, reason=why.why, at=_line(source, why.line))
     except Refused as why:
         return messages.NotAccepted(kernel=kernel, reason=str(why))
 

@@ -131,6 +131,25 @@ def test_ptx_that_cannot_be_read(files: tuple[Path, Path], capsys: Capture) -> N
     assert codes(capsys, *files) == ["E1106"]
 
 
+@pytest.mark.parametrize("text", ["", "\0", "// nothing\n", '.visible .entry k()\n{ .pragma "no end; }', "/* .visible .entry k() { ret; }"])
+def test_a_text_without_a_kernel_that_can_be_found(text: str, files: tuple[Path, Path], capsys: Capture) -> None:
+    files[0].write_text(text, encoding="utf-8")
+    for proofs in (json.loads(compiled()[1])["kernels"], []):
+        found = json.loads(to_json(document_of(text, ())))
+        files[1].write_text(json.dumps({**found, "kernels": proofs}), encoding="utf-8")
+        assert codes(capsys, *files) == ["E1108"]
+
+
+@pytest.mark.parametrize("name", ["%other", "_other", "$other", "other$1"])
+def test_every_kernel_is_seen_whatever_its_name(name: str, files: tuple[Path, Path], capsys: Capture) -> None:
+    """ptxas compiles each of these."""
+    text = f"{compiled()[0]}\n.visible .entry {name}()\n.reqntid 32\n{{\nL:\n  bra L;\n}}\n"
+    found = json.loads(to_json(document_of(text, ())))
+    files[0].write_text(text, encoding="utf-8")
+    files[1].write_text(json.dumps({**json.loads(compiled()[1]), "ptx_sha256": found["ptx_sha256"]}), encoding="utf-8")
+    assert codes(capsys, *files) == ["E1104"]
+
+
 def test_a_watchdog_has_no_certificate(tmp_path: Path, capsys: Capture) -> None:
     output = tmp_path / "out.json"
     assert main(["compile", str(EXAMPLES / "gemm.pipe"), "--watchdog", "--certificate", str(output)]) == 1

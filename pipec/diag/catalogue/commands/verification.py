@@ -75,6 +75,18 @@ class NotRead(Message):
     at: Span
 
 
+class NoKernel(Message):
+    """`pipec verify` reports about each kernel of the PTX text, which begins with `.entry` and a name. It found none: the file may be the
+    wrong one, or its text is damaged, a string or a comment in it has no end, say."""
+
+    code = "E1108"
+    title = "`{name}` has no kernel that can be read{reason}"
+    labels = (primary("at", "here"),)
+    name: str
+    reason: str
+    at: Span
+
+
 class CertificateOfWatched(Message):
     """A certificate is about the kernel whose waits have no time limit. A kernel compiled with `--watchdog` is a different text, which
     traps where the other would wait; it serves to find out why something hangs, and needs no certificate. One compiled with

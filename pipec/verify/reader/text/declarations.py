@@ -6,8 +6,8 @@ from math import prod
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.lexical import integer
 
-ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
-NAMED = re.compile(r"\.entry\s+([\w$]+)")
+ENTRY = re.compile(r"\.entry\s+([%\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
+NAMED = re.compile(r"\.entry\s+([%\w$]+)")
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
 )
