@@ -131,7 +131,9 @@ def test_ptx_that_cannot_be_read(files: tuple[Path, Path], capsys: Capture) -> N
     assert codes(capsys, *files) == ["E1106"]
 
 
-@pytest.mark.parametrize("text", ["", "\0", "// nothing\n", '.visible .entry k()\n{ .pragma "no end; }', "/* .visible .entry k() { ret; }"])
+@pytest.mark.parametrize(
+    "text", ["", "\0", "// nothing\n", '.visible .entry k()\n{ .pragma "no end; }', "/* .visible .entry k() { ret; }"]
+)
 def test_a_text_without_a_kernel_that_can_be_found(text: str, files: tuple[Path, Path], capsys: Capture) -> None:
     files[0].write_text(text, encoding="utf-8")
     for proofs in (json.loads(compiled()[1])["kernels"], []):

@@ -142,10 +142,12 @@ def _applied(function: str, arguments: list[int]) -> int:
     given = reading.rpartition(".")[2] or kind
     given = given if given[:1] in "us" and given[1:].isdigit() else kind
     read = [_wrap(argument, given) for argument in arguments]
+    if operation in ("shl", "shr"):
+        read[1:] = [_wrap(arguments[1], "u32")]  # the amount has 32 bits, whatever it shifts
     match operation:
         case "ld":  # memory has some small number at each address
             return arguments[0] * 2_654_435_761 // 97 % 7 - 2
-        case "mul":
+        case "mul" | "mad":  # (of a `mad` the product alone)
             return _wrap(read[0] * read[1] >> (int(given[1:]) if "hi" in reading else 0), kind)
         case "div":
             return (
@@ -160,9 +162,9 @@ def _applied(function: str, arguments: list[int]) -> int:
         case "xor":
             return _wrap(read[0] ^ read[1], kind)
         case "shr":
-            return _wrap(read[0] >> min(read[1] & 0xFFFFFFFF, 63), kind)
+            return _wrap(read[0] >> min(read[1], 64), kind)
         case "shl":
-            return _wrap(read[0] << min(read[1] & 0xFFFFFFFF, 63), kind)
+            return _wrap(read[0] << min(read[1], 64), kind)
         case "bfe":
             return _field(read[0], read[1] & 255, read[2] & 255, kind)
     raise AssertionError(f"{function} is not known")

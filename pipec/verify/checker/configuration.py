@@ -42,7 +42,9 @@ class Layout:
         waits = [waits_of(process) for process in network.processes]
         # A process that waits again for an earlier use refers to the use before it on the same barrier.
         waited = [network.rings[use.ring].stages - use.shift for uses in waits for use in uses]
-        waited += [-action.use.shift for actions in self.actions for action in actions if isinstance(action, Wait) and action.peeks]
+        waited += [
+            -action.use.shift for actions in self.actions for action in actions if isinstance(action, Wait) and action.peeks
+        ]
         self.window = max([2, *waited, *(2 * ring.stages for ring in network.rings)]) + 2
         self.before = (1 << self.window) - 1  # as a set of uses: all before the kernel
         self.groups = groups_of(network)

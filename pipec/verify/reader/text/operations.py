@@ -50,6 +50,23 @@ def operation(opcode: str) -> Operation | None:
     return None
 
 
+def widths_of(op: Operation) -> tuple[int, ...]:
+    """In bits, of the operands."""
+    match op.name:
+        case "neg" | "abs" | "not" | "mov" | "cvt":
+            return (op.width,)
+        case "shl" | "shr":
+            return op.width, 32
+        case "bfe":
+            return op.width, 32, 32
+        case "mad":
+            return op.width, op.width, op.to
+        case "selp":
+            return op.width, op.width, 1
+        case _:
+            return op.width, op.width
+
+
 # A comparison that holds if an operand is a NaN is the opposite of one that does not; `a > b` is `b < a`.
 _OPPOSITES = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt", "nan": "num"}
 _TURNED = {"gt": "lt", "ge": "le"}

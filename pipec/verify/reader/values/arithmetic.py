@@ -6,7 +6,7 @@ from itertools import repeat
 from math import gcd, inf, isinf
 from typing import Literal
 
-from pipec.verify.reader.text.operations import Operation, number_of, wrapped
+from pipec.verify.reader.text.operations import Operation, number_of, widths_of, wrapped
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.extremes import counted_in, undivided
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
@@ -239,10 +239,11 @@ class Arithmetic:
         if op.width == 1 or op.name == "selp":
             return self._condition(op, values)
         forms: list[Linear] = []
-        for value in values:
+        for value, width in zip(values, widths_of(op), strict=True):
             if not isinstance(value, (int, Linear)):
                 return UNKNOWN
-            forms.append(Linear(value) if isinstance(value, int) else value)
+            # (A literal may have no sign: 4294967294 is -2 to `div.s32`.)
+            forms.append(Linear(wrapped(value, width)) if isinstance(value, int) else value)
         if op.name == "add" and op.width == 32 and (whole := rounded(self, *forms) or rounded(self, *forms[::-1])) is not None:
             return whole
         if op.name == "sub" and op.width == 32:
