@@ -44,32 +44,34 @@ def several(kind: str) -> Several:
 
 
 @cache
-def ranked(shape: Shape) -> list[tuple[Ranked, tuple[str, str]]]:
-    """All candidates by predicted time, each with what a tile on record must have in common with it."""
+def ranked(shape: Shape) -> list[tuple[Ranked, str, Workload]]:
+    """All candidates by predicted time, each with its example and its work, which a tile on record must have in common with it."""
     offer, sizes = several(shape.kind), {"M": shape.m, "N": shape.n, "K": shape.k}
     works, found = Works(sizes, MULTIPROCESSORS), []
     for one in offer.ranked(sizes, MULTIPROCESSORS):
         name, own = offer.split(one.candidate)
-        found.append((one, (_EXAMPLES[name.partition(".")[0]], _told(works.of(offer.choices(name).typed[own])))))
+        found.append((one, _EXAMPLES[name.partition(".")[0]], works.of(offer.choices(name).typed[own])))
     return found
 
 
-def _told(work: Workload) -> str:
-    """What tells two tiles apart; not whether launches overlap, which older records did not allow."""
-    return repr(replace(work, programmatic=False))
+def _told(work: Workload, overlapping: bool) -> str:
+    """What tells two tiles apart; not whether launches overlap, in a record that did not allow it."""
+    return repr(replace(work, programmatic=work.programmatic and overlapping))
 
 
 def judged(shape: Shape, rows: list[Measured], best_ratio: float) -> dict[str, Any]:
     """`rows`: every tile on record at a shape."""
     offer, candidates = several(shape.kind), ranked(shape)
+    overlapping = any(row.work.programmatic for row in rows)
     # The best time of a tile that was tried twice, under two names.
     seconds: dict[tuple[str, str], float] = {}
     for row in sorted(rows, key=lambda one: -one.seconds):
-        seconds[row.example, _told(row.work)] = row.seconds
-    times = {one.candidate: seconds[same] for one, same in candidates if same in seconds}
+        seconds[row.example, _told(row.work, overlapping)] = row.seconds
+    same = [(one.candidate, (example, _told(work, overlapping))) for one, example, work in candidates]
+    times = {candidate: seconds[told] for candidate, told in same if told in seconds}
     best = min(row.seconds for row in rows)
-    free = offer.best_of([one for one, _ in candidates])
-    on_record: list[Ranked] = [one for one, _ in candidates if one.candidate in times]
+    free = offer.best_of([one for one, _, _ in candidates])
+    on_record: list[Ranked] = [one for one, _, _ in candidates if one.candidate in times]
     chosen = offer.best_of(on_record)
     if chosen not in times:  # the file's own values, which stay where nothing gains on them
         chosen = on_record[0].candidate
