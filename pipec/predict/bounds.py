@@ -39,15 +39,16 @@ def dram_rate(work: Workload, device: Device) -> float:
     machine = device.machine
     part: float = min(1.0, work.blocks / machine.multiprocessors) ** machine.few
     streamed = machine.streamed if {load.fleeting for load in work.loads} == {False, True} else 1.0
-    return machine.dram * part * streamed * (1 - machine.crowded * _paired(work.blocks, machine) if work.programmatic else 1.0)
+    return machine.dram * part * streamed * (1 - machine.crowded * _paired(work, machine) if work.programmatic else 1.0)
 
 
-def _paired(blocks: int, machine: Machine) -> float:
+def _paired(work: Workload, machine: Machine) -> float:
     """How much likelier it is in a launch that overlaps the one in front of it that a block has another one beside it, on the other
     multiprocessor of its TPC. Blocks that find the GPU empty are spread over TPCs first. Those of an overlapping launch start wherever a
     multiprocessor is free: anywhere, unless the launch in front leaves room for all of them."""
-    pairs = machine.multiprocessors // 2
-    if not pairs < blocks < machine.multiprocessors:
+    pairs, blocks = machine.multiprocessors // 2, work.blocks
+    room = machine.multiprocessors * work.held - blocks
+    if blocks <= room or blocks >= machine.multiprocessors:
         return 0.0
     return max(0.0, (blocks - 1) / (machine.multiprocessors - 1) - 2 * (blocks - pairs) / blocks)
 

@@ -170,7 +170,13 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     used = [ring for ring in work.stages if work.uses[ring]]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
     paces = max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))
-    return paces + max((_drained(work, ring, device, around, paces) for ring in used), default=0.0)
+    return paces + max((_drained(work, ring, device, around, paces) for ring in used), default=0.0) + taken_over(work, device)
+
+
+def taken_over(work: Workload, device: Device) -> float:
+    """Cycles in which roles that take turns wait for those of the other CTAs of the cluster: the stages of the next tile are free once
+    all CTAs' roles have left them to the next one, of which half of `meet` is the way from one CTA to another."""
+    return work.tiles * device.meet / 2 if work.in_turn and work.cluster > 1 else 0.0
 
 
 def _one_after_the_other(role: RoleWork, device: Device) -> float:

@@ -14,6 +14,7 @@ from benchmarks.prediction.heuristics import ANSWERS, costs
 from benchmarks.prediction.measured import RESULTS, compared, measured
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
+from pipec.predict import closed
 from pipec.predict.bounds import dram_bytes, dram_rate
 from pipec.predict.closed import estimate, sustained_clock
 from pipec.predict.counting import workload
@@ -147,6 +148,20 @@ def test_overlapping_launches_that_leave_multiprocessors_idle_load_more_slowly()
     assert len(crowded) > 20 and error(H200) < 0.85 * error(apart)
     others = [one.work for one in good if one not in crowded and (one.work.blocks <= 66 or one.work.blocks >= 132)]
     assert others and all(estimate(work, H200) == estimate(work, apart) for work in others)
+
+
+def test_overlapping_blocks_of_which_two_fit_do_not_crowd() -> None:
+    """The launch in front then leaves room for all of them everywhere, as it does where it has fewer blocks than there are TPCs."""
+    tile = {"BM": 8, "BN": 64, "BK": 128, "SPLITS": 1, "STAGES": 5}
+    (alone, beside), (full, crowded) = (
+        [gemm("gemm_sm90_narrow", 1, 6144, 4096, **values, OVERLAP=overlap) for overlap in (False, True)]
+        for values in (tile, tile | {"BM": 16, "STAGES": 8})
+    )
+    assert alone.held == 2 and full.held == 1 and alone.blocks == full.blocks == 96
+    assert dram_rate(beside, H200) == dram_rate(alone, H200) and dram_rate(crowded, H200) < 0.95 * dram_rate(full, H200)
+    # What overlapping launches gain and lose there (two runs on an H200: 0.95 and 1.08 of the time).
+    assert estimate(beside, H200).seconds < estimate(alone, H200).seconds
+    assert estimate(crowded, H200).seconds > estimate(full, H200).seconds
 
 
 def test_its_tiles_beside_those_of_a_peer() -> None:
@@ -313,6 +328,22 @@ def test_rows_that_are_stored_off_lines_cost_more_whether_the_tensor_is_so_or_th
         assert off > 1.04 * aligned
         (stored, *_) = (one for role in gemm(example, 4224, 6144, 256, BN=176).roles for one in role.epilogues)
         assert stored.crooked == 0.75 and stored.cut == 0 and wide > aligned * 0.9
+
+
+def test_pairs_of_ctas_whose_roles_take_turns_wait_for_each_other_at_each_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which counts where a tile has few blocks of K; not fitted to: `meet` is read off where clusters start."""
+    short = [
+        one for one in measured("h200_products") if one.work.in_turn and int(one.shape.partition(":")[0].split("x")[2]) <= 600
+    ]
+    best = best_of(short)
+    pairs = [one for one in short if one.work.cluster == 2 and one.seconds < 1.3 * best[one.shape]]
+
+    def error() -> float:
+        return fmean(abs(seconds(H200, one) / one.seconds - 1) for one in pairs)
+
+    waiting = error()
+    monkeypatch.setattr(closed, "taken_over", lambda work, device: 0.0)
+    assert len(pairs) > 30 and waiting < 0.75 * error()
 
 
 def test_stores_take_the_copy_engine_from_loads_of_other_tiles() -> None:
