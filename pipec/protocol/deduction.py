@@ -55,6 +55,20 @@ def decide_cases(premises: Premises, cases: Iterable[Connective]) -> None:
             assume(premises, left[0])
 
 
+def narrow(premises: Premises, told: Condition) -> None:
+    """Adds what is left of clauses of which what is told meanwhile refutes all other parts: in the last turn, or in each fourth one, a role
+    fills a stage, and where there is another turn it is a fourth one."""
+    if not isinstance(told, Comparison):
+        return
+    asked = {variable for variable, _ in premises.reduced(told.row)[1]}
+    for clause in list(premises.clauses):
+        if isinstance(clause, Connective) and not asked.isdisjoint(_variables(premises, clause)):
+            left = [part for part in clause.parts if not refuted(premises, part)]
+            if len(left) == 1:
+                premises.clauses.remove(clause)
+                assume(premises, left[0])
+
+
 def _one_sided(premises: Premises, differing: Comparison) -> bool:
     """For a disequality, assumes which side is larger, if the other case is excluded; returns whether it was."""
     row = differing.row

@@ -1,4 +1,4 @@
-"""The meaning of variables that stand for a choice between two numbers, or for a number reduced to a machine type.
+"""The meaning of variables that stand for a choice between two numbers, a quotient of one, or a number reduced to a machine type.
 
 Opaque variables would imply nothing: each is replaced by the value it equals if that is known, and until then has the bounds that follow
 from its meaning.
@@ -7,12 +7,27 @@ from its meaning.
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from pipec.protocol.comparisons import Condition, Connective, opposite
+from pipec.protocol.comparisons import Comparison, Condition, Connective, opposite
 from pipec.protocol.rewriting import is_machine_product
 from pipec.protocol.rows import Row, one, plus, scaled
 from pipec.protocol.sample import forms_of
 from pipec.record import record
-from pipec.verify.terms import RANGES, Apply, Atom, Choose, Compare, Formula, Linear, add, is_larger, is_smaller, product
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Choose,
+    Compare,
+    Floor,
+    Formula,
+    Linear,
+    add,
+    floor,
+    is_larger,
+    is_smaller,
+    product,
+    scale,
+)
 
 
 @record
@@ -67,6 +82,12 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
             made = (rows.condition(_unequal(each)), rows.row(no)), (opposite(when), rows.row(yes))
             derived = variable in rows.derived
             yield Meaning(variable, made, _bounds(rows, each, variable) if derived else (), derived)
+        case Floor() if variable in rows.derived and (divided := _divided(each)) is not None:
+            sign, parts = divided
+            first, second = map(rows.row, parts)
+            apart = scaled(plus(second, first, -1), sign)
+            made = (Comparison("ge", plus(apart, (-1, ()))), second), (Comparison("ge", scaled(apart, -1)), first)
+            yield Meaning(variable, made, tuple(scaled(plus(part, one(variable), -1), sign) for part in (first, second)), True)
         case Apply(kind, (form,)) if kind in RANGES:
             outside = Connective(False, tuple(map(rows.condition, _outside(form, *RANGES[kind]))))
             yield Meaning(variable, ((outside, rows.row(form)),))
@@ -74,6 +95,17 @@ def _of_atom(rows: Rows, each: Atom, variable: int) -> Iterator[Meaning]:
             form = product(*factors)
             outside = Connective(False, tuple(map(rows.condition, _outside(form, *RANGES[function.rpartition(".")[2]]))))
             yield Meaning(variable, ((outside, rows.row(form)),))
+
+
+def _divided(each: Atom) -> tuple[int, tuple[Linear, Linear]] | None:
+    """Of a quotient of the smaller (1) or larger one (-1) of two numbers: the quotients of these, of which it is that one, as rounding
+    keeps the order of numbers. A loop over a chunk compares with one, and the loop over chunks with the other."""
+    match each:
+        case Floor(Linear(constant, ((Choose() as chosen, times),)), divisor) if is_smaller(chosen) or is_larger(chosen):
+            first, second = (floor(scale(part, times, constant), divisor) for part in (chosen.yes, chosen.no))
+            return (1 if is_smaller(chosen) == (times > 0) else -1), (first, second)
+        case _:
+            return None
 
 
 def _unequal(one: Choose) -> Formula:
@@ -89,6 +121,9 @@ def _parts(each: Atom) -> Iterable[Linear]:
     match each:
         case Choose(condition, yes, no):
             return yes, no, *forms_of(condition)
+        case Floor():
+            divided = _divided(each)
+            return () if divided is None else divided[1]
         case Apply(kind, (form,)) if kind in RANGES:
             return (form,)
         case _:

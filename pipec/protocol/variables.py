@@ -451,6 +451,8 @@ class Variables:
                     for each in new
                     if isinstance(each, Choose)
                     and (each in divisors or self.number[each] in self.kept or any(map(is_remainder, _chosen_from(each))))
+                    or isinstance(each, Floor)
+                    and self.number[each] in self.kept
                 ]
                 new += [each for each in computed if isinstance(each, Apply)]
             self._meant = len(self.number)

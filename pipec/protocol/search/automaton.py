@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipec.protocol.comparisons import Condition, substituted
-from pipec.protocol.deduction import assume
+from pipec.protocol.deduction import assume, narrow
 from pipec.protocol.effort import Spent
 from pipec.protocol.invariants import expressed
 from pipec.protocol.premises import Premises
@@ -86,6 +86,7 @@ class Search:
             condition = self.places.condition(place.situation, outcome)
             having = premises.copy()
             assume(having, condition)
+            narrow(having, condition)
             self.known.decide(having)
             self.known.settle(having)
             # What the outcome says of a choice may contradict it.
@@ -124,7 +125,9 @@ class Search:
                 return way
             passed.add(key)
             # It follows already, but the assumption is rounded to integers, which may imply more.
-            assume(having, substituted(self.places.condition(place.situation, outcome), way.values))
+            passed_on = substituted(self.places.condition(place.situation, outcome), way.values)
+            assume(having, passed_on)
+            narrow(having, passed_on)
             self.known.decide(having)
             resolve(having, self.program.remainders)
             way = self.places.passing(way, outcome)
