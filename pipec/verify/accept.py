@@ -6,7 +6,7 @@ from pipec.verify.checker.configuration import Refused, need
 from pipec.verify.condition_text import conditions_words
 from pipec.verify.document import Proof
 from pipec.verify.network import Network
-from pipec.verify.reader.read import readings_of
+from pipec.verify.reader.read import readings_as_stated
 from pipec.verify.reader.text.interface import interface_of
 
 
@@ -38,7 +38,7 @@ def accept(ptx: str, proof: Proof) -> Accepted:
 def proved_network(ptx: str, proof: Proof) -> Network:
     """The network of the reading that the proof is about: each reading is a sound model of the text."""
     refused: Refused | None = None
-    for reading in readings_of(ptx, proof.certificate.kernel):
+    for reading in readings_as_stated(ptx, proof.certificate.kernel):
         try:
             need_proof(reading.network, proof)
             return reading.network

@@ -10,8 +10,9 @@ Memory is assumed to be used as declared: no store overwrites a barrier. Anythin
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 
 from pipec.record import replace
 from pipec.verify.network import Assumption, Network, Ring, Unreadable
@@ -40,10 +41,11 @@ from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import Barriers, Later, Surroundings, ThreadsDiffer
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import Table
-from pipec.verify.terms import RANGES
+from pipec.verify.terms import RANGES, Compare, Linear, Symbol
 
 MOST_THREADS = 1024
 MOST_CTAS = 16
+_MOST_TOLD = 4  # readings in which other conditions tell least values
 # Determines which barriers are initialised, and when all threads have synchronised.
 _PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.VOTE, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT})
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
@@ -57,13 +59,15 @@ def read(
     as_read: bool = False,
     near: bool = False,
     branches: bool = False,
+    stated: int | None = None,
 ) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
     `limit`: of arithmetic.LIMITS, or WHOLE, beyond which forms are folded; `as_read`, `near`: see Arithmetic. Each choice gives a sound
-    model of the text. `branches`: with those around others that decide nothing but how much code is executed.
+    model of the text. `branches`: with those around others that decide nothing but how much code is executed. `stated`: how many of the
+    conditions of launches tell the least values of sizes and scalars; all, where it is not given.
     """
-    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches).network
+    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, stated=stated).network
 
 
 def reading_of(
@@ -74,10 +78,11 @@ def reading_of(
     as_read: bool = False,
     near: bool = False,
     branches: bool = False,
+    stated: int | None = None,
 ) -> "Reading":
     """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
     try:
-        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches)
+        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, stated=stated)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -86,27 +91,42 @@ def reading_of(
         raise Unreadable(1, f"the reader failed: {type(error).__name__} {error}") from error
 
 
-def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
+def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = None) -> Iterator["Reading"]:
     """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
-    tiles, and that with loaded numbers whole; then with machine interpretation of numbers; if these make one."""
-    first = reading_of(ptx, kernel)
+    tiles, and that with loaded numbers whole; then with machine interpretation of numbers; if these make one. `stated`: see
+    `read`."""
+    read_so = partial(reading_of, ptx, kernel, stated=stated)
+    first = read_so()
     yield first
     apart, placed, loads = first.arithmetic.apart, first.arithmetic.placed, first.arithmetic.loads
     if placed:
-        yield reading_of(ptx, kernel, near=True)
+        yield read_so(near=True)
     if loads:
-        yield reading_of(ptx, kernel, WHOLE, near=placed)
+        yield read_so(WHOLE, near=placed)
     widest = first.arithmetic.widest
     for limit in LIMITS[1:]:
         if widest > min(LIMITS):
-            reading = reading_of(ptx, kernel, limit)
+            reading = read_so(limit)
             yield reading
             apart |= reading.arithmetic.apart
             widest = reading.arithmetic.widest
     if loads and placed:
-        yield reading_of(ptx, kernel, WHOLE)
+        yield read_so(WHOLE)
     if apart:
-        yield reading_of(ptx, kernel, as_read=True)
+        yield read_so(as_read=True)
+
+
+def readings_as_stated(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
+    """All readings of a text, and those that conditions from some place on tell nothing: these may have been added when a proof had been
+    found."""
+    of = kernel_of(ptx, kernel)
+    interface = interface_of(ptx, of.name, of.parameters)
+    told: list[dict[str, int]] = []
+    for count in reversed(range(len(interface.conditions) + 1)):
+        least = least_stated(interface, of, count)
+        if least not in told and len(told) < _MOST_TOLD:
+            told.append(least)
+            yield from readings_of(ptx, kernel, stated=count)
 
 
 def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
@@ -127,6 +147,7 @@ class Reading:
         as_read: bool = False,
         near: bool = False,
         branches: bool = False,
+        stated: int | None = None,
     ) -> None:
         self.ptx, self.branches = ptx, branches
         self.kernel = kernel_of(ptx, name)
@@ -145,7 +166,8 @@ class Reading:
         if not 0 < x * y * z <= MOST_CTAS:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
         self.interface = replace(interface_of(ptx, self.kernel.name, self.kernel.parameters), cluster=cluster)
-        self.ranges = _ranges(self.kernel, self.interface)
+        self.stated = len(self.interface.conditions) if stated is None else stated
+        self.ranges = _ranges(self.kernel, self.interface, least_stated(self.interface, self.kernel, self.stated))
         self.arithmetic = Arithmetic(
             self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit, as_read=as_read, near=near
         )
@@ -225,6 +247,7 @@ class Reading:
         the facts about sizes."""
         interface = replace(interface_of(ptx, self.kernel.name, self.kernel.parameters), cluster=self.interface.cluster)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
+        same = same and interface.conditions[: self.stated] == self.interface.conditions[: self.stated]
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
             return read(
                 ptx,
@@ -233,6 +256,7 @@ class Reading:
                 as_read=self.arithmetic.as_read,
                 near=self.arithmetic.near,
                 branches=self.branches,
+                stated=self.stated,
             )
         return self._assembled(interface, self.network.assumptions)
 
@@ -391,8 +415,8 @@ def _with_waited(hints: Hints, waited: frozenset[int]) -> Hints:
     }
 
 
-def _ranges(kernel: Kernel, interface: Interface) -> dict[str, tuple[int, int]]:
-    """The guarantees of the launcher and the hardware about parameters and special registers."""
+def _ranges(kernel: Kernel, interface: Interface, stated: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """The guarantees of the launcher and the hardware about parameters and special registers. `stated`: least values."""
     ranges: dict[str, tuple[int, int]] = {}
     for name, kind in kernel.parameters.items():
         if name in interface.sizes:
@@ -403,9 +427,26 @@ def _ranges(kernel: Kernel, interface: Interface) -> dict[str, tuple[int, int]]:
     for symbol, dtype in interface.scalars.values():
         if symbol in kernel.parameters and signed_as_declared(dtype, kernel.parameters[symbol]):
             ranges[symbol] = RANGES[f"s{dtype[1:]}"]
+    for symbol, least in stated.items():
+        low, high = ranges[symbol]
+        ranges[symbol] = (max(low, least), high)
     for (axis, limit), blocks, width in zip(_GRID.items(), interface.grid, interface.cluster, strict=True):
         for family, together in (("cta", 1), ("cluster", width)):
             most = max(1, min(limit, blocks) // together)
             ranges[f"%{family}id.{axis}"] = (0, most - 1)
             ranges[f"%n{family}id.{axis}"] = (1, most)
     return ranges
+
+
+def least_stated(interface: Interface, kernel: Kernel, count: int) -> dict[str, int]:
+    """The least values of sizes and scalars that the first `count` conditions of launches state: a number by which is divided has a sign
+    then."""
+    scalars = {symbol for symbol, _ in interface.scalars.values() if symbol in kernel.parameters}
+    found: dict[str, int] = {}
+    for fact in facts_of(replace(interface, conditions=interface.conditions[:count]), kernel.parameters):
+        match fact:
+            case Compare("ge", Linear(more, ((Symbol(name), 1),))) if name in scalars or name in interface.sizes:
+                found[name] = max(-more, found.get(name, -more))
+            case _:
+                pass
+    return found

@@ -7,7 +7,7 @@ are the stages of one ring. A wrong hint leads to a network that is not proved, 
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from pipec.record import field, record
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import Malformed, formula_of
 from pipec.verify.network import Unreadable
-from pipec.verify.terms import RANGES, Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
+from pipec.verify.terms import RANGES, Both, Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
 
 _MARK = "// pipec.kernel "
 _MARKED = re.compile(f"{_MARK}[^\\n]*")
@@ -92,7 +92,14 @@ def facts_of(interface: Interface, parameters: Mapping[str, str]) -> tuple[Formu
             values[Symbol(name)] = form
     known = {symbol.name for symbol in values}
     not_negative = (Compare("ge", atom(symbol)) for symbol in interface.unread.values())
-    return (*(substituted(one, values) for one in interface.conditions if {*names_in(one)} <= known), *not_negative)
+    # (The kernel may not read all that a condition is about, but of what is joined by `and` each part holds by itself.)
+    told = [one for one in _parts(interface.conditions) if {*names_in(one)} <= known]
+    return (*(substituted(one, values) for one in told), *not_negative)
+
+
+def _parts(conditions: Iterable[Formula]) -> Iterator[Formula]:
+    for one in conditions:
+        yield from _parts(one.parts) if isinstance(one, Both) else (one,)
 
 
 def signed_as_declared(dtype: str, kind: str) -> bool:
