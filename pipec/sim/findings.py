@@ -104,8 +104,9 @@ CHECKS: dict[CheckName, Check] = {
     "scope": Check(
         "race",
         "shared memory that an asynchronous operation reads after another one, or threads of another CTA, wrote it, "
-        "where a signal in between is relaxed or its scope too narrow; use of another CTA's mbarrier after a relaxed "
-        "cluster barrier without a fence.mbarrier_init",
+        "where a signal in between is relaxed or its scope too narrow; global memory that an asynchronous operation reads "
+        "after threads of another CTA wrote it, without a fence.proxy.async in between; use of another CTA's mbarrier after a "
+        "relaxed cluster barrier without a fence.mbarrier_init",
         practice="warn",
     ),
     "stale": Check(

@@ -13,7 +13,7 @@ from pipec.sim import ArrayArgument, Options, Result, ScalarArgument, Simulation
 
 from .gemm_ptx import SHARED_BYTES, gemm_ptx
 from .race_programs.matrix_units import DESCRIPTORS, DONE, FILLED, WGMMA
-from .race_programs.program import Program
+from .race_programs.program import EXPECT, HEAD, SETUP, Program, wait
 
 HOPPER = (Path(__file__).parent / "ptx" / "hopper_tile.ptx").read_text()
 DESCRIPTOR = "0x4000404000000000"
@@ -173,6 +173,37 @@ def test_an_operand_that_continues_in_another_box():
     assert {one.check for one in result.findings} == {"steps", "unread"} and "begins in row 8 of that box" in result.findings[
         0
     ].message
+
+
+# Four parts of K, each of 16 rows of A behind each other and 8 of B; an MMA has 64 rows of A, of which 16 are wanted.
+PARTS_OF_K = (
+    HEAD.format(target="sm_90a") + ".entry k(.param .align 64 .b8 from[128], .param .align 64 .b8 b[128])\n{\n"
+    + SETUP.replace("ld.param.u64 %array, [a];\n", "")
+    + "mov.b64 %rd3, from; cvta.param.u64 %rd3, %rd3; mov.b64 %rd4, b; cvta.param.u64 %rd4, %rd4; add.u32 %r20, %tile, 8192;\n"
+    + "@%first mbarrier.init.shared::cta.b64 [%bar], 1; fence.proxy.async.shared::cta; bar.sync 0;\n@%first "
+    + EXPECT.format("%bar", 12288)
+    + "".join(
+        "@%first cp.async.bulk.tensor.3d.shared::cta.global.tile.mbarrier::complete_tx::bytes "
+        f"[{to}], [{what}, {{%k, %k, %k}}], [%bar];\n"
+        for to, what in (("%tile", "%rd3"), ("%r20", "%rd4"))
+    )
+    + wait("%bar", "0", "W")
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("further", "told"), [(0, False), (8, True)])
+def test_an_operand_that_begins_in_a_part_of_a_box(further: int, told: bool) -> None:
+    """... where the box has several parts of K: in its first row, or `further` on."""
+    body = PARTS_OF_K + "setp.eq.u32 %p6, %k, 0; wgmma.fence.sync.aligned;\n"
+    for part in range(4):
+        a, b = (f"add.u32 %r10, {base}; and.b32 %r10, %r10, 0x3FFFF; shr.u32 %r10, %r10, 4; mov.b64 {to}, {{%r10, %r11}};\n"
+                for base, to in ((f"%tile, {2048 * part + 128 * further}", "%rd5"), (f"%tile, {8192 + 1024 * part}", "%rd6")))  # fmt: skip
+        body += f"mov.u32 %r11, {64 | 1 << 30}; {a}{b}{WGMMA}"
+    arrays = [np.ones((rows, 256), ml_dtypes.bfloat16) for rows in (16, 8)]
+    maps = [TensorMapArgument(TensorMap("bf16", (64, len(x), 4), (512, 128), (64, len(x), 4), swizzle="128B"), x) for x in arrays]
+    checks = {"uninitialised": "off", "unread": "off"}
+    result = launch(f"{body}{DONE}ret;\n}}\n", "k", block=128, dynamic_smem=65536, arguments=maps, options=Options(checks=checks))
+    assert {one.check for one in result.findings} == ({"steps"} if told else set())
 
 
 @pytest.mark.parametrize("name", HOPPER_FAULTS)

@@ -220,6 +220,33 @@ def test_sums_of_which_a_part_is_read() -> None:
     assert "nobody reads tensor memory lanes" in one.message and "column 0" in one.message
 
 
+def unread_sums(loaded: str, operands: int = 5120) -> list[Finding]:
+    """Of a product of 128 x 16 of which the warps load this; so many `operands` bytes are copied."""
+    text = MULTIPLIED.replace("5120", str(operands)) + wait("%bar2", "0", "W2") + AFTER + loaded + WAITED + FREED
+    told = found(lambda: Program(text, {}, threads=128, target="sm_100a").run(options=Options(**OTHER)))
+    return [one for one in told if one.check == "unread"]
+
+
+def test_products_on_the_diagonal_of_one() -> None:
+    """Each warp has a product of its own, of four of the columns."""
+    lanes = "shl.b32 %r24, %warp, 21; mad.lo.u32 %r24, %warp, 4, %r24; add.u32 %r25, %r21, %r24;\n"
+    four = "tcgen05.ld.sync.aligned.32x32b.x4.b32 {%r1, %r2, %r3, %r4}, [%r25];\n"
+    assert not unread_sums(lanes + four)
+    # All warps take the same columns.
+    (one,) = unread_sums(lanes.replace("mad.lo.u32 %r24, %warp, 4, %r24; ", "") + four)
+    assert "column 4" in one.message
+
+
+def test_rows_that_the_operand_does_not_have() -> None:
+    """An MMA has at least 16 rows of B; of 8 that are copied, the other columns of the sums are nothing."""
+    half = LOAD.replace("x16", "x8").replace(
+        ", ".join(f"%r{number}" for number in range(1, 17)), ", ".join(f"%r{n}" for n in range(1, 9))
+    )
+    assert not unread_sums(half, 4352)
+    (one,) = unread_sums(half)
+    assert "column 8" in one.message
+
+
 def test_what_hopper_leaves_out() -> None:
     """One wgmma of four is not executed."""
     third = list(re.finditer(r"wgmma\.mma_async[^;]*;", HOPPER))[2]

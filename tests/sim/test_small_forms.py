@@ -130,6 +130,32 @@ def test_masked_bulk_store(options):
     assert (out.view(np.uint8) == np.where(copied, source, before)).all()
 
 
+# Each lane loads its word of 96 bytes that one lane has copied from `in`, and those from %r6 to %r7 store it.
+PART = """.shared .align 16 .b8 box[128]; .shared .align 8 .b64 bar; mov.u32 %r1, box; mov.u32 %r2, bar; setp.ne.u32 %p1, %t, 0;
+@%p1 bra ON; mbarrier.init.shared::cta.b64 [%r2], 1; fence.proxy.async; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 96;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [%r1], [%in], 96, {left}, {right}, [%r2];
+ON: bar.warp.sync -1; W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W;
+mad.lo.u32 %r3, %t, 4, %r1; setp.lt.u32 %p1, %t, 24; @!%p1 bra END; ld.shared.u32 %r4, [%r3];
+setp.lt.u32 %p1, %t, {first}; @%p1 bra END; setp.ge.u32 %p1, %t, {end}; @%p1 bra END; st.global.u32 [%out], %r4; END:"""
+
+
+@pytest.mark.parametrize(
+    "options", [Options("order"), Options("late"), Options("random", seed=2)], ids=lambda options: options.timing
+)
+def test_a_bulk_copy_of_which_the_ends_lie_outside(options):
+    """22 of the 24 words that it copies are there; what stands in place of the others nobody knows."""
+    given, out = np.arange(100, 122, dtype=np.uint32), np.zeros(32, np.uint32)
+    run(PART.format(left=4, right=8, first=1, end=22), given, out, options)
+    assert (out == np.where((LANE >= 1) & (LANE < 22), LANE + 100, 0)).all()
+    for ends in ({"first": 0, "end": 22}, {"first": 1, "end": 23}):
+        with pytest.raises(SimulationError, match="nothing has written"):
+            run(PART.format(left=4, right=8, **ends), given, out, options)
+    with pytest.raises(SimulationError, match="past the end of"):
+        run(PART.format(left=4, right=4, first=1, end=22), given, out, options)
+    with pytest.raises(SimulationError, match="ignores 16 bytes before and 8 behind: at most 15 each"):
+        run(PART.format(left=16, right=8, first=1, end=22), given, out, options)
+
+
 def test_bulk_zeroes():
     given, out = np.zeros(32, np.uint32), np.full(32, 7, np.uint32)
     body = """.shared .align 16 .b8 box[128]; mov.u32 %r1, box; mad.lo.u32 %r2, %t, 4, %r1; st.shared.u32 [%r2], %t; bar.warp.sync -1;

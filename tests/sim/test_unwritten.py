@@ -111,3 +111,24 @@ def test_what_is_exchanged_through_global_memory_is_no_result():
             block=64,
             arguments=[out],
         )
+
+
+# Warp 1 leaves 32 words in a workspace, of which warp 0 loads the first 20 and stores them as its results.
+WORKSPACE = (
+    EXCHANGE.replace("k(.param .u64 out)", "k(.param .u64 out, .param .u64 work)")
+    .replace("st.global.f32 [%d1+128], %f1;", "st.global.f32 [%d3], %f1;")
+    .replace("setp.lt.u32 %p1", "ld.param.u64 %d3, [work]; add.s64 %d3, %d3, %d2; setp.lt.u32 %p1", 1)
+)
+
+
+def test_words_of_a_workspace_that_nobody_reads():
+    out, work = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    text = WORKSPACE.replace("LOAD", "mov.f32 %f2, 0.0; @%p1 ld.global.f32 %f2, [%d3];")
+    (found,) = launch(text, block=64, arguments=[out, work]).findings
+    assert found.severity == "warn" and "of the results only argument 1 shows it" in found.message
+    assert (out == (np.arange(32) < 20)).all()
+    # Nothing of the array is loaded again, so it may be a result; and a result shows it, too.
+    results = text.replace("@%p1 ld.global.f32 %f2, [%d3];", "@%p1 mov.f32 %f2, 1.0;")
+    for wrong in (results, text.replace("selp.f32 %f3, %f2, 0.0, %p1", "ld.shared.f32 %f3, [%r1]")):
+        with pytest.raises(SimulationError, match="nothing has written"):
+            launch(wrong, block=64, arguments=[out, work])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ...errors import SimulationError
 from ...machine.memory.spaces import SHARED_LIMIT
 from ...machine.program import Execute
-from ...machine.races.ledger import Access
+from ...machine.races.ledger import Access, Scope
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Addresses, Bytes, Type
 from ...units.copies.places import Places
@@ -17,6 +18,8 @@ from ...units.copies.reductions import REDUCTIONS, Reduction, reduce_elements
 from ..control.branches import nothing
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
+from ..ordering import SCOPES
+from ..widths import Reader
 from .operations import AsyncView, commit_groups, operation, wait_for_groups
 from .transfers import (
     Destination,
@@ -60,13 +63,15 @@ def bulk_copy(d: Decoder) -> Execute:
     if to is None or from_ is None:
         d.fail("needs a destination and a source space", "malformed")
     d.flag("noftz")
+    d.flag("weak")
+    scope = (d.choose(*SCOPES) or "cta") if d.flag("relaxed") else None
     kind = d.types()
     type_ = kind[0] if kind else None
     if to == "global":
-        return _bulk_to_global(d, reduction, type_)
+        return _bulk_to_global(d, reduction, type_, scope)
     if reduction:
         return _bulk_to_shared(d, from_, reduction, type_)
-    return _bulk_to_shared(d, from_, None, None)
+    return _bulk_to_shared(d, from_, None, None, scope)
 
 
 def _checked_size(size: int, *addresses: int) -> int:
@@ -79,10 +84,22 @@ def _checked_size(size: int, *addresses: int) -> int:
     return size // 16 * 16
 
 
-def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type_: Type | None) -> Execute:
-    dst, size, barrier = shared_addresses(d, 0, False), d.source(2, TYPES["u32"]), shared_addresses(d, 3, False)
+def _ignored(warp: Warp, lane: int, counts: Sequence[Reader]) -> tuple[int, int]:
+    """How many bytes at the beginning and at the end may lie outside the source's memory (`.ignore_oob`)."""
+    left, right = (one(count, warp, lane) for count in counts) if counts else (0, 0)
+    if max(left, right) > 15:
+        raise SimulationError("undefined", f"bulk copy ignores {left} bytes before and {right} behind: at most 15 each")
+    return left, right
+
+
+def _bulk_to_shared(
+    d: Decoder, from_: Source, reduction: Reduction | None, type_: Type | None, scope: Scope | None = None
+) -> Execute:
+    dst, size = shared_addresses(d, 0, False), d.source(2, TYPES["u32"])
     source = address_reader(d, 1, "generic" if from_ == "global" else "shared")
-    mask, pair = routing(d, 4)
+    counts = [d.source(number, TYPES["u32"]) for number in (3, 4)] if d.flag("ignore_oob") else []
+    barrier = shared_addresses(d, 3 + len(counts), False)
+    mask, pair = routing(d, 4 + len(counts))
     what = "bulk copy" if reduction is None else "bulk reduction"
 
     def one_lane(warp: Warp, lane: int) -> None:
@@ -91,7 +108,10 @@ def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type
         if not count:
             return
         source_access = operation(warp, what, False)
-        fetch = _source(warp, from_, start, count, source_access)
+        source_access.scope = scope
+        left, right = _ignored(warp, lane, counts)
+        inside = max(count - left - right, 0)
+        fetch = _source(warp, from_, start + left, inside, source_access)
         chosen, signal = one(mask, warp, lane) if mask else None, one(barrier, warp, lane)
         if from_ == "shared::cta" and address >> 24 != signal >> 24:
             raise SimulationError(
@@ -113,9 +133,25 @@ def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type
                 holder=target.barrier_cta.rank,
                 tensor=start if from_ == "global" else None,
             )
-            deliver(warp, target, Places(offsets), combined, what, source_access, reduction is not None, copied=copied)
+            outside = np.concatenate([offsets[:left], offsets[left + inside :]])
+            delivered = _padded(combined, left, count - left - inside) if outside.size else combined
+            deliver(
+                warp,
+                target,
+                Places(offsets),
+                delivered,
+                what,
+                source_access,
+                reduction is not None,
+                copied=copied,
+                outside=outside,
+            )
 
     return each_lane(one_lane)
+
+
+def _padded(fetch: Fetch, before: int, behind: int) -> Fetch:
+    return lambda: np.pad(fetch(), (before, behind))
 
 
 def _source(warp: Warp, from_: Source, start: int, count: int, access: Access) -> Fetch:
@@ -137,7 +173,7 @@ def _combining(target: Destination, offsets: Addresses, fetch: Fetch, reduction:
     return combined
 
 
-def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None) -> Execute:
+def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None, scope: Scope | None) -> Execute:
     d.require("bulk_group")
     hinted, masked = d.flag("L2::cache_hint"), d.flag("cp_mask")
     mask = d.source(4 if hinted else 3, TYPES["u16"]) if masked else None
@@ -149,7 +185,7 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
         source_places = Places(warp.cta.own_offset(np.arange(start, start + count, dtype=np.int64)))
         warp.cta.shared.check_places(source_places, "bulk store")
         what = "bulk reduction" if reduction else "bulk store"
-        memory = storing(warp, what, reduction is not None)
+        memory = storing(warp, what, "sys" if reduction else scope)
         places = np.arange(address, address + count, dtype=np.int64)
         # One bit of .cp_mask per byte of every 16.
         copied = slice(None) if mask is None else (one(mask, warp, lane) >> np.arange(count) % 16 & 1).astype(bool)

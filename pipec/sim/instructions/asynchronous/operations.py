@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.races.clocks import Agent, join
+from ...machine.races.clocks import NOTHING, UNKNOWING, Agent, join, learned
 from ...machine.races.ledger import Access, Proxy
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome, Wait
@@ -106,9 +106,11 @@ def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -
     offset = address & OFFSET_MASK
     if cta.exited:
         raise SimulationError("undefined", f"{what} completes on a barrier of {cta.name}, which has exited")
-    barrier = cta.mbarrier(offset, what)
+    barrier, grid = cta.mbarrier(offset, what), cta.machine.races.preceding
     for access in accesses:
         access.ends = (access.ends or ()) + barrier.end
+        if access.behind is not None and grid in access.behind.order:
+            barrier.arrived(learned(UNKNOWING, grid, 1), here=True, began=NOTHING)  # issued after the preceding grid had ended
         if access.behind is not None and access.thread.cta != cta.name:
             barrier.behind = join(barrier.behind, access.behind.settled)
             barrier.began = join(barrier.began, access.behind.order)

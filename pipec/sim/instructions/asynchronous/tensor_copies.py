@@ -167,7 +167,7 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
 
     def one_lane(warp: Warp, lane: int) -> None:
         cta, machine = warp.cta, warp.cta.machine
-        memory = storing(warp, what, reduction is not None)
+        memory = storing(warp, what, "sys" if reduction is not None else None)
         entry = tensor_map(warp, one(map_address, warp, lane), mode)
         point = [one(reader, warp, lane) for reader in coordinates]
         offset = int(cta.own_offset(np.array([one(source, warp, lane)]))[0])

@@ -13,7 +13,7 @@ from ...machine.memory.global_memory import GlobalMemory
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
 from ...machine.races.clocks import Agent, Knowledge
-from ...machine.races.ledger import Access
+from ...machine.races.ledger import Access, Scope
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
@@ -129,9 +129,11 @@ def deliver(
     reducing: bool = False,
     tile: Tile | None = None,
     copied: object = None,
+    outside: Addresses | None = None,
 ) -> None:
     """Schedules the arrival of bytes at `places`, read by `source`; in random timing, in pieces of multiples of 32 bytes. `copied`:
-    where they come from; copies of the same source to the same place deliver the same bytes."""
+    where they come from; copies of the same source to the same place deliver the same bytes. `outside`: the offsets of bytes that no
+    source determines."""
     machine = warp.cta.machine
     count = places.size
     target.cta.shared.check_places(places, what)
@@ -152,6 +154,8 @@ def deliver(
         if target.cta.exited:
             raise SimulationError("undefined", f"{what} writes shared memory of {target.cta.name}, which has exited")
         target.cta.shared.async_write(places, fetch()[start:end], what, start)
+        if outside is not None and outside.size:
+            target.cta.shared.undetermined(outside)
         open_bytes[0] -= end - start
         target.cta.trace("tma_completed", bytes=end - start, barrier=target.barrier, address=target.offset)
         ended = () if open_bytes[0] else (access, source)
@@ -208,13 +212,12 @@ class WatchedMemory:
             self.memory.begin(self.warp.watched, self.access, addresses, self.knowledge, values)
 
 
-def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
-    """Global memory that a bulk store will write."""
+def storing(warp: Warp, what: str, scope: Scope | None) -> WatchedMemory:
+    """Global memory that a bulk store will write; `scope`: of a strong store or a reduction."""
     access = operation(warp, what, True, *_STORING)
     # Of the two completions (source read, all done), only the second completes a write.
     access.ends = (access.ends or ())[1:]
-    if reducing:
-        access.scope = "sys"
+    access.scope = scope
     return WatchedMemory.of(warp, access)
 
 

@@ -22,7 +22,7 @@ def state_of(cta: Cta, group: CtaGroup | None = None) -> TensorState:
         races = cta.machine.races if cta.machine.watching else None
         machine = cta.machine
         memory = TensorMemory(lambda error: machine.unwritten(SimulationError.of_unit(error)), machine.schedule.filling)
-        cta.tensor = TensorState(TensorOrder(races, cta.image.names), memory)
+        cta.tensor = TensorState(TensorOrder(races, cta.image.names, cta.shared.whole), memory)
     if group is not None:
         if cta.tensor.group not in (None, group):
             raise SimulationError(

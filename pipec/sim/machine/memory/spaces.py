@@ -17,7 +17,7 @@ from ...units.copies.places import Places
 from ...units.layouts import Reading, Tile
 from ...units.products import Product
 from ..races.detector import Races
-from ..races.ledger import Access
+from ..races.ledger import NOBODY, Access
 from ..races.replaced import Same
 from ..races.shadow import Shadow
 from ..races.thread import Thread
@@ -149,7 +149,7 @@ class SharedMemory:
     def __init__(
         self, size: int, rank: int, races: Races | None = None, base: int = SHARED_BASE, filling: int = 0, granule: int = 4
     ) -> None:
-        self.size, self.rank, self.races, self.base = size, rank, races, base
+        self.size, self.rank, self.races, self.base, self.filling = size, rank, races, base, filling
         self.shadow = Shadow("shared", size, granule, lambda address: f"shared address 0x{address:x}")
         self.shadow.filled_by = self._filled_by
         self.reclaim: Callable[[Addresses, str], None] = _refused  # invalidates mbarriers at places that are about to be written
@@ -379,10 +379,22 @@ class SharedMemory:
         if near and (met := [offset for offset in near if (granules == offset // 16).any()]):
             self.left(met, access)
 
+    def undetermined(self, offsets: Addresses) -> None:
+        """These bytes have been written, and nothing says what stands there."""
+        self.data[offsets] = self.filling
+        self.state[offsets] &= ~np.uint8(WRITTEN)
+
     def operands(self, access: Access, readings: Sequence[Reading]) -> None:
         """Records the issue of an MMA that reads these operands."""
         if self.races is not None:
             self.races.layouts.operands(access, self.shadow, readings, self.data.reshape(-1, 16))
+
+    def whole(self, reading: Reading) -> bool:
+        """Whether something has been written to each row of an operand."""
+        if not self.shadow.writes.size:
+            return False
+        found = self.shadow.writes[reading.granules * (16 // self.shadow.granule)] != NOBODY
+        return bool(found.any(axis=0 if reading.mn_major else 1).all())
 
     def added(self, access: Access, product: Product, place: object, group: int) -> None:
         """Records the issue of an MMA that adds this to the accumulator in some registers; `group`: as `Sums.added` has it."""

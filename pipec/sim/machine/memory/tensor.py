@@ -19,6 +19,7 @@ from pipec.record import field, mutable, replace
 from ...compiled.pieces import distinct
 from ...errors import SimulationError
 from ...ptx.types import Addresses
+from ...units.layouts import Reading
 from ...units.products import Product
 from ...units.tcgen05.footprint import PLACE_LANES, PLACES, Footprint
 from ...units.tcgen05.memory import COLUMNS, TensorMemory
@@ -35,10 +36,11 @@ CtaGroup = Literal[1, 2]
 
 
 class TensorOrder:
-    """The accesses to one CTA's tensor memory, in places of `footprint`; `races` None: no checks."""
+    """The accesses to one CTA's tensor memory, in places of `footprint`; `races` None: no checks. `whole`: whether something has been
+    written to each row of an operand."""
 
-    def __init__(self, races: Races | None, names: Names) -> None:
-        self.races, self.names = races, names
+    def __init__(self, races: Races | None, names: Names, whole: Callable[[Reading], bool]) -> None:
+        self.races, self.names, self.whole = races, names, whole
         self.shadow = Shadow("tensor", PLACES, 1, _where)
         self.shadow.filled_by = lambda place: int(self.filled_by[place])
         if races is not None:
@@ -72,6 +74,8 @@ class TensorOrder:
             own = places[writers[places] == number]
             unread = readers[own] == NOBODY
             if not unread.all() and unread.any():
+                if _crossed(own, unread) or self.sums.of_parts(before, self.whole):
+                    continue
                 reader = self.races.sets.members(int(readers[own[~unread]][0]))[-1]
                 self.sums.partly_read(before, reader, self.shadow.place(int(own[unread][0])))
             elif unread.all() and access is not None and product is not None and len(found) == 1:
@@ -106,9 +110,9 @@ class TensorOrder:
 
     def give_back(self, thread: Thread, pc: int, base: int, columns: int) -> None:
         """Columns are deallocated: all accesses to them must be complete."""
-        self.sums.forget()
         places = _columns(base, columns)
         self._end_of_sums(places)
+        self.sums.forget()
         thread.touched = True
         self._begin(thread, Access(DEALLOCATION, thread, pc, thread.time, True, "tensor"), places)
         self.filled_by[places] = -1
@@ -121,6 +125,14 @@ class TensorOrder:
 
 def _writing(reading: Access) -> Access:
     return replace(reading, writes=True)
+
+
+def _crossed(places: Addresses, unread: np.ndarray) -> bool:
+    """Whether something is read of each lane and of each column, as where several products stand on the diagonal of one."""
+    read = places[~unread]
+    return all(
+        np.unique(part(read)).size == np.unique(part(places)).size for part in (lambda at: at // COLUMNS, lambda at: at % COLUMNS)
+    )
 
 
 def _columns(base: int, columns: int) -> Addresses:

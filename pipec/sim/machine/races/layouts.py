@@ -154,12 +154,13 @@ class Layouts:
         """Rows that begin inside a box end in it; otherwise whatever box follows in memory would fit as well.
 
         In a tile that several copies fill, an operand may take the end of one box and the beginning of the next: its rows then do not
-        divide those of a box, and it begins at a multiple of the rows that both have in common."""
+        divide those of a box, and it begins at a multiple of the rows that both have in common. A box of several parts of K has the rows
+        of each of them."""
         reading, tile = begun.reading, begun.tile
         if reading.mn_major or (marks[:, 0] == marks[0, 0]).all() or self.misread is None:
             return
         _, row = tile.place(reading.granules[:1, :1])
-        if row[0, 0] % gcd(prod(tile.box[1:]), reading.rows):
+        if row[0, 0] % gcd(prod(tile.box[1 : tile.joined[0] or None]), reading.rows):
             why = f"it begins in row {int(row[0, 0])} of that box and goes on in another one"
             self.misread(Misreading(begun.writer, access, reading, f"wrote {tile}", why, "steps"))
 

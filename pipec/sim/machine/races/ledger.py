@@ -52,6 +52,11 @@ class Access:
     lanes: tuple[Addresses, int] | None = None
 
     @property
+    def made(self) -> tuple[Thread, int, int]:
+        """By whom, at which instruction and when."""
+        return self.thread, self.pc, self.time
+
+    @property
     def plain(self) -> bool:
         """Whether it is an ordinary load or store."""
         return self.ends is None and self.scope is None and self.proxy == "generic"

@@ -19,6 +19,7 @@ Missing = Literal[
     "scopes",
     "init",
     "proxy",
+    "proxy of another CTA",
     "overwrite",
     "tensormap",
     "lanes",
@@ -73,7 +74,10 @@ def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Acce
         return "scopes" if old.scope and new.scope else "values to a copy" if copied else "values"
     if new.proxy == "async" and old.proxy == "generic":
         fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
-        return None if old.passed(fenced) else "overwrite" if new.writes else "proxy"
+        if old.passed(fenced):
+            return None
+        far = shadow.kind == "global" and old.thread.cta != thread.cta
+        return "overwrite" if new.writes else "proxy of another CTA" if far else "proxy"
     return None
 
 

@@ -32,6 +32,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "scopes": ("race", "the scope of one of them does not reach the other"),
     "init": ("scope", "no fence.mbarrier_init stands before the relaxed signal that orders them"),
     "proxy": ("proxy", "no fence.proxy.async stands between them"),
+    "proxy of another CTA": ("scope", "no fence.proxy.async stands between them"),
     "overwrite": ("proxy", "no fence.proxy.async stands between them"),
     "tensormap": ("proxy", "its user has executed no fence.proxy.tensormap::generic.acquire since"),
     "lanes": ("lanes", "they are other lanes of the same warp, and no bar.warp.sync stands between"),
@@ -66,7 +67,7 @@ class Reporter:
     def complain(self, race: Race) -> None:
         check, gap = _GAPS[race.missing]
         findings, key = self.machine.findings, (race.old.pc, race.new.pc, race.old.what, race.new.what, race.missing)
-        if not findings.wanted(check) or findings.again(check, key):
+        if not findings.wanted(check) or findings.again(check, key) or self._by_other_ctas_too(race):
             return
         if race.missing in ("before", "after") and self._fenceless and self.machine.practised("no tcgen05.fence at all"):
             return
@@ -84,6 +85,15 @@ class Reporter:
         message = f"{new['who_did']} {now} {race.shadow.place(race.address)}, and {other}: {gap}"
         details = self._details(race, old, new)
         findings.add(check, key, SimulationError("race", message, new["ptx_line"], new["source"], details))
+
+    def _by_other_ctas_too(self, race: Race) -> bool:
+        """Whether this missing proxy fence belongs to the finding that the same two instructions lack it between CTAs: a last CTA that
+        adds up what all have stored reads its own part in the same way."""
+        pair = race.old.pc, race.new.pc, race.old.what, race.new.what
+        near, far = (*pair, "proxy"), (*pair, "proxy of another CTA")
+        if race.missing == far[-1]:
+            self.machine.findings.found.pop(("proxy", near), None)
+        return race.missing == near[-1] and race.shadow.kind == "global" and self.machine.findings.again("scope", far)
 
     @cached_property
     def _fenceless(self) -> bool:

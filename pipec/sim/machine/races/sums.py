@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from ...units.layouts import Reading
 from ...units.products import Product, unlike
 from .layouts import Misreading
 from .ledger import Access
@@ -45,11 +46,15 @@ class Sums:
     def lost(self, before: Access, access: Access, product: Product) -> None:
         """`access` overwrites the sums of `before`, which nobody has read."""
         # (Lanes that issue one MMA together are another matter.)
-        again = (before.thread, before.pc, before.time) == (access.thread, access.pc, access.time)
-        if self.misread is not None and not again:
+        if self.misread is not None and before.made != access.made:
             self.misread(
                 Misreading(before, access, product.d, "wrote it", "nobody has read those sums", "lost", does="overwrites")
             )
+
+    def of_parts(self, before: Access, whole: Callable[[Reading], bool]) -> bool:
+        """Whether an operand of `before` is not `whole`: it has more rows than the kernel has data for, which wants a part of the sums."""
+        made = (product for product, access, *_ in self.last.values() if access.made == before.made)
+        return any(isinstance(one, Reading) and not whole(one) for product in made for one in (product.a, product.b))
 
     def partly_read(self, before: Access, reader: Access, left: str) -> None:
         """`reader` has read a part of the sums of `before`, and nobody the rest."""
