@@ -64,18 +64,26 @@ def test_the_callers_memory_has_the_results_of_the_run():
 
 
 # Seven registers are read unset, of which one matters.
-SEVEN = "".join(f"add.f32 %f8, %f8, %f{i};" for i in range(1, 8) if i != 5) + "st.global.f32 [%d2], %f5;"
+SEVEN = "".join(f"add.f32 %f8, %f8, %f{i};\n" for i in range(1, 8) if i != 5) + "st.global.f32 [%d2], %f5;"
 
 
-@pytest.mark.parametrize(("patience", "launches", "register"), [(20.0, 4, "%f5"), (0.0, 1, "%f8")])
-def test_one_register_of_many_is_found_by_halves(monkeypatch, patience, launches, register):
-    """And when the time is over, the first one that may matter is named."""
+@pytest.mark.parametrize(
+    ("patience", "launches", "told"),
+    [
+        (20.0, 4, "on register `%f5`"),
+        (0.0, 1, "on one or more of the registers `%f8`, `%f1`, `%f2`, `%f3` and 4 others, .* find out which"),
+    ],
+)
+def test_one_register_of_many_is_found_by_halves(monkeypatch, patience, launches, told):
+    """And when the time is over, those are named of which one matters."""
     tried, before = [], pipec.sim.unset._differ
     monkeypatch.setattr(pipec.sim.unset, "_differ", lambda *given: tried.append(given) or before(*given))
     monkeypatch.setattr(pipec.sim.unset, "_PATIENCE", patience)
     if patience == 0.0:
         clock = iter([0.0, -1.0])  # the first launch begins in time, and no other one
         monkeypatch.setattr(pipec.sim.unset.time, "process_time", lambda: next(clock, 1.0))
-    with pytest.raises(SimulationError, match=f"the results depend on register `{register}`"):
+    with pytest.raises(SimulationError, match=f"the results depend {told}") as caught:
         run(SEVEN)
     assert len(tried) == launches
+    (finding,) = caught.value.findings
+    assert ("also at PTX lines 8, 9, 10, 11, 12" in str(finding)) == (patience == 0.0)
