@@ -60,6 +60,7 @@ BAD = [
     (BF16, {"interleave": "16B"}, "illegal", ("rank 3", "got 2")),
     (BF16, {"strides": ()}, "illegal", ("1 strides", "got 0")),
     (BF16, {"box": (64,)}, "illegal", ("2 box", "got 1")),
+    (BF16, {"strides": (1024.0,)}, "illegal", ("strides has 1024.0", "no integer")),
     (BF16, {"dtype": "f8"}, "illegal", ("f8",)),
     (BF16, {"swizzle": "96B"}, "illegal", ("96B",)),
     (TensorMap("u8", (), (), ()), {}, "illegal", ("rank 0",)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from numbers import Integral
 from typing import Final, Literal, get_args
 
 from pipec.record import record
@@ -161,6 +162,7 @@ class TensorMap(MapProperties):
     def validate(self) -> TensorMap:
         """Apply every encode rule; UnitError names the rule and both numbers.  Returns the map itself."""
         _check_names(self)
+        _check_integers(self)
         _check_rank(self)
         _check_dims(self)
         _check_strides(self)
@@ -269,6 +271,12 @@ def _check_names(tensor_map: TensorMap) -> None:
         ("fill", tensor_map.fill, FILLS),
     ):
         _require(value in known, "illegal", f"{what} {value!r} is none of {', '.join(known)}")
+
+
+def _check_integers(tensor_map: TensorMap) -> None:
+    for what in ("dims", "strides", "box", "element_strides"):
+        for value in getattr(tensor_map, what) or ():
+            _require(isinstance(value, Integral), "illegal", f"{what} has {value!r}, which is no integer")
 
 
 def _check_rank(tensor_map: TensorMap) -> None:
