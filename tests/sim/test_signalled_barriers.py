@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipec.sim import Options, SimulationError
@@ -103,6 +105,18 @@ def test_copies_of_a_single_cta_need_none_in_practice() -> None:
     assert (finding.check, finding.severity) == ("init", "warn")
 
 
+def test_a_barrier_of_no_count_is_for_nobody():
+    unused = "mbarrier.init.shared::cta.b64 [%bar2], 0;\n"
+    program = Program(f"@%first {unused}bar.sync 0; st.shared.u32 [%own], %t;", {})
+    result = program.run()
+    assert result.findings == [] and result.relied_on == ["mbarriers of no count"]
+    for used in ("@%first mbarrier.arrive.shared::cta.b64 _, [%bar2];", wait("%bar2", "0", "W")):
+        with pytest.raises(SimulationError, match="no mbarrier is initialised"):
+            replace(program, body=program.body + used).run()
+    with pytest.raises(SimulationError, match="count 0 is outside 1"):
+        program.run(options=Options(rules="documents"))
+
+
 # Barriers of the own CTA, which another warp has made.
 OWN = {
     "a commit": Program(
@@ -116,6 +130,18 @@ OWN = {
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%bar];\nON: " + wait("%bar", "0", "W"), {},
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_lanes_whose_copies_end_in_two_phases(timing: str) -> None:
+    """A count of 31 is complete before the copy of the last of 32 lanes."""
+    right = OWN["the end of cp.async"]
+    assert right.run(options=Options(timing)).findings == []
+    wrong = changed(right, ("[%bar], 32;", "[%bar], 31;"))
+    (finding,) = wrong.run(options=Options(timing)).findings
+    assert finding.check == "split" and "in phase 0 of the mbarrier at shared 0x8400, which is complete then" in finding.message
+    item = wrong.text().split("\n")[finding.ptx_line - 1]
+    assert item.startswith("cp.async.mbarrier.arrive.noinc")
 
 
 SIGNALLING = {"a commit": "tcgen05.commit", "a load": "cp.async.bulk", "the end of cp.async": "cp.async.mbarrier.arrive"}

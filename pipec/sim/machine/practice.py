@@ -42,6 +42,7 @@ PracticeName = Literal[
     "waits of onlookers",
     "loads that an atomic checks",
     "mbarriers of a CTA without a fence",
+    "mbarriers of no count",
 ]
 
 
@@ -225,5 +226,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "a `fence.mbarrier_init` or `fence.proxy.async` stands between the initialisation of an mbarrier and copies that signal it",
         "in a launch without clusters none is required, with clusters its absence is a warning",
         "Triton 3.9 emits none in kernels without clusters, which run on H200 and B200",
+    ),
+    "mbarriers of no count": Practice(
+        "an mbarrier is initialised with a count of at least 1",
+        "a count of 0 is no error where nobody uses that mbarrier; whoever does finds none",
+        "Humming 0.1.15 counts 0 threads for the barriers of loads that a kernel does not have",
     ),
 }

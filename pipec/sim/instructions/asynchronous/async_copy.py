@@ -6,6 +6,8 @@ import functools
 
 import numpy as np
 
+from pipec.record import field, mutable
+
 from ...compiled.copies import issued
 from ...errors import SimulationError
 from ...machine.memory.global_memory import Held
@@ -23,7 +25,7 @@ from ...units.copies.reductions import REDUCTIONS, reduce_elements
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
 from ..widths import Reader
-from .mbarrier import local_barrier
+from .mbarrier import complain_of_split, local_barrier
 from .operations import COPY_LATENCY, commit_groups, complete, finished, groups_of_lanes, operation, wait_for_groups
 
 
@@ -166,7 +168,7 @@ def arrive_on_barrier(d: Decoder) -> Execute:
     read = shared_addresses(d, 0, generic)
 
     def execute(warp: Warp) -> None:
-        cta, addresses = warp.cta, read(warp)
+        cta, addresses, together = warp.cta, read(warp), _Together(warp, warp.fragment.pc)
         for lane in warp.lanes():
             barrier = local_barrier(warp, int(addresses[lane]), "cp.async.mbarrier.arrive")
             cta.check_ready(warp, barrier)
@@ -175,16 +177,30 @@ def arrive_on_barrier(d: Decoder) -> Execute:
 
             over = learned(UNKNOWING, warp.thread.agent("cp.async"), warp.thread.count("cp.async"))
             began = warp.thread.publish().order
-            action = functools.partial(_copies_landed, cta, barrier, counted, over, began)
+            action = functools.partial(_copies_landed, cta, barrier, together if counted else None, over, began)
             warp.later(COPY_LATENCY, action, ("cp.async", cta.rank, warp.index))
 
     return execute
 
 
-def _copies_landed(cta: Cta, barrier: TrackedBarrier, counted: bool, over: Knowledge, began: Clock) -> None:
-    state = barrier.state
+@mutable(eq=False)
+class _Together:
+    """Arrivals that lanes of `warp` have asked for in one instruction, at `pc`; the phase of the first one by barrier."""
+
+    warp: Warp
+    pc: int
+    phases: dict[int, int] = field(default_factory=dict)
+
+    def arrive(self, barrier: TrackedBarrier) -> bool:
+        """One of them; whether it completes the phase."""
+        if self.phases.setdefault(barrier.offset, barrier.state.phase) != barrier.state.phase:
+            complain_of_split(self.warp, barrier, self.pc)
+        return barrier.state.arrive()
+
+
+def _copies_landed(cta: Cta, barrier: TrackedBarrier, together: _Together | None, over: Knowledge, began: Clock) -> None:
     barrier.arrived(over, True, began)
-    cta.after_barrier_operation(barrier, state.arrive() if counted else state.complete_tx(1))
+    cta.after_barrier_operation(barrier, together.arrive(barrier) if together else barrier.state.complete_tx(1))
 
 
 @instruction("st.async", "red.async")

@@ -78,6 +78,8 @@ def init(d: Decoder) -> Execute:
                 _tell_lanes(warp, offset)
                 continue
             made_now[offset] = int(counts[lane])
+            if not counts[lane] and cta.machine.practised("mbarriers of no count"):
+                continue
             if offset in cta.mbarriers:
                 message = f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is"
                 # A barrier that has not been used yet has not been invalidated.
@@ -172,7 +174,7 @@ def _arriving(
             if tokens is not None:
                 tokens[lane] = barrier.state.token()
             if arrives and flipped and not another:
-                _complain_of_split(warp, barrier)
+                complain_of_split(warp, barrier, warp.fragment.pc)
             if told is not None and (another or flipped):
                 _release(warp, barrier, told, what, own=cta is warp.cta)
                 told_at = warp.thread.time - 1 if told_at is None else told_at
@@ -222,16 +224,16 @@ def _asked(warp: Warp, addresses: Addresses, values: LaneValues | None) -> list[
     return list(zip(places, numbers, strict=True))
 
 
-def _complain_of_split(warp: Warp, barrier: TrackedBarrier) -> None:
-    """Lanes that arrive together must refer to the same phase."""
-    findings, key = warp.cta.machine.findings, (warp.fragment.pc, barrier.offset)
+def complain_of_split(warp: Warp, barrier: TrackedBarrier, pc: int) -> None:
+    """Lanes that arrive together, at the instruction at `pc`, must refer to the same phase."""
+    findings, key = warp.cta.machine.findings, (pc, barrier.offset)
     if findings.again("split", key):
         return
     message = (
         f"some lanes arrive in phase {barrier.state.phase - 1} of the mbarrier at shared 0x{barrier.offset:x}, which is complete then, and "
         f"others in phase {barrier.state.phase}: it was initialised with a count of {barrier.state.expected}"
     )
-    findings.add("split", key, warp.here(SimulationError("undefined", message)))
+    findings.add("split", key, warp.located(SimulationError("undefined", message), pc))
 
 
 @instruction("mbarrier.expect_tx", "mbarrier.complete_tx")

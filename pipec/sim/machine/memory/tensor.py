@@ -129,10 +129,8 @@ def _writing(reading: Access) -> Access:
 
 def _crossed(places: Addresses, unread: np.ndarray) -> bool:
     """Whether something is read of each lane and of each column, as where several products stand on the diagonal of one."""
-    read = places[~unread]
-    return all(
-        np.unique(part(read)).size == np.unique(part(places)).size for part in (lambda at: at // COLUMNS, lambda at: at % COLUMNS)
-    )
+    lanes, columns, read = places // COLUMNS, places % COLUMNS, ~unread
+    return distinct(lanes[read]) == distinct(lanes) and distinct(columns[read]) == distinct(columns)
 
 
 def _columns(base: int, columns: int) -> Addresses:
