@@ -42,14 +42,12 @@ class Numbers(dict[int, int]):
     def after(self, values: Mapping[int, Row]) -> "Numbers":
         if not values:
             return self
-        derived = self.variables.derived
+        derived, of = self.variables.derived, self.variables.derived_from
+        made = Numbers(self.variables, self.launch, self)
         # Values derived from unchanged registers are kept: evaluating them takes most of a run's time.
-        kept = (
-            {v: value for v, value in self.items() if v not in derived or values.keys().isdisjoint(derived[v])}
-            if derived
-            else self
-        )
-        made = Numbers(self.variables, self.launch, kept)
+        for variable in of.keys() & values:
+            for each in of[variable]:
+                made.pop(each, None)
         for variable, row in values.items():
             if variable not in derived:
                 made[variable] = evaluated(row, self)

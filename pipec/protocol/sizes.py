@@ -5,6 +5,8 @@ sizes: a run at impossible values costs only a few facts that are then dropped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
 from math import gcd, lcm
 
 from pipec.protocol.comparisons import Condition, holds
@@ -53,13 +55,22 @@ class Sizes:
         self._state = 1
         self._tried: list[Numbers | None] = []
         self._made: dict[tuple[int, ...], Numbers | None] = {}
+        # At which sizes a condition holds: the same ones are asked for again and again, each time with one more condition.
+        self._held: dict[Condition, dict[int, bool]] = {}
         self._same: dict[tuple[tuple[tuple[int, int], ...], tuple[tuple[Symbol, int], ...]], Numbers] = {}
 
     def within(self, conditions: Sequence[Condition]) -> Iterator[Numbers]:
         """Values of all sizes that satisfy the conditions."""
         found = 0
+        asked = [(condition, self._held.setdefault(condition, {})) for condition in conditions]
         for numbers in self._all():
-            if all(holds(condition, numbers) for condition in conditions):
+            for condition, held in asked:
+                outcome = held.get(id(numbers))
+                if outcome is None:
+                    outcome = held[id(numbers)] = holds(condition, numbers)
+                if not outcome:
+                    break
+            else:
                 yield numbers
                 found += 1
                 if found >= _MOST_FOUND:
@@ -168,13 +179,12 @@ class Sizes:
         for number in self.variables.derived:
             _divisors(self.variables.forms[number], counted, counted=True)
         steps |= {symbol: gcd(*found) for symbol, found in counted.items() if found}
-        choices = []
-        for mixture in self._mixtures(symbols, steps):
-            if all(holds_at(fact, mixture) for fact in facts):
-                choices.append(({number: evaluate(self.variables.forms[number], mixture) for number in numbers}, mixture))
-                if len(choices) >= _MOST_OF_A_FAMILY:
-                    break
-        return _Family(tuple(choices) or (({}, {}),))
+        forms = [(number, self.variables.forms[number]) for number in numbers]
+        fitting = tuple(
+            ({number: evaluate(form, mixture) for number, form in forms}, mixture)
+            for mixture in _fitting(tuple((symbol, steps[symbol]) for symbol in symbols), self.counts, tuple(facts))
+        )
+        return _Family(fitting or (({}, {}),))
 
     @staticmethod
     def _launched(form: Linear, value: int, facts: Sequence[Formula]) -> bool:
@@ -184,16 +194,26 @@ class Sizes:
         # Decided by the checker's own arithmetic: impossible launches would mislead the search.
         return not System([*facts, Compare("eq", add(form, Linear(-value)))]).impossible()
 
-    def _mixtures(self, symbols: tuple[Symbol, ...], steps: Mapping[Symbol, int]) -> Iterator[dict[Symbol, int]]:
-        state = 1
-        for number in range(6 * _MOST_OF_A_FAMILY):
-            values = {}
-            for symbol in symbols:
-                state = (state * 1103515245 + 12345) % 2**31
-                count = self.counts[number] if number < 3 else self.counts[(state >> 12) % len(self.counts)]
-                # Every second size is not a multiple of what the program divides it by.
-                values[symbol] = count * steps[symbol] - (number % 2 if steps[symbol] > 1 and count else 0)
-            yield values
+
+@lru_cache(64)  # parts of the sizes differ in what is known of some of them only
+def _fitting(
+    steps: tuple[tuple[Symbol, int], ...], counts: tuple[int, ...], facts: tuple[Formula, ...]
+) -> tuple[dict[Symbol, int], ...]:
+    """Values of the symbols with which the facts hold."""
+    fitting = (mixture for mixture in _mixtures(steps, counts) if all(holds_at(fact, mixture) for fact in facts))
+    return tuple(islice(fitting, _MOST_OF_A_FAMILY))
+
+
+def _mixtures(steps: tuple[tuple[Symbol, int], ...], counts: tuple[int, ...]) -> Iterator[dict[Symbol, int]]:
+    state = 1
+    for number in range(6 * _MOST_OF_A_FAMILY):
+        values = {}
+        for symbol, step in steps:
+            state = (state * 1103515245 + 12345) % 2**31
+            count = counts[number] if number < 3 else counts[(state >> 12) % len(counts)]
+            # Every second size is not a multiple of what the program divides it by.
+            values[symbol] = count * step - (number % 2 if step > 1 and count else 0)
+        yield values
 
 
 def _of_a_type(fact: Formula) -> bool:

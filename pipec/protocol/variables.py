@@ -61,6 +61,7 @@ class Variables:
         self.computed: dict[int, tuple[int, ...]] | None = None
         self.groups: dict[FormTerms, int] = {}
         self.derived: dict[int, tuple[int, ...]] = {}  # derived from registers: from these
+        self.derived_from: dict[int, list[int]] = {}  # by register, what is derived from it
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
         self._types: list[tuple[Row, ...]] = []  # in the order of `number`
@@ -202,6 +203,8 @@ class Variables:
                 inside = symbols_of(atom(each)) & self.registers
                 if inside:
                     self.derived[number] = tuple(sorted(self.number[symbol] for symbol in inside))
+                    for register in self.derived[number]:
+                        self.derived_from.setdefault(register, []).append(number)
             terms[number] = terms.get(number, 0) + coefficient
         return form.constant, tuple(sorted(terms.items()))
 

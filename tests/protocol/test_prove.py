@@ -11,7 +11,6 @@ from pipec.protocol.naming import Names, in_names_of, renamed
 from pipec.protocol.numbers import Numbers
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import refute
-from pipec.protocol.schedule import Situation
 from pipec.protocol.search.automaton import Search
 from pipec.protocol.search.runs import Runs
 from pipec.record import replace
@@ -193,9 +192,9 @@ def test_no_run_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[object, ...]] = []
     run = Runs.run
 
-    def noted(search: Runs, situation: Situation, numbers: Numbers) -> object:
+    def noted(search: Runs, numbers: Numbers) -> object:
         made.append((search, *sorted(numbers.items()), *sorted((one.name, value) for one, value in numbers.launch.items())))
-        return run(search, situation, numbers)
+        return run(search, numbers)
 
     monkeypatch.setattr(Runs, "run", noted)
     for seed in range(3):

@@ -43,7 +43,7 @@ class Search:
             raise stopped(why, hopeless=not self.when) from why
         start = self.places.start(first)
         self.known.need(self.known.base, start.required, frozenset(), None)
-        self.runs = Runs(self.program, self.places, self.when, self.spent, (first, start.values), start.target)
+        self.runs = Runs(self.program, self.places, self.when, self.spent, start.values, start.target)
         self._sample(frozenset())
         having = self.known.base.copy()
         begin = self._through(start, having, None)

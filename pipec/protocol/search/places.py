@@ -34,6 +34,15 @@ class Place:
     facts: Facts | None = None
     entered: bool = False  # the facts have been weakened for a way into it
     next: "dict[bool, Stretch | None]" = field(default_factory=dict)
+    ahead: "dict[bool, Ahead]" = field(default_factory=dict)
+
+
+@record
+class Ahead:
+    """Where an outcome of a place's test leads to, and what changes on the way."""
+
+    key: PlaceKey
+    values: Values
 
 
 @record
@@ -107,6 +116,14 @@ class Places:
             values, _ = self.program.composed(edges)
             found = Transition(self._numbered(target), edges, steps, values, self.condition(situation, outcome), self.set(values))
             self.ways[source, outcome] = found
+        return found
+
+    def ahead(self, place: Place, source: int, outcome: bool) -> Ahead:
+        """Where this outcome leads to. `source`: the number of the situation."""
+        found = place.ahead.get(outcome)
+        if found is None:
+            way = self.way(source, outcome)
+            found = place.ahead[outcome] = Ahead(self.following(place, outcome, way), way.values)
         return found
 
     def _numbered(self, situation: Situation[Any]) -> int:

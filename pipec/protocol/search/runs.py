@@ -1,13 +1,11 @@
 """Runs at a few sizes: which situations exist, and which facts seem to hold there."""
 
-from typing import Any
-
 from pipec.protocol.comparisons import holds
 from pipec.protocol.conditions import USUAL
 from pipec.protocol.effort import Spent
 from pipec.protocol.numbers import Numbers
 from pipec.protocol.program import Program, Values
-from pipec.protocol.schedule import Situation, Stuck
+from pipec.protocol.schedule import Stuck
 from pipec.protocol.search.places import Place, PlaceKey, Places, Told
 from pipec.protocol.search.undecided import Undecided
 from pipec.verify.terms import Choose, Formula, symbols_of
@@ -20,7 +18,7 @@ _SETTLED_BY_TILE = 12  # where a loop reaches as far as the tile or a size lets 
 
 
 class Runs:
-    """`first`: the initial situation and register values; `begin`: its key."""
+    """`values`: of registers at the beginning; `begin`: the first place."""
 
     def __init__(
         self,
@@ -28,11 +26,11 @@ class Runs:
         places: Places,
         when: tuple[Formula, ...],
         spent: Spent,
-        first: tuple[Situation[Any], Values],
+        values: Values,
         begin: PlaceKey,
     ) -> None:
         self.program, self.places, self.spent = program, places, spent
-        self.first, self.begin = first, begin
+        self.values, self.begin = values, begin
         self.within = [*map(program.variables.condition, when)]
         self.sampled: set[Told] = set()
         chosen = any(
@@ -47,7 +45,6 @@ class Runs:
 
         Returns the places whose facts have to be followed again."""
         self.sampled.add(told)
-        first, values = self.first
         within = [*self.within, *(self.program.conditions[number] for number in sorted(told))]
         quiet: dict[Told, int] = {}  # consecutive runs with these outcomes without new information
         changed: dict[PlaceKey, None] = {}
@@ -56,7 +53,7 @@ class Runs:
             # The same sizes recur when further tests are distinguished; their run would be the same.
             news, last = dict[PlaceKey, None](), self.ended.get(id(numbers))
             if last is None:
-                news, last = self.run(first, numbers.after(values))
+                news, last = self.run(numbers.after(self.values))
                 self.ended[id(numbers)] = last
             changed.update(news)
             self.many[last] = self.many.get(last, 0) + 1
@@ -79,17 +76,18 @@ class Runs:
                 place.facts.propose(self.places.directions(place.situation), self.places.clauses(place.situation))
         return again
 
-    def run(self, situation: Situation[Any], numbers: Numbers) -> tuple[dict[PlaceKey, None], Told]:
+    def run(self, numbers: Numbers) -> tuple[dict[PlaceKey, None], Told]:
         """The nodes with new information from the run, and the outcomes of tests of sizes."""
         key = self.begin
-        times: dict[PlaceKey, int] = {}
+        times: dict[int, int] = {}
         news: dict[PlaceKey, None] = {}
         for _ in range(_MOST_DECISIONS):
             place = self.places.found.get(key) or self.places.place(key)
-            times[key] = times.get(key, 0) + 1
+            here = times[id(place)] = times.get(id(place), 0) + 1
             # The first visits show the equations; later ones of the same run lie in the same affine space.
-            if times[key] <= _MOST_OF_A_RUN and self._shows(place, numbers):
+            if here <= _MOST_OF_A_RUN and self._shows(place, numbers):
                 news[key] = None
+            situation = place.situation
             if situation.test is None:
                 break
             outcome = holds(self.places.condition(situation), numbers)
@@ -99,14 +97,13 @@ class Runs:
                     self.places.open(place)
                 news[key] = None
             try:
-                way = self.places.way(key[0], outcome)
+                ahead = self.places.ahead(place, key[0], outcome)
             except Undecided as why:
                 if isinstance(why.__cause__, Stuck) and self._is_usual(numbers):
                     # The order of steps does not matter (refute.py): at these sizes no schedule ends.
                     raise why.again(hopeless=True) from why
                 raise
-            situation, key = self.places.situations[way.target], self.places.following(place, outcome, way)
-            numbers = numbers.after(way.values)
+            key, numbers = ahead.key, numbers.after(ahead.values)
         return news, key[1]
 
     def _is_usual(self, numbers: Numbers) -> bool:
