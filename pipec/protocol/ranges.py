@@ -5,6 +5,8 @@ all values are known; the scheduler's responses grant the chosen number of block
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import count
 
 from pipec.protocol.sample import evaluated_function, known_function
 from pipec.verify.terms import (
@@ -35,12 +37,13 @@ ANYTHING: Range = (-_FAR, _FAR)
 
 class Ranges(dict[Symbol, Range]):
     """Ranges of the symbols of a run, and of the forms that have been evaluated since a symbol in them changed: a step changes few, while
-    a form such as the number of tiles, or what is read at a place, is deep and recurs in most tests."""
+    a form such as the number of tiles, or what is read at a place, is deep and recurs in most tests. `evaluated`: by the forms' numbers."""
 
     def __init__(self, known: Iterable[tuple[Symbol, Range]] | dict[Symbol, Range] = ()) -> None:
         super().__init__(known)
-        self.evaluated: dict[Linear, Range] = {}
-        self._with: dict[Symbol, set[Linear]] = {}
+        self.evaluated: dict[int, Range] = {}
+        self._with: dict[Symbol, list[int]] = {}
+        self._met = set[int]()
 
     def assign(self, values: Iterable[tuple[Symbol, Range]]) -> bool:
         """Whether one of them has changed. (Only so may a symbol change once a form has been evaluated.)"""
@@ -48,15 +51,18 @@ class Ranges(dict[Symbol, Range]):
         for symbol, value in values:
             if self.get(symbol) != value:
                 self[symbol] = value
-                for form in self._with.pop(symbol, ()):
-                    self.evaluated.pop(form, None)
+                for number in self._with.get(symbol, ()):
+                    self.evaluated.pop(number, None)
                 changed = True
         return changed
 
-    def evaluate(self, form: Linear) -> Range:
-        self.evaluated[form] = found = _range_of(form, self)
-        for symbol in symbols_of(form):
-            self._with.setdefault(symbol, set()).add(form)
+    def keep(self, number: int, symbols: Iterable[Symbol], found: Range) -> Range:
+        """Until one of the symbols changes."""
+        self.evaluated[number] = found
+        if number not in self._met:
+            self._met.add(number)
+            for symbol in symbols:
+                self._with.setdefault(symbol, []).append(number)
         return found
 
 
@@ -69,7 +75,7 @@ class Contents(Ranges):
         super().__init__(known)
         self.number, self.read = number, dict[int, tuple[int, int]]()
         # So far from each other that what is read through one is never what is read through another.
-        self.pointers = {count * _APART: pointer for count, pointer in enumerate(pointers, 1)}
+        self.pointers = {place * _APART: pointer for place, pointer in enumerate(pointers, 1)}
         self.update({pointer: (address, address) for address, pointer in self.pointers.items()})
 
     def loaded(self, address: int, function: str) -> int | None:
@@ -96,85 +102,174 @@ class Contents(Ranges):
 
 
 def range_of(form: Linear, known: Ranges) -> Range:
-    for one, _ in form.terms:
-        if not isinstance(one, Symbol):
-            return known.evaluated.get(form) or known.evaluate(form)
-    return _range_of(form, known)
-
-
-def _range_of(form: Linear, known: Ranges) -> Range:
-    least = most = form.constant
-    for one, coefficient in form.terms:
-        low, high = _atom(one, known)
-        least += coefficient * (low if coefficient > 0 else high)
-        most += coefficient * (high if coefficient > 0 else low)
-    return least, most
-
-
-def _atom(one: Atom, known: Ranges) -> Range:
-    match one:
-        case Symbol():
-            return known.get(one, ANYTHING)
-        case Floor(form, divisor):
-            low, high = range_of(form, known)
-            return low // divisor, high // divisor
-        case Choose(condition, yes, no):
-            outcome = certain(condition, known)
-            if outcome is not None:
-                return range_of(yes if outcome else no, known)
-            one_side, other = range_of(yes, known), range_of(no, known)
-            return min(one_side[0], other[0]), max(one_side[1], other[1])
-        case Apply(function, arguments):
-            return _function(function, arguments, known)
-        case Product(factors):
-            least = most = 1
-            for low, high in (_atom(factor, known) for factor in factors):
-                corners = [one * other for one in (least, most) for other in (low, high)]
-                least, most = min(corners), max(corners)
-            return least, most
-
-
-def _function(function: str, arguments: tuple[Linear, ...], known: Ranges) -> Range:
-    if function == "is_canceled":
-        return _handed_out(arguments[0], known)
-    ranges = [range_of(argument, known) for argument in arguments]
-    if function in LOADS and isinstance(known, Contents):
-        low, high = ranges[0]
-        number = known.loaded(low, function) if low == high else None
-        if number is not None:
-            return number, number
-    operation, _, kind = function.rpartition(".")
-    divides = operation in ("div", "rem") and ranges[1] == (0, 0)  # undefined on the machine
-    if known_function(function) and not divides and all(low == high for low, high in ranges):
-        value = evaluated_function(function, tuple(low for low, _ in ranges))
-        return value, value
-    least, most = RANGES.get(kind, ANYTHING)
-    if not operation and kind in RANGES and least <= ranges[0][0] and ranges[0][1] <= most:
-        return ranges[0]  # nothing is cut off
-    return least, most
-
-
-def _handed_out(answer: Linear, known: Ranges) -> Range:
-    """Whether the scheduler's response grants another block: the first responses do, later ones report that none is left."""
-    if len(answer.terms) == 1 and isinstance(answer.terms[0][0], Apply):
-        (low, high), (blocks, same) = range_of(answer.terms[0][0].arguments[0], known), known.get(TILES, ANYTHING)
-        if blocks == same and low == high:
-            return (1, 1) if low < blocks - 1 else (0, 0)
-    return 0, 1
+    return ranged(form)(known)
 
 
 def certain(formula: Formula, known: Ranges) -> bool | None:
     """The outcome of the condition; None if it depends on unknown values."""
+    return decided(formula)(known)
+
+
+# What a run asks at each step is made once: to look again at what a form consists of takes longer than to compute it.
+Ranged = Callable[[Ranges], Range]
+Decided = Callable[[Ranges], bool | None]
+_numbers = count()
+
+
+@lru_cache(4096)
+def ranged(form: Linear) -> Ranged:
+    """What computes the range of the form."""
+    compute = _sum(form.constant, [(coefficient, _atom(one)) for one, coefficient in form.terms])
+    if all(isinstance(one, Symbol) for one, _ in form.terms):
+        return compute
+    number, symbols = next(_numbers), tuple(symbols_of(form))
+    return lambda known: known.evaluated.get(number) or known.keep(number, symbols, compute(known))
+
+
+def _sum(constant: int, terms: list[tuple[int, Ranged]]) -> Ranged:
+    if len(terms) == 1 and terms[0][0] == 1:
+        only = terms[0][1]
+
+        def moved(known: Ranges) -> Range:
+            low, high = only(known)
+            return constant + low, constant + high
+
+        return moved if constant else only
+
+    def added(known: Ranges) -> Range:
+        least = most = constant
+        for coefficient, value in terms:
+            low, high = value(known)
+            least += coefficient * (low if coefficient > 0 else high)
+            most += coefficient * (high if coefficient > 0 else low)
+        return least, most
+
+    return added
+
+
+def _atom(one: Atom) -> Ranged:
+    match one:
+        case Symbol():
+            return lambda known: known.get(one, ANYTHING)
+        case Floor(form, divisor):
+            return _quotient(ranged(form), divisor)
+        case Choose(condition, yes, no):
+            return _choice(decided(condition), ranged(yes), ranged(no))
+        case Apply(function, arguments):
+            return _function(function, arguments)
+        case Product(factors):
+            return _product([_atom(factor) for factor in factors])
+
+
+def _quotient(divided: Ranged, divisor: int) -> Ranged:
+    def rounded(known: Ranges) -> Range:
+        low, high = divided(known)
+        return low // divisor, high // divisor
+
+    return rounded
+
+
+def _choice(condition: Decided, yes: Ranged, no: Ranged) -> Ranged:
+    def chosen(known: Ranges) -> Range:
+        outcome = condition(known)
+        if outcome is not None:
+            return yes(known) if outcome else no(known)
+        one_side, other = yes(known), no(known)
+        return min(one_side[0], other[0]), max(one_side[1], other[1])
+
+    return chosen
+
+
+def _product(factors: list[Ranged]) -> Ranged:
+    def multiplied(known: Ranges) -> Range:
+        least = most = 1
+        for factor in factors:
+            corners = [one * other for one in (least, most) for other in factor(known)]
+            least, most = min(corners), max(corners)
+        return least, most
+
+    return multiplied
+
+
+def _function(function: str, arguments: tuple[Linear, ...]) -> Ranged:
+    if function == "is_canceled":
+        return _handed_out(arguments[0])
+    inside = [ranged(argument) for argument in arguments]
+    operation, _, kind = function.rpartition(".")
+    loads, divides, computable = function in LOADS, operation in ("div", "rem"), known_function(function)
+    least, most = RANGES.get(kind, ANYTHING)
+    reduces = not operation and kind in RANGES
+
+    def value(known: Ranges) -> Range:
+        ranges = [argument(known) for argument in inside]
+        if loads and isinstance(known, Contents):
+            low, high = ranges[0]
+            number = known.loaded(low, function) if low == high else None
+            if number is not None:
+                return number, number
+        undefined = divides and ranges[1] == (0, 0)  # on the machine
+        if computable and not undefined and all(low == high for low, high in ranges):
+            found = evaluated_function(function, tuple([low for low, _ in ranges]))
+            return found, found
+        if reduces and least <= ranges[0][0] and ranges[0][1] <= most:
+            return ranges[0]  # nothing is cut off
+        return least, most
+
+    return value
+
+
+def _handed_out(answer: Linear) -> Ranged:
+    """Whether the scheduler's response grants another block: the first responses do, later ones report that none is left."""
+    match answer.terms:
+        case ((Apply(_, (use, *_)), _),):
+            taken = ranged(use)
+        case _:
+            return lambda known: (0, 1)
+
+    def granted(known: Ranges) -> Range:
+        (low, high), (blocks, same) = taken(known), known.get(TILES, ANYTHING)
+        if blocks == same and low == high:
+            return (1, 1) if low < blocks - 1 else (0, 0)
+        return 0, 1
+
+    return granted
+
+
+@lru_cache(4096)
+def decided(formula: Formula) -> Decided:
+    """What computes the outcome of the condition."""
     match formula:
+        case Compare("ge", form):
+            return _at_least(ranged(form))
         case Compare(relation, form):
-            low, high = range_of(form, known)
-            if relation == "ge":
-                return True if low >= 0 else False if high < 0 else None
-            equal = False if low > 0 or high < 0 else True if low == high else None
-            return equal if equal is None or relation == "eq" else not equal
-        case Both(parts):
-            outcomes = [certain(part, known) for part in parts]
-            return False if False in outcomes else None if None in outcomes else True
-        case Either(parts):
-            outcomes = [certain(part, known) for part in parts]
-            return True if True in outcomes else None if None in outcomes else False
+            return _equal(ranged(form), negated=relation == "ne")
+        case Both(parts) | Either(parts):
+            return _joined([decided(part) for part in parts], decisive=isinstance(formula, Either))
+
+
+def _at_least(value: Ranged) -> Decided:
+    def answer(known: Ranges) -> bool | None:
+        low, high = value(known)
+        return True if low >= 0 else False if high < 0 else None
+
+    return answer
+
+
+def _equal(value: Ranged, *, negated: bool) -> Decided:
+    def answer(known: Ranges) -> bool | None:
+        low, high = value(known)
+        if low > 0 or high < 0:
+            return negated
+        return None if low != high else not negated
+
+    return answer
+
+
+def _joined(parts: list[Decided], *, decisive: bool) -> Decided:
+    """`decisive`: the outcome of a part that is that of the whole."""
+
+    def answer(known: Ranges) -> bool | None:
+        outcomes = [part(known) for part in parts]
+        return decisive if decisive in outcomes else None if None in outcomes else not decisive
+
+    return answer

@@ -8,7 +8,7 @@ cluster with the same behaviour are represented by one: if they signal each othe
 
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.lazily import Lazy
-from pipec.protocol.ranges import ANYTHING, Range, Ranges, certain, range_of
+from pipec.protocol.ranges import ANYTHING, Decided, Range, Ranged, Ranges, decided, ranged
 from pipec.protocol.sample import Numbers
 from pipec.protocol.schedule import Pairs, Stuck, uneven
 from pipec.protocol.structure import orders
@@ -49,14 +49,14 @@ def refute(
     """The first deadlock found, and the number of runs that ended without one. `large`: at sizes that may overflow, where a proof could
     still restrict the launch to smaller ones."""
     # Any order will do: the system is confluent, since a step of one process never disables a step of another.
-    schedule = Lazy(network, orders(network)[0])
+    schedule, asked = Lazy(network, orders(network)[0]), Asked(network)
     remote = crosses(network)
     runs, meter = 0, Meter("protocol steps")
     for sizes in large_sizes(network, launches) if large else small_sizes(network, launches):
         known = {symbol: (value, value) for symbol, value in sizes.items() if not (remote and symbol.name.startswith("%ctaid"))}
         left = meter.left
         try:
-            found, ended = run(schedule, Ranges(known), sizes, pairs, meter)
+            found, ended = run(schedule, asked, Ranges(known), sizes, pairs, meter)
         except BudgetEnded:
             break
         finally:
@@ -73,7 +73,46 @@ def crosses(network: Network) -> bool:
     return any(isinstance(action, Arrive) and action.targets for action in actions)
 
 
-def run(schedule: Lazy, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
+@record
+class _Followed:
+    """What an edge requires, and what it assigns."""
+
+    requires: list[Decided]
+    values: list[tuple[Symbol, Ranged]]
+
+    def assigned(self, known: Ranges) -> list[tuple[Symbol, Range]]:
+        # All at once: the values are in terms of those before.
+        return [(symbol, value(known)) for symbol, value in self.values]
+
+
+class Asked:
+    """What the tests and the edges of a network ask of a run, prepared when it is first asked."""
+
+    def __init__(self, network: Network) -> None:
+        # (As long as the network is there, an object in it is the only one with its identity.)
+        self.network = network
+        self._tests: dict[int, Decided] = {}
+        self._edges: dict[int, _Followed] = {}
+
+    def test(self, action: Test) -> Decided:
+        found = self._tests.get(id(action))
+        if found is None:
+            found = self._tests[id(action)] = decided(action.condition)
+        return found
+
+    def edge(self, edge: Edge) -> _Followed:
+        found = self._edges.get(id(edge))
+        if found is None:
+            values = [(symbol, _anything if value is None else ranged(value)) for symbol, value in edge.values]
+            found = self._edges[id(edge)] = _Followed([*map(decided, edge.requires)], values)
+        return found
+
+
+def _anything(_: Ranges) -> Range:
+    return ANYTHING
+
+
+def run(schedule: Lazy, asked: Asked, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
     """The error, if any, and whether the run ended. `known`: of sizes; those of registers are added."""
     at = Configuration(schedule.layout)
     # Where the processes have stood since the last event or change of a register. There again, they go round for ever.
@@ -90,7 +129,7 @@ def run(schedule: Lazy, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Mete
                 return _left(at, sizes, pairs), True
             action = at.action(process)
             if isinstance(action, Test):
-                outcome = certain(action.condition, known)
+                outcome = asked.test(action)(known)
                 if outcome is None:
                     return None, False
                 edge = action.yes if outcome else action.no
@@ -103,14 +142,15 @@ def run(schedule: Lazy, known: Ranges, sizes: Numbers, pairs: Pairs, meter: Mete
             return (None, False) if _miscounted(at) or _passes(at) else (_stuck(at, sizes), True)
         except Refused as why:
             return _stuck(at, sizes, str(why)), True
-        allowed = [certain(one, known) for one in edge.requires]
+        followed = asked.edge(edge)
+        allowed = [requires(known) for requires in followed.requires]
         # An overflow would make the counts of the roles differ from the source.
         if False in allowed:
             return Deadlock(dict(sizes), (), (), wraps=(process, places[process])), True
         if None in allowed:
             return None, False
         if edge.values:
-            happened |= known.assign(_assigned(edge, known))
+            happened |= known.assign(followed.assigned(known))
         if happened:
             seen.clear()
     return None, False
@@ -147,11 +187,6 @@ def _passes(at: Configuration) -> bool:
         if missing and missing % 2 == 0:
             return True
     return False
-
-
-def _assigned(edge: Edge, known: Ranges) -> list[tuple[Symbol, Range]]:
-    # All at once: the values are in terms of those before.
-    return [(symbol, ANYTHING if value is None else range_of(value, known)) for symbol, value in edge.values]
 
 
 def _left(at: Configuration, sizes: Numbers, pairs: Pairs) -> Deadlock | None:

@@ -11,7 +11,7 @@ from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.lazily import Lazy
 from pipec.protocol.program import registers_of
 from pipec.protocol.ranges import LOADS, Contents
-from pipec.protocol.refute import Deadlock, crosses, run, tried
+from pipec.protocol.refute import Asked, Deadlock, crosses, run, tried
 from pipec.protocol.sample import forms_of
 from pipec.protocol.schedule import Pairs
 from pipec.protocol.structure import orders
@@ -42,14 +42,14 @@ def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = l
     # A number that is divided by 64 matters in steps of 64.
     step = max([part.divisor for part in parts if isinstance(part, Floor) and any(map(_is_load, _parts(part.form)))], default=1)
     numbers = [each for number in _NUMBERS for each in ((number, _scaled(number, step)) if step > 1 else (number,))]
-    schedule, meter = Lazy(network, orders(network)[0]), Meter("protocol steps")
+    schedule, asked, meter = Lazy(network, orders(network)[0]), Asked(network), Meter("protocol steps")
     first, told = meter.left, True
     for sizes in islice(small_sizes(network, launches), _MOST_SIZES):
         for number in numbers:
             known = Contents({symbol: (value, value) for symbol, value in sizes.items()}, pointers, number)
             left = meter.left
             try:
-                found, ended = run(schedule, known, sizes, pairs, meter)
+                found, ended = run(schedule, asked, known, sizes, pairs, meter)
             except BudgetEnded:
                 return None, told
             finally:

@@ -176,10 +176,11 @@ class Configuration:
         self.need(process, arrivals <= count, "more arrivals than the barrier counts")
         # In this schedule copies arrive at once. In another, all announced ones may be in flight together, or all arrive first.
         self.need(process, max(announced, delivered) <= MOST_BYTES, "more bytes may be under way than a barrier counts")
-        mine = frozenset((process, rank, spot) for rank, spot in reached(self.network, process, action))
         # A phase ends as soon as no arrival and no byte is missing. Whoever announces bytes must therefore arrive with them or afterwards:
         # otherwise the other arrivals could end the phase before the bytes are announced.
-        owing = owing - mine if action.count else owing | mine if action.expects else owing
+        if owing and action.count or action.expects and not action.count:
+            mine = frozenset((process, rank, spot) for rank, spot in reached(self.network, process, action))
+            owing = owing - mine if action.count else owing | mine
         if arrivals == count and announced == delivered:
             self.need(process, not owing, "bytes are announced by a thread that does not arrive afterwards")
             self._complete(ring, use)
