@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
 
-from pipec.verify.inequalities import Inequality, Row, allowed, combined
+from pipec.verify.inequalities import Inequality, Row, allowed, combined, variables_of
 from pipec.verify.renaming import Renaming
 from pipec.verify.terms import (
     QUOTIENT,
@@ -35,6 +35,7 @@ from pipec.verify.terms import (
     is_smaller,
     product,
     scale,
+    text_of,
 )
 
 _FAR = 1 << 128  # an unbounded value
@@ -70,8 +71,11 @@ class Definitions(Renaming):
                 self._defined += 1
                 self._define_one(self._atoms[self._defined - 1])
             wrapping = list(self._wrapping)
+            quotients = (
+                [one for one in self._atoms[: self._defined] if is_quotient(one) and one not in self._divided] if wrapping else []
+            )
             for one in wrapping:
-                self._bound_turns(one)
+                self._bound_turns(one, quotients)
                 made = product(*map(self._shorter, one.arguments)) if len(one.arguments) == 2 else one.arguments[0]
                 least, most = RANGES[one.function.rpartition(".")[2]]
                 if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
@@ -140,12 +144,11 @@ class Definitions(Renaming):
             case _:
                 pass
 
-    def _bound_turns(self, one: Apply) -> None:
+    def _bound_turns(self, one: Apply, quotients: Sequence[Apply]) -> None:
         """A size times a number that is no more than a quotient by that size: it is no more than what is divided. So far a walk over tiles
         comes whose turns are counted."""
         if len(one.arguments) != 2:
             return
-        quotients = [other for other in self._atoms[: self._defined] if is_quotient(other) and other not in self._divided]
         for size, turns in permutations(one.arguments):
             for other in quotients:
                 if other.arguments[1] == size and self._at_hand(add(atom(other), turns, -1)):
@@ -154,7 +157,7 @@ class Definitions(Renaming):
     def _number_computed(self, arguments: Iterable[Linear]) -> None:
         """What the machine computes of where something is loaded, say, is exact where that is in range: loads are compared by it."""
         for form in arguments:
-            for part in sorted(computed_in(form), key=repr):
+            for part in sorted(computed_in(form), key=text_of):
                 self._number(part)
 
     def _define_quotient(self, one: Apply) -> None:
@@ -321,7 +324,7 @@ class Definitions(Renaming):
         for each in self._atoms:
             for one, other in permutations(each.factors, 2) if isinstance(each, Product) else ():
                 beside[one].add(other)
-        divided = sorted((one for one in factors if isinstance(one, Floor)), key=repr)
+        divided = sorted((one for one in factors if isinstance(one, Floor)), key=text_of)
         for one in divided:
             self._number(one)
         for one, other in [*permutations(divided, 2)][:_MOST_COMPARED]:
@@ -344,9 +347,9 @@ class Definitions(Renaming):
         }
         # The product of two factors is a factor of products of three, about which something is known after the first round.
         for _ in range(max(map(len, made_of)) - 1):
-            rows = []
+            rows, multiplied = [], {self._numbers[one] for one in factors if one in self._numbers}
             for key, constant in self._least.items():
-                if constant < _LARGE and len(key) <= _MOST_OF_A_FACTOR and all(self._atoms[one] in factors for one, _ in key):
+                if constant < _LARGE and len(key) <= _MOST_OF_A_FACTOR and variables_of(key) <= multiplied:
                     rows.append((constant, key))
             rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
             combined.value += len(rows) ** 2
@@ -411,7 +414,7 @@ def _multiplied(
 def _shared(products: Iterable[Product]) -> list[Atom]:
     """Common parts of two products that differ in one factor: `N * K`, by which `M - i` is multiplied in `M * N * K - i * N * K`."""
     found = Counter(some for one in products for some in factors_of(one) if isinstance(some, Product))
-    return sorted((some for some, times in found.items() if times > 1), key=repr)
+    return sorted((some for some, times in found.items() if times > 1), key=text_of)
 
 
 def _divided(bound: float, divisor: int) -> float:

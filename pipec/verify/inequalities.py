@@ -47,7 +47,11 @@ class Inequalities:
         return summed(row[0], [(atom(self._atoms[variable]), coefficient) for variable, coefficient in row[1].items()])
 
     def _row(self, form: Linear) -> Row:
-        return form.constant, {self._number(one): coefficient for one, coefficient in form.terms}
+        numbers = self._numbers
+        try:
+            return form.constant, {numbers[one]: coefficient for one, coefficient in form.terms}
+        except KeyError:
+            return form.constant, {self._number(one): coefficient for one, coefficient in form.terms}
 
     def _number(self, one: Atom) -> int:
         found = self._numbers.get(one)
@@ -109,7 +113,7 @@ class Inequalities:
             if pivot in solved[1]:
                 self._solved[variable] = self._reduced(solved)
                 self._changed.add(variable)
-        replaced = [key for key in self._least if any(variable == pivot for variable, _ in key)]
+        replaced = [key for key in self._least if pivot in variables_of(key)]
         for key, least in [(key, self._least.pop(key)) for key in replaced]:
             self._at_least((least, dict(key)))
 
@@ -150,11 +154,18 @@ class Inequalities:
         if not coefficients:
             return constant < 0
         least, key = tight(constant, coefficients)
-        met, known = {*coefficients}, 0
+        met, left, known = {*coefficients}, list(self._least), 0
         while known < len(met):
-            known = len(met)
-            near = {one: value for one, value in self._least.items() if not met.isdisjoint([each for each, _ in one])}
-            met.update(each for one in near for each, _ in one)
+            known, apart = len(met), []
+            for one in left:
+                variables = variables_of(one)
+                if met.isdisjoint(variables):
+                    apart.append(one)
+                else:
+                    met |= variables
+            left = apart
+        far = {*left}
+        near = {one: value for one, value in self._least.items() if one not in far}
         return contradict({**near, key: min(least, near.get(key, least))})
 
 
@@ -212,6 +223,11 @@ def _contradictory(asked: tuple[tuple[Key, int], ...]) -> tuple[bool, int]:
             return False, steps
         rows = made
     return False, steps
+
+
+@lru_cache(16_384)
+def variables_of(key: Key) -> frozenset[int]:
+    return frozenset([variable for variable, _ in key])
 
 
 def tight(constant: int, coefficients: dict[int, int]) -> tuple[int, tuple[tuple[int, int], ...]]:

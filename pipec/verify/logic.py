@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from pipec.verify.definitions import Definitions
-from pipec.verify.inequalities import MOST_STEPS, allowed, combined, contradict, tight
+from pipec.verify.inequalities import MOST_STEPS, allowed, combined, contradict, tight, variables_of
 from pipec.verify.terms import FALSE, Both, Choose, Compare, Either, Floor, Formula, Linear, add, atom, is_quotient, negate, scale
 
 _MOST_SPLITS = 3  # nested case splits of one query
@@ -138,12 +138,12 @@ class System(Definitions):
         rows = {key: min(least, self._least.get(key, least))}
         met = {variable for variable, _ in key}
         for _ in range(_NEAR):
-            near = [(one, constant) for one, constant in self._least.items() if not met.isdisjoint([each for each, _ in one])]
+            near = [(one, constant) for one, constant in self._least.items() if not met.isdisjoint(variables_of(one))]
             combined.value += len(near)
             rows = {**dict(near), **rows}
             if contradict(rows):
                 return True
-            met.update(variable for one, _ in near for variable, _ in one)
+            met.update(*[variables_of(one) for one, _ in near])
         return False
 
     def _propagate(self) -> None:

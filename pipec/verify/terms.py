@@ -159,10 +159,10 @@ def scale(form: Linear, times: int, more: int = 0) -> Linear:
 
 
 def _place(term: tuple[Atom, int]) -> str:
-    return _text(term[0])
+    return text_of(term[0])
 
 
-_text = lru_cache(65_536)(repr)
+text_of = lru_cache(65_536)(repr)
 
 
 def negate(formula: Formula) -> Formula:
@@ -329,7 +329,7 @@ def product(left: Linear, right: Linear) -> Linear:
     made = add(scale(left, right.constant), Linear(0, right.terms), left.constant)
     for one, times in left.terms:
         for other, more in right.terms:
-            factors = tuple(sorted((*_factors(one), *_factors(other)), key=_text))
+            factors = tuple(sorted((*_factors(one), *_factors(other)), key=text_of))
             if len(factors) > MOST_FACTORS:
                 return atom(Apply("product", (left, right)))
             made = add(made, atom(Product(factors)), times * more)
@@ -351,7 +351,7 @@ def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
             larger = add(yes, no, -1)
             for times in (1, -1):
                 if form.terms == scale(larger, times).terms and form.constant - times * larger.constant in (0, -1):
-                    first, second = sorted((yes, no), key=_text)
+                    first, second = sorted((yes, no), key=text_of)
                     return atom(Choose(Compare("ge", scale(add(first, second, -1), times)), first, second))
         case Compare("eq" | "ne" as relation, form) if not add(yes, no, -1).terms:
             # A machine division rounded up: plus one if there is a remainder.

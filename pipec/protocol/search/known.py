@@ -210,13 +210,15 @@ class Known:
 
     def need(self, system: Premises, required: list[Condition], told: Told, at: tuple[Place, Condition] | None) -> None:
         typed: Premises | None = None
+        exact: System | None = None
         for condition in required:
             if certain(system, condition):
                 continue
             typed = typed or self._typed(system)
             if certain(typed, condition):
                 continue
-            exact = self.exact(told, at[0] if at else None).extended([self.variables.formula(at[1])] if at else [])
+            # (Of several conditions, the definitions that the first one brings in answer the others, too.)
+            exact = exact or self.exact(told, at[0] if at else None).extended([self.variables.formula(at[1])] if at else [])
             formula = self.variables.formula(condition)
             if exact.entails(formula):
                 continue
@@ -233,7 +235,7 @@ class Known:
             # Cached premises lack the new assumption.
             self.given_of.clear()
             self.exact_of.clear()
-            self.latest, typed = (None, System()), None
+            self.latest, typed, exact = (None, System()), None, None
 
     def decide(self, made: Premises) -> None:
         """The sign of a quotient may be known by what has been assumed of it: then so is that of what is divided, such as how far a counter

@@ -4,7 +4,8 @@ A tensor has several parameters: a pointer, tensor maps. The interface relates t
 shares memory with no other.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
@@ -31,6 +32,7 @@ class Writes:
     def __init__(self, kernel: Kernel, tensors: Mapping[str, str]) -> None:
         self.kernel = kernel
         self.tensors = tensors
+        self._sources = _Sources(kernel)
         self._written: frozenset[str] | None = None
 
     def spares(self, parameter: str) -> bool:
@@ -50,33 +52,19 @@ class Writes:
 
     def _search(self, except_at: Collection[int] = ()) -> frozenset[str]:
         """Parameters that flow into the address of a store; "" if an address may come from elsewhere, and lead anywhere."""
-        sources: dict[str, set[str]] = {}
-        packed: set[str] = set()
-        addresses: list[list[str]] = []
+        sources, code = self._sources, self.kernel.code
+        storing = {opcode for opcode in {*code.opcodes} if _stores(opcode)}
+        addresses: dict[tuple[str, ...], None] = {}
         others: list[str] = []
-        whole = _used_whole(self.kernel)
-        for one in self.kernel.code:
-            if not one.operands:
-                continue
-            if _stores(one.opcode) and one.number not in except_at and (where := _addressed(one)):
-                addresses.append(registers(where))
-                others += registers(one.operands[-1]) if "bulk" in one.opcode else []
-            found = registers(one.text)
-            if one.opcode.startswith("ld.") and "param" not in one.parts:
-                # A loaded number is not an address unless it is as wide as one, and used as such.
-                narrow = one.parts[-1].lstrip("busf") in _NARROW or whole.isdisjoint(one.first)
-                found = [_MEMORY] if narrow else [_MEMORY, ""]
-            elif one.opcode.startswith("ld.") and not _loads_one(one, self.kernel):
-                found = [*found, ""]
-            for name in one.first:
-                sources.setdefault(name, set()).update(found)
-                if _packs(one):
-                    packed.add(name)
+        for at, opcode in enumerate(code.opcodes):
+            if opcode in storing and at not in except_at and (where := _addressed(code[at])):
+                addresses[tuple(registers(where))] = None
+                others += registers(code[at].operands[-1]) if "bulk" in opcode else []
         written = [_closure(names, sources) for names in addresses]
         reached = frozenset(
             name for one in (*written, _closure(others, sources)) for name in one if name in self.kernel.parameters or not name
         )
-        anywhere = any(self._from_memory(one, sources, packed) or not self._based(one) for one in written)
+        anywhere = any(self._from_memory(one) or not self._based(one) for one in written)
         return reached | {""} if anywhere else reached
 
     def _based(self, written: set[str]) -> bool:
@@ -85,13 +73,51 @@ class Writes:
             name in self.kernel.shared or name in self.kernel.parameters and self.tensors.get(name) != "" for name in written
         )
 
-    def _from_memory(self, written: set[str], sources: Mapping[str, set[str]], packed: set[str]) -> bool:
+    def _from_memory(self, written: set[str]) -> bool:
         """Whether an address may have been assembled from loaded parts: if no parameter contributes to it, or if loaded numbers are
         concatenated."""
         if _MEMORY not in written:
             return False
         based = any(self.kernel.parameters.get(name, "")[1:] in ("64", "8") for name in written)  # a pointer, a tensor map
-        return not based or any(_MEMORY in _closure([name], sources) for name in written & packed)
+        return not based or any(_MEMORY in _closure([name], self._sources) for name in written & self._sources.packed)
+
+
+class _Sources(dict[str, set[str]]):
+    """From which registers, parameters and variables a register is computed; of those only that addresses are made of. `packed`: those
+    that may have been concatenated."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.packed = set[str]()
+
+    @cached_property
+    def definitions(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for at in range(len(self.kernel.code)):
+            for name in self.kernel.code.first(at):
+                found.setdefault(name, []).append(at)
+        return found
+
+    @cached_property
+    def whole(self) -> set[str]:
+        return _used_whole(self.kernel)
+
+    def __missing__(self, name: str) -> set[str]:
+        made = self[name] = set[str]()
+        for one in map(self.kernel.code.__getitem__, self.definitions.get(name, ())):
+            made.update(self._read(one))
+            if _packs(one):
+                self.packed.add(name)
+        return made
+
+    def _read(self, one: Instruction) -> list[str]:
+        if one.opcode.startswith("ld.") and "param" not in one.parts:
+            # A loaded number is not an address unless it is as wide as one, and used as such.
+            narrow = one.parts[-1].lstrip("busf") in _NARROW or self.whole.isdisjoint(one.first)
+            return [_MEMORY] if narrow else [_MEMORY, ""]
+        found = registers(one.text)
+        return [*found, ""] if one.opcode.startswith("ld.") and not _loads_one(one, self.kernel) else found
 
 
 def _addressed(one: Instruction) -> str:
@@ -128,7 +154,7 @@ def _packs(one: Instruction) -> bool:
     return one.head == "bfi" or one.head in ("or", "xor") and all(integer(text) is None for text in one.operands[1:])
 
 
-def _closure(names: list[str], sources: Mapping[str, set[str]]) -> set[str]:
+def _closure(names: Iterable[str], sources: Mapping[str, set[str]]) -> set[str]:
     """All registers and parameters from which those registers are computed."""
     seen: set[str] = set()
     work = list(names)
@@ -136,5 +162,5 @@ def _closure(names: list[str], sources: Mapping[str, set[str]]) -> set[str]:
         name = work.pop()
         if name not in seen:
             seen.add(name)
-            work += sources.get(name, ())
+            work += sources[name]
     return seen
