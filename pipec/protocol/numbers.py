@@ -42,13 +42,22 @@ class Numbers(dict[int, int]):
     def after(self, values: Mapping[int, Row]) -> "Numbers":
         if not values:
             return self
-        derived, of = self.variables.derived, self.variables.derived_from
-        made = Numbers(self.variables, self.launch, self)
-        # Values derived from unchanged registers are kept: evaluating them takes most of a run's time.
-        for variable in of.keys() & values:
-            for each in of[variable]:
-                made.pop(each, None)
-        for variable, row in values.items():
-            if variable not in derived:
-                made[variable] = evaluated(row, self)
+        made = self.copy()
+        made.assign(values)
         return made
+
+    def copy(self) -> "Numbers":
+        made = Numbers.__new__(Numbers)
+        made.update(self)
+        made.variables, made.launch = self.variables, self.launch
+        return made
+
+    def assign(self, values: Mapping[int, Row]) -> None:
+        """At the same time; the values are in terms of those before."""
+        derived, of = self.variables.derived, self.variables.derived_from
+        now = [(variable, evaluated(row, self)) for variable, row in values.items() if variable not in derived]
+        # Values derived from unchanged registers are kept: evaluating them takes most of a run's time.
+        for register in of.keys() & values:
+            for each in of[register]:
+                self.pop(each, None)
+        self.update(now)

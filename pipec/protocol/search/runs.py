@@ -80,13 +80,16 @@ class Runs:
         """The nodes with new information from the run, and the outcomes of tests of sizes."""
         key = self.begin
         times: dict[int, int] = {}
+        own = False  # whether nothing else refers to the numbers
         news: dict[PlaceKey, None] = {}
         for _ in range(_MOST_DECISIONS):
             place = self.places.found.get(key) or self.places.place(key)
             here = times[id(place)] = times.get(id(place), 0) + 1
             # The first visits show the equations; later ones of the same run lie in the same affine space.
-            if here <= _MOST_OF_A_RUN and self._shows(place, numbers):
-                news[key] = None
+            if here <= _MOST_OF_A_RUN:
+                own = False  # it may be kept as a point
+                if self._shows(place, numbers):
+                    news[key] = None
             situation = place.situation
             if situation.test is None:
                 break
@@ -103,7 +106,10 @@ class Runs:
                     # The order of steps does not matter (refute.py): at these sizes no schedule ends.
                     raise why.again(hopeless=True) from why
                 raise
-            key, numbers = ahead.key, numbers.after(ahead.values)
+            key = ahead.key
+            if ahead.values:
+                numbers, own = numbers if own else numbers.copy(), True
+                numbers.assign(ahead.values)
         return news, key[1]
 
     def _is_usual(self, numbers: Numbers) -> bool:
