@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     [ \t\r]*(?:
     (?P<word>[%$_A-Za-z][\w$.]*(?:::[\w$.]+)* | \.[\w$]*(?:::[\w$]+)*)
   | (?P<newline>\n)
-  | (?P<comment>//[^\n]* | /\*.*?\*/)
+  | (?P<comment>//[^\n]* | /\*.*?(?:\*/|\Z))
   | (?P<mark><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%&^~?=<>])
   | (?P<float>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z]) | 0[dD][0-9a-fA-F]{16}(?![0-9a-zA-Z]) | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+)
   | (?P<integer>0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | \d+U?)
@@ -58,6 +58,8 @@ def tokenize(text: str) -> list[Token]:
         if kind == "newline":
             line, skipping = line + 1, False
         elif kind == "comment":
+            if lexeme[1] == "*" and (len(lexeme) < len("/**/") or not lexeme.endswith("*/")):
+                raise malformed("a comment that does not end", line)
             line += lexeme.count("\n")
             if lexeme.startswith(_INLINE):
                 inline = lexeme.startswith(_INLINE[0])
@@ -95,8 +97,8 @@ def kernel_metadata(text: str) -> dict[str, dict[str, Any]]:
             continue
         try:
             entry = json.loads(line[len(METADATA_PREFIX) :])
-        except json.JSONDecodeError as error:
-            raise malformed(f"kernel metadata is not JSON: {error.msg}", number) from None
+        except ValueError as error:  # also of numbers with thousands of digits
+            raise malformed(f"kernel metadata is not JSON: {error}", number) from None
         if isinstance(entry, dict) and isinstance(entry.get("kernel"), str):
             found[entry["kernel"]] = entry
     return found

@@ -1,13 +1,15 @@
 """The declarations of a kernel: its parameters, launch directives, and variables in shared memory."""
 
 import re
+from collections.abc import Iterator
 from math import prod
 
+from pipec.record import record
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.lexical import integer
 
-ENTRY = re.compile(r"\.entry\s+([%\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
 NAMED = re.compile(r"\.entry\s+([%\w$]+)")
+_NO_BLANK = re.compile(r"\S|\Z")
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
 )
@@ -29,6 +31,43 @@ _END = 1 << 24  # addresses beyond it are in other CTAs (values/surroundings.py)
 _SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
 
 Directives = dict[str, tuple[int, ...]]
+
+
+@record
+class Entry:
+    """A kernel with a body. `start`: where it begins in the text; `body`: where its instructions do."""
+
+    name: str
+    start: int
+    parameters: str
+    directives: str
+    body: int
+
+
+def entries_in(text: str) -> Iterator[Entry]:
+    """In the order of the text, of which no part is looked at again for each of them."""
+    parentheses, ends = _Ahead(text, "[)]"), _Ahead(text, "[{;]")
+    for found in NAMED.finditer(text):
+        first = _NO_BLANK.search(text, found.end())
+        at, parameters = found.end(), ""
+        if first is not None and first[0] == "(" and (closing := parentheses.from_(first.start())) is not None:
+            parameters, at = text[first.start() + 1 : closing], closing + 1
+        end = ends.from_(at)
+        if end is not None and text[end] == "{":
+            yield Entry(found[1], found.start(), parameters, text[at:end], end + 1)
+
+
+class _Ahead:
+    """Where the next match of a pattern is, for places that only grow."""
+
+    def __init__(self, text: str, pattern: str) -> None:
+        self._found = (one.start() for one in re.finditer(pattern, text))
+        self._at: int | None = -1
+
+    def from_(self, place: int) -> int | None:
+        while self._at is not None and self._at < place:
+            self._at = next(self._found, None)
+        return self._at
 
 
 def parameters_in(text: str) -> dict[str, str]:

@@ -4,8 +4,8 @@ import re
 
 from pipec.verify.network import Unreadable
 
-# Whichever starts first: a comment marker in a string is none, nor is a quote in a comment.
-_SET_ASIDE = re.compile(r'"(?:[^"\\\n]|\\[^"\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+# Whichever starts first: a comment marker in a string is none, nor is a quote in a comment. (One that does not end is looked at once.)
+_SET_ASIDE = re.compile(r'"(?:[^"\\\n]|\\[^"\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _OCTAL = re.compile(r"-?0[0-7]+")
 
 
@@ -22,6 +22,8 @@ def plain(ptx: str) -> str:
 def _instead(found: re.Match[str]) -> str:
     text = found[0]
     if text[0] == "/":
+        if text[1] == "*" and (len(text) < len("/**/") or not text.endswith("*/")):
+            return text
         # A comment inside a line separates two words.
         return "" if text[1] == "/" else " " + "\n" * text.count("\n")
     return "$string"

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.text.declarations import ENTRY, NAMED, Directives, directives_in, parameters_in, shared_in
+from pipec.verify.reader.text.declarations import NAMED, Directives, directives_in, entries_in, parameters_in, shared_in
 from pipec.verify.reader.text.instructions import Code, Outline
 from pipec.verify.reader.text.lexical import integer, plain
 
@@ -31,6 +31,8 @@ _BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
 _REGISTERS = re.compile(r"\.reg\s*(\.v[24]\s*)?\.\w+\s+(.*)", re.DOTALL)
 _DECLARED = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.[a-z]+(\d*)\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
+_MOST_LETTERS = 1 << 16  # of a statement of several lines
+_MOST_NESTED = 200
 _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 
 
@@ -90,17 +92,17 @@ def entries_of(ptx: str) -> tuple[str, ...]:
 def kernel_of(ptx: str, name: str | None) -> Kernel:
     """The entry called `name`, or the only one."""
     text = plain(ptx)
-    entries = [found for found in ENTRY.finditer(text) if name in (None, found.group(1))]
+    entries = [found for found in entries_in(text) if name in (None, found.name)]
     if not entries:
         raise Unreadable(1, f"there is no kernel {name}" if name else "there is no kernel")
     if len(entries) > 1:
         raise Unreadable(1, "there are several kernels: say which")
     (entry,) = entries
-    body, end = entry.end(), _closing(text, entry.end())
-    line = text.count("\n", 0, entry.start()) + 1
-    parameters, directives = parameters_in(entry.group(2) or ""), directives_in(entry.group(3), line)
-    shared, alignments = shared_in(_outside(text[: entry.start()]) + text[body:end], line)
-    kernel = Kernel(entry.group(1), line, parameters, directives, shared, alignments)
+    body, end = entry.body, _closing(text, entry.body)
+    line = text.count("\n", 0, entry.start) + 1
+    parameters, directives = parameters_in(entry.parameters), directives_in(entry.directives, line)
+    shared, alignments = shared_in(_outside(text[: entry.start]) + text[body:end], line)
+    kernel = Kernel(entry.name, line, parameters, directives, shared, alignments)
     first = text.count("\n", 0, body) + 1
     kernel.body = text[body:end]
     _names(kernel)
@@ -177,6 +179,8 @@ def _statements(kernel: Kernel, line: int) -> None:
                 continue
             if not found[6] or found[6].isspace():
                 continue
+        if len(rest) > _MOST_LETTERS:
+            raise Unreadable(at, "so long a statement is not understood")
         *whole, rest = f"{rest}{lines[at - line]}\n".split(";")
         for statement in whole:
             _statement(kernel, scopes, statement.rstrip(), at)
@@ -207,6 +211,8 @@ def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
     """The rest of a statement after leading braces, labels and `.loc` directives."""
     while text := text.lstrip():
         if text[:1] == "{":
+            if len(scopes.around) > _MOST_NESTED:
+                raise Unreadable(line, "braces nested so deeply are not understood")
             scopes.count += 1
             scopes.around = (*scopes.around, scopes.count)
             text = text[1:]
