@@ -12,13 +12,14 @@ from pipec import timestamps
 from pipec.api.files import read_input
 from pipec.api.report import KernelReport, lines, report_of
 from pipec.budgets import BUDGETS, BudgetEnded
+from pipec.commands.launching.described import described
 from pipec.commands.launching.sizes import check_names, sizes_to_run
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
-from pipec.interface import KernelInterface, TensorArgument, from_json
+from pipec.interface import KernelInterface, TensorArgument
 from pipec.kir.plan.types import Plan
 from pipec.ptx.normalise import INTERFACE_MARK
 from pipec.record import fields_of
@@ -101,10 +102,9 @@ def run_ptx(options: argparse.Namespace) -> int:
 def _interfaces(source: Source) -> Iterator[KernelInterface]:
     for line in source.lines:
         if line.startswith(INTERFACE_MARK):
-            try:
-                yield from_json(line.removeprefix(INTERFACE_MARK))
-            except (ValueError, LookupError, TypeError, AttributeError):
-                continue  # a truncated or edited line describes nothing
+            found = described(line.removeprefix(INTERFACE_MARK))
+            if found is not None:
+                yield found
 
 
 def _trial(plan: Plan, values: Mapping[str, float], seed: int) -> Trial:

@@ -150,7 +150,7 @@ def interface_of(ptx: str, kernel: str, parameters: Mapping[str, str] = MappingP
             if mine and (described is not None or ptx[at - 1 : at] not in ("", "\n")):
                 raise Unreadable(ptx.count("\n", 0, at) + 1, "the kernel is described twice, or in the middle of a line")
             described = _interface(found, parameters) if mine else described
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Malformed) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, Malformed) as error:
             raise Unreadable(ptx.count("\n", 0, at) + 1, "the line that describes the kernel is damaged") from error
         at = ptx.find(_MARK, at + 1)
     return described or Interface()
