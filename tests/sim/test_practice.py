@@ -194,6 +194,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "loads that an atomic checks",
         "mbarriers of a CTA without a fence",
         "mbarriers of no count",
+        "stores before an arrival of copies",
     }
     assert shown | elsewhere | {"registers behind wgmma.fence", "moves before wgmma.wait_group", "barriers that are left"} == set(
         PRACTICES

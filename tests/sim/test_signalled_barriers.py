@@ -117,6 +117,26 @@ def test_a_barrier_of_no_count_is_for_nobody():
         program.run(options=Options(rules="documents"))
 
 
+# Half of the lanes copy their word, and half store one; all arrive behind their copies.
+HALF_STORED = (
+    INIT.format(32, 1) + "@%w0 bra ON; setp.lt.u32 %p1, %lane, 16;\n@%p1 cp.async.ca.shared.global [%own], [%mine], 4;\n"
+    "@!%p1 st.shared.u32 [%own], 0;\ncp.async.mbarrier.arrive.noinc.shared::cta.b64 [%bar];\nON: "
+    + wait("%bar", "0", "W") + "ld.shared.u32 %r1, [%other]; bar.sync 0; @%w1 ld.shared.u32 %r1, [%own];\n"
+)  # fmt: skip
+
+
+def test_stores_before_arrivals_behind_copies():
+    program = Program(HALF_STORED, {})
+    result = program.run(options=Options(checks={"uninitialised": "off"}))
+    assert result.findings == [] and "stores before an arrival of copies" in result.relied_on
+    arrival = "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%bar];\n"
+    store = "@!%p1 st.shared.u32 [%own], 0;\n"
+    late = replace(program, body=HALF_STORED.replace(store + arrival, arrival + store))
+    for wrong, rules in ((late, "practice"), (program, "documents")):
+        with pytest.raises(SimulationError, match="nothing orders them"):
+            wrong.run(options=Options(rules=rules, checks={"uninitialised": "off"}))
+
+
 # Barriers of the own CTA, which another warp has made.
 OWN = {
     "a commit": Program(

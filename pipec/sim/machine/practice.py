@@ -43,6 +43,7 @@ PracticeName = Literal[
     "loads that an atomic checks",
     "mbarriers of a CTA without a fence",
     "mbarriers of no count",
+    "stores before an arrival of copies",
 ]
 
 
@@ -231,5 +232,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "an mbarrier is initialised with a count of at least 1",
         "a count of 0 is no error where nobody uses that mbarrier; whoever does finds none",
         "Humming 0.1.15 counts 0 threads for the barriers of loads that a kernel does not have",
+    ),
+    "stores before an arrival of copies": Practice(
+        "`cp.async.mbarrier.arrive` shows that the thread's copies are complete, and nothing else of what it did",
+        "it also shows what the thread has stored to its CTA's shared memory before",
+        "the latent attention of CUTLASS's CuTe DSL, and of tokenspeed-mla 2.0 after it, stores zeros in place of page numbers that a "
+        "lane does not copy",
     ),
 }

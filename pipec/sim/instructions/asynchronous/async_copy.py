@@ -13,7 +13,7 @@ from ...errors import SimulationError
 from ...machine.memory.global_memory import Held
 from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT, STEPS
 from ...machine.program import Execute
-from ...machine.races.clocks import UNKNOWING, Clock, Knowledge, learned
+from ...machine.races.clocks import UNKNOWING, Clock, Knowledge, join, learned
 from ...machine.races.ledger import Access
 from ...machine.threads.barriers import TrackedBarrier
 from ...machine.threads.cta import Cta, Warp
@@ -200,6 +200,7 @@ class _Together:
 
 def _copies_landed(cta: Cta, barrier: TrackedBarrier, together: _Together | None, over: Knowledge, began: Clock) -> None:
     barrier.arrived(over, True, began)
+    barrier.landing = join(barrier.landing, began)
     cta.after_barrier_operation(barrier, together.arrive(barrier) if together else barrier.state.complete_tx(1))
 
 

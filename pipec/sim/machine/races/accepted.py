@@ -46,6 +46,12 @@ def _read_before_a_copy(gap: Gap) -> bool:
     return gap.missing == "wait" and not gap.old.writes and gap.old.thread is not gap.thread and gap.old.over(gap.thread.came)
 
 
+def _stored_before_copies(gap: Gap) -> bool:
+    """The thread has waited for an arrival behind copies (cp.async) of a warp that had stored before."""
+    near = gap.shadow.kind == "shared" and gap.old.thread.cta == gap.thread.cta
+    return gap.missing == "wait" and near and gap.old.plain and gap.old.writes and gap.old.over(gap.thread.landed)
+
+
 def _requests_in_order(gap: Gap) -> bool:
     return gap.old.what == gap.new.what == REQUEST and gap.old.thread is gap.thread
 
@@ -63,6 +69,7 @@ _ROWS: tuple[tuple[PracticeName, Callable[[Gap], bool]], ...] = (
     ("own memory behind a relaxed cluster barrier", _in_own_memory),
     ("requests for clusters in order", _requests_in_order),
     ("reads before another CTA's copy", _read_before_a_copy),
+    ("stores before an arrival of copies", _stored_before_copies),
     ("loads that an atomic checks", _checked_by_an_atomic),
 )
 

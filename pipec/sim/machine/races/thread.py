@@ -86,7 +86,9 @@ class Thread:
     neighbours: Clock = NOTHING
     # What was complete when operations of other CTAs began, for whose bytes it has waited.
     came: Clock = NOTHING
-    # The same with what only relaxed cluster barriers show, and the tests of mbarriers by warps whose part in a wgmma is over.
+    # What warps knew when they asked for arrivals behind their cp.async, for which it has waited.
+    landed: Clock = NOTHING
+    # As `came`, with what only relaxed cluster barriers show, and the tests of mbarriers by warps whose part in a wgmma is over.
     began: Clock = NOTHING
     tests = 0  # of mbarriers, by parity
     _shown: tuple[int, Clock] = 0, NOTHING  # how many of these preceded its last part in a wgmma, and what that shows to others
@@ -181,6 +183,7 @@ class Thread:
         self.active = _all_lanes
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
         self.released, self.acquirable, self.neighbours, self.came, self.began = {}, {}, NOTHING, NOTHING, NOTHING
+        self.landed = NOTHING
         self.accesses.clear()
         self.copied.clear()
         self.executed = None

@@ -135,10 +135,11 @@ class TrackedBarrier:
     acquire at cluster scope, and `near` of both what they acquire at CTA scope (None: the same). `behind` is what was complete when
     operations of other CTAs began that have counted their bytes, `came` that of completed phases; `began` is the same with what only
     relaxed cluster barriers show, what preceded copies of its own CTA whose warps have not arrived, and what warps that have arrived know
-    so. `issued`: the copies of its own CTA that have counted bytes
-    in the current phase. `tested`: the time and place of each warp's last test by parity in the current phase that found the one before
-    complete. `latest`: the phase of each warp's last arrival, `doubtful` the arrivals that may count in the phase named with them, with
-    their place, `waited` the last phase that a test has found complete. `made` is its initialisation, `announced` whether a
+    so. `landing` is what warps knew when they asked for arrivals behind their cp.async, `landed` that of completed phases. `issued`: the
+    copies of its own CTA that have counted bytes in the current phase. `tested`: the time and place of each warp's last test by parity
+    in the current phase that found the one before complete. `latest`: the phase of each warp's last arrival, `doubtful` the arrivals that
+    may count in the phase named with them, with their place, `waited` the last phase that a test has found complete. `made` is its
+    initialisation, `announced` whether a
     fence.mbarrier_init has followed it, `invalidated` its end, `overwritten` what has been issued over it."""
 
     state: Mbarrier
@@ -157,6 +158,8 @@ class TrackedBarrier:
     behind: Clock = NOTHING
     came: Clock = NOTHING
     began: Clock = NOTHING
+    landing: Clock = NOTHING
+    landed: Clock = NOTHING
     counts: Counts = field(default_factory=Counts)
     tested: dict[Thread, tuple[int, int]] = field(default_factory=dict)
     issued: list[Access] = field(default_factory=list)
@@ -201,7 +204,7 @@ class TrackedBarrier:
                 self.began = join(self.began, with_time(copy.behind.order, number, copy.time))
         self.issued.clear()
         self.gathers = self.tells = learned(self.gathers, self.actor, self.state.phase)
-        self.came = self.behind
+        self.came, self.landed = self.behind, self.landing
         if self.near is not None:
             told = learned(self.near[0], self.actor, self.state.phase)
             self.near = told, told
@@ -219,6 +222,8 @@ class TrackedBarrier:
         """A wait has found a phase complete; `scope`: that of its acquire, None for a relaxed one."""
         if self.came:
             thread.came = join(thread.came, self.came)
+        if self.landed:
+            thread.landed = join(thread.landed, self.landed)
         if self.began:
             thread.began = join(thread.began, self.began)
         if scope != "cta" or self.near is None:
