@@ -286,8 +286,10 @@ class Findings:
         return [one for one in self.found.values() if one.check != "uninitialised" or one.ptx_line not in racing]
 
     def verdict(self, stopped: SimulationError | None) -> SimulationError | None:
-        """The run's first error, with all findings; `stopped` is the one that ended it early."""
+        """The run's first error, of unwritten memory last, with all findings; `stopped` is the one that ended it early."""
         errors = [finding for finding in self.all if finding.severity == "error"]
+        # Alone, a read of unwritten memory may not matter (`unwritten`): another error is the better reason.
+        errors.sort(key=lambda finding: finding.check == "uninitialised")
         if not errors:
             if stopped is not None:
                 stopped.findings = [*self.all, _ending(stopped)]

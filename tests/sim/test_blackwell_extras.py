@@ -99,6 +99,31 @@ def test_launch_control_hands_out_every_block_once(options):
     assert (out == 1).all()
 
 
+@pytest.mark.parametrize(("grid", "ran"), [(1, 1), (3, 1), (4, 2), (13, 2)])
+def test_the_last_block_starts_on_its_own_where_others_were_handed_out(grid, ran):
+    result = launch(CLC, grid=grid, arguments=[ArrayArgument(np.zeros(grid, np.uint32))])
+    assert {event.cta for event in result.trace} == {(0, 0, 0), (grid - 1, 0, 0)} if ran == 2 else {(0, 0, 0)}
+
+
+# Each tile's number is handed to the next one, through a word that says that it is there.
+HANDED_ON = CLC.replace(
+    "atom.global.add.u32 %r5, [%rd2], 1;",
+    """setp.eq.u32 %p2, %r1, 0; @%p2 bra TELL;
+LF: ld.acquire.gpu.global.u32 %r5, [%rd2+252]; setp.eq.u32 %p2, %r5, 0; @%p2 bra LF; ld.global.u32 %r5, [%rd2+-4];
+TELL: add.u32 %r5, %r5, 1; st.global.u32 [%rd2], %r5; st.release.gpu.global.u32 [%rd2+256], 1;""",
+).replace("ld.param.u64 %rd1, [out];", "ld.param.u64 %rd1, [out]; mov.b32 %r5, 0;")
+
+
+def test_what_one_tile_hands_to_the_next_is_seen_between_blocks():
+    out = np.zeros(128, np.uint32)
+    launch(HANDED_ON, grid=8, arguments=[ArrayArgument(out)])
+    assert (out[:8] == np.arange(1, 9)).all() and out[64:72].all()
+    for order in ("acquire.gpu", "release.gpu"):
+        with pytest.raises(SimulationError) as caught:
+            launch(HANDED_ON.replace(order, "relaxed.gpu"), grid=8, arguments=[ArrayArgument(out * 0)])
+        assert caught.value.kind == "race"
+
+
 def test_a_block_that_was_refused_once_may_not_ask_again():
     again = CLC.replace("@!%p3 bra END;", "@!%p3 bra WORK;")
     with pytest.raises(SimulationError, match="has seen a request fail"):

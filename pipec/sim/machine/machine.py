@@ -49,6 +49,8 @@ TraceKind = Literal[
 ]
 
 _REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
+# So many requests of a cluster succeed before one for the last cluster is refused.
+_GRANTED_AT_LEAST = 2
 
 
 @dataclass(frozen=True)
@@ -204,12 +206,16 @@ class Machine:
         located = self.acting(error)
         self.findings.add("uninitialised", (located.ptx_line, error.message.partition(" at ")[0]), located)
 
-    def refuses(self) -> bool:
-        """Whether a request for a pending cluster fails although there is one, as when the GPU needs the place for other work.
+    def refuses(self, granted: int) -> bool:
+        """Whether a request for a pending cluster fails although there is one, as when the GPU needs the place for other work; the refused
+        cluster starts on its own later. `granted`: how many clusters the one that requests has got.
 
-        With timing "random" one in four does; the refused cluster starts on its own later.
+        With timing "random" one in four does, and otherwise the one for the last cluster, where some have been granted: what CTAs hand to
+        each other then comes from another one at least once.
         """
-        return self.events.timing == "random" and self._refusals.random() < _REFUSED
+        if self.events.timing == "random":
+            return self._refusals.random() < _REFUSED
+        return granted >= _GRANTED_AT_LEAST and self.pending_clusters.left == 1
 
     @functools.cached_property
     def _refusals(self) -> Random:

@@ -7,11 +7,10 @@ import functools
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.machine import Machine, Triple
 from ...machine.memory.spaces import OFFSET_MASK, RANK_SHIFT
 from ...machine.program import Execute
 from ...machine.races.ledger import Access
-from ...machine.threads.cta import Cta, Warp
+from ...machine.threads.cta import Cluster, Cta, Warp
 from ...ptx.types import LANES, TYPES
 from ...units.copies.places import Places
 from ..decode import Decoder, instruction
@@ -55,18 +54,20 @@ def try_cancel(d: Decoder) -> Execute:
 
 def _answer(targets: list[tuple[Cta, Access]], places: Places, signal: int) -> None:
     cluster = targets[0][0].cluster
-    data = np.frombuffer(_response(cluster.machine, cluster.shape), np.uint8)
+    data = np.frombuffer(_response(cluster), np.uint8)
     for target, access in targets:
         target.shared.async_write(places, data, "clusterlaunchcontrol")
         complete(target, signal, _RESPONSE_BYTES, "clusterlaunchcontrol.try_cancel", access)
 
 
-def _response(machine: Machine, shape: Triple) -> bytes:
-    """Private encoding: x, y, z of the cluster's first CTA, then the granted flag."""
-    if not machine.pending_clusters or machine.refuses():
+def _response(cluster: Cluster) -> bytes:
+    """Private encoding: x, y, z of the granted cluster's first CTA, then the granted flag."""
+    machine = cluster.machine
+    if not machine.pending_clusters or machine.refuses(cluster.granted):
         return np.zeros(4, np.uint32).tobytes()
     index = machine.pending_clusters.popleft()
-    origin = [index[axis] * shape[axis] for axis in range(3)]
+    cluster.granted += 1
+    origin = [index[axis] * cluster.shape[axis] for axis in range(3)]
     return np.array([*origin, _GRANTED], np.uint32).tobytes()
 
 

@@ -443,6 +443,7 @@ class Cluster:
         self.barrier_gathers = self.barrier_tells = UNKNOWING  # of the current phase, and of the previous one
         self.barrier_ahead: list[tuple[int, Knowledge]] = []  # arrivals that count in the next phase
         self.number = machine.pending_clusters.started
+        self.granted = 0  # requests for further clusters
         self.ctas: list[Cta] = []
         for rank in range(shape[0] * shape[1] * shape[2]):
             x, y, z = position = (rank % shape[0], rank // shape[0] % shape[1], rank // (shape[0] * shape[1]))
