@@ -140,6 +140,16 @@ def test_every_instruction_without_a_result_is_a_store_or_none() -> None:
 _SPLIT = "mov.b64 {%r5, %r6}, %rd1;\n\tst.shared.v2.b32 [buffer], {%r5, %r6};\n\tld.shared.v2.b32 {%r7, %r8}, [buffer];\n\t"
 
 
+# Instructions that bring it back from shared memory, besides a load.
+_FETCHED = {
+    "exchanged": "atom.shared.exch.b64 %rd2, [buffer], 0;",
+    "added to": "atom.shared.add.u64 %rd2, [buffer], 0;",
+    "compared": "atom.shared.cas.b64 %rd2, [buffer], 0, 0;",
+    "exchanged in halves": "atom.shared.exch.b32 %r5, [buffer], 0; atom.shared.exch.b32 %r6, [buffer+4], 0; mov.b64 %rd2, {%r5, %r6};",
+    "as a matrix": "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r5, %r6}, [buffer]; mov.b64 %rd2, {%r5, %r6};",
+}
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -148,8 +158,9 @@ _SPLIT = "mov.b64 {%r5, %r6}, %rd1;\n\tst.shared.v2.b32 [buffer], {%r5, %r6};\n\
         _SPLIT + "cvt.u64.u32 %rd2, %r7;\n\tcvt.u64.u32 %rd3, %r8;\n\tshl.b64 %rd3, %rd3, 32;\n\tor.b64 %rd2, %rd2, %rd3;",
         _SPLIT
         + "mul.wide.u32 %rd3, %r8, 0x80000000;\n\tadd.u64 %rd3, %rd3, %rd3;\n\tcvt.u64.u32 %rd2, %r7;\n\tadd.u64 %rd2, %rd2, %rd3;",
+        *(f"st.shared.b64 [buffer], %rd1;\n\t{code}" for code in _FETCHED.values()),
     ],
-    ids=["whole", "side by side", "or", "sum"],
+    ids=["whole", "side by side", "or", "sum", *_FETCHED],
 )
 def test_a_pointer_that_comes_back_from_memory_is_one(code: str) -> None:
     network = read(HALVES.replace("@HALVES", code))

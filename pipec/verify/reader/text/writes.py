@@ -18,6 +18,13 @@ _STORES = (
 )
 
 
+# What these leave in a register comes from memory (that of a product or of tensor memory from what was copied there).
+_READING = (
+    *("ld.", "ldu.", "atom.", "tex.", "tld4.", "suld.", "multimem.ld_reduce.", "ldmatrix.", "wmma.load.", "wgmma.mma_async."),
+    "tcgen05.ld.",
+)
+
+
 def _stores(opcode: str) -> bool:
     """Whether it may write global memory."""
     if not opcode.startswith(_STORES) or "shared::cluster.global" in opcode or "shared::cta.global" in opcode:
@@ -112,7 +119,7 @@ class _Sources(dict[str, set[str]]):
         return made
 
     def _read(self, one: Instruction) -> list[str]:
-        if one.opcode.startswith("ld.") and "param" not in one.parts:
+        if one.opcode.startswith(_READING) and "param" not in one.parts:
             # A loaded number is not an address unless it is as wide as one, and used as such.
             narrow = one.parts[-1].lstrip("busf") in _NARROW or self.whole.isdisjoint(one.first)
             return [_MEMORY] if narrow else [_MEMORY, ""]
