@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pipec.predict.device import Device, Machine
+from pipec.predict.work import LINE
 from pipec.predict.workload import Epilogue, Workload
 from pipec.record import record, replace
 
@@ -39,7 +40,10 @@ def dram_rate(work: Workload, device: Device) -> float:
     machine = device.machine
     part: float = min(1.0, work.blocks / machine.multiprocessors) ** machine.few
     streamed = machine.streamed if {load.fleeting for load in work.loads} == {False, True} else 1.0
-    return machine.dram * part * streamed * (1 - machine.crowded * _paired(work, machine) if work.programmatic else 1.0)
+    adjacent = machine.long_rows if work.loads and all(load.row_bytes >= 2 * LINE for load in work.loads) else 1.0
+    return (
+        machine.dram * part * streamed * adjacent * (1 - machine.crowded * _paired(work, machine) if work.programmatic else 1.0)
+    )
 
 
 def _paired(work: Workload, machine: Machine) -> float:

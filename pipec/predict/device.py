@@ -48,6 +48,7 @@ class Machine:
     l2_capacity: float  # bytes of inputs that stay in the L2 between uses
     dram: float  # bytes per second
     streamed: float  # factor on it where some data is loaded with `evict_first`, and leaves the other data in the L2
+    long_rows: float  # factor on it where the rows of all tiles are two cache lines or longer
     few: float  # exponent on the fraction of multiprocessors with a block, by which the rate decreases
     crowded: float  # by how much the rate of a block falls that has another one beside it on its TPC
     flops: float  # per second at the power limit, 16-bit operands, if the power model is unknown
@@ -221,7 +222,8 @@ DEVICES: Mapping[str, Device] = {
             product_flops=8192,
             operand_bytes=128,
             l2_capacity=60e6,
-            streamed=1.0,  # unknown, like the next two
+            streamed=1.0,  # unknown, like the next three
+            long_rows=1.0,
             few=0.0,
             crowded=0.0,
             dram=7.2e12,  # tma_throughput.csv, 64 KiB in flight (docs/reference/hardware.md 10)
@@ -295,6 +297,9 @@ DEVICES: Mapping[str, Device] = {
             # launches that do not overlap. With one rate (4.28) those with `evict_first` take 2.1 % less than predicted, others 1.2 % more.
             dram=4.23e12,
             streamed=1.033,
+            # Tiles of 256-byte rows that memory bounds, beside those of 128, in the records from h200_choice.json on: predicted 1.3 to 5 %
+            # longer without it, for up to 64 rows of A.
+            long_rows=1.03,
             few=0.05,  # the tiles of gemm_sm90_narrow at the fitted shapes of benchmarks/results/h200_overlap.json
             crowded=0.7,  # the fitted shapes of h200_overlap.json beside the same tiles in h200_choice.json, where nothing overlaps
             flops=inf,

@@ -436,6 +436,26 @@ def test_data_that_leaves_other_data_in_the_l2_comes_faster() -> None:
     assert estimate(streams, H200).seconds < estimate(plain, H200).seconds
 
 
+def test_rows_of_two_lines_come_from_memory_faster_than_of_one() -> None:
+    """K blocks of 128 and of 64 are predicted alike, of the GEMM for few rows."""
+    rows = [one for one in measured("h200_products") if "narrow" in one.name]
+    best = best_of(rows)
+    good = [one for one in rows if one.seconds < 1.15 * best[one.shape] and estimate(one.work, H200).bound == "memory"]
+    apart = replace(H200, machine=replace(H200.machine, long_rows=1.0))
+
+    def difference(device: Device) -> float:
+        one, two = (
+            [one for one in good if (min(load.row_bytes for load in one.work.loads) >= 256) == long] for long in (False, True)
+        )
+        assert len(one) > 10 and len(two) > 10
+        return abs(
+            fmean(seconds(device, tile) / tile.seconds for tile in two)
+            - fmean(seconds(device, tile) / tile.seconds for tile in one)
+        )
+
+    assert difference(H200) < 0.3 * difference(apart)
+
+
 def test_of_tiles_that_store_much_one_near_the_best_comes_first() -> None:
     """Of the finalists that h200_tuned.json timed in rounds of their own, the model puts one first that is within 5 % of the fastest."""
     figures = json.loads((RESULTS / "h200_tuned.json").read_text(encoding="utf-8"))["figures"]
