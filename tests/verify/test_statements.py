@@ -7,6 +7,7 @@ import pytest
 from examples.catalogue import cases, compiled
 
 from pipec.verify.network import Unreadable
+from pipec.verify.reader.read import read
 from pipec.verify.reader.text.statements import Kernel, entries_of, kernel_of
 
 HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k()\n.reqntid 32\n{\n"
@@ -54,7 +55,7 @@ def test_examples_spread(case: object) -> None:
 
 def test_shared_variables_of_others() -> None:
     text = ".extern .shared .align 16 .b8 dynamic[];\n.shared .align 8 .b64 bars[4];\n" + HEAD + "\tret;\n}\n"
-    assert kernel_of(text, None).shared == {"dynamic": 1024, "bars": 1 << 20}
+    assert kernel_of(text, None).shared == {"dynamic": 1 << 19, "bars": 1 << 20}
 
 
 def test_operands_in_braces_are_one() -> None:
@@ -125,3 +126,35 @@ def test_more_variables_than_addresses_are_not_read() -> None:
     text = "".join(f"\t.shared .align 8 .b64 v{number};\n" for number in range(100))
     with pytest.raises(Unreadable, match="so many variables"):
         kernel_of(f"{HEAD}{text}\tret;\n}}\n", None)
+
+
+_BARRIER = """.version 8.8
+.target sm_90a
+.address_size 64
+.extern .shared .align 16 .b8 dynamic[];
+.visible .entry k()
+.reqntid 1
+{{
+	.reg .b32 %r<9>;
+	.shared .align 8 .b64 bars[4];
+	.shared .align 8 .b64 other;
+	mov.u32 %r1, bars;
+	mbarrier.init.shared::cta.b64 [{where}], 1;
+	bar.sync 0;
+	mbarrier.arrive.shared::cta.b64 _, [{where}];
+	ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("where", ["bars", "bars+24", "%r1+0x18", "other", "dynamic", "dynamic+4096"])
+def test_a_barrier_lies_in_a_variable(where: str) -> None:
+    assert [ring.count for ring in read(_BARRIER.format(where=where), "k").rings] == [1]
+
+
+@pytest.mark.parametrize("where", ["bars+32", "%r1+32", "other+8", "bars-8", "1024", "dynamic-8"])
+def test_elsewhere_it_may_be_another_one(where: str) -> None:
+    """At whatever number ptxas places a variable; and behind one the next may begin."""
+    text = _BARRIER.format(where=where)
+    with pytest.raises(Unreadable, match="lies in no variable"):
+        read(text, "k")

@@ -26,6 +26,7 @@ _SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\w+)\s+)?\.(\w+)\s+([\w$]+)\s*([
 _EXTERN = re.compile(r"\.extern\s+\Z")
 _EXTENTS = re.compile(r"(?:\[\s*\w*\s*\]\s*)*")
 _APART = 228 << 10  # bytes: no CTA has more shared memory
+_MOST_ALIGNED = 1 << 10  # what of the alignment of an external variable is guaranteed
 _END = 1 << 24  # addresses beyond it are in other CTAs (values/surroundings.py)
 # The element sizes of variables, in bytes.
 _SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
@@ -91,12 +92,13 @@ def directives_in(text: str, line: int) -> Directives:
     return directives
 
 
-def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
-    """The address and alignment of each variable in shared memory. The assembler assigns addresses; only differences within a variable
-    matter. So that an address beyond the end of one variable is in no other, they are further apart than shared memory is large. Scopes
-    are merged, so no two variables may have the same name."""
+def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """The address, alignment and size of each variable in shared memory. The assembler assigns addresses; only differences within a
+    variable matter. So that an address beyond the end of one variable is in no other, they are further apart than shared memory is
+    large. Scopes are merged, so no two variables may have the same name."""
     places: dict[str, int] = {}
     alignments: dict[str, int] = {}
+    bytes_: dict[str, int] = {}
     at = 1 << 20
     before = 0
     for found in _SHARED.finditer(text):
@@ -111,13 +113,14 @@ def shared_in(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
             raise Unreadable(line, f"how large the variable {name[:40]} is, or where it may lie, is not understood")
         alignments[name] = aligned
         if outside:
-            # (Its base is not 0, so that no address is; alignment beyond it is not guaranteed.)
-            places[name] = 1 << 10
-            alignments[name] = min(alignments[name], places[name])
+            # (As large as the launch says. It lies where no number in the text leads: shared memory ends before.)
+            places[name], bytes_[name] = 1 << 19, _APART
+            alignments[name] = min(alignments[name], _MOST_ALIGNED)
             continue
         at += -at % (aligned if align else 16)
         places[name] = at
-        at += _SIZES.get(kind, 16) * prod(size for size in sizes if size is not None) + _APART
+        bytes_[name] = _SIZES.get(kind, 16) * prod(size for size in sizes if size is not None)
+        at += bytes_[name] + _APART
         if at >= _END:
             raise Unreadable(line, "so many variables, or so large ones, in shared memory are not understood")
-    return places, alignments
+    return places, alignments, bytes_

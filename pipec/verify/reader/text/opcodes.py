@@ -25,7 +25,10 @@ class Kind(Enum):
     )
     BRANCH = "a branch, on a value that all threads of a process have in common"
     END = "the threads exit; lanes of a warp, all threads of a block and of a cluster meet without them"
-    INIT = "one thread initialises a barrier, for a constant number of arrivals, before the first synchronisation of all threads"
+    INIT = (
+        "one thread initialises a barrier, in a variable in shared memory, for a constant number of arrivals, before the first "
+        "synchronisation of all threads"
+    )
     GIVE_UP = "one thread ends a barrier, once; all threads have synchronised, and none touches a barrier after that"
     ARRIVE = (
         "arrivals by the threads that execute it; `expect_tx`: bytes announced with it; a remote address: at that CTA's barrier"

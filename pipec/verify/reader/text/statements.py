@@ -39,7 +39,7 @@ _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 @mutable
 class Kernel:
     """One entry of the text. `labels`: the number of the instruction that each label precedes. `shared`: offsets of variables;
-    `alignments`: theirs. `widths`: of registers in bits, by name or by name prefix. `body`: the text between its braces."""
+    `alignments`, `bytes`: theirs. `widths`: of registers in bits, by name or by name prefix. `body`: the text between its braces."""
 
     name: str
     line: int
@@ -47,6 +47,7 @@ class Kernel:
     directives: Directives
     shared: dict[str, int]
     alignments: dict[str, int] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
     code: Code = field(default_factory=lambda: Code([], []))
     labels: dict[str, int] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
@@ -101,8 +102,8 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     body, end = entry.body, _closing(text, entry.body)
     line = text.count("\n", 0, entry.start) + 1
     parameters, directives = parameters_in(entry.parameters), directives_in(entry.directives, line)
-    shared, alignments = shared_in(_outside(text[: entry.start]) + text[body:end], line)
-    kernel = Kernel(entry.name, line, parameters, directives, shared, alignments)
+    shared, alignments, sizes = shared_in(_outside(text[: entry.start]) + text[body:end], line)
+    kernel = Kernel(entry.name, line, parameters, directives, shared, alignments, sizes)
     first = text.count("\n", 0, body) + 1
     kernel.body = text[body:end]
     _names(kernel)

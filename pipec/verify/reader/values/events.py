@@ -59,6 +59,10 @@ class Events(Registers):
         taking = self._taking(one, env)
         if len(taking) != 1 or where >> CTA_BITS != self.rank:
             raise Unreadable(one.line, "a barrier is made ready by one thread of its CTA")
+        shared, sizes = self.around.kernel.shared, self.around.kernel.bytes
+        if not any(place <= where & OFFSET <= place + sizes[variable] - 8 for variable, place in shared.items()):
+            # Nobody knows what else lies there: it may be another barrier, in a variable.
+            raise Unreadable(one.line, "a barrier that lies in no variable in shared memory is not understood")
         before, mine = env.get(READY, 0), 1 << ((where & OFFSET) // 8)
         assert isinstance(before, int)
         if before & mine:
