@@ -4,11 +4,11 @@ Inequalities and equations are rows, handled by `Premises`. Other conditions (di
 condition that contradicts all alternatives of a clause is impossible.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons, opposite
 from pipec.protocol.premises import Premises
-from pipec.protocol.rows import Row, negative, plus, primitive, replaced, scaled
+from pipec.protocol.rows import Row, Terms, negative, plus, primitive, replaced, scaled
 
 
 def assume(premises: Premises, condition: Condition) -> None:
@@ -55,18 +55,19 @@ def decide_cases(premises: Premises, cases: Iterable[Connective]) -> None:
             assume(premises, left[0])
 
 
-def narrow(premises: Premises, told: Condition) -> None:
-    """Adds what is left of clauses of which what is told meanwhile refutes all other parts: in the last turn, or in each fourth one, a role
-    fills a stage, and where there is another turn it is a fourth one."""
+def narrow(premises: Premises, told: Condition, rests: Container[Terms]) -> None:
+    """Adds equations of remainders, with these terms, that are left of clauses of which what is told meanwhile refutes all other parts: in
+    the last turn, or in each fourth one, a role fills a stage, and where there is another turn it is a fourth one."""
     if not isinstance(told, Comparison):
         return
     asked = {variable for variable, _ in premises.reduced(told.row)[1]}
     for clause in list(premises.clauses):
-        if isinstance(clause, Connective) and not asked.isdisjoint(_variables(premises, clause)):
+        equations = [one for one in comparisons(clause) if one.relation == "eq" and one.row[1] in rests]
+        if equations and isinstance(clause, Connective) and not asked.isdisjoint(_variables(premises, clause)):
             left = [part for part in clause.parts if not refuted(premises, part)]
-            if len(left) == 1:
+            if left == equations[:1]:
                 premises.clauses.remove(clause)
-                assume(premises, left[0])
+                premises.equal(equations[0].row)
 
 
 def _one_sided(premises: Premises, differing: Comparison) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from pipec.protocol.deduction import known_to_differ
 from pipec.protocol.premises import Premises
-from pipec.protocol.rows import ZERO, Row, negative, one, plus
+from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, scaled
 from pipec.protocol.sample import forms_of
 from pipec.protocol.variables import Variables
 from pipec.record import record
@@ -51,6 +51,12 @@ class Remainders:
             self.known = len(self.variables.number)
             self.found = tuple(self._made())
         return self.found
+
+    @property
+    def rests(self) -> frozenset[Terms]:
+        """The terms of remainders, in either sign."""
+        rows = [each.rest for each in self.all()]
+        return frozenset(row[1] for rest in rows for row in (rest, scaled(rest, -1)))
 
     def _made(self) -> Iterator[Remainder]:
         named = [each for each in self.variables.number if isinstance(each, Floor) and _counts(each, self.variables.registers)]

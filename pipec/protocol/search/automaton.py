@@ -86,7 +86,7 @@ class Search:
             condition = self.places.condition(place.situation, outcome)
             having = premises.copy()
             assume(having, condition)
-            narrow(having, condition)
+            narrow(having, condition, self.program.remainders.rests)
             self.known.decide(having)
             self.known.settle(having)
             # What the outcome says of a choice may contradict it.
@@ -127,7 +127,7 @@ class Search:
             # It follows already, but the assumption is rounded to integers, which may imply more.
             passed_on = substituted(self.places.condition(place.situation, outcome), way.values)
             assume(having, passed_on)
-            narrow(having, passed_on)
+            narrow(having, passed_on, self.program.remainders.rests)
             self.known.decide(having)
             resolve(having, self.program.remainders)
             way = self.places.passing(way, outcome)
