@@ -40,7 +40,8 @@ def dram_rate(work: Workload, device: Device) -> float:
     machine = device.machine
     part: float = min(1.0, work.blocks / machine.multiprocessors) ** machine.few
     streamed = machine.streamed if {load.fleeting for load in work.loads} == {False, True} else 1.0
-    adjacent = machine.long_rows if work.loads and all(load.row_bytes >= 2 * LINE for load in work.loads) else 1.0
+    multiplied = any(role.products for role in work.roles)  # a copy's rows of one line follow each other in memory, too
+    adjacent = machine.long_rows if multiplied and all(load.row_bytes >= 2 * LINE for load in work.loads) else 1.0
     return (
         machine.dram * part * streamed * adjacent * (1 - machine.crowded * _paired(work, machine) if work.programmatic else 1.0)
     )

@@ -48,7 +48,7 @@ class Machine:
     l2_capacity: float  # bytes of inputs that stay in the L2 between uses
     dram: float  # bytes per second
     streamed: float  # factor on it where some data is loaded with `evict_first`, and leaves the other data in the L2
-    long_rows: float  # factor on it where the rows of all tiles are two cache lines or longer
+    long_rows: float  # factor on it where the rows of all operands' tiles are two cache lines or longer
     few: float  # exponent on the fraction of multiprocessors with a block, by which the rate decreases
     crowded: float  # by how much the rate of a block falls that has another one beside it on its TPC
     flops: float  # per second at the power limit, 16-bit operands, if the power model is unknown

@@ -44,7 +44,7 @@ def test_predict_reports_all_kernels_that_run_in_turn(capsys: Capture) -> None:
 def test_tune_ranks_the_candidates_of_all_kernels(capsys: Capture) -> None:
     assert main(["tune", "library:gemm", "--arch", "sm_90a", "--shape", *SIZES, "--device", "model"]) == 0
     head, *_, last = capsys.readouterr().out.splitlines()
-    assert head.startswith("gemm for M=64 N=4096 K=4096: 373 candidates")
+    assert head.startswith("gemm for M=64 N=4096 K=4096: 413 candidates")
     assert last.split()[1:] == [f"{name}={value}" for name, value in chosen().items()]
 
 
