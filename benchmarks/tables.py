@@ -48,12 +48,12 @@ DOCUMENTS = (
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
-    "gemm-short": ("h200_products", gemm_short),
-    "gemm-summary": ("h200_products", gemm_summary),
-    "gemm": ("h200_products", gemm),
+    "gemm-short": ("h200_turns", gemm_short),
+    "gemm-summary": ("h200_turns", gemm_summary),
+    "gemm": ("h200_turns", gemm),
     "gemm-choice": ("gemm_choice", gemm_choice),
     "gemm-chosen": ("h200_choice", chosen_then),
-    "gemm-fresh": ("h200_products", fresh),
+    "gemm-fresh": ("h200_turns", fresh),
     "split-k": ("h200_split_k", split_k),
     "last-waves": ("h200_waves", last_waves),
     "epilogue": ("h200_epilogue", epilogue),

@@ -32,7 +32,7 @@ from pipec.tune.choice import Ranked
 from pipec.tune.several import Several
 from pipec.tune.works import Works
 
-RECORDS = ("h200_gemm", "h200_choice", "h200_overlap", "h200_products")
+RECORDS = ("h200_gemm", "h200_choice", "h200_overlap", "h200_products", "h200_turns")
 _EXAMPLES = {entry.kernels[0]: entry.file for entry in library.GEMM["sm_90a"]}
 
 
