@@ -132,7 +132,7 @@ class TakenTooEarly(Message):
     )
     help = (
         "let the consumers wait for each other: each holds the only stage of another pipeline, "
-        "`turn = ProducerConsumerPipeline(stages=1)`, around the stages that it takes"
+        "`turn = ProducerConsumerPipeline(stages=1)`, around the stages that it takes, and around the `try_acquire_consumer` for them"
     )
     pipeline: str
     stages: str
