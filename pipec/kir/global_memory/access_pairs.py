@@ -146,7 +146,7 @@ def _trip(of: Atom | Loop, largest: int) -> Term:
 
 @record(eq=False)
 class _Use:
-    """An access of a role. `turn`: the one that the role holds then."""
+    """An access of a role. `turn`: the one that the role holds until it is complete."""
 
     role: Role
     access: Access
@@ -226,7 +226,9 @@ class AccessPair:
 
     def _use(self, role: Role, access: Access) -> _Use:
         if access not in self._uses:
-            self._uses[access] = _Use(role, access, conditions(role, access), turn_at(role, access), role.leader)
+            # A copy into shared memory may still be reading when its role passes the turn on.
+            turn = turn_at(role, access) if access.handle is None else None
+            self._uses[access] = _Use(role, access, conditions(role, access), turn, role.leader)
         return self._uses[access]
 
     def _of(self, use: _Use) -> Terms:

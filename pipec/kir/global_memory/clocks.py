@@ -26,7 +26,8 @@ class Clocks:
     concurrent.
 
     `ended`: every role has reached its end, in some interleaving of their steps. `taken`: the turns that a role waited for, and at which
-    step; `passed`: the turns that were passed on, with the clock at that time.
+    step; `passed`: the turns that were passed on, with the clock at that time. `obtained`: which role waited for a full stage, and at
+    which step.
     """
 
     def __init__(self, events: list[list[Event]], speak: Callable[[tree.Pipeline, Side], bool] = lambda *_: True) -> None:
@@ -34,6 +35,7 @@ class Clocks:
         self.touches: list[tuple[int, Stamped]] = []
         self.taken: list[tuple[int, Turn, int]] = []
         self.passed: list[tuple[Turn, tuple[int, ...]]] = []
+        self.obtained: dict[tuple[tree.Pipeline, int], list[tuple[int, int]]] = {}
         self._events = events
         self._next = [0] * len(events)
         self._known = [[0] * len(events) for _ in events]
@@ -48,6 +50,14 @@ class Clocks:
             pass
         self.ended = all(place == len(role) for place, role in zip(self._next, events, strict=True))
 
+    def complete(self, number: int, touch: RecordedAccess, clock: tuple[int, ...]) -> bool:
+        """Whether an access of a role is known to be complete at this clock: of a copy into shared memory, whether somebody has waited for
+        the stage, which its role's clock does not tell."""
+        if touch.access.handle is None or touch.use is None:
+            return clock[number] >= touch.step
+        waits = self.obtained.get((touch.access.handle.pipeline, touch.use), ())
+        return any(clock[role] >= step for role, step in waits)
+
     def _goes_on(self, number: int) -> bool:
         """Advances a role until it blocks; returns whether it made progress."""
         start, known = self._next[number], self._known[number]
@@ -61,6 +71,8 @@ class Clocks:
                 self.passed.append((event.turn, tuple(known)))
             elif not self._hand_over(event, known):
                 break
+            elif event.waits and event.side == "consumer":
+                self.obtained.setdefault((event.pipeline, event.use), []).append((number, event.step))
             self._next[number] += 1
         return self._next[number] > start
 

@@ -6,6 +6,7 @@ sizes, in the first blocks of the grid. What is found happens in some launch; fi
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations_with_replacement, islice
+from math import prod
 
 from pipec.isa.specials import AXES
 from pipec.isa.targets import WARP
@@ -32,6 +33,7 @@ from pipec.kir.global_memory.launches import (
 from pipec.kir.global_memory.places import GridAxis, TileBox, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
 from pipec.kir.global_memory.starts import may_be_in_front
+from pipec.kir.global_memory.turn_order import PassedOn, TurnOrder
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema import tree
@@ -45,6 +47,7 @@ _MOST_WORK = 1_500  # expressions, in total
 _MOST_OWN = 3  # blocks that are run for what happens inside of each
 _MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_TOGETHER = 8  # blocks whose roles are all run together
+_MOST_IN_TURNS = 32  # the same, of a whole grid that takes turns at several counters
 _MOST_PAIRS = 1000  # of accesses to a tensor that are compared as terms
 _MOST_HARD = 40  # that are not told apart by one coordinate
 
@@ -193,19 +196,20 @@ def _met(
     kernel: Kernel, courses: list[Course], rows: tuple[RoleAccesses, ...], launch: Launch, suspects: frozenset[str]
 ) -> Iterator[tuple[str, Overlap]]:
     turns = _turns(kernel)
-    if turns and not {row.role.name for row in rows} <= turns:
-        found = _of_all_roles(kernel, rows, launch)
+    several = len(turns) > 1
+    if turns and (several or _ordered_by_others(rows, turns, suspects)):
+        found, order = _of_all_roles(kernel, rows, launch, several=several)
     else:
-        found = _of_each_role(courses, launch)
+        found, order = list(_of_each_role(courses, launch)), TurnOrder(())
     uses: dict[str, list[_Use]] = {tensor: [] for tensor in suspects}
     for use in found:
         if _inside(use.touch) and len(uses.get(use.touch.access.tensor, (None,) * _MOST_TOUCHES)) < _MOST_TOUCHES:
             uses[use.touch.access.tensor].append(use)
-    for tensor, all_of in uses.items() if turns is not None else ():
+    for tensor, all_of in uses.items():
         cells = Cells([one.touch.box for one in all_of])
         earlier = ((all_of[place], use) for number, use in enumerate(all_of) for place in cells.before(number))
         pairs = ((one, use) for one, use in earlier if one.block != use.block)
-        race = next((pair for pair in pairs if _race(*pair)), None)
+        race = next((pair for pair in pairs if _race(*pair, order)), None)
         if race is not None:
             first, second = race
             blocks = first.block, second.block
@@ -228,41 +232,62 @@ def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
                     yield _Use(course.role, block, event, event.held, behind)
 
 
-def _of_all_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch) -> Iterator[_Use]:
-    """The turns of one role also order other roles, as far as hand-overs transfer them."""
+def _ordered_by_others(rows: tuple[RoleAccesses, ...], turns: tuple[str, ...], suspects: frozenset[str]) -> bool:
+    """Whether an access is ordered by turns only as far as hand-overs transfer them: of a role that takes none, or of a copy into shared
+    memory, which is complete when somebody has waited for its stage."""
+    uses = [(row.role.name, access) for row in rows for access in row.accesses]
+    return any(name not in turns or (access.handle is not None and access.tensor in suspects) for name, access in uses)
+
+
+def _of_all_roles(
+    kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, *, several: bool
+) -> tuple[list[_Use], TurnOrder]:
+    """The turns of one role also order other roles, as far as hand-overs transfer them. `several`: waits for turns, which order blocks
+    through each other; nothing is compared then unless all blocks of the launch are known."""
     courses = _courses(kernel, rows)
-    for block, known in islice(launch.blocks.items(), _MOST_TOGETHER):
-        clocks = _together(courses, known)
-        if _shares(kernel) or clocks is None:
-            return
+    uses: list[_Use] = []
+    passed_on: list[PassedOn] = []
+    if _shares(kernel) or (several and not _all_of_them(launch)):
+        return uses, TurnOrder(())
+    for block, known in islice(launch.blocks.items(), _MOST_IN_TURNS if several else _MOST_TOGETHER):
+        clocks = _together(courses, known, turns=several)
+        if clocks is None:
+            return ([] if several else uses), TurnOrder(())
+        passed_on += [PassedOn(turn, _waited_for(clocks, clock)) for turn, clock in clocks.passed if several]
         for number, use in clocks.touches:
-            held = frozenset(turn for role, turn, step in clocks.taken if use.clock[role] >= step)
-            passed = frozenset(turn for turn, clock in clocks.passed if clock[number] >= use.touch.step)
-            yield _Use(kernel.roles[number], block, use.touch, held, passed)
+            passed = frozenset(turn for turn, clock in clocks.passed if clocks.complete(number, use.touch, clock))
+            uses.append(_Use(kernel.roles[number], block, use.touch, _waited_for(clocks, use.clock), passed))
+    return uses, TurnOrder(passed_on)
 
 
-def _turns(kernel: Kernel) -> frozenset[str] | None:
-    """The roles that take turns; None if there are several such waits, whose relative order is not tracked."""
-    found = [
+def _waited_for(clocks: Clocks, clock: tuple[int, ...]) -> frozenset[Turn]:
+    return frozenset(turn for role, turn, step in clocks.taken if clock[role] >= step)
+
+
+def _all_of_them(launch: Launch) -> bool:
+    """Whether the blocks to run are the whole grid, and few enough to run all of their roles."""
+    known = next(iter(launch.blocks.values()), {})
+    return len(launch.blocks) == prod(known.get(f"grid.{axis}", 1) for axis in AXES) <= _MOST_IN_TURNS
+
+
+def _turns(kernel: Kernel) -> tuple[str, ...]:
+    """For each wait for a turn the role that waits."""
+    return tuple(
         role.name for role in kernel.roles for block in role.blocks for one in block.operations if isinstance(one, tree.AwaitTurn)
-    ]
-    return frozenset(found) if len(found) < 2 else None
+    )
 
 
-def _race(one: _Use, other: _Use) -> bool:
+def _race(one: _Use, other: _Use, order: TurnOrder) -> bool:
     """CTAs of a cluster are no exception: what they hand over to each other orders shared memory, not the copies of each to a tensor."""
-    return _clash(one.touch, other.touch) and not _earlier(one, other) and not _earlier(other, one)
+    return _clash(one.touch, other.touch) and not (
+        order.comes_before(one.passed, other.held) or order.comes_before(other.passed, one.held)
+    )
 
 
 def _clash(one: RecordedAccess, other: RecordedAccess) -> bool:
     if not (one.access.writes or other.access.writes) or commute(one.access, other.access):
         return False
     return all(first < end and start < last for (first, last), (start, end) in zip(one.box, other.box, strict=True))
-
-
-def _earlier(one: _Use, other: _Use) -> bool:
-    """Whether one is complete before its block passes on a turn, and the other follows its block's wait for a later one."""
-    return any(here == there and turn < later for here, turn in one.passed for there, later in other.held)
 
 
 # ------------------------------------------------------------------------------------------------------------ in one block
@@ -414,11 +439,11 @@ def _courses(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> list[Course]:
     return [Course(touching.get(role.name, RoleAccesses(role, ()))) for role in kernel.roles]
 
 
-def _together(courses: list[Course], known: Mapping[str, int]) -> Clocks | None:
-    """All roles of a block; None if it is not known to the end which role waits for which."""
+def _together(courses: list[Course], known: Mapping[str, int], *, turns: bool = False) -> Clocks | None:
+    """All roles of a block; None if it is not known to the end which role waits for which (`turns`: or for which turn)."""
     runs = [Run(course, known) for course in courses]
     clocks = Clocks([list(run.events()) for run in runs])
-    return clocks if clocks.ended and all(run.ended for run in runs) else None
+    return clocks if clocks.ended and all(run.ended and (run.turns_known or not turns) for run in runs) else None
 
 
 def _apart_in_time(role: int, one: Stamped, partner: int, other: Stamped) -> bool:

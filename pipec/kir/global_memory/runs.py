@@ -19,19 +19,20 @@ MOST_STEPS = 4_000  # operations of one run
 _MOST_TOUCHES = 96  # of one run
 
 Box = tuple[tuple[int, int], ...]  # per axis the first element, and the one after the last
-Turn = tuple[tuple[int, ...], int]  # the counter's index, the turn
+Turn = tuple[tuple[str, tuple[int, ...]], int]  # the counter's tensor and index, the turn
 
 
 @record(eq=False)
 class RecordedAccess:
     """`step`: the number of operations that the role has executed. `held`: the turns that the role has waited for so far. `before`: the
-    axis along which the tile starts at a negative coordinate."""
+    axis along which the tile starts at a negative coordinate. `use`: of a copy into shared memory, the producer's use of its pipeline."""
 
     access: Access
     box: Box
     step: int
     held: frozenset[Turn]
     before: int | None = None
+    use: int | None = None
 
 
 @record(eq=False)
@@ -53,8 +54,11 @@ class Taken:
 
 @record(eq=False)
 class Passed:
+    """`held`: the turns that the role has waited for so far."""
+
     turn: Turn
     step: int
+    held: frozenset[Turn]
 
 
 Event = RecordedAccess | HandOver | Taken | Passed
@@ -72,6 +76,7 @@ class Run(Scalars):
         self._turn: Turn | None = None
         self._step = 0
         self.ended = False  # the role reached its end, and nothing was skipped
+        self.turns_known = True
         self._left_out = False
 
     def events(self) -> Iterator[Event]:
@@ -170,8 +175,10 @@ class Run(Scalars):
                 if self._turn is not None:
                     self._held |= {self._turn}
                     yield Taken(self._turn, self._step)
+                else:
+                    self.turns_known = False
             case tree.PassTurn() if self._turn is not None:
-                yield Passed(self._turn, self._step)
+                yield Passed(self._turn, self._step, self._held)
             case _:
                 pass
 
@@ -180,7 +187,8 @@ class Run(Scalars):
 
     def _taken(self, operation: tree.AwaitTurn) -> Turn | None:
         try:
-            return tuple(map(self.value, operation.counter.coordinates)), self.value(operation.turn)
+            index = tuple(map(self.value, operation.counter.coordinates))
+            return (operation.counter.tensor.name, index), self.value(operation.turn)
         except Unknown:
             return None
 
@@ -195,7 +203,8 @@ class Run(Scalars):
                 continue
             before = next((axis for axis, first in enumerate(corner) if first < 0), None)
             if before is not None or all(first < last for first, last in box):
-                yield RecordedAccess(access, box, self._step, self._held, before)
+                use = self._of_handle.get(access.handle) if access.handle is not None else None
+                yield RecordedAccess(access, box, self._step, self._held, before, use)
 
     def _box(self, access: Access, corner: list[int]) -> Box:
         """The part inside the tensor: copies and stores clip the rest."""

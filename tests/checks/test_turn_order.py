@@ -1,0 +1,83 @@
+"""Which blocks are ordered by their turns: through other counters and blocks, and by copies that are complete before the turn ends."""
+
+import pytest
+
+from pipec.driver import Options, compile_source
+from pipec.kir.global_memory.turn_order import PassedOn, TurnOrder
+from pipec.source import Source
+
+P, Q = ("p", (0,)), ("q", (0,))
+COPY = """
+kernel k[S: int = 4](y: tensor[f32, 64, 64], d: tensor[f32, S, 64, 64], turns: tensor[i32, 1]):
+    grid(S)
+    ring = InputTilePipeline(TilePayload(y=tile[f32, 64, 64]), stages=1)
+    back = ProducerConsumerPipeline(stages=1)
+    role add(warps=1) produces ring consumes back:
+        with semaphore(turns[0], block.x, S):
+            store(y[0, 0], fill(1.0, f32, 64, 64), reduce="add")
+            with ring.produce() as s:
+                tma.load(s.y, y[0, 0])
+            {add}
+        {after}
+    role keep(warps=4) consumes ring produces back:
+        {before}
+        with ring.consume() as s:
+            {keep}
+            store(d[block.x, 0, 0], s.y)
+"""
+HEARD = "with back.consume() as b: pass"
+SAID = "with back.produce() as b: pass"
+COUNTERS = """
+kernel k(x: tensor[f32, 64, 64], y: tensor[f32, 64, 64], p: tensor[i32, 1], q: tensor[i32, 1]):
+    grid(3)
+    role a(warps=4):
+        if block.x < 2:
+            with semaphore(p[0], block.x, 2):
+                if block.x == {first}:
+                    store(y[0, 0], load(x[0, 0], 64, 64))
+        if block.x > 0:
+            with semaphore(q[0], {turn}, 2):
+                if block.x == {second}:
+                    store(y[0, 0], load(x[0, 0], 64, 64), reduce="add")
+"""
+
+
+def codes(text: str) -> set[str]:
+    state = compile_source(Source("k.pipe", text), Options("sm_100a", allow_undecided=True))
+    return {one.code for one in state.diagnostics} - {"E0604"}  # accepted where the protocol is open
+
+
+@pytest.mark.parametrize(
+    ("parts", "raced"),
+    [
+        ({"add": "ring.drain_producer()", "after": HEARD, "keep": SAID}, False),  # waits until the stage is given back
+        ({"add": HEARD, "keep": SAID}, False),  # another role has waited for the stage
+        ({"add": HEARD, "before": SAID}, True),  # it has not yet
+        ({"add": "pass", "after": HEARD, "keep": SAID}, True),  # nobody has, when the turn ends
+    ],
+)
+def test_a_copy_is_complete_before_its_turn_ends(parts: dict[str, str], *, raced: bool) -> None:
+    text = COPY.format(**{"add": "pass", "after": "", "before": "", "keep": ""} | parts)
+    assert codes(text) == ({"E0618"} if raced else set())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "turn", "raced"),
+    [
+        (0, 2, "block.x - 1", False),  # block 1 takes a turn behind block 0, and one before block 2
+        (1, 2, "block.x - 1", False),
+        (1, 2, "2 - block.x", True),  # block 2 takes its turn before block 1
+        (0, 2, "2 - block.x", True),
+    ],
+)
+def test_turns_of_several_counters(first: int, second: int, turn: str, *, raced: bool) -> None:
+    assert codes(COUNTERS.format(first=first, second=second, turn=turn)) == ({"E0618"} if raced else set())
+
+
+def test_order_of_turns() -> None:
+    order = TurnOrder([PassedOn((P, 0), frozenset()), PassedOn((Q, 0), frozenset({(P, 1)})), PassedOn((P, 5), frozenset())])
+    first = frozenset({(P, 0)})
+    assert order.comes_before(first, frozenset({(P, 1)})) and order.comes_before(first, frozenset({(Q, 1)}))
+    assert not order.comes_before(first, frozenset({(P, 0), (Q, 0)})) and not order.comes_before(first, frozenset())
+    assert not order.comes_before(frozenset({(P, 5)}), frozenset({(Q, 1)}))
+    assert not TurnOrder(()).comes_before(first, frozenset({(Q, 1)}))
