@@ -61,7 +61,7 @@ def launched(grid: list[Any]) -> Interface:
     given = [{"kind": "tensor", "name": "y", "shape": ["M", "S", 4]}, {"kind": "scalar", "name": "q", "dtype": "i32"}]
     given += [{"kind": "scalar", "name": row["scalar"], "dtype": row["dtype"]} for row in read]
     line = {"kernel": "k", "arguments": given, "parameters": [*sizes, *read], "roles": [], "barriers": [], "grid": grid}
-    return interface_of(f"// pipec.kernel {json.dumps(line)}\n", "k", {"dn": "u32", "du": "u32"})
+    return interface_of(f"// pipec.kernel {json.dumps(line)}\n", "k", {"dM": "u32", "dN": "u32", "dn": "u32", "du": "u32"})
 
 
 def _number(draw: random.Random, low: int, high: int) -> int:

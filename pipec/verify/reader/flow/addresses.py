@@ -4,6 +4,9 @@ The reader assigns addresses arbitrarily: before assembly only distances within 
 offset, changed and read in the bits below its alignment, selected, mapped to another CTA and used as an address; and none is 0 (the
 system reserves the first kilobyte of shared memory), so that 0 may represent none. Anything else computed from an address would be a
 different number on the machine.
+
+A generic address and one in shared memory are different numbers for the same place: only `cvta` leads from one to the other, and an
+instruction takes the kind that its opcode says (PTX ISA, Generic Addressing). The reader's numbers are the same for both.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +26,9 @@ State = Mapping[str, Roots]
 _NONE: Roots = frozenset()
 # The lowest bit of a CTA's rank: clearing it selects the barrier of a pair's leader.
 _FOLLOWS = 1 << 24
-_PASSES = frozenset({"mov", "cvta", "cvt", "shfl"})
+_PASSES = frozenset({"mov", "cvt", "shfl"})
+_GENERIC = " as a generic address"  # ends the name of a root
+_SHARED = ("shared", "shared::cta", "shared::cluster")
 
 
 def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int], bits: Mapping[str, int]) -> None:
@@ -101,6 +106,7 @@ def _joined(one: State, other: State) -> State:
 def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int]) -> Roots:
     """The variables whose address the result may be."""
     one = step.instruction
+    _check_spaces(one, held)
     if step.kind not in COMPUTING:
         if any(held(name) for text in one.operands if text[:1] != "[" for name in registers(text)):
             raise _refused(one)
@@ -112,10 +118,12 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
         return _NONE
     addresses = [roots for roots in operands if roots]
     match one.head:
-        case head if head in _PASSES and operands[0] and len(addresses) == 1 and _whole(one):
+        case "cvta" if operands[0]:
+            return _converted(one, operands[0])
+        case head if head in _PASSES and operands[0] and len(addresses) == 1 and _whole(one, addresses[0]):
             return addresses[0]
-        case "mapa" if operands[0] and len(addresses) == 1:
-            return frozenset(f"{root} of another CTA" for root in addresses[0])
+        case "mapa" if operands[0] and len(addresses) == 1 and _in_space(one, addresses[0]):
+            return frozenset(f"{root.removesuffix(end)} of another CTA{end}" for root in addresses[0] for end in (_ending(root),))
         case "add" if len(addresses) == 1:
             return addresses[0]
         case "sub" if len(addresses) == 1 and operands[0]:
@@ -140,10 +148,38 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
             raise _refused(one)
 
 
-def _whole(one: Instruction) -> bool:
+def _whole(one: Instruction, roots: Roots) -> bool:
     """Whether the result has all bits of an address: a part of them may be 0."""
-    done = operation(one.opcode)
-    return one.operands[0][:1] != "{" and (done is None or done.to >= 32)
+    done, generic = operation(one.opcode), any(map(_ending, roots))
+    if one.operands[0][:1] == "{":
+        return False
+    return not generic if done is None else min(done.width, done.to) >= (64 if generic else 32)
+
+
+def _ending(root: str) -> str:
+    return _GENERIC if root.endswith(_GENERIC) else ""
+
+
+def _in_space(one: Instruction, roots: Roots) -> bool:
+    """Whether addresses are of the kind that the instruction takes: those in shared memory, if it names that, else generic ones."""
+    end = "" if any(part in _SHARED for part in one.parts) else _GENERIC
+    return all(_ending(root) == end for root in roots)
+
+
+def _check_spaces(one: Instruction, held: Callable[[str], Roots]) -> None:
+    """Raises Unreadable if the place of a barrier or of an answer is not the kind of address that the instruction takes."""
+    for text in one.operands:
+        if text[:1] == "[" and not all(_in_space(one, held(name)) for name in registers(text)):
+            raise Unreadable(one.line, f"{one.opcode} takes another kind of address: generic ones are not those in shared memory")
+
+
+def _converted(one: Instruction, roots: Roots) -> Roots:
+    """`cvta.shared` makes generic addresses, `cvta.to.shared` takes them."""
+    back = one.parts[1] == "to"
+    before, after = (_GENERIC, "") if back else ("", _GENERIC)
+    if one.parts[2 if back else 1] not in _SHARED or one.parts[-1] != "u64" or any(_ending(root) != before for root in roots):
+        raise _refused(one)
+    return frozenset(root.removesuffix(before) + after for root in roots)
 
 
 def _constant(one: Instruction) -> int | None:

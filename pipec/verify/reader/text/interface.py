@@ -149,11 +149,20 @@ def interface_of(ptx: str, kernel: str, parameters: Mapping[str, str] = MappingP
             # The launcher must see the same: a single description, at the start of a line.
             if mine and (described is not None or ptx[at - 1 : at] not in ("", "\n")):
                 raise Unreadable(ptx.count("\n", 0, at) + 1, "the kernel is described twice, or in the middle of a line")
+            if mine and parameters and not _fits(found["parameters"], parameters):
+                raise Unreadable(ptx.count("\n", 0, at) + 1, "the kernel is described with other parameters than it has")
             described = _interface(found, parameters) if mine else described
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, Malformed) as error:
             raise Unreadable(ptx.count("\n", 0, at) + 1, "the line that describes the kernel is damaged") from error
         at = ptx.find(_MARK, at + 1)
     return described or Interface()
+
+
+def _fits(rows: list[dict[str, Any]], parameters: Mapping[str, str]) -> bool:
+    """Whether a launch, which gives values to the first parameters in the order of the rows, gives each to the one that the row names.
+    (A dimension has 32 bits; of a scalar of another width nothing is known: see `_scalar`.)"""
+    dimensions = [parameters.get(row["symbol"], "") for row in rows if row["kind"] == "dimension"]
+    return [row["symbol"] for row in rows] == [*parameters][: len(rows)] and all(kind[1:] == "32" for kind in dimensions)
 
 
 Bounds = tuple[float, float]

@@ -60,9 +60,14 @@ class Events(Registers):
         if len(taking) != 1 or where >> CTA_BITS != self.rank:
             raise Unreadable(one.line, "a barrier is made ready by one thread of its CTA")
         shared, sizes = self.around.kernel.shared, self.around.kernel.bytes
-        if not any(place <= where & OFFSET <= place + sizes[variable] - 8 for variable, place in shared.items()):
+        around = [variable for variable, place in shared.items() if place <= where & OFFSET <= place + sizes[variable] - 8]
+        if not around:
             # Nobody knows what else lies there: it may be another barrier, in a variable.
             raise Unreadable(one.line, "a barrier that lies in no variable in shared memory is not understood")
+        if any(self.around.kernel.alignments[variable] % 8 for variable in around):
+            raise Unreadable(
+                one.line, f"a barrier in a variable that may lie where no barrier can is not understood: {around[0][:40]}"
+            )
         before, mine = env.get(READY, 0), 1 << ((where & OFFSET) // 8)
         assert isinstance(before, int)
         if before & mine:

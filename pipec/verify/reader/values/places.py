@@ -101,7 +101,9 @@ class Places(Operands):
                 raise Unreadable(one.line, "a wait for the barrier of another CTA is not understood")
             stages = self.around.barriers.stages[spot.ring]
             parity = self.uniform(self.value(text, env), one.line)
-            rounds = _joined(spot.cursor, spot.stage, parity, lambda stage, bit: stage + stages * (bit & 1))
+            if any(bit not in (0, 1, None) for bit in (parity.entries if isinstance(parity, Table) else (parity,))):
+                raise Unreadable(one.line, "a parity other than 0 and 1 is not understood")
+            rounds = _joined(spot.cursor, spot.stage, parity, lambda stage, bit: stage + stages * bit)
             if rounds is None:
                 raise Unreadable(one.line, "the parity waited for is not understood")
             found = self._tried[key] = spot, rounds

@@ -1,0 +1,118 @@
+"""Which addresses lead to a barrier, where one can lie, and which parities there are.
+
+Right texts, and neighbours that PTX does not define."""
+
+import json
+
+import pytest
+
+from pipec.protocol.judge import judge
+
+# One thread arrives, and the other warp waits.
+TEXT = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u32 n, .param .u32 m)
+.reqntid 64
+{
+  .reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+  .shared .align 8 .b64 bar[2];
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, bar;
+  ld.param.u32 %r2, [m];
+  setp.ne.u32 %p0, %r0, 0;
+  @%p0 bra READY;
+  mbarrier.init.shared::cta.b64 [%r1], 1;
+READY:
+  bar.sync 0;
+  setp.ge.u32 %p1, %r0, 32;
+  @%p1 bra CONSUMER;
+  @%p0 bra DONE;
+  mbarrier.arrive.shared::cta.b64 _, [%r1];
+  bra DONE;
+CONSUMER:
+  mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;
+  @!%p2 bra CONSUMER;
+DONE:
+  ret;
+}
+"""
+ARRIVAL = "  mbarrier.arrive.shared::cta.b64 _, [%r1];"
+GENERIC = "  cvt.u64.u32 %rd1, %r1; cvta.shared.u64 %rd1, %rd1;"
+
+# By what the thread does to arrive: whether it is proved.
+ARRIVALS = {
+    ARRIVAL: True,
+    f"{GENERIC} mbarrier.arrive.b64 _, [%rd1];": True,
+    f"{GENERIC} cvta.to.shared.u64 %rd2, %rd1; cvt.u32.u64 %r3, %rd2; mbarrier.arrive.shared::cta.b64 _, [%r3];": True,
+    f"{GENERIC} add.u64 %rd2, %rd1, 8; mbarrier.arrive.b64 _, [%rd2+-8];": True,
+    f"{GENERIC} mbarrier.arrive.shared::cta.b64 _, [%rd1];": False,
+    f"{GENERIC} cvt.u32.u64 %r3, %rd1; mbarrier.arrive.shared::cta.b64 _, [%r3];": False,
+    f"{GENERIC} cvta.shared.u64 %rd2, %rd1; mbarrier.arrive.b64 _, [%rd2];": False,
+    f"{GENERIC} cvta.to.global.u64 %rd2, %rd1; mbarrier.arrive.b64 _, [%rd2];": False,
+    f"{GENERIC} cvt.u64.u32 %rd2, %r1; setp.ne.u64 %p3, %rd1, %rd2; @%p3 bra DONE; {ARRIVAL}": False,
+    "  cvt.u64.u32 %rd1, %r1; mbarrier.arrive.b64 _, [%rd1];": False,
+    "  cvt.u64.u32 %rd1, %r1; cvta.to.shared.u64 %rd1, %rd1; mbarrier.arrive.shared::cta.b64 _, [%rd1];": False,
+    "  mbarrier.arrive.b64 _, [bar];": False,
+}
+
+# By the variable: whether a barrier may lie there.
+VARIABLES = {
+    ".shared .b64 bar[1];": True,
+    ".shared .align 16 .b8 bar[8];": True,
+    ".shared .align 4 .b64 bar[2];": False,
+    ".shared .b32 bar[4];": False,
+    ".shared .b8 bar[64];": False,
+}
+
+DIMENSIONS = [{"symbol": symbol, "kind": "dimension", "dimension": symbol.upper()} for symbol in ("n", "m")]
+# By the rows for the parameters `n` and `m`, in the order of a launch: whether M >= 1 is known of `m`.
+ROWS = {"in order": (DIMENSIONS, True), "exchanged": (DIMENSIONS[::-1], False), "one missing": (DIMENSIONS[1:], False)}
+
+
+def proved(text: str) -> bool:
+    return judge(text, "k").certificate is not None
+
+
+def changed(old: str, new: str) -> str:
+    assert TEXT.count(old) == 1
+    return TEXT.replace(old, new)
+
+
+@pytest.mark.parametrize("arrival", ARRIVALS)
+def test_a_generic_address_is_not_one_in_shared_memory(arrival: str) -> None:
+    assert proved(changed(ARRIVAL, arrival)) is ARRIVALS[arrival]
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_a_barrier_lies_at_a_multiple_of_its_size(variable: str) -> None:
+    assert proved(changed(".shared .align 8 .b64 bar[2];", variable)) is VARIABLES[variable]
+
+
+def test_a_parity_is_0_or_1() -> None:
+    assert not proved(changed("[%r1], 0;", "[%r1], 2;"))
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_launch_gives_values_to_parameters_in_their_order(rows: str) -> None:
+    parameters, known = ROWS[rows]
+    described = {
+        "kernel": "k",
+        "arguments": [{"kind": "tensor", "name": "x", "shape": ["N", "M"]}],
+        "parameters": parameters,
+        "roles": [],
+        "barriers": [],
+        "grid": [1, 1, 1],
+        "conditions": [["ge", [-1, [1, "M"]]]],
+    }
+    text = changed(ARRIVAL, f"  setp.lt.s32 %p3, %r2, 1; @%p3 bra DONE; {ARRIVAL}")
+    assert proved(f"// pipec.kernel {json.dumps(described)}{text}") is known
+
+
+def test_a_dimension_has_32_bits() -> None:
+    row = {"symbol": "n", "kind": "dimension", "dimension": "N"}
+    described = {"kernel": "k", "parameters": [row], "roles": [], "barriers": [], "grid": [1, 1, 1]}
+    line = f"// pipec.kernel {json.dumps(described)}"
+    assert proved(line + TEXT)
+    assert not proved(line + changed(".param .u32 n", ".param .u64 n"))
