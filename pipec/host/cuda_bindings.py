@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from pipec.isa.targets import WARP, Target
+from pipec.isa.targets import RESERVED_SHARED_BYTES, WARP, Target
 
 RELEASE = 13000  # of CUDA, as its functions number it
 _CONTEXT = 1  # a handle; zero would mean that there is none
@@ -84,7 +84,7 @@ def attribute_of(target: Target, attribute: int) -> int:
         39: 2048,  # threads of a multiprocessor
         75: target.capability // 10,
         76: target.capability % 10,
-        81: target.shared_bytes + 1024,  # of a multiprocessor
+        81: target.shared_bytes + RESERVED_SHARED_BYTES,  # of a multiprocessor
         82: target.registers,  # of a multiprocessor
         95: 1,  # cooperative launches
         97: target.shared_bytes,

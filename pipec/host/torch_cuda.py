@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from pipec.host.addressed import Addressed
 from pipec.host.tensors import aligned_bytes, is_aligned
-from pipec.isa.targets import WARP, Target
+from pipec.isa.targets import RESERVED_SHARED_BYTES, WARP, Target
 
 _HOST = torch.device("cpu")
 _DEVICE = torch.device("cuda", 0)
@@ -146,7 +146,7 @@ def _properties(target: Target) -> SimpleNamespace:
         regs_per_multiprocessor=target.registers,
         shared_memory_per_block=48 << 10,  # without asking for more
         shared_memory_per_block_optin=target.shared_bytes,
-        shared_memory_per_multiprocessor=target.shared_bytes + 1024,
+        shared_memory_per_multiprocessor=target.shared_bytes + RESERVED_SHARED_BYTES,
         L2_cache_size=(126 if capability >= 100 else 50) << 20,
         is_integrated=False,
         is_multi_gpu_board=False,

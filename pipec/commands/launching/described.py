@@ -19,11 +19,12 @@ from pipec.interface import (
     from_json,
 )
 from pipec.isa.dtypes import DTYPES
+from pipec.isa.targets import TARGETS
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import Malformed, formula_of
 
 _OPERATORS = frozenset((*HOST_OPERATORS, *HOST_FUNCTIONS))
-_MOST_THREADS = 1024
+_MOST_THREADS = max(target.max_threads for target in TARGETS.values())
 _DEEPEST = 100  # nesting of a launch expression
 
 

@@ -93,31 +93,9 @@ store:
 """
 
 
-def _text(name: str, narrow: bool) -> str:
-    v = _Vectors(NARROW_WIDTH if narrow else WIDTH)
-    summing, start, total = (_narrow_sums, "sum.start", "total.whole") if narrow else (_exact_sums, "sum", "total.next")
-    return f"""
-declare {v.double} @llvm.trunc.v{v.width}f64({v.double})
-declare {v.double} @llvm.fabs.v{v.width}f64({v.double})
-declare {v.short} @llvm.smax.v{v.width}i16({v.short}, {v.short})
-declare {v.wide} @llvm.smax.v{v.width}i64({v.wide}, {v.wide})
-declare {v.wide} @llvm.smin.v{v.width}i64({v.wide}, {v.wide})
-
-define i32 @{name}(ptr %a, ptr %b, ptr %ea, ptr %eb, ptr %c, ptr %d, i64 %M, i64 %N, i64 %K, i64 %F, i32 %kept) {{
-entry:
-  %without = icmp eq ptr %c, null
-{v.all("fraction", "%F", "i64")}
-{v.all("mask", "%kept", "i32")}
-  br label %row
-row:
-  %m = phi i64 [ 0, %entry ], [ %m.next, %row.end ]
-  %a.first = mul i64 %m, %K
-  %d.first = mul i64 %m, %N
-  br label %column
-column:
-  %n = phi i64 [ 0, %row ], [ %n.next, %store ]
-  br label %largest
-largest:
+def _largest(v: _Vectors) -> str:
+    """The largest sum of exponents of any product, of WIDTH elements of a row of D."""
+    return f"""largest:
   %k = phi i64 [ 0, %column ], [ %k.next, %largest ]
   %best = phi {v.short} [ {v.splat("i16", "-32768")}, %column ], [ %best.next, %largest ]
   %ea.index = add i64 %a.first, %k
@@ -133,7 +111,12 @@ largest:
   %k.next = add i64 %k, 1
   %k.more = icmp slt i64 %k.next, %K
   br i1 %k.more, label %largest, label %addend
-addend:
+"""
+
+
+def _scaled(v: _Vectors, start: str) -> str:
+    """What one unit of the sum is worth, and the old value of D in such units, cut; then on to the block `start`."""
+    return f"""addend:
   %products = sext {v.short} %best.next to {v.wide}
   %d.index = add i64 %d.first, %n
   br i1 %without, label %scale, label %with
@@ -167,7 +150,12 @@ scale:
   %old.units = fmul {v.double} %old, %units
   %old.cut = call {v.double} @llvm.trunc.v{v.width}f64({v.double} %old.units)
   br label %{start}
-{summing(v)}  %exact.signed = fmul {v.double} %{total}, %value
+"""
+
+
+def _rounded(v: _Vectors, total: str) -> str:
+    """The sum %`total` as f32, rounded towards zero, without the bits that are not kept."""
+    return f"""  %exact.signed = fmul {v.double} %{total}, %value
   %exact = fadd {v.double} %exact.signed, zeroinitializer
   %rounded = fptrunc {v.double} %exact to {v.single}
   %bits = bitcast {v.single} %rounded to {v.word}
@@ -184,7 +172,34 @@ scale:
   %result = select {v.mask} %is.zero, {v.word} zeroinitializer, {v.word} %kept.bits
   %d.at = getelementptr i32, ptr %d, i64 %d.index
   store {v.word} %result, ptr %d.at, align 4
-  %n.next = add i64 %n, {v.width}
+"""
+
+
+def _text(name: str, narrow: bool) -> str:
+    v = _Vectors(NARROW_WIDTH if narrow else WIDTH)
+    summing, start, total = (_narrow_sums, "sum.start", "total.whole") if narrow else (_exact_sums, "sum", "total.next")
+    return f"""
+declare {v.double} @llvm.trunc.v{v.width}f64({v.double})
+declare {v.double} @llvm.fabs.v{v.width}f64({v.double})
+declare {v.short} @llvm.smax.v{v.width}i16({v.short}, {v.short})
+declare {v.wide} @llvm.smax.v{v.width}i64({v.wide}, {v.wide})
+declare {v.wide} @llvm.smin.v{v.width}i64({v.wide}, {v.wide})
+
+define i32 @{name}(ptr %a, ptr %b, ptr %ea, ptr %eb, ptr %c, ptr %d, i64 %M, i64 %N, i64 %K, i64 %F, i32 %kept) {{
+entry:
+  %without = icmp eq ptr %c, null
+{v.all("fraction", "%F", "i64")}
+{v.all("mask", "%kept", "i32")}
+  br label %row
+row:
+  %m = phi i64 [ 0, %entry ], [ %m.next, %row.end ]
+  %a.first = mul i64 %m, %K
+  %d.first = mul i64 %m, %N
+  br label %column
+column:
+  %n = phi i64 [ 0, %row ], [ %n.next, %store ]
+  br label %largest
+{_largest(v)}{_scaled(v, start)}{summing(v)}{_rounded(v, total)}  %n.next = add i64 %n, {v.width}
   %n.more = icmp slt i64 %n.next, %N
   br i1 %n.more, label %column, label %row.end
 row.end:
