@@ -77,7 +77,7 @@ class NotRead(Message):
 
 class NoKernel(Message):
     """`pipec verify` reports about each kernel of the PTX text, which begins with `.entry` and a name. It found none: the file may be the
-    wrong one, or its text is damaged, a string or a comment in it has no end, say."""
+    wrong one, or its text may be damaged, for example by a string or a comment without an end."""
 
     code = "E1108"
     title = "`{name}` has no kernel that can be read{reason}"

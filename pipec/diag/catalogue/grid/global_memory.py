@@ -119,7 +119,10 @@ class UnorderedBlocks(Message):
     title = "blocks {block} and {other} {does} the same elements of `{tensor}`"
     labels = (primary("at", "{what} here{extent}"), secondary("second", "stored here by the other block"))
     note = "blocks run at the same time, in any order: {consequence}; {element} is such an element{sizes}"
-    help = "let the coordinates differ by a whole tile from block to block, store with `reduce`, or take turns with `semaphore`"
+    help = (
+        "let the coordinates differ by a whole tile from block to block, store with `reduce`, or take turns with one `semaphore`, in which "
+        "somebody also waits for the stages that are loaded"
+    )
     tensor: str
     block: str
     other: str
