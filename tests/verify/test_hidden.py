@@ -72,6 +72,26 @@ def test_a_register_that_hides_a_variable(register: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["mov .u32 %r40, 7;", "mov\n.u32 %r40, 7;", "@%p1 mov /* */ .u32 %r40, 7;", "st .async.b32 [smem], 1;"]
+)
+def test_an_opcode_with_a_blank_in_it(text: str) -> None:
+    """What is behind the blank is no operand: the register would not be seen to get a value, or a copy that completes a barrier."""
+    with pytest.raises(Unreadable, match="with a blank in it"):
+        network(text)
+
+
+@pytest.mark.parametrize("register", ["%laneid", "%ctaid", "%cluster_ctarank", "%r<3>, %laneid", "%tid"])
+@pytest.mark.parametrize("around", [("", ""), ("{", "}")], ids=["in the kernel", "in a scope"])
+def test_a_register_that_hides_a_special_one(register: str, around: tuple[str, str]) -> None:
+    name = register.split()[-1]
+    special = name if name in ("%laneid", "%cluster_ctarank") else f"{name}.x"
+    text = f"{around[0]} .reg .f16x2 {register}; setp.ne.b32 %p7, {special}, 0; {around[1]} @%p7 bra $END; bar.sync 1;"
+    with pytest.raises(Unreadable, match=f"hides the special one {name}"):
+        network(text)
+    network(text.replace(f"{register};", "%lanes;"))
+
+
+@pytest.mark.parametrize(
     ("load", "test", "understood"),
     [
         ("ld.param.u32 %r40", "setp.lt.s32 %p7, %r40, 0", True),

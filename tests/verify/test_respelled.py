@@ -34,7 +34,10 @@ def _spelt(tokens: list[Token], draw: random.Random) -> Iterator[str]:
         depth += {"{": 1, "}": -1}.get(token.text, 0)
         if before is not None and _parts(before, token):
             yield draw.choice((" ", " ", " ", "\n", "\t", f"/* {draw.choice(COMMENTS)} */", f"// {draw.choice(COMMENTS)}\n"))
-        yield _number(token.text, draw) if token.kind == "integer" and before is not None and before.text != "<" else token.text
+        if token.kind == "integer" and before is not None and before.text != "<":
+            yield _number(token.text, draw)
+        else:
+            yield _parted(token.text, draw) if draw.random() < 0.005 else token.text
         if token.text == ";" and depth == 1 and draw.random() < 0.1:
             yield f' .pragma "{draw.choice(STRINGS)}";'
 
@@ -44,6 +47,15 @@ def _parts(before: Token, token: Token) -> bool:
     if before.text in (";", ",", "{", "}", ")") or token.text in ("{", "}"):
         return True
     return before.kind != "mark" and token.kind != "mark" or token.text in ("[", "@", "-") and before.text not in ("[", "+", "-")
+
+
+def _parted(text: str, draw: random.Random) -> str:
+    """An opcode with white space in it, where assemblers take it."""
+    places = [] if text[:1] in ("%", ".") else [at for at, letter in enumerate(text) if letter == "."]
+    if not places:
+        return text
+    at = draw.choice(places)
+    return text[:at] + draw.choice((" ", "\n", "/* */")) + text[at:]
 
 
 def _number(text: str, draw: random.Random) -> str:

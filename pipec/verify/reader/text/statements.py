@@ -15,10 +15,10 @@ from pipec.verify.reader.text.lexical import integer, plain
 
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
 # A line: one statement (without label, whose colon is single, and nothing after it), a label, a `.loc`, or anything else, whole. If the
-# first operand of a statement is a plain name, that name is also captured.
+# first operand of a statement is a plain name, that name is also captured. (What begins with a dot is no operand, but more of the opcode.)
 _LINES = re.compile(
     r"^[\t ]*+(?:@(!?)([%$\w]++)[\t ]++)?([a-z_][\w.]*+(?:::[\w.]++)*+)"
-    r"(?:[\t ]++(?![\s:])(?:(?=([%$\w]++)[,;]))?+([^;\n]*+))?;[\t ]*+$"
+    r"(?:[\t ]++(?![\s:.])(?:(?=([%$\w]++)[,;]))?+([^;\n]*+))?;[\t ]*+$"
     r"|^([%$\w]++):[\t ]*+$|^[\t ]*+\.loc(?:[\t ]++\d++){3}[\t ]*+$|^(.*)$",
     re.MULTILINE | re.ASCII,  # (Any other letters are rare, and in "anything else".)
 )
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
 _INNER = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
 _BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
 _REGISTERS = re.compile(r"\.reg\s*(\.v[24]\s*)?\.\w+\s+(.*)", re.DOTALL)
-_DECLARED = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.[a-z]+(\d*)\s+([^;{}]*);")
+_DECLARED = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.[a-z]+(\d*)\w*\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _MOST_LETTERS = 1 << 16  # of a statement of several lines
 _MOST_NESTED = 200
@@ -244,6 +244,8 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     if not found:
         raise Unreadable(line, f"the statement {text.split()[0][:60]!r} is not understood")
     negated, predicate, opcode, operands = found.groups("")
+    if operands[:1] == ".":
+        raise Unreadable(line, f"the opcode {opcode[:40]} with a blank in it is not understood")
     _add(scopes, (negated, predicate, opcode, "", operands), line)
 
 

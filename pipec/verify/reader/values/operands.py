@@ -90,6 +90,8 @@ class Operands:
         root, _, axis = name.partition(".")
         if root not in _SPECIAL:
             return None
+        if f"%{root}" in self.around.kernel.widths:
+            raise Unreadable(self.around.kernel.line, f"a register that hides the special one %{root} is not understood")
         place = "xyz".find(axis) if axis else -1
         block, cluster = self.around.block, self.around.cluster
         if root == "tid" and place >= 0:
