@@ -57,6 +57,21 @@ ARRIVALS = {
     "  mbarrier.arrive.b64 _, [bar];": False,
 }
 
+# By how the thread asks of an address whether it arrives: whether it is proved. Beyond its variable an address may be 0, or wrap around.
+ASKED = {
+    "  setp.ne.u32 %p3, %r1, 0;": True,
+    "  add.u32 %r3, %r1, 16; setp.ne.u32 %p3, %r3, 0;": True,
+    "  sub.u32 %r3, %r1, 1024; setp.ne.u32 %p3, %r3, 0;": False,
+    "  add.u32 %r3, %r1, -1024; setp.ne.u32 %p3, %r3, 0;": False,
+    "  mad.lo.u32 %r3, %r2, -8, %r1; setp.ne.u32 %p3, %r3, 0;": False,
+    "  add.u32 %r3, %r1, 8; setp.gt.u32 %p3, %r3, %r1;": True,
+    "  add.u32 %r3, %r1, 8; selp.b32 %r4, %r3, 0, %p0; setp.ge.u32 %p3, %r1, %r4;": True,
+    "  sub.u32 %r3, %r1, 2048; setp.lt.u32 %p3, %r3, %r1;": False,
+    "  sub.u32 %r3, %r1, 2048; setp.ne.u32 %p3, %r3, %r1;": False,
+    "  add.u32 %r3, %r1, 8; cvt.u64.u32 %rd1, %r3; cvt.u64.u32 %rd2, %r1; setp.ne.u64 %p3, %rd1, %rd2;": True,
+    "  sub.u32 %r3, %r1, 2048; cvt.u64.u32 %rd1, %r3; add.u64 %rd1, %rd1, 2048; cvt.u64.u32 %rd2, %r1; setp.eq.u64 %p3, %rd1, %rd2;": False,
+}
+
 # By the variable: whether a barrier may lie there.
 VARIABLES = {
     ".shared .b64 bar[1];": True,
@@ -83,6 +98,17 @@ def changed(old: str, new: str) -> str:
 @pytest.mark.parametrize("arrival", ARRIVALS)
 def test_a_generic_address_is_not_one_in_shared_memory(arrival: str) -> None:
     assert proved(changed(ARRIVAL, arrival)) is ARRIVALS[arrival]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_an_address_is_compared_within_its_variable(asked: str) -> None:
+    assert proved(changed(ARRIVAL, f"{asked} @!%p3 bra DONE; {ARRIVAL}")) is ASKED[asked]
+
+
+def test_an_address_that_is_mapped_again_and_again() -> None:
+    again = "  mov.u32 %r3, %r1; mov.u32 %r4, 0; AGAIN: mapa.shared::cluster.u32 %r3, %r3, 0; add.u32 %r4, %r4, 1; "
+    again += "setp.lt.u32 %p3, %r4, %r2; @%p3 bra AGAIN; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];"
+    assert proved(changed(ARRIVAL, again))
 
 
 @pytest.mark.parametrize("variable", VARIABLES)

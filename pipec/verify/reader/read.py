@@ -191,11 +191,11 @@ class Reading:
         self.used: dict[tuple[int, ...], Used | None] = {}  # the rings that their instructions use, if that helps
 
         graph = Graph(self.kernel)
-        prologue = Flow(graph, _PROLOGUE, prologue=True)
+        prologue, flow = Flow(graph, _PROLOGUE, prologue=True), Flow(graph)
+        self.around.within |= prologue.within | flow.within
         inits = [self._inits(prologue, rank) for rank in range(self.around.ranks)]
         base = self.kernel.shared.get("$shared", 0)
         self.rings = self._barriers(inits, base)
-        flow = Flow(graph)
         check_loops(flow)
         self.ctas = self._walks(flow, inits, base)
         self.around.rounds = self._rounds()
@@ -421,7 +421,7 @@ def _ranges(kernel: Kernel, interface: Interface, stated: Mapping[str, int]) -> 
     for name, kind in kernel.parameters.items():
         if name in interface.sizes:
             ranges[name] = (0, LARGEST_SIZE)
-        elif kind[1:].isdigit() and kind[0] in "usb":
+        elif kind[1:] in ("8", "16", "32", "64") and kind[0] in "usb":
             width = int(kind[1:])
             ranges[name] = (0, (1 << width) - 1) if kind[0] == "u" else (-(1 << width - 1), (1 << width - 1) - 1)
     for symbol, dtype in interface.scalars.values():

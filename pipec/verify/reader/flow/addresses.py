@@ -3,7 +3,8 @@
 The reader assigns addresses arbitrarily: before assembly only distances within a variable and alignments are known. So an address may be
 offset, changed and read in the bits below its alignment, selected, mapped to another CTA and used as an address; and none is 0 (the
 system reserves the first kilobyte of shared memory), so that 0 may represent none. Anything else computed from an address would be a
-different number on the machine.
+different number on the machine. How an address compares with 0, which of two is the larger one, and what it is with more bits, may
+differ, too, if it has left its variable: that is seen where its value is known.
 
 A generic address and one in shared memory are different numbers for the same place: only `cvta` leads from one to the other, and an
 instruction takes the kind that its opcode says (PTX ISA, Generic Addressing). The reader's numbers are the same for both.
@@ -11,6 +12,7 @@ instruction takes the kind that its opcode says (PTX ISA, Generic Addressing). T
 
 from collections.abc import Callable, Mapping, Sequence
 
+from pipec.record import record, replace
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.text.instructions import Instruction
@@ -19,28 +21,40 @@ from pipec.verify.reader.text.opcodes import COMPUTING, Kind, defines
 from pipec.verify.reader.text.operations import computable, operation
 from pipec.verify.reader.text.statements import registers
 
-# The variables from which an address may be derived; in another CTA of the cluster it is that CTA's variable.
-Roots = frozenset[str]
+
+@record(remember=True)
+class Root:
+    """What an address is derived from: a variable, or (`elsewhere`) that of another CTA of the cluster. `generic`: it is a generic
+    address."""
+
+    variable: str
+    elsewhere: bool = False
+    generic: bool = False
+
+
+# What an address may be derived from.
+Roots = frozenset[Root]
 # By name of a variable or register.
 State = Mapping[str, Roots]
 _NONE: Roots = frozenset()
 # The lowest bit of a CTA's rank: clearing it selects the barrier of a pair's leader.
 _FOLLOWS = 1 << 24
 _PASSES = frozenset({"mov", "cvt", "shfl"})
-_GENERIC = " as a generic address"  # ends the name of a root
 _SHARED = ("shared", "shared::cta", "shared::cluster")
 
 
-def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int], bits: Mapping[str, int]) -> None:
-    """Raises Unreadable if an address is used as a number. `alignments`: of the variables; `bits`: see Flow.bits."""
-    variables: State = {name: frozenset((name,)) for name in alignments}
+def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int], bits: Mapping[str, int]) -> set[int]:
+    """Raises Unreadable if an address is used as a number. `alignments`: of the variables; `bits`: see Flow.bits. The numbers of the
+    instructions whose results are right only for addresses within a variable, or 0."""
+    variables: State = {name: frozenset((Root(name),)) for name in alignments}
     handling = _handling(blocks, alignments, bits)
     before: dict[int, State] = {0: {}}
+    within: set[int] = set()
     work = [0]
     while work:
         block = blocks[work.pop()]
         steps = handling.get(block.number)
-        after = _behind(steps, before[block.number], variables, alignments) if steps else before[block.number]
+        after = _behind(steps, before[block.number], variables, alignments, within) if steps else before[block.number]
         for number in block.next:
             if number == EXIT:
                 continue
@@ -50,6 +64,7 @@ def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int], bits
             if joined != known:
                 before[number] = joined
                 work.append(number)
+    return within
 
 
 def _handling(blocks: Sequence[Block], variables: Mapping[str, object], bits: Mapping[str, int]) -> dict[int, list[Step]]:
@@ -79,8 +94,9 @@ def _handling(blocks: Sequence[Block], variables: Mapping[str, object], bits: Ma
     return handling
 
 
-def _behind(steps: Sequence[Step], before: State, variables: State, alignments: Mapping[str, int]) -> State:
-    """The contents of registers after the steps of a block; numbers have no entry. (No register has the name of a variable.)"""
+def _behind(steps: Sequence[Step], before: State, variables: State, alignments: Mapping[str, int], within: set[int]) -> State:
+    """The contents of registers after the steps of a block; numbers have no entry. (No register has the name of a variable.) `within`:
+    see check_addresses."""
     known = dict(before)
 
     def held(name: str) -> Roots:
@@ -88,6 +104,8 @@ def _behind(steps: Sequence[Step], before: State, variables: State, alignments: 
 
     for step in steps:
         found = _made(step, held, alignments)
+        if step.kind in COMPUTING and any(map(held, step.instruction.operands[1:])) and _needs_whole(step.instruction):
+            within.add(step.instruction.number)
         for name in defines(step.instruction, step.kind):
             if step.instruction.predicate:
                 # If the predicate is false, the register keeps its value.
@@ -123,7 +141,7 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
         case head if head in _PASSES and operands[0] and len(addresses) == 1 and _whole(one, addresses[0]):
             return addresses[0]
         case "mapa" if operands[0] and len(addresses) == 1 and _in_space(one, addresses[0]):
-            return frozenset(f"{root.removesuffix(end)} of another CTA{end}" for root in addresses[0] for end in (_ending(root),))
+            return _all(addresses[0], elsewhere=True)
         case "add" if len(addresses) == 1:
             return addresses[0]
         case "sub" if len(addresses) == 1 and operands[0]:
@@ -133,7 +151,7 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
         case "selp":
             return _NONE.union(*addresses)
         case "and" | "or" | "xor" if len(addresses) == 1 and (number := _constant(one)) is not None:
-            alignment = min(alignments[root.partition(" ")[0]] for root in addresses[0])
+            alignment = min(alignments[root.variable] for root in addresses[0])
             if one.head == "and" and 0 <= number < alignment:
                 return _NONE
             changed = ~number & ~_FOLLOWS if one.head == "and" else number
@@ -148,22 +166,28 @@ def _made(step: Step, held: Callable[[str], Roots], alignments: Mapping[str, int
             raise _refused(one)
 
 
+def _all(roots: Roots, **changed: bool) -> Roots:
+    return frozenset(replace(root, **changed) for root in roots)
+
+
+def _needs_whole(one: Instruction) -> bool:
+    """Whether what the instruction makes of addresses that wrap around is not what it makes of others."""
+    done = operation(one.opcode)
+    return one.head in ("setp", "cvta") or one.head == "cvt" and done is not None and done.to > done.width
+
+
 def _whole(one: Instruction, roots: Roots) -> bool:
     """Whether the result has all bits of an address: a part of them may be 0."""
-    done, generic = operation(one.opcode), any(map(_ending, roots))
+    done, generic = operation(one.opcode), any(root.generic for root in roots)
     if one.operands[0][:1] == "{":
         return False
     return not generic if done is None else min(done.width, done.to) >= (64 if generic else 32)
 
 
-def _ending(root: str) -> str:
-    return _GENERIC if root.endswith(_GENERIC) else ""
-
-
 def _in_space(one: Instruction, roots: Roots) -> bool:
     """Whether addresses are of the kind that the instruction takes: those in shared memory, if it names that, else generic ones."""
-    end = "" if any(part in _SHARED for part in one.parts) else _GENERIC
-    return all(_ending(root) == end for root in roots)
+    generic = not any(part in _SHARED for part in one.parts)
+    return all(root.generic == generic for root in roots)
 
 
 def _check_spaces(one: Instruction, held: Callable[[str], Roots]) -> None:
@@ -176,10 +200,9 @@ def _check_spaces(one: Instruction, held: Callable[[str], Roots]) -> None:
 def _converted(one: Instruction, roots: Roots) -> Roots:
     """`cvta.shared` makes generic addresses, `cvta.to.shared` takes them."""
     back = one.parts[1] == "to"
-    before, after = (_GENERIC, "") if back else ("", _GENERIC)
-    if one.parts[2 if back else 1] not in _SHARED or one.parts[-1] != "u64" or any(_ending(root) != before for root in roots):
+    if one.parts[2 if back else 1] not in _SHARED or one.parts[-1] != "u64" or any(root.generic != back for root in roots):
         raise _refused(one)
-    return frozenset(root.removesuffix(before) + after for root in roots)
+    return _all(roots, generic=not back)
 
 
 def _constant(one: Instruction) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.instructions import Instruction
-from pipec.verify.reader.text.opcodes import DEFINING, Kind, kind_of
+from pipec.verify.reader.text.opcodes import DEFINING, LEAST, Kind, kind_of
 from pipec.verify.reader.text.statements import Kernel
 
 EXIT = -1
@@ -94,6 +94,8 @@ class Graph:
         for at, what in self.notable.items():
             if what is Kind.UNREAD:
                 raise Unreadable(self.code[at].line, f"{self.code[at].opcode} is not understood")
+            if what in LEAST and len(self.code[at].operands) < LEAST[what]:
+                raise Unreadable(self.code[at].line, f"{self.code[at].opcode} has too few operands")
         self.after = _post_dominators(self.blocks, self.reached)
         self.decides = _control(self.blocks, self.after, self.reached)
 

@@ -13,8 +13,8 @@ from pipec.verify.reader.flow.addresses import check_addresses
 from pipec.verify.reader.flow.graph import EXIT, Before, Block, Graph, Run, Step, coming_from, leading_to, natural_loops, reached
 from pipec.verify.reader.flow.sections import Section, members, sections
 from pipec.verify.reader.text.instructions import Instruction
-from pipec.verify.reader.text.opcodes import EVENTS, MEETINGS, Kind, deciding, defines
-from pipec.verify.reader.text.operations import computable, operation
+from pipec.verify.reader.text.opcodes import COMPUTING, EVENTS, MEETINGS, Kind, deciding, defines
+from pipec.verify.reader.text.operations import computable, operation, widths_of
 from pipec.verify.reader.text.statements import registers
 
 _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER})
@@ -40,7 +40,7 @@ class Flow:
         self._liveness(left)
         for number in left:
             self._runs(self.blocks[number])
-        check_addresses(self.blocks, self.kernel.alignments, self.bits)
+        self.within = check_addresses(self.blocks, self.kernel.alignments, self.bits)
         before = coming_from(self.blocks, left)
         self._loops(left, before)
         self.sections = sections(self.blocks, graph.after, left)
@@ -118,6 +118,7 @@ class Flow:
                     work.append((self.blocks[decider].last - 1, False))
         for at in sorted(uses):
             if kinds[at] is not Kind.BRANCH and kinds[at] is not Kind.END:
+                _check_operands(code[at], kinds[at])
                 step = Step(code[at], kinds[at], self.mask(graph.defined(at)), uses[at])
                 self.blocks[graph.place[at]].steps.append(step)
         for block in self.blocks:
@@ -366,6 +367,13 @@ def _spin(block: Block, ways: Sequence[int]) -> None:
         raise Unreadable(wait.instruction.line, "a loop that goes on while the barrier is complete is not understood")
     wait.spin, block.test = True, False
     block.next = (block.next[0 if taken_when_ready else 1],)
+
+
+def _check_operands(one: Instruction, what: Kind) -> None:
+    """Arithmetic takes as many operands as its operation, and whatever else is followed, one at least."""
+    op, count = operation(one.opcode), len(one.operands)
+    if what in COMPUTING and (count != 1 + len(widths_of(op)) if op is not None else computable(one.opcode) and count < 2):
+        raise Unreadable(one.line, f"{one.opcode} with {count} operands is not understood")
 
 
 def _all(block: Block) -> int:

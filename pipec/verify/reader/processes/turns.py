@@ -36,6 +36,7 @@ def turns(flow: Flow, around: Surroundings) -> set[int]:
 def walks(graph: Graph, around: Surroundings) -> Iterator[Walk]:
     """What each class of threads does with counters in global memory: polls and stores; with the branches on which they depend."""
     flow = Flow(graph, _EVENTS)
+    around.within |= flow.within
     work = [tuple(range(around.threads))]
     while work:
         machine = Machine(around, work.pop(), 0)

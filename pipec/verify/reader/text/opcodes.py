@@ -181,6 +181,25 @@ def defines(instruction: Instruction, of: Kind) -> tuple[str, ...]:
     return instruction.first
 
 
+# The least number of operands of an instruction, where what it does is read from them.
+LEAST: dict[Kind, int] = {
+    Kind.INIT: 2,
+    Kind.GIVE_UP: 1,
+    Kind.ARRIVE: 1,
+    Kind.EXPECT: 2,
+    Kind.TRY: 3,
+    Kind.COPIES_ARRIVE: 1,
+    Kind.COMMIT: 1,
+    Kind.LOAD: 3,
+    Kind.ANSWER: 2,
+    Kind.SYNC: 1,
+    Kind.VOTE: 3,
+    Kind.SIGN: 1,
+    Kind.ALLOCATE: 2,
+    Kind.FREE: 2,
+    Kind.OBSERVE: 2,
+    Kind.PUBLISH: 2,
+}
 # The operands of an event that determine its effect on the protocol (by index).
 _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.INIT: (0, 1),

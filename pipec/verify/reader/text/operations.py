@@ -85,7 +85,7 @@ class FloatTest:
 @cache
 def float_test(opcode: str) -> FloatTest | None:
     name, *parts = opcode.split(".")
-    if name != "setp" or parts[-1] != "f32" or parts[1:-1] not in ([], ["ftz"]):
+    if name != "setp" or parts[-1:] != ["f32"] or parts[1:-1] not in ([], ["ftz"]):
         return None
     how = _OPPOSITES.get(parts[0], parts[0])
     if how not in (*_COMPARISONS, "num") or how in ("lo", "ls", "hi", "hs"):

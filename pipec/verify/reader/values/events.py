@@ -251,8 +251,6 @@ class Events(Registers):
     def _sync(self, step: Step, env: Env) -> list[RingAction]:
         one = step.instruction
         operands = one.operands[1:-1] if step.kind is Kind.VOTE else one.operands  # between the result and the vote
-        if not operands:
-            raise Unreadable(one.line, "the barrier has no number")
         name = self.number(one, operands[0], env, "the number of the barrier")
         everybody = -(-self.around.threads // 32) * 32
         count = self.number(one, operands[1], env, "the number of threads") if len(operands) > 1 else everybody

@@ -89,7 +89,7 @@ class Places(Operands):
 
     def _awaited(self, one: Instruction, env: Env) -> tuple["BarrierAddress", Value]:
         """The barrier that is tried, and stage + stages * parity."""
-        if "parity" not in one.parts or len(one.operands) < 3:
+        if "parity" not in one.parts:
             raise Unreadable(one.line, "a wait without a parity is not understood")
         where, text = one.operands[1:3]
         name = where if where.startswith(_WHERE) else address(where, one.line)[0]

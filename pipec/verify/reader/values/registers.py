@@ -16,6 +16,7 @@ from pipec.verify.terms import (
     RANGES,
     Apply,
     Both,
+    Choose,
     Compare,
     Either,
     Linear,
@@ -43,6 +44,37 @@ class Registers(Places):
 
     def _plan(self, one: Instruction) -> Plan:
         """How to execute an instruction, for all classes of a CTA: its kind and operands are resolved once."""
+        plan = self._planned(one)
+        if one.number not in self.around.within:
+            return plan
+
+        def execute(machine: Registers, env: Env, require: Require) -> None:
+            if all(machine._lies_within(machine.value(text, env)) for text in one.operands[1:]):
+                plan(machine, env, require)
+            else:
+                env.update(dict.fromkeys(one.first, UNKNOWN))
+
+        return execute
+
+    def _lies_within(self, value: Value) -> bool:
+        """Whether an address is known to lie in a variable, or to be 0 (flow/addresses.py)."""
+        match value:
+            case int():
+                shared, sizes = self.around.kernel.shared, self.around.kernel.bytes
+                return not value or any(0 <= (value & OFFSET) - place <= sizes[name] for name, place in shared.items())
+            case Table(_, entries):
+                return all(entry is None or self._lies_within(entry) for entry in entries)
+            case Lanes(entries):
+                return all(self._lies_within(entries[thread]) for thread in self.present)
+            case Linear(constant, terms):
+                chosen = terms[0][0] if len(terms) == 1 and terms[0][1] == 1 else None
+                if isinstance(chosen, Choose):
+                    return all(self._lies_within(self.same(add(each, Linear(constant)))) for each in (chosen.yes, chosen.no))
+                return not terms and self._lies_within(constant)
+            case _:
+                return True
+
+    def _planned(self, one: Instruction) -> Plan:
         op = operation(one.opcode)
         fills = (
             op is not None and _defines_one(one) and not (op.name == "cvt" and self.around.kernel.is_wider(one.first[0], op.to))
@@ -197,7 +229,7 @@ class Registers(Places):
         return dict(zip(one.first, (0, self.same(self.around.leaders)), strict=False))
 
     def _whole_warp(self, one: Instruction, env: Env) -> None:
-        mask = self.value(one.operands[-1], env)
+        mask = self.value(one.operands[-1], env) if one.operands else UNKNOWN
         if not isinstance(mask, int) or mask & 0xFFFFFFFF != 0xFFFFFFFF:
             raise Unreadable(one.line, "a meeting of some lanes of a warp is not understood")
 

@@ -128,6 +128,7 @@ class Surroundings:
     # same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     rounds: dict[int, int] = field(default_factory=dict)  # arrivals of each class per phase, by ring, if more than one
+    within: set[int] = field(default_factory=set)  # instructions whose results are right only for addresses within variables
     counted: set[int] = field(default_factory=set)  # named barriers used with a thread count
     loads: set[int] = field(default_factory=set)  # lines where a value loaded by several threads decides something
     # Columns of tensor memory allocated: by rank, then by instruction and warp.
