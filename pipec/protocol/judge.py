@@ -13,12 +13,12 @@ from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
 from pipec.protocol.refute_by_memory import refute_by_memory
 from pipec.protocol.restating.opaque import Opaque
-from pipec.protocol.restating.restate import restate
+from pipec.protocol.restating.restate import Restated, restate
 from pipec.protocol.search.attempts import in_step
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
-from pipec.record import mutable, record, replace
+from pipec.record import field, mutable, record, replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
@@ -165,9 +165,15 @@ def _asking(reading: Reading, conditions: Sequence[Formula]) -> Network:
 @mutable
 class _Earlier:
     """What is known from earlier readings of the text. `settled`: no numbers in memory were found with which processes wait for ever, and
-    each run told how it ends. Another reading writes the same values differently, so that its runs end in the same way."""
+    each run told how it ends. Another reading writes the same values differently, so that its runs end in the same way. `searched`: the
+    results of searches that were not cut off, which another reading with the same network would repeat."""
 
     settled: bool = False
+    searched: list[tuple[Network, bool, Judgement]] = field(default_factory=list)
+
+    def found(self, network: Network, *, any_conditions: bool) -> Judgement | None:
+        """What a search of this network told."""
+        return next((told for of, any_, told in self.searched if any_ == any_conditions and of == network), None)
 
 
 def _judged(
@@ -180,6 +186,21 @@ def _judged(
     if counting and (certificate := _by_counting(reading, pairs, search)) is not None:
         return _found(reading, certificate)
     other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
+    if (before := earlier.found(other.network, any_conditions=any_conditions)) is not None:
+        return before
+    begun = steps_so_far()
+    found = _searched(reading, other, pairs, search, launches, earlier, any_conditions=any_conditions)
+    if effort is None or effort.combinations is None or 2 * (steps_so_far() - begun) < effort.combinations:
+        earlier.searched.append((other.network, any_conditions, found))
+    return found
+
+
+def _searched(
+    reading: Reading, other: Restated, pairs: Sequence[tuple[int, int]], search: Callable[..., Certificate], launches: Launches,
+    earlier: _Earlier, *, any_conditions: bool,
+) -> Judgement:  # fmt: skip
+    """The result of a search of the restated network, and of runs at small sizes where they are asked."""
+    network = reading.network
     plain = cache(lambda: unfolded(network, reading.arithmetic.folds))
     runs = cache(lambda: refute(plain(), pairs, launches))
 
