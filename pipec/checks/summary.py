@@ -98,6 +98,16 @@ class RoleSummary:
             return False
         return self.role.blocks[terminator.then].participation != self.role.blocks[block].participation
 
+    def leads(self, first: int, block: int) -> bool:
+        """Whether a path leads forward from one block to another, or they are the same."""
+        found, stack = set[int](), [block]
+        while stack:
+            number = stack.pop()
+            if number not in found:
+                found.add(number)
+                stack += [before for before in self.predecessors[number] if first <= before < number]
+        return first in found
+
     def dominates(self, upper: int, block: int) -> bool:
         while block > upper:
             block = self.dominators[block]

@@ -115,7 +115,7 @@ def test_signal_in_inner_loop_only() -> None:
 def fills(*load_body: tree.Statement, gemm: Gemm) -> list[tuple[int, int]]:
     role = collect(build(gemm.kernel(load=load_body))).roles[0]
     counts = count_fills(role)[gemm.s]
-    return [(counts[gemm.s, tile, None].fewest, counts[gemm.s, tile, None].most) for tile in (gemm.tile_a, gemm.tile_b)]
+    return [(found.fewest, found.most) for found in (counts[gemm.s, tile, (0, tile.rows)] for tile in (gemm.tile_a, gemm.tile_b))]
 
 
 def test_fills_are_counted_over_paths() -> None:

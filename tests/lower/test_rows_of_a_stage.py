@@ -126,3 +126,37 @@ def test_tiles_of_a_group_consist_of_pages() -> None:
     pipec.compile(source, arch="sm_100a")["product"](a, b, first, second, d, device="sim")
     left, right = (one[at].reshape(-1, 320).astype(np.float32) for one, at in ((a, first), (b, second)))
     assert np.array_equal(d, left @ right.T)
+
+
+BRANCHES = """
+kernel gather(x: tensor[bf16, P, 64, D], half: tensor[bf16, H, 32, D], few: tensor[bf16, F, 16, D], kind: tensor[i32, B],
+              y: tensor[bf16, M, D]):
+    grid(B)
+    ring = InputTilePipeline(TilePayload(t=tile[bf16, 64, 64]), stages=1)
+
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            if load(kind[block.x]) == 0:
+                tma.load(s.t, x[block.x, 0, 0])
+            elif load(kind[block.x]) == 1:
+                for i in range(2):
+                    tma.load(rows(s.t, i * 32, 32), half[block.x + i, 0, 0])
+            else:
+                tma.load(rows(s.t, 48, 16), few[block.x, 0, 0])
+                tma.load(rows(s.t, 0, 32), half[block.x, 0, 0])
+                tma.load(rows(s.t, 32, 16), few[block.x + 1, 0, 0])
+
+    role pass_on(warps=4) consumes ring:
+        with ring.consume() as s:
+            store.direct(y[block.x * 64, 0], s.t)
+"""
+
+
+def test_branches_load_a_tile_in_different_parts() -> None:
+    """Every path brings all rows once, which is what the barrier counts."""
+    generator = np.random.default_rng(5)
+    x, half, few = (generator.integers(1, 100, (4, rows, 64)).astype(ml_dtypes.bfloat16) for rows in (64, 32, 16))
+    kind = np.array([1, 0, 2], np.int32)
+    y = np.zeros((192, 64), ml_dtypes.bfloat16)
+    run(BRANCHES, "gather", x, half, few, kind, y)
+    assert np.array_equal(y, np.concatenate([half[0], half[1], x[1], half[2], few[3], few[2]]))

@@ -1,4 +1,9 @@
-"""How often each tile of a stage is filled between acquire and release: minimum and maximum over all paths."""
+"""How often each tile of a stage is filled between acquire and release: minimum and maximum over all paths.
+
+A tile may be filled some rows at a time, in other parts on another path. So rows are counted: each run of them that no fill divides.
+"""
+
+from itertools import pairwise
 
 from pipec.checks.summary import COPY, LOAD, WRITE, RoleSummary, Touch
 from pipec.kir import ir
@@ -7,8 +12,8 @@ from pipec.sema import tree
 
 # Multiplied by a trip count it stays an exact integer, unlike infinity, and no kernel fills a tile that often.
 UNBOUNDED = 1 << 30
-Part = tuple[int, int] | None  # some rows of a tile: the first, and how many; None: all of them
-_Key = tuple[tree.Handle, tree.Buffer, Part]
+Rows = tuple[int, int]  # some rows of a tile: the first, and how many
+_Key = tuple[tree.Handle, tree.Buffer, Rows]
 
 
 @record
@@ -38,6 +43,7 @@ class _Counter:
 
     def __init__(self, role: RoleSummary) -> None:
         self._role = role
+        self._runs = _undivided(role)
         self._out: list[_Counts] = []
         self._found: dict[tree.Handle, _Counts] = {}
 
@@ -62,8 +68,11 @@ class _Counter:
             case _:
                 for touch in touches:
                     if touch.kind in (LOAD, COPY, WRITE) and touch.buffer is not None:
-                        key = touch.handle, touch.buffer, touch.part
-                        counts[key] = counts.get(key, _NONE).plus(1)
+                        rows = range_of_rows(touch, touch.buffer)
+                        for run in self._runs[touch.handle, touch.buffer]:
+                            if run[0] in rows:
+                                key = touch.handle, touch.buffer, run
+                                counts[key] = counts.get(key, _NONE).plus(1)
 
     def _enter(self, number: int) -> _Counts:
         before = [block for block in self._role.predecessors[number] if block < number]
@@ -107,6 +116,23 @@ class _Counter:
 
     def _obtained_in(self, loop: ir.Loop, handle: tree.Handle) -> bool:
         return any(site.block in loop.blocks for site in self._role.handles[handle].acquires)
+
+
+def range_of_rows(touch: Touch, tile: tree.Buffer) -> range:
+    """The rows of the tile that it is about."""
+    first, count = touch.part or (0, tile.rows)
+    return range(first, first + count)
+
+
+def _undivided(role: RoleSummary) -> dict[tuple[tree.Handle, tree.Buffer], list[Rows]]:
+    """The rows of each tile, divided wherever some fill begins or ends."""
+    ends: dict[tuple[tree.Handle, tree.Buffer], set[int]] = {}
+    for found in role.handles.values():
+        for _, touch in found.touches:
+            if touch.kind in (LOAD, COPY, WRITE) and touch.buffer is not None:
+                rows = range_of_rows(touch, touch.buffer)
+                ends.setdefault((touch.handle, touch.buffer), {0, touch.buffer.rows}).update((rows.start, rows.stop))
+    return {tile: [(first, end - first) for first, end in pairwise(sorted(found))] for tile, found in ends.items()}
 
 
 def _trips(loop: ir.Loop) -> int | None:

@@ -1,16 +1,20 @@
 """Each tile of a payload is filled exactly once on every path, so that the barrier receives the expected bytes (E05xx).
 
-A tile may be loaded in parts, some rows at a time: then each of them is, and together they are the tile.
+A tile may be loaded in parts, some rows at a time: then each of its rows is, whichever parts a path has.
 """
 
-from pipec.checks.stages.fill_counts import UNBOUNDED, Fills, Part
-from pipec.checks.summary import COPY, LOAD, WRITE, StageSummary, Summary, Touch
+from collections.abc import Iterator
+from itertools import groupby
+
+from pipec.checks.stages.fill_counts import UNBOUNDED, Fills, Rows, range_of_rows
+from pipec.checks.summary import COPY, LOAD, WRITE, RoleSummary, StageSummary, Touch
 from pipec.diag.catalogue.stages import signals as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
+from pipec.vocabulary import FILLING
 
 _CALLS = {LOAD: "tma.load", COPY: "cp.async", WRITE: "write"}
 
@@ -21,74 +25,81 @@ def obtained(summary: StageSummary) -> Span | None:
 
 @record
 class _Piece:
-    """A tile, or some of its rows."""
+    """A tile, or some of its rows, what fills them, with its block, and how often."""
 
     tile: tree.Buffer
-    part: Part = None
+    rows: Rows
+    touches: tuple[tuple[int, Touch], ...]
+    fills: Fills
 
     @property
     def bytes(self) -> int:
-        whole = _bytes(self.tile)
-        return whole if self.part is None else whole // self.tile.rows * self.part[1]
+        return _bytes(self.tile) // self.tile.rows * self.rows[1]
 
 
 class Payload:
     """Each tile of the payload is filled exactly once on every path."""
 
     def __init__(
-        self, summary: Summary, handle: StageSummary, counts: dict[tuple[tree.Handle, tree.Buffer, Part], Fills], sink: Sink
+        self,
+        role: RoleSummary,
+        handle: StageSummary,
+        tiles: list[tree.Buffer],
+        counts: dict[tuple[tree.Handle, tree.Buffer, Rows], Fills],
+        sink: Sink,
     ) -> None:
+        self._role = role
         self._handle = handle
         self._sink = sink
         # Tiles in tensor memory are written by MMAs, whose commit counts no bytes.
-        self._tiles = [buffer for buffer in summary.handed_over[handle.handle.pipeline] if buffer.space == "shared"]
-        self._counts = {_Piece(buffer, part): fills for (_, buffer, part), fills in counts.items()}
+        self._tiles = [buffer for buffer in tiles if buffer.space == "shared"]
+        self._counts: dict[tree.Buffer, dict[Rows, Fills]] = {}
+        for (_, buffer, rows), fills in counts.items():
+            self._counts.setdefault(buffer, {})[rows] = fills
         self._total = sum(map(_bytes, self._tiles))
 
     def check(self) -> None:
         for tile in self._tiles:
-            pieces = sorted((one for one in self._counts if one.tile is tile), key=lambda one: one.part or (0, tile.rows))
-            if self._cover(tile, pieces):
-                for piece in pieces or [_Piece(tile)]:
-                    self._check(piece)
+            # Each tile gets one message.
+            any(self._wrong(piece) for piece in self._pieces(tile))
 
-    def _cover(self, tile: tree.Buffer, pieces: list[_Piece]) -> bool:
-        """Whether the pieces are the tile, each row once: only then the bytes of all are those that the barrier expects."""
-        place = 0
-        for piece in pieces:
-            first, count = piece.part or (0, tile.rows)
-            if first > place:
-                self._never(_Piece(tile, (place, first - place)))
-                return False
-            if first < place:
-                self._twice(piece, 2, [touch for _, touch in self._handle.touches if touch.buffer is tile])
-                return False
-            place = first + count
-        if pieces and place < tile.rows:
-            self._never(_Piece(tile, (place, tile.rows - place)))
-            return False
-        return True
+    def _pieces(self, tile: tree.Buffer) -> Iterator[_Piece]:
+        """All rows of the tile in order, neighbours that are filled alike together."""
+        of_row = [Fills()] * tile.rows
+        for (first, count), fills in self._counts.get(tile, {}).items():
+            of_row[first : first + count] = [fills] * count
+        all_touches = [(block, touch) for block, touch in self._handle.touches if touch.buffer is tile and touch.kind in FILLING]
 
-    def _check(self, piece: _Piece) -> None:
-        fills = self._counts.get(piece, Fills())
-        touches = [touch for _, touch in self._handle.touches if touch.buffer is piece.tile and touch.part == piece.part]
-        # From the most to the least specific error: each tile gets one message.
+        def filled(row: int) -> tuple[Fills, tuple[tuple[int, Touch], ...]]:
+            return of_row[row], tuple(one for one in all_touches if row in range_of_rows(one[1], tile))
+
+        for (fills, touches), alike in groupby(range(tile.rows), filled):
+            rows = [*alike]
+            yield _Piece(tile, (rows[0], len(rows)), touches, fills)
+
+    def _wrong(self, piece: _Piece) -> bool:
+        """Whether the rows are not filled just once, which is then reported, by the most specific error."""
+        fills, touches = piece.fills, [touch for _, touch in piece.touches]
+        # Only copies signal by themselves, so only they can signal too often; threads may write a tile in several parts.
+        copied = any(touch.kind in (LOAD, COPY) for touch in touches)
         if fills.most == 0:
             self._never(piece)
-        # Only copies signal by themselves, so only they can signal too often; threads may write a tile in several parts.
-        elif fills.loop is not None and fills.most > 1 and touches[0].kind in (LOAD, COPY):
+        elif fills.loop is not None and fills.most > 1 and copied:
             self._in_loop(piece, fills, touches)
         elif fills.fewest == 0 and fills.loop is not None and fills.branch is None:
             self._in_empty_loop(piece, fills.loop, touches[0])
         elif fills.fewest == 0:
             self._on_one_branch(piece, fills, touches[0])
-        elif fills.most > 1 and touches[0].kind in (LOAD, COPY):
-            self._twice(piece, fills.most, touches)
+        elif fills.most > 1 and copied:
+            self._twice(piece)
+        else:
+            return False
+        return True
 
     def _never(self, piece: _Piece) -> None:
         handle = self._handle.handle
         loads = [touch for _, touch in self._handle.touches if touch.kind in (LOAD, COPY, WRITE)]
-        filled = sum(other.bytes for other, fills in self._counts.items() if other.tile in self._tiles and fills.most)
+        filled = sum(other.bytes for tile in self._tiles for other in self._pieces(tile) if other.fills.most)
         name = self._name(piece)
         self._sink.report(
             messages.TileNeverFilled(
@@ -136,7 +147,8 @@ class Payload:
 
     def _name(self, piece: _Piece) -> str:
         name = self._name_of(piece.tile)
-        return name if piece.part is None else f"rows({name}, {piece.part[0]}, {piece.part[1]})"
+        first, count = piece.rows
+        return name if count == piece.tile.rows else f"rows({name}, {first}, {count})"
 
     def _name_of(self, tile: tree.Buffer) -> str:
         handle = self._handle.handle
@@ -159,16 +171,24 @@ class Payload:
             )
         )
 
-    def _twice(self, piece: _Piece, times: int, touches: list[Touch]) -> None:
+    def _twice(self, piece: _Piece) -> None:
         handle = self._handle.handle
+        # Two that one path has; the last ones read best where there are several.
+        pairs = (
+            (first, again)
+            for number, (block, again) in reversed([*enumerate(piece.touches)])
+            for before, first in piece.touches[:number]
+            if self._role.leads(before, block)
+        )
+        first, again = next(pairs)
         self._sink.report(
             messages.TileLoadedTwice(
                 stage=handle.name,
                 tile=self._name(piece),
                 bytes=piece.bytes,
-                issued=piece.bytes * times,
-                at=touches[-1].span,
-                first=touches[0].span,
+                issued=piece.bytes * piece.fills.most,
+                at=again.span,
+                first=first.span,
                 obtained=obtained(self._handle),
             )
         )

@@ -70,7 +70,7 @@ def check(summary: Summary, sink: Sink) -> None:
             one_way(role, found, signatures, sink)
             alone = filled_by[handle.pipeline] == 1
             if handle.side == "producer" and alone and handle in counts and found.kinds() & FILLING:
-                Payload(summary, found, counts[handle], sink).check()
+                Payload(role, found, summary.handed_over[handle.pipeline], counts[handle], sink).check()
 
 
 # Barriers order only what their own pipeline's stages hand over; another pipeline's roles may still use the buffer.
