@@ -65,6 +65,29 @@ def test_an_instruction_behind_a_directive_that_is_not_known(text: str) -> None:
         network(text)
 
 
+# What the second of two scopes does with a register of its own that has the name of one in the first, which holds 1; whether it is known.
+BESIDE = {
+    "{ .reg .b32 x; mov.b32 x, 1; } { .reg .b32 x; mov.b32 x, 1; setp.eq.s32 %p7, x, 1;": True,
+    "{ .reg .b32 x; mov.b32 x, 1; } { .reg .b32 x; setp.eq.s32 %p7, x, 1;": False,
+    "{ .reg .b32 x; mov.b32 x, 1; } { .reg .b32 y, x; @%p1 mov.b32 x, 1; setp.eq.s32 %p7, x, 1;": False,
+    "{ .reg .b32 x<3>; mov.b32 x1, 1; } { .reg .b32 x<4>; setp.eq.s32 %p7, x1, 1;": False,
+    "{ .reg .b32 x1; mov.b32 x1, 1; } { .reg .b32 x<4>; setp.eq.s32 %p7, x1, 1;": False,
+    "{ .reg .b32 x<3>; mov.b32 x1, 1; } { .reg .b32 x1; setp.eq.s32 %p7, x1, 1;": False,
+    "{ .reg .pred x; setp.eq.s32 x, 1, 1; } { .reg .pred x; not.pred %p7, x;": False,
+    "{ .reg .b32 x; mov.b32 x, 1; { .reg .b32 y; } setp.eq.s32 %p7, x, 1; } {": True,
+}
+
+
+@pytest.mark.parametrize("text", BESIDE)
+def test_a_register_of_the_scope_beside(text: str) -> None:
+    text = f"{text} @%p7 bra $END; bar.sync 1; }}"
+    if BESIDE[text.partition(" @%p7 bra")[0]]:
+        assert network(text)
+    else:
+        with pytest.raises(Unreadable, match="what decides this branch"):
+            network(text)
+
+
 @pytest.mark.parametrize("register", ["smem", "smem<2>", "sme<2>, smem", "k_dim_B", "k_dim_<9>, k_dim_B"])
 def test_a_register_that_hides_a_variable(register: str) -> None:
     with pytest.raises(Unreadable, match="hides"):

@@ -24,6 +24,7 @@ from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.processes.tidy import tidied
 from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.walk import TooManyStates, Walk
+from pipec.verify.reader.processes.warpgroups import check_warpgroups
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,
     Interface,
@@ -204,6 +205,8 @@ class Reading:
             self.ctas = self._walks(flow, inits, base)
         check_tensor_memory(flow, self.around, [[one.walk.held for one in cta.classes] for cta in self.ctas])
         check_given_up(flow)
+        for cta in self.ctas:
+            check_warpgroups(self.kernel, [one.machine for one in cta.classes])
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
 
     @property

@@ -5,6 +5,7 @@ demand, so that each of the thousands of arithmetic instructions of a large kern
 """
 
 import re
+from collections import Counter
 from functools import lru_cache
 
 from pipec.record import field, mutable
@@ -33,13 +34,16 @@ _DECLARED = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.[a-z]+(\d*)\w*\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _MOST_LETTERS = 1 << 16  # of a statement of several lines
 _MOST_NESTED = 200
+_MOST_REPEATED = 100
+_NOTHING = "$nothing"  # a register that no instruction writes
 _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 
 
 @mutable
 class Kernel:
     """One entry of the text. `labels`: the number of the instruction that each label precedes. `shared`: offsets of variables;
-    `alignments`, `bytes`: theirs. `widths`: of registers in bits, by name or by name prefix. `body`: the text between its braces."""
+    `alignments`, `bytes`: theirs. `widths`: of registers in bits, by name or by name prefix; `declared`: how often those of a family are
+    (see `_family`). `body`: the text between its braces."""
 
     name: str
     line: int
@@ -51,6 +55,7 @@ class Kernel:
     code: Code = field(default_factory=lambda: Code([], []))
     labels: dict[str, int] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
+    declared: dict[str, int] = field(default_factory=dict)
     body: str = ""
 
     def is_wider(self, register: str, bits: int) -> bool:
@@ -112,15 +117,21 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
 
 
 def _names(kernel: Kernel) -> None:
-    """Records the widths of registers. None may hide a variable or a parameter."""
+    """Records the widths of registers, and how often they are declared. None may hide a variable or a parameter."""
     # (Blocks of inline code declare the same ones again and again.)
-    for bits, names in dict.fromkeys(_DECLARED.findall(kernel.body)):
+    for (bits, names), times in Counter(_DECLARED.findall(kernel.body)).items():
         for name in names.split(","):
             stem, counted, _ = name.strip().partition("<")
+            kernel.declared[_family(stem)] = kernel.declared.get(_family(stem), 0) + times
             kernel.widths[stem] = max(int(bits or 1), kernel.widths.get(stem, 0))
             for other in (*kernel.shared, *kernel.parameters):
                 if other == stem or counted and other.startswith(stem) and other[len(stem) :].isdigit():
                     raise Unreadable(kernel.line, f"a register that hides {other} is not understood")
+
+
+def _family(register: str) -> str:
+    """What numbered registers have in common: `%r<5>` declares `%r0` to `%r4`."""
+    return register.rstrip("0123456789")
 
 
 def _closing(text: str, at: int) -> int:
@@ -236,7 +247,7 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     text = _begun(kernel, scopes, text, line)
     if not text or text.startswith(_DECLARES):
         if found := _REGISTERS.match(text):
-            _declare(scopes, found[1], found[2], line)
+            _declare(kernel, scopes, found[1], found[2], line)
         elif text.startswith((".local", ".param")) and {*registers(text)} & {*kernel.shared, *kernel.parameters}:
             raise Unreadable(line, "a variable that hides another is not understood")
         return
@@ -249,19 +260,26 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     _add(scopes, (negated, predicate, opcode, "", operands), line)
 
 
-def _declare(scopes: _Scopes, vector: str | None, names: str, line: int) -> None:
+def _declare(kernel: Kernel, scopes: _Scopes, vector: str | None, names: str, line: int) -> None:
+    """Registers of the same name in scopes beside each other are others: at its declaration each holds nothing that is known."""
     if vector:
         # Its components have names of their own.
         raise Unreadable(line, "a register of several values is not understood")
     for name in names.split(","):
-        stem, counted, _ = name.strip().partition("<")
+        stem, counted, count_ = name.strip().partition("<")
         scopes.declared.setdefault((stem, bool(counted)), {})[scopes.around] = line
+        if len(scopes.around) > 1 and kernel.declared.get(_family(stem), 0) > 1:
+            count = integer(count_.strip(" \t\n>")) if counted else None
+            if counted and (count is None or count > _MOST_REPEATED):
+                raise Unreadable(line, f"so many registers {stem[:40]} in several scopes are not understood")
+            for one in [stem] if count is None else [f"{stem}{number}" for number in range(count)]:
+                _add(scopes, ("", "", "mov.b32", one, f"{one}, {_NOTHING}"), line)
 
 
 def _check_hidden(scopes: _Scopes) -> None:
     """Scopes are merged: no register may hide another one, wherever it is declared."""
     for (name, counted), places in scopes.declared.items():
-        stem = name.rstrip("0123456789")
+        stem = _family(name)
         same = [(name, counted), *([(stem, True)] if stem != name and not counted else []), (name, not counted)]
         others = {around: line for one in same for around, line in scopes.declared.get(one, {}).items()}
         for inside, outside in ((places, others), (others, places)):

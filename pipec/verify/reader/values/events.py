@@ -280,11 +280,18 @@ class Events(Registers):
     def _meet(self, step: Step, env: Env) -> list[RingAction]:
         if step.instruction.head in _MASKED:
             self._whole_warp(step.instruction, env)
+        self._note_warpgroups(step.instruction)
         return self._met_at(step.instruction)
 
     def passes(self, one: Instruction) -> bool:
         """Whether a synchronisation of whole warps is trivial for the class: almost always."""
+        if one.predicate is None:
+            self._note_warpgroups(one)
         return not self.partial and one.predicate is None and one.head not in _MASKED
+
+    def _note_warpgroups(self, one: Instruction) -> None:
+        if one.head in _OF_WARPGROUPS:
+            self.of_warpgroups.add((one.number, self.present))
 
     def _met_at(self, one: Instruction) -> list[RingAction]:
         """The lanes of each warp reconverge: there is nothing to wait for if the class has all of them. An `.aligned` instruction or a
@@ -354,6 +361,7 @@ def _stored(one: Instruction) -> int:
 
 _SIZE = "the size of the copy"
 _MASKED = frozenset({"bar", "shfl", "elect", "vote", "match", "redux"})  # instructions with a mask of lanes that synchronise
+_OF_WARPGROUPS = frozenset({"wgmma", "setmaxnreg"})
 _ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"
 _EVENTS: dict[Kind, Callable[[Events, Step, Env], list[RingAction]]] = {

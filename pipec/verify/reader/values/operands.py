@@ -43,6 +43,8 @@ class Operands:
         self._tried: dict[tuple[object, ...], tuple[BarrierAddress, Value]] = {}
         # By offset: arrivals, instruction, thread. Filled before the first barrier of the CTA.
         self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
+        # Instructions that a whole warpgroup executes: the number, and which threads of the class come to it.
+        self.of_warpgroups: set[tuple[int, tuple[int, ...]]] = set()
         self.prologue = False
         self.winds = False  # whether residues of counters are known (see RESIDUE)
         # Constants are the same for all classes of a CTA.

@@ -1,0 +1,25 @@
+"""Instructions of warpgroups: products of `wgmma`, and `setmaxnreg`.
+
+All four warps of a warpgroup execute the same ones (PTX ISA, wgmma.mma_async and setmaxnreg); what others do is undefined.
+"""
+
+from collections.abc import Iterable
+
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.text.statements import Kernel
+from pipec.verify.reader.values.machine import Machine
+
+_THREADS = 128
+
+
+def check_warpgroups(kernel: Kernel, machines: Iterable[Machine]) -> None:
+    """Raises Unreadable where only some warps of a warpgroup come to such an instruction. `machines`: of all threads of a CTA."""
+    executing: dict[int, set[int]] = {}
+    for machine in machines:
+        for at, threads in machine.of_warpgroups:
+            executing.setdefault(at, set()).update(threads)
+    for at, found in executing.items():
+        groups = {thread // _THREADS for thread in found}
+        if len(found) < _THREADS * len(groups):
+            one = kernel.code[at]
+            raise Unreadable(one.line, f"{one.opcode} in some warps of a warpgroup, and not in others, is not understood")
