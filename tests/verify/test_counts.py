@@ -154,7 +154,7 @@ def test_what_a_division_by_zero_yields_is_not_known(quotient: str) -> None:
 
 
 MEET = "bar.warp.sync -1;"
-ALIGNED = "wgmma.fence.sync.aligned;"
+ALIGNED = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
 
 
 @pytest.mark.parametrize(("first", "others", "right"), [(MEET, MEET, True), (ALIGNED, ALIGNED, False), (ALIGNED, MEET, False)])

@@ -23,8 +23,12 @@ SEEDS = range(60)
 
 
 def respelled(ptx: str, draw: random.Random) -> str:
-    """The same tokens with other white space, comments and numbers, and with pragmas of which nobody knows."""
+    """The same tokens with other white space, comments and numbers, and with pragmas of which nobody knows; or with a register that is
+    called like a special one, which assemblers take."""
     head, entry, rest = ptx.partition(".visible .entry")
+    names = sorted({*re.findall(r"%r\d+\b", rest)})
+    if "%laneid" not in rest and draw.random() < 0.3:
+        rest = re.sub(rf"{draw.choice(names)}\b", "%laneid", rest).replace("{", "{ .reg .b32 %laneid;", 1)
     return head + "".join(_spelt(tokenize(entry + rest)[:-1], draw)) + "\n"
 
 

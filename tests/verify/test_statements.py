@@ -82,7 +82,8 @@ def test_registers_of_braces_hide_none_around_them() -> None:
         return HEAD + "\t.reg .b32 %r<9>;\n{\n\t.reg .b32 %inner;\n\tmov.b32 %inner, 1;\n" + inner + "}\n\tret;\n}\n"
 
     beside = within("}\n{\n\t.reg .b32 %inner;\n\tmov.b32 %inner, 2;\n")
-    assert [one.operands for one in kernel_of(beside, None).code] == [("%inner", "1"), ("%inner", "2"), ()]
+    nothing = ("%inner", "$nothing")
+    assert [one.operands for one in kernel_of(beside, None).code] == [nothing, ("%inner", "1"), nothing, ("%inner", "2"), ()]
     for hiding in ("%r<2>", "%r3", "%other, %inner"):
         with pytest.raises(Unreadable, match="hides another"):
             kernel_of(within("{ .reg .b32 " + hiding + "; }\n"), None)

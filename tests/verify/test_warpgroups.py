@@ -48,7 +48,8 @@ def test_whole_warpgroups(text: str) -> None:
         assert proved(f"@!%p1 bra OTHERS; {text} OTHERS:", first=threads)
         assert not proved(f"@!%p1 bra OTHERS; {text} OTHERS:", first=threads - 32)
         assert not proved(f"@%p1 bra OTHERS; {text} OTHERS:", first=32, threads=threads)
-    assert not proved(text, threads=96)
+    assert proved(text, threads=96) is (text in (FEWER, MORE))
+    assert not proved(f"@!%p1 bra OTHERS; {text} OTHERS:", first=64, threads=96)
 
 
 @pytest.mark.parametrize("text", [FEWER, FENCE])

@@ -206,7 +206,7 @@ class Reading:
         check_tensor_memory(flow, self.around, [[one.walk.held for one in cta.classes] for cta in self.ctas])
         check_given_up(flow)
         for cta in self.ctas:
-            check_warpgroups(self.kernel, [one.machine for one in cta.classes])
+            check_warpgroups(self.kernel, self.threads, [one.machine for one in cta.classes])
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
 
     @property

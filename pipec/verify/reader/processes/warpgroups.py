@@ -12,14 +12,16 @@ from pipec.verify.reader.values.machine import Machine
 _THREADS = 128
 
 
-def check_warpgroups(kernel: Kernel, machines: Iterable[Machine]) -> None:
-    """Raises Unreadable where only some warps of a warpgroup come to such an instruction. `machines`: of all threads of a CTA."""
+def check_warpgroups(kernel: Kernel, threads: int, machines: Iterable[Machine]) -> None:
+    """Raises Unreadable where only some warps of a warpgroup come to such an instruction. `machines`: of all `threads` of a CTA."""
     executing: dict[int, set[int]] = {}
     for machine in machines:
-        for at, threads in machine.of_warpgroups:
-            executing.setdefault(at, set()).update(threads)
+        for at, some in machine.of_warpgroups:
+            executing.setdefault(at, set()).update(some)
     for at, found in executing.items():
-        groups = {thread // _THREADS for thread in found}
-        if len(found) < _THREADS * len(groups):
-            one = kernel.code[at]
+        one = kernel.code[at]
+        # (A product takes four warps. The registers of fewer, where the CTA has no more, are set by all that it has.)
+        there = threads if one.head == "setmaxnreg" else threads // _THREADS * _THREADS
+        firsts = {thread - thread % _THREADS for thread in found}
+        if len(found) < sum(min(_THREADS, there - first) for first in firsts) or max(found) >= there:
             raise Unreadable(one.line, f"{one.opcode} in some warps of a warpgroup, and not in others, is not understood")

@@ -272,10 +272,14 @@ class Events(Registers):
         return [*meeting, arrival, RingAction(True, ring, ("named", name), 0, 1)]
 
     def _cluster_arrive(self, step: Step, env: Env) -> list[RingAction]:
-        return [RingAction(False, ("cluster",), ("cluster",), 0, count=len(self.threads))]
+        return [*self._aligned(step), RingAction(False, ("cluster",), ("cluster",), 0, count=len(self.threads))]
 
     def _cluster_wait(self, step: Step, env: Env) -> list[RingAction]:
-        return [RingAction(True, ("cluster",), ("cluster",), 0, 1)]
+        return [*self._aligned(step), RingAction(True, ("cluster",), ("cluster",), 0, 1)]
+
+    def _aligned(self, step: Step) -> list[RingAction]:
+        """Lanes may come to the barrier of a cluster one by one, but for an `.aligned` instruction."""
+        return self._met_at(step.instruction) if "aligned" in step.instruction.parts else []
 
     def _meet(self, step: Step, env: Env) -> list[RingAction]:
         if step.instruction.head in _MASKED:

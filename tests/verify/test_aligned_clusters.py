@@ -1,0 +1,23 @@
+"""The barrier of a cluster where lanes of a warp have parted: they may come to it one by one, but not to an `.aligned` instruction."""
+
+import pytest
+
+from tests.verify.test_exited_threads import PAIR, judged
+
+PARTED = "\t@%p2 bra $A;\n\t{0}\n\tbra $B;\n$A:\n\t{0}\n$B:\n\tbar.warp.sync -1;\n\t{1}\n"
+# By the body, whether it is proved; %p2 holds in half of the lanes.
+BODIES = {
+    "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;": True,
+    "@%p2 bra $A; nanosleep.u32 20; $A: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;": True,
+    PARTED.format("barrier.cluster.arrive;", "barrier.cluster.wait;"): True,
+    PARTED.format("barrier.cluster.arrive;", "barrier.cluster.wait.aligned;"): True,
+    PARTED.format("barrier.cluster.arrive.aligned;", "barrier.cluster.wait.aligned;"): False,
+    PARTED.format("barrier.cluster.arrive.relaxed.aligned;", "barrier.cluster.wait;"): False,
+    PARTED.format("barrier.cluster.arrive; barrier.cluster.wait.aligned;", ""): False,
+    "@%p2 barrier.cluster.arrive.aligned; @!%p2 barrier.cluster.arrive.aligned; barrier.cluster.wait;": False,
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_lanes_come_together_to_an_aligned_instruction(body: str) -> None:
+    assert (judged(body, PAIR).certificate is not None) is BODIES[body]
