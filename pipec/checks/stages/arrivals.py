@@ -1,8 +1,8 @@
 """A stage's barrier receives the arrivals it was initialised with, on every path of its role (E05xx)."""
 
-from typing import Literal
+from typing import Final, Literal
 
-from pipec.checks.summary import ACCUMULATE, LOAD, OPERAND, READ, STORE, RoleSummary, StageSummary
+from pipec.checks.summary import ACCUMULATE, COPY, LOAD, OPERAND, READ, STORE, WRITE, RoleSummary, StageSummary
 from pipec.diag.catalogue.stages import signals as messages
 from pipec.diag.message import Sink
 from pipec.diag.shown import counted
@@ -10,7 +10,20 @@ from pipec.isa.targets import WARP
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.vocabulary import BARRIER_SIDE, DRAINING, FILLING, Side
+from pipec.vocabulary import BARRIER_SIDE, DRAINING, FILLING, Side, UseKind
+
+# The signals of these uses add up on a barrier: a role gives all of them for each stage, at once where there is nothing to wait for.
+_ADDED_UP: Final[dict[Side, frozenset[UseKind]]] = {
+    "producer": frozenset((LOAD, COPY, WRITE)),
+    "consumer": frozenset((READ, OPERAND, STORE)),
+}
+
+
+def added_up(summary: StageSummary, *, local: bool) -> frozenset[UseKind]:
+    """The uses of a stage that may occur together; `local`: only roles of its CTA use the pipeline."""
+    if local:
+        return _ADDED_UP[summary.handle.side]
+    return frozenset((READ, OPERAND)) if multiplied_in_registers(summary) else frozenset()
 
 
 def check_arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None:
@@ -38,11 +51,16 @@ class Signature:
 
 
 def one_way(
-    role: RoleSummary, summary: StageSummary, signatures: dict[tuple[tree.Pipeline, Side], Signature], sink: Sink
+    role: RoleSummary,
+    summary: StageSummary,
+    signatures: dict[tuple[tree.Pipeline, Side], Signature],
+    sink: Sink,
+    *,
+    local: bool,
 ) -> None:
-    """A role must signal all stages of a pipeline in the same way."""
+    """A role must signal all stages of a pipeline in the same way; `local`: only roles of its CTA use the pipeline."""
     handle = summary.handle
-    for signature in _signatures(role, summary):
+    for signature in _signatures(role, summary, local):
         # A barrier is initialised with one count for all phases (hardware.md 1.1), so a second way of signalling would complete a phase
         # too early, or never.
         first = signatures.setdefault((handle.pipeline, handle.side), signature)
@@ -65,7 +83,7 @@ def one_way(
         return
 
 
-def _signatures(role: RoleSummary, summary: StageSummary) -> list[Signature]:
+def _signatures(role: RoleSummary, summary: StageSummary, local: bool) -> list[Signature]:
     if summary.signals:
         found = []
         for site in summary.signals:
@@ -73,44 +91,48 @@ def _signatures(role: RoleSummary, summary: StageSummary) -> list[Signature]:
             assert isinstance(signal, tree.Signal)
             lanes = role.role.blocks[site.block].participation.lanes
             if signal.how == "own":
-                found.append(_own_signature(role, summary, lanes, signal.span))
+                found.append(_own_signature(role, summary, lanes, signal.span, local))
             else:
                 found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", lanes, signal.span))
         return found
     if not summary.releases:
         return []
-    return [_own_signature(role, summary, None, summary.releases[0].operation.span)]
+    return [_own_signature(role, summary, None, summary.releases[0].operation.span, local)]
 
 
 def multiplied_in_registers(summary: StageSummary) -> bool:
     return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in summary.touches if touch.kind == OPERAND)
 
 
-# The order of the cases matters: TMA and commits arrive by themselves once their work is done; a thread's arrival instead of theirs would
-# precede completion.
-def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, span: Span) -> Signature:
-    """The signal that the use of the stage requires."""
-    used = DRAINING if summary.handle.side == "consumer" else FILLING
-    kinds = summary.kinds() & set(used)
-    alike = [
-        one for one in role.stages if (one.handle.pipeline, one.handle.side) == (summary.handle.pipeline, summary.handle.side)
-    ]
-    if any(map(multiplied_in_registers, alike)):
-        # wgmma has no commit that arrives on a barrier (hardware.md 8): each warp waits for its MMAs and arrives once. Where threads read
-        # some of the stages, they arrive for all of them.
-        kinds = {kind for one in alike for kind in one.kinds()}
-        warps = Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)
-        if READ not in kinds:
-            return warps
-        threads = _signature(role, "threads", lanes, span)
-        return Signature(f"{warps.words} and {threads.words}", warps.arrivals + threads.arrivals, span)
+def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, span: Span, local: bool) -> Signature:
+    """The signals that the uses of the role's stages require."""
+    side, used = summary.handle.side, DRAINING if summary.handle.side == "consumer" else FILLING
+    alike = [one for one in role.stages if (one.handle.pipeline, one.handle.side) == (summary.handle.pipeline, side)]
+    kinds = summary.kinds() & used
+    together = {kind for one in alike for kind in one.kinds()} & used
+    by_hand = any(
+        isinstance(site.operation, tree.Signal) and site.operation.how != "own" for one in alike for site in one.signals
+    )
+    # A stage that nothing uses is one that the others' signals say too much of.
+    if kinds and together <= frozenset().union(*(added_up(one, local=local) for one in alike)) and not by_hand:
+        kinds = together
+    # TMA and commits arrive by themselves once their work is done; a thread's arrival instead of theirs would precede completion.
+    found = []
     if kinds & {ACCUMULATE, OPERAND}:
-        return _signature(role, "commit", lanes, span)
+        if any(map(multiplied_in_registers, alike)):
+            # wgmma has no commit that arrives on a barrier (hardware.md 8): each warp waits for its MMAs and arrives once.
+            found.append(Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span))
+        else:
+            found.append(_signature(role, "commit", lanes, span))
     if LOAD in kinds:
-        return Signature("TMA bytes", 1, span)
+        found.append(Signature("TMA bytes", 1, span))
     if STORE in kinds:
-        return Signature("a finished TMA store", 1, span)
-    return _signature(role, "threads", lanes, span)
+        found.append(Signature("a finished TMA store", 1, span))
+    if COPY in kinds:
+        found.append(_signature(role, "threads", None, span))
+    if kinds & {READ, WRITE} or not kinds:
+        found.append(_signature(role, "threads", lanes, span))
+    return Signature(" and ".join(one.words for one in found), sum(one.arrivals for one in found), span)
 
 
 def _signature(role: RoleSummary, how: Literal["threads", "commit"], lanes: int | None, span: Span) -> Signature:

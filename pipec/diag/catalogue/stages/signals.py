@@ -113,42 +113,57 @@ class TileLoadedInLoop(Message):
 
 
 class MixedFill(Message):
-    """One stage is filled in two ways, for example by TMA and by threads.
+    """One tile of a stage is filled in two ways, for example by TMA and by threads, or a stage by an MMA and in another way.
 
-    A TMA copy completes the full barrier by bytes, a `write` by arrivals of threads, an MMA by a commit. A stage is handed over
-    by only one of these. Use a separate pipeline for each.
+    A TMA copy completes the full barrier by bytes, a `write` by arrivals of threads, an MMA by a commit. The barrier counts the
+    same for each stage of its loop: one tile may be loaded by TMA and another one written by threads, but for a tile that is
+    loaded on one path and written on the other there would be bytes too few. Obtain the stage on each path:
+
+        if k < whole:
+            with p.produce() as s:
+                tma.load(s.x, x[k * 64, 0])
+        else:
+            with p.produce() as s:
+                write(s.x, fill(0.0, f32, 64, 32))
+
+    A stage that an MMA fills, or that CTAs of a cluster share, is filled in one way only: use a separate pipeline for each.
     """
 
     code = "E0505"
     title = "stage `{stage}` of `{pipeline}` is filled in two ways"
     labels = (primary("at", "filled by {second}"), secondary("first", "filled by {one}"), secondary("obtained", "obtained here"))
-    note = "the full barrier waits for one kind of signal: after the first of two it completes, and the rest is read too early"
-    help = "hand over the two tiles through two pipelines"
+    note = "{consequence}"
+    help = "{instead}"
     stage: str
     pipeline: str
     one: str
     second: str
+    consequence: str
+    instead: str
     at: Span
     first: Span
     obtained: Span | None
 
 
 class MixedDrain(Message):
-    """One stage is read in two ways, for example by an MMA and by threads.
+    """One stage of a pipeline that CTAs of a cluster share is read in two ways, for example by an MMA and by threads.
 
-    MMAs release a stage by a commit, threads by arriving, TMA stores when the copy has read it. A role releases a stage in only
-    one of these ways. Let another role read it the other way: each consumer role of a pipeline releases the stage for itself.
+    MMAs release a stage by a commit, threads by arriving, TMA stores when the copy has read it. A role that tells other CTAs
+    releases a stage in only one of these ways. Let another role read it the other way: each consumer role of a pipeline releases
+    the stage for itself.
     """
 
     code = "E0506"
     title = "stage `{stage}` of `{pipeline}` is read in two ways"
     labels = (primary("at", "read by {second}"), secondary("first", "read by {one}"), secondary("obtained", "obtained here"))
-    note = "the stage is released when one kind of reader is done: the producer may overwrite what the other is still reading"
-    help = "read it in a second role that also `consumes {pipeline}`"
+    note = "{consequence}"
+    help = "{instead}"
     stage: str
     pipeline: str
     one: str
     second: str
+    consequence: str
+    instead: str
     at: Span
     first: Span
     obtained: Span | None

@@ -105,10 +105,14 @@ def _joined(first: Edge, then: Edge) -> Edge:
 
 
 def _alone(network: Network) -> set[int]:
-    """Named barriers used by the threads of one process only: they are in lockstep and wait for nobody."""
+    """Named barriers used by the threads of one process only: they are in lockstep and wait for nobody. What they tell each other there
+    matters to some of them that signal alone, also behind a later wait."""
     users: dict[int, set[int]] = {}
     whole: dict[int, bool] = {}
+    apart: set[int] = set()
     for number, process in enumerate(network.processes):
+        if any(isinstance(state.action, Arrive) and state.action.part for state in process.states):
+            apart.add(number)
         for state in process.states:
             match state.action:
                 case Arrive(use, edge, count):
@@ -116,7 +120,11 @@ def _alone(network: Network) -> set[int]:
                     users.setdefault(use.ring, set()).add(number)
                     meets = isinstance(follows, Wait) and follows.use == use and count == network.rings[use.ring].count
                     whole[use.ring] = whole.get(use.ring, True) and meets
-    return {ring for ring, by in users.items() if len(by) == 1 and whole[ring] and network.rings[ring].kind == "named"}
+    return {
+        ring
+        for ring, by in users.items()
+        if len(by) == 1 and not by & apart and whole[ring] and network.rings[ring].kind == "named"
+    }
 
 
 def tidied(network: Network, *, branches: bool = False) -> Network:
