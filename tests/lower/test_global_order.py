@@ -199,3 +199,30 @@ def test_a_bulk_store_to_the_same_place_waits_for_the_one_before(mode: str) -> N
     ptx = pipec.compile(AGAIN.format(mode=mode)).ptx
     body = ptx[: ptx.index("cp.async.bulk.tensor.2d.global")]
     assert re.search(r"cp\.async\.bulk\.wait_group\s+0;", body)
+
+
+OWN_VECTORS = """
+kernel k(x: tensor[f32, M, 64], rows: tensor[f32, R], columns: tensor[f32, 1, 64], both: tensor[f32, R, 64]):
+    grid(1)
+    role all(warps={warps}):
+        for i in range(M // {count}):
+            t = registers(load(x[i * {count}, 0], {count}, 64))
+            store.direct(rows[0], per_row(rows[0], {count}) + row_sum(t))
+            store.direct(columns[0, 0], per_column(columns[0, 0], 64) * 2.0 + column_sum(t * per_column(columns[0, 0], 64)))
+            store.direct(both[0, 0], load(both[0, 0], {count}, 64) + t * per_row(rows[0], {count}))
+"""
+
+
+@pytest.mark.parametrize("timing", TIMINGS)
+@pytest.mark.parametrize(("warps", "count"), [(4, 128), (4, 32), (1, 64), (8, 128)])
+def test_a_statement_loads_just_what_it_stores(warps: int, count: int, timing: tuple[str, int]) -> None:
+    """In each turn of a loop, also where several threads have a row between them. What is below a reduction is loaded before."""
+    x = values((3 * count, 64), "f32", 6)
+    rows, columns, both = np.zeros(count, np.float32), np.ones((1, 64), np.float32), np.zeros((count, 64), np.float32)
+    launch(OWN_VECTORS.format(warps=warps, count=count), timing, x, rows, columns, both)
+    sums, product, total = np.zeros_like(rows), np.ones(64, np.float32), np.zeros_like(both)
+    for t in x.reshape(3, count, 64):
+        sums += t.sum(axis=1)
+        product = product * 2 + (t * product).sum(axis=0)
+        total += t * sums[:, None]
+    assert np.array_equal(rows, sums) and np.array_equal(columns[0], product) and np.array_equal(both, total)

@@ -167,7 +167,7 @@ def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expressi
     found: set[tree.Expression] = set()
     below: set[tree.Expression] = set()
     for node in subexpressions(value, lets):
-        if isinstance(node, tree.ReadTensor) and node.axis is None and node.at is None and node.type == value.type:
+        if isinstance(node, tree.ReadTensor) and node.at is None and node.type == value.type:
             found.add(node)
         if isinstance(node, tree.RowReduce | tree.Columns):
             below.update(inner for child in children(node) for inner in subexpressions(child, lets))
