@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from pipec.checks.summary import RoleSummary, dominators, predecessors
 from pipec.kir import ir
+from pipec.kir.clusters import LEADER, PAIR
 from pipec.kir.global_memory.accesses import Access
 from pipec.kir.global_memory.places import apart_in_earlier_iterations, apart_in_other_iterations, renamed
 from pipec.kir.plan.types import Plan
@@ -53,6 +54,14 @@ class HandOvers:
     def speaks(self, side: _Half) -> bool:
         """Whether its signal orders ordinary accesses; with several sub-stages this is undetermined."""
         return not self.shares(side) and side[0].sub_stages(side[1]) == 1 and bool(self.kinds(side) & (_SPEAKING | {"tma"}))
+
+    def speaks_in_both(self, side: _Half) -> bool:
+        """Whether it does so in both CTAs of a pair. Where the other side runs in the leader, or this one does, a signal of the other CTA
+        passes from CTA to CTA. Only the leader announces the bytes of TMA, and only what threads fill is signalled for the whole cluster
+        (pipec.lower.synchronisation.clusters)."""
+        if not self.speaks(side) or self._plan.sharing[side[0]].of(side[1]).to not in (LEADER, PAIR):
+            return self.speaks(side)
+        return side[1] == "producer" and bool(self.kinds(side) & {"threads", "met"})
 
     def shares(self, side: _Half) -> bool:
         """Whether the role takes, and releases, only some of the stages."""
@@ -175,10 +184,11 @@ def before(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
     """Whether the first access is always complete before the second is reached, along hand-overs through any roles.
 
     `known` are the waits that end only after the first access. In a role that waits there, the signals after such a wait follow it as
-    well.
+    well. Two roles that run in both CTAs of a pair may reach each other through one in its leader.
     """
+    paired = not any(roles[name].role.leader for name, _ in (one, other))
     known: set[tuple[str, Position]] = set()
-    unseen = list(_given_after(roles[one[0]], one[1]))
+    unseen = list(_given_after(roles[one[0]], one[1], paired))
     told: set[tuple[str, _Half]] = set()
     while unseen:
         pipeline, side = unseen.pop()
@@ -191,14 +201,15 @@ def before(roles: dict[str, HandOvers], one: Use, other: Use) -> bool:
             behind = [at for known_by, at in known if known_by == name]
             for given in role.sides():
                 signals = role.signals(given)
-                if role.speaks(given) and signals and all(any(role.dominates(at, end) for at in behind) for end in signals):
+                speaks = role.speaks_in_both(given) if paired else role.speaks(given)
+                if speaks and signals and all(any(role.dominates(at, end) for at in behind) for end in signals):
                     unseen.append(given)
     role, at = roles[other[0]], (other[1].block, other[1].site)
     return any(name == other[0] and role.dominates(wait, at) for name, wait in known)
 
 
-def _given_after(role: HandOvers, access: Access) -> Iterator[_Half]:
-    """The sides that are never signalled before the role's last execution of the access."""
+def _given_after(role: HandOvers, access: Access, paired: bool) -> Iterator[_Half]:
+    """The sides that are never signalled before the role's last execution of the access; `paired`: in both CTAs of a pair."""
     at = access.block, access.site
     if access.handle is not None:
         side = access.handle.pipeline, access.handle.side
@@ -213,7 +224,8 @@ def _given_after(role: HandOvers, access: Access) -> Iterator[_Half]:
         return
     for side in role.sides():
         signals = role.signals(side)
-        if signals and role.speaks(side) and not any(role.leads(one, at) for one in signals):
+        speaks = role.speaks_in_both(side) if paired else role.speaks(side)
+        if signals and speaks and not any(role.leads(one, at) for one in signals):
             yield side
 
 

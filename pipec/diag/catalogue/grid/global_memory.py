@@ -85,7 +85,9 @@ class UnorderedRoles(Message):
     """The roles of a block run concurrently. If one of them stores what another loads, the two need a hand-over in between: a stage
     that one signals after its access, and the other waits for before its own. A signal covers everything that its threads did
     before it; the signal of a commit or of completed copies (`mma.commit`, `cp.async`) covers only those MMAs or copies, and the
-    bytes of a TMA load cover what came before the stage was obtained. In a loop, the hand-over must order each access of one role
+    bytes of a TMA load cover what came before the stage was obtained. In a pair of CTAs the leader alone announces the bytes, for both:
+    from a role to another one through a role of the leader, what the other CTA did is covered by the arrivals of threads that fill a
+    stage, and by no other signal. In a loop, the hand-over must order each access of one role
     with each access of the other: the tiles do not recur in other iterations, or a pipeline of one stage is held around both
     accesses. Tiles that are provably disjoint need nothing."""
 
