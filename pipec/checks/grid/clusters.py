@@ -18,7 +18,7 @@ from pipec.kir.walk import nodes
 from pipec.sema import tree
 from pipec.sema.language.operation import SCHEDULER
 from pipec.source import Span
-from pipec.vocabulary import Axis
+from pipec.vocabulary import DRAINING, Axis
 
 _PLACE = 128  # alignment of a copy in bytes; swizzles depend on addresses (hardware.md 2.2, 2.3)
 
@@ -144,14 +144,16 @@ def _one_group(kernel: tree.Kernel, sink: Sink) -> None:
 
 
 def _halves(kernel: tree.Kernel, sink: Sink) -> None:
-    """The roles that fill the operands of a pair's MMA or read its accumulator must run in both CTAs."""
+    """The roles that fill the operands of a pair's MMA or read its accumulator must run in both CTAs, and those that fill what is read in
+    both."""
     mmas = [mma for role in kernel.roles for mma in statements(role.body) if isinstance(mma, tree.Mma)]
     paired = [mma for mma in mmas if mma.accumulator.handle.pipeline.cta_group == 2]
     # Each CTA of a pair loads its own half of the operands and stores its own half of the rows (hardware.md 3.6).
     operands_ = {operand.buffer for mma in paired for operand in (mma.a, mma.b, *mma.scales)}
     sums = {mma.accumulator.buffer for mma in paired}
+    elsewhere = {buffer for role in kernel.roles if not role.leader for buffer in _read(role)} - operands_ - sums
     for role in (role for role in kernel.roles if role.leader):
-        half = next(_reached(role, operands_, sums), None)
+        half = next(_reached(role, operands_ | elsewhere, sums), None)
         if half is not None:
             tile, at, filled = half
             sink.report(
@@ -159,11 +161,27 @@ def _halves(kernel: tree.Kernel, sink: Sink) -> None:
                     role=role.name,
                     does="fills a tile" if filled else "reads an accumulator",
                     tile=tile.label,
-                    consequence="the MMAs read what nobody wrote" if filled else "half of the rows are never read",
+                    consequence=_HALF["sums" if not filled else "operands" if tile in operands_ else "elsewhere"],
                     at=at,
                     role_at=role.span,
                 )
             )
+
+
+_HALF = {
+    "operands": "the MMAs read what nobody wrote",
+    "elsewhere": "a role that runs in both reads there what nobody wrote",
+    "sums": "half of the rows are never read",
+}
+
+
+def _read(role: tree.Role) -> Iterator[tree.Buffer]:
+    """The tiles of a pair that the role reads in its own CTA."""
+    for statement in statements(role.body):
+        if isinstance(statement, tree.Operation):
+            read = [use.tile for use in statement.effects.uses if use.kind in DRAINING]
+            read += [node.source for node in nodes(statement) if isinstance(node, tree.ReadBuffer)]
+            yield from (tile.buffer for tile in read if tile.handle.pipeline.cta_group == 2)
 
 
 def _reached(role: tree.Role, filled: set[tree.Buffer], read: set[tree.Buffer]) -> Iterator[tuple[tree.Buffer, Span, bool]]:

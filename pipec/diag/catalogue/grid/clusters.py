@@ -151,8 +151,8 @@ class ClusterOfPairs(Message):
 
 
 class HalfOfPair(Message):
-    """Both CTAs of a pair hold tiles of the pair's pipelines: halves of the operands, and of the accumulator. A role on the leader alone
-    reaches the leader's half only."""
+    """Both CTAs of a pair hold tiles of the pair's pipelines: halves of the operands, of the accumulator, and of what roles that run in
+    both read there. A role on the leader alone reaches the leader's half only."""
 
     code = "E0460"
     title = "role `{role}` {does} in the leader only, but the other CTA of the pair holds half of it"
