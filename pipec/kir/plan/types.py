@@ -342,8 +342,9 @@ class Plan:
 
     @property
     def crosses_ctas(self) -> bool:
-        """Whether a CTA accesses the memory of another."""
-        return any(not sharing.local for sharing in self.sharing.values())
+        """Whether a CTA accesses the memory of another: the tensor memory of a pair is allocated, and freed, in both."""
+        paired = self.cta_group == 2 and self.allocated_columns > 0
+        return paired or any(not sharing.local for sharing in self.sharing.values())
 
     @property
     def start_registers(self) -> int:
