@@ -111,6 +111,8 @@ class RoleContext:
     peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # the result of each peek
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
+    # Whether none did, where several roles read it.
+    unwritten: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     # Its address, computed at the acquire, before the loop that multiplies into it.
     targets: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     # By counter of a loop, whether a turn is not the first one: for MMAs that accumulate from the second on.

@@ -12,6 +12,7 @@ from pipec.kir.plan.types import ZeroFill
 from pipec.lower import bases, twins
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.emit.value import FALSE, Value, integer
+from pipec.lower.emit.variables import Slot
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import clusters, global_order, mma_waits, watchdog
 from pipec.lower.synchronisation.cursors import Cursor
@@ -159,11 +160,10 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
                 target.write(accumulator_address(role, accumulator, stage))
     if announces:
         _expect_bytes(role, handle, stage)
-    # The reader clears, not the MMA role: it covers all lanes anyway (hardware.md 3.9), and it waits here.
     if handle.side == "consumer" and role.plan.uses_tensor:
         for buffer, fill in role.kernel.plan.zero_fills.items():
             if fill.pipeline is pipeline:
-                zero_unwritten(role, buffer, stage, fill)
+                _read_as_zero(role, handle, buffer, stage, fill)
 
 
 def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
@@ -293,6 +293,9 @@ def release(role: RoleContext, operation: tree.Release) -> None:
 def move(role: RoleContext, operation: tree.Move) -> None:
     """Both are kept as their cursor keeps a stage."""
     role.stages[operation.target].write(role.stages[operation.source].read())
+    for (handle, buffer), unwritten in list(role.unwritten.items()):
+        if handle is operation.source:
+            _unwritten(role, operation.target, buffer).write(unwritten.read())
 
 
 @lowers(tree.Drain)
@@ -346,16 +349,32 @@ def _note_written(role: RoleContext, handle: tree.Handle, pointer: Value) -> Non
         clusters.arrive(role, handle, pointer)
 
 
-def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: ZeroFill) -> None:
-    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case costs one branch.
-
-    If several warps share lanes, those of the first warpgroup clear them, and the others wait.
-    """
-    builder, shares_lanes = role.builder, role.plan.role.warps > WARPGROUP_WARPS
+def _read_as_zero(role: RoleContext, handle: tree.Handle, buffer: tree.Buffer, stage: Value, fill: ZeroFill) -> None:
+    """The reader clears, not the MMA role: it covers all lanes anyway (hardware.md 3.9), and it waits here. Of several roles that read the
+    same stage none may write to it: each takes zeros in place of what it loads."""
+    builder = role.builder
     if fill.condition is not None:
         unwritten = scalar(role, fill.condition)
     else:
         unwritten = builder.compare("eq", builder.load("i32", _flag_pointer(role, buffer, fill, stage), 4), integer(0))
+    if sum(fill.pipeline in other.role.consumes for other in role.kernel.plan.roles) > 1:
+        _unwritten(role, handle, buffer).write(unwritten)
+    else:
+        _clear(role, buffer, stage, unwritten)
+
+
+def _unwritten(role: RoleContext, handle: tree.Handle, buffer: tree.Buffer) -> Slot:
+    if (handle, buffer) not in role.unwritten:
+        role.unwritten[handle, buffer] = role.builder.variable("i1", f"{role.prefix}.{handle.label}.unwritten")
+    return role.unwritten[handle, buffer]
+
+
+def _clear(role: RoleContext, buffer: tree.Buffer, stage: Value, unwritten: Value) -> None:
+    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case costs one branch.
+
+    If several warps share lanes, those of the first warpgroup clear them, and the others wait.
+    """
+    builder, shares_lanes = role.builder, shares_tensor_lanes(role)
     clear, done = builder.label(f"{role.prefix}.clear"), builder.label(f"{role.prefix}.cleared")
     builder.branch(unwritten, clear, done)
     builder.place(clear)
@@ -371,11 +390,21 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
             builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), *[integer(0)] * width)
         builder.call("tcgen05.wait.st")
     if shares_lanes:
-        builder.call("tcgen05.fence.before")
-        role.synchronise()
-        builder.call("tcgen05.fence.after")
+        meet_at_tensor_memory(role)
     builder.jump(done)
     builder.place(done)
+
+
+def shares_tensor_lanes(role: RoleContext) -> bool:
+    """Whether several warps of the role access the same lanes."""
+    return role.plan.role.warps > WARPGROUP_WARPS
+
+
+def meet_at_tensor_memory(role: RoleContext) -> None:
+    """What the threads of the role have done in tensor memory comes before what they do there next."""
+    role.builder.call("tcgen05.fence.before")
+    role.synchronise()
+    role.builder.call("tcgen05.fence.after")
 
 
 def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) -> Value:

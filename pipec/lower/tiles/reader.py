@@ -17,7 +17,7 @@ from pipec.kir.spread import GROUP_COLUMNS, chunk_columns
 from pipec.kir.walk import children
 from pipec.lower.context import RoleContext, repeated
 from pipec.lower.emit import packed
-from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
+from pipec.lower.emit.arithmetic import binary, constant, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared, unpack
 from pipec.lower.emit.value import FALSE, TRUE, Value, integer
@@ -249,7 +249,20 @@ class TileReader:
         if source.buffer in role.kernel.plan.packed:
             return load_packed(builder, address, type_.dtype, chunk.count)
         split = chunk.split if chunk.row.map.half_warps else None
-        return load_accumulator(builder, address, type_.dtype, chunk.count, split)
+        unwritten = role.unwritten.get((source.handle, source.buffer))
+        if unwritten is None:
+            return load_accumulator(builder, address, type_.dtype, chunk.count, split)
+        found = [builder.variable(type_.dtype.llvm, f"{role.prefix}.read") for _ in range(chunk.count)]
+        for one in found:
+            one.write(constant(0, type_.dtype))
+        load, done = builder.label(f"{role.prefix}.written"), builder.label(f"{role.prefix}.read")
+        builder.branch(unwritten.read(), done, load)
+        builder.place(load)
+        for one, loaded in zip(found, load_accumulator(builder, address, type_.dtype, chunk.count, split), strict=True):
+            one.write(loaded)
+        builder.jump(done)
+        builder.place(done)
+        return [one.read() for one in found]
 
     def _read_shared(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
         source, type_ = node.source, node.type

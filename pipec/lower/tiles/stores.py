@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pipec.isa.dtypes import DType
 from pipec.isa.instructions import INSTRUCTIONS
 from pipec.kir import spread
-from pipec.kir.plan.roles import tensor_tiles
+from pipec.kir.plan.roles import expressions, tensor_tiles
 from pipec.kir.plan.types import TILE_ALIGNMENT, Panel, TileLayout
 from pipec.kir.spread import MOST_COLUMNS, Share, direct_share, first_part, panel_share, with_parts
 from pipec.lower.context import RegisterTile, RoleContext, counted_loop, repeated
@@ -15,7 +15,7 @@ from pipec.lower.emit.memory import pack, pack_converted, row_address, store_ten
 from pipec.lower.emit.value import Value, integer
 from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, global_row, store_element
 from pipec.lower.scalars import scalar
-from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
+from pipec.lower.synchronisation.pipelines import meet_at_tensor_memory, shared_tile, shares_tensor_lanes, tensor_address
 from pipec.lower.table import lowers
 from pipec.lower.tiles import fragment_stores, fragments, striped_stores
 from pipec.lower.tiles.chunks import Chunk, Row
@@ -232,6 +232,10 @@ def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType
     packed = destination.buffer in role.kernel.plan.packed
     row_map = role.kernel.plan.row_maps[operation]
     share = panel_share(row_map, value_type, value_type.columns)
+    # Of threads that share a row each writes some of its columns, and may read all; idle ones read, too.
+    reads = shares_tensor_lanes(role) and any(
+        isinstance(node, tree.ReadBuffer) and node.source.buffer is destination.buffer for node in expressions(role.plan.role)
+    )
     reader = TileReader(role)
     reader.prepare(operation.value)
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
@@ -240,9 +244,13 @@ def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType
         for chunk, _ in _chunks(role, row, _FIRST, share):
             words = _words(reader, operation.value, chunk) if packed else _wide(reader, operation.value, chunk)
             address = tensor_address(role, destination, chunk.uniform_column)
+            if reads:
+                meet_at_tensor_memory(role)
             with _where_working(role, row):
                 store_tensor(builder, address, words)
     builder.call("tcgen05.wait.st")
+    if reads:
+        meet_at_tensor_memory(role)
 
 
 def _wide(reader: TileReader, value: tree.Expression, chunk: Chunk) -> list[Value]:
