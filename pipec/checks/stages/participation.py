@@ -166,6 +166,8 @@ def _shared_parts(value: tree.Expression) -> Iterator[tuple[str, tree.Expression
         match node:
             case tree.Splat(operand):
                 yield "a number in a tile's expression", operand
+            case tree.ReadBuffer(source=source) if source.cta is not None:
+                yield "the rank of the CTA whose tile is read", source.cta
             case tree.ReadTensor(source):
                 yield from (("a coordinate", coordinate) for coordinate in source.coordinates)
             case _:

@@ -105,7 +105,8 @@ def assign(context: Context, statement: ast.Assign) -> None:
         case tree.Handle() if (stage := _stage_outside(context, target)) is not None:
             _move(context, stage, meaning, statement)
         # A second name for a compile-time value costs nothing at run time, so nothing is emitted.
-        case _ if isinstance(meaning, _ALIASES) and _register_variable(context, target) is None:
+        # (The rank of another CTA's tile is a value, which may change while the name is in use.)
+        case _ if isinstance(meaning, _ALIASES) and not _is_elsewhere(meaning) and _register_variable(context, target) is None:
             refuse_shadowing(context, target)
             context.bind_again(target.name, meaning, target.span)
         case _:
@@ -116,6 +117,10 @@ def assign(context: Context, statement: ast.Assign) -> None:
                 _assign_tile(context, target, found, statement.span)
             else:
                 _assign_scalar(context, target, found, statement)
+
+
+def _is_elsewhere(meaning: object) -> bool:
+    return isinstance(meaning, tree.BufferRef) and meaning.cta is not None
 
 
 def _not_linear(context: Context, meaning: Acquired, statement: ast.Assign) -> None:
