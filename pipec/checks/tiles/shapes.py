@@ -27,6 +27,11 @@ def check(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
     """Returns the invalid tiles, so that consequences are not reported again."""
     kernel = summary.kernel
     wrong = _buffers(summary, target, sink)
+    # (Where they have tiles in tensor memory, that has been told.)
+    if target.tensor_columns == 0 and all(buffer.space == "shared" for buffer in kernel.buffers):
+        for pipeline in kernel.pipelines:
+            if pipeline.cta_group == 2:
+                sink.report(target_messages.NoPairs(target=target.name, pipeline=pipeline.name, at=pipeline.span))
     for role in kernel.roles:
         _role(role, sink)
     return wrong

@@ -64,3 +64,20 @@ class NoCommit(Message):
     target: str
     stage: str
     at: Span
+
+
+class NoPairs(Message):
+    """The target has no pairs of CTAs.
+
+    With `cta_group=2` the copies of both CTAs complete a barrier of the leader, whose MMAs work on the memory of both. That came with
+    Blackwell (sm_100a). On Hopper (sm_90a) the CTAs of a cluster share tiles by `multicast`, and read each other's with `scope="cluster"`.
+    """
+
+    code = "E0904"
+    title = "target {target} has no pairs of CTAs for `{pipeline}`"
+    labels = (primary("at", "declared with `cta_group=2`"),)
+    note = "a copy on {target} completes a barrier of the CTA that it writes to, and an MMA reads the tiles of one CTA"
+    help = 'leave `cta_group=2` out, and load what both CTAs read with `multicast="x"`; or compile with `--arch sm_100a`'
+    target: str
+    pipeline: str
+    at: Span
