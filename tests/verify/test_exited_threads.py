@@ -42,6 +42,10 @@ $TURN:
 PAIR = ".reqnctapercluster 2, 1, 1\n.explicitcluster"
 CLUSTER = "barrier.cluster.arrive;\n\tbarrier.cluster.wait;\n"
 IN_TURN_3 = "setp.eq.u32 %p6, %r10, 3; and.pred %p6, %p6, %p{}; @%p6 bra $END;"
+# Half of the lanes go a way of their own, on which one of each warp signals a barrier, and exit.
+ALONE = (
+    "\t@%p2 bra $ALONE;\n\t{}\n\tbra $END;\n$ALONE:\n\tsetp.eq.u32 %p7, %r5, 16;\n\t@%p7 mbarrier.arrive.shared.b64 _, [smem];\n"
+)
 ELECTED = "\telect.sync _|%p6, -1;\n\t@%p6 mbarrier.arrive.shared.b64 _, [smem];\n"
 
 
@@ -58,6 +62,10 @@ def judged(body: str, cluster: str = "") -> Judgement:
         (LOOP.format("bar.sync 0; " + IN_TURN_3.format(1)), ""),
         (LOOP.format("bar.warp.sync -1; " + IN_TURN_3.format(2)), ""),
         ("\t@%p2 ret;\n" + ELECTED, ""),
+        ("\t@%p2 ret;\n\tbar.sync 1;\n", ""),
+        (ALONE.format("barrier.sync 1;"), ""),
+        (ALONE.format("bar.warp.sync -1;"), ""),
+        ("\tbarrier.cluster.arrive.aligned;\n\t@%p2 ret;\n\tbarrier.cluster.wait.aligned;\n", PAIR),
         (CLUSTER + "\t@%p1 ret;\n" + LOOP.format(CLUSTER), PAIR),
         ("\tmov.u32 %r7, %cluster_ctarank;\n\tsetp.eq.u32 %p5, %r7, 1;\n\t@%p5 ret;\n" + LOOP.format(CLUSTER), PAIR),
     ],
@@ -72,6 +80,9 @@ def test_the_others_go_on(body: str, cluster: str) -> None:
     [
         ("\t@%p1 ret;\n" + LOOP.format("bar.sync 0, 64;"), ""),  # a number of threads is a number
         ("\t@%p2 ret;\n\ttcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n", ""),  # for whole warps
+        (ALONE.format("bar.sync 1;"), ""),  # half of the lanes are still there, and do not come to it
+        (ALONE.format("barrier.sync.aligned 1;"), ""),
+        (ALONE.format("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"), PAIR),
         ("\t@%p3 ret;\n" + ELECTED, ""),  # another lane is elected then
         ("\tbarrier.cluster.arrive;\n\t@%p1 ret;\n\tbarrier.cluster.wait;\n" + LOOP.format(CLUSTER), PAIR),
         ("\t@%p1 ret;\n$W:\n\tmbarrier.try_wait.parity.shared.b64 %p6, [smem], 0;\n\t@!%p6 bra $W;\n", ""),
