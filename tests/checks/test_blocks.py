@@ -7,6 +7,7 @@ import re
 import pytest
 from index_kernels import TEMPLATES, Filled, Template, collision, filled
 
+import pipec
 from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.kir.global_memory import accesses
 from pipec.kir.global_memory.access_pairs import AccessPair, Answer
@@ -232,3 +233,13 @@ def test_stores_of_two_roles_at_the_ends_of_a_tensor_are_right_if_it_is_assumed_
     text = TWO_ROLES.format(first="0", second="M - 64")
     assert compile_source(Source("k.pipe", text), until="limits").failed
     assert not compile_source(Source("k.pipe", text.replace("grid(1)", "grid(1)\n    assume(M >= 128)")), until="limits").failed
+
+
+@pytest.mark.parametrize("rows", [8, 4])
+def test_the_report_says_no_more_than_is_shown(rows: int) -> None:
+    """Blocks that store half of the rows share no element either: that each is stored is not said."""
+    text = f"kernel k(y: tensor[f32, R, 64]):\n    grid(ceildiv(R, 8))\n    role w(warps=4):\n        {{}}{rows}, 64))\n"
+    report = pipec.compile(text.format("store.direct(y[block.x * 8, 0], fill(1.0, f32, ")).report["k"]
+    assert "y: no element is stored by two blocks" in report.checked
+    with pytest.raises(pipec.CompileError):
+        pipec.compile(text.format(f"store.direct(y[block.x * {rows - 1}, 0], fill(1.0, f32, "))

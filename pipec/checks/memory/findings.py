@@ -32,7 +32,7 @@ def _of_blocks(plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Mapping[str, 
         if answer == "open" or turns or any(access.reduce is not None for access in uses):
             yield f"{tensor}: {_alone(uses, turns)}", answer
         elif all(access.writes for access in uses):
-            yield f"{tensor}: each element is stored by one block", answer
+            yield f"{tensor}: no element is stored by two blocks", answer
         else:
             yield f"{tensor}: {_alone(uses, turns)}", answer
 
