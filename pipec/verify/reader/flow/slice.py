@@ -6,7 +6,8 @@ slice is skipped: both its paths meet again (at its immediate postdominator) wit
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from math import inf
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.addresses import check_addresses
@@ -46,11 +47,12 @@ class Flow:
         self.sections = sections(self.blocks, graph.after, left)
         for section in self.sections.values():
             self._mark(section)
-        self._to_come: dict[tuple[Question, int, int], bool] = {}
         self._live: dict[int, list[int]] = {}
+        # By block and step: the questions that this step or a later one of the block answers, as a bit set.
+        self._answered = {number: _answered(self.blocks[number].steps) for number in left}
         self.leading: dict[Question, set[int]] = {
-            asks: leading_to(before, {number for number in left if any(map(asks, self.blocks[number].steps))})
-            for asks in QUESTIONS
+            asks: leading_to(before, {number for number in left if self._answered[number][0] & bit})
+            for asks, bit in QUESTIONS.items()
         }
 
     @cached_property
@@ -215,12 +217,7 @@ class Flow:
 
     def comes_to(self, wanted: "Question", block: Block, index: int) -> bool:
         """Whether such a step is reachable from a place."""
-        key = (wanted, block.number, index)
-        found = self._to_come.get(key)
-        if found is None:
-            found = not self.leading[wanted].isdisjoint(block.next) or any(map(wanted, block.steps[index:]))
-            self._to_come[key] = found
-        return found
+        return bool(self._answered[block.number][index] & QUESTIONS[wanted]) or not self.leading[wanted].isdisjoint(block.next)
 
     def live_at(self, block: Block) -> list[int]:
         """The registers live before each step of a block, and at its end."""
@@ -272,7 +269,17 @@ def shuffles(step: Step) -> bool:
 
 
 Question = Callable[[Step], bool]
-QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, initialises, gives_up, shuffles)
+QUESTIONS: dict[Question, int] = {
+    asks: 1 << number for number, asks in enumerate((touches, signals_in_part, initialises, gives_up, shuffles))
+}
+
+
+def _answered(steps: Sequence[Step]) -> list[int]:
+    """By step, and behind the last one: the questions that a step from there on answers, as a bit set."""
+    found = [0]
+    for step in reversed(steps):
+        found.append(found[-1] | sum([bit for asks, bit in QUESTIONS.items() if asks(step)]))
+    return found[::-1]
 
 
 def _computes(step: Step) -> bool:
@@ -371,9 +378,19 @@ def _spin(block: Block, ways: Sequence[int]) -> None:
 
 def _check_operands(one: Instruction, what: Kind) -> None:
     """Arithmetic takes as many operands as its operation, and whatever else is followed, one at least."""
-    op, count = operation(one.opcode), len(one.operands)
-    if what in COMPUTING and (count != 1 + len(widths_of(op)) if op is not None else computable(one.opcode) and count < 2):
+    if what not in COMPUTING:
+        return
+    (least, most), count = _operands_of(one.opcode), len(one.operands)
+    if not least <= count <= most:
         raise Unreadable(one.line, f"{one.opcode} with {count} operands is not understood")
+
+
+@cache
+def _operands_of(opcode: str) -> tuple[int, float]:
+    op = operation(opcode)
+    if op is not None:
+        return 1 + len(widths_of(op)), 1 + len(widths_of(op))
+    return (2, inf) if computable(opcode) else (0, inf)
 
 
 def _all(block: Block) -> int:

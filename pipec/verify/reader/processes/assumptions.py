@@ -107,7 +107,7 @@ def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterabl
             )
     if len({tuple(asked) for asked in around.columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
-    given_up = [at for at in flow.graph.notable if flow.code[at].opcode.startswith("tcgen05.relinquish_alloc_permit")]
+    given_up = [at for at in flow.graph.notable if flow.code.opcodes[at].startswith("tcgen05.relinquish_alloc_permit")]
     if late := flow.graph.coming_to(given_up, frozenset({Kind.ALLOCATE})):
         raise Unreadable(
             flow.code[late[0]].line, "tensor memory that is asked for after the permit has been given up is not understood"
