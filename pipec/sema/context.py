@@ -96,6 +96,7 @@ class Context:
     unrollable: frozenset[tree.Variable] = frozenset()  # variables of enclosing loops with constant bounds
     given_away: set[tree.Handle] = field(default_factory=set)  # whose stage another name has taken over: their names may take one
     open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, not stepped past yet
+    assumptions: list[tree.Assumption] = field(default_factory=list)  # stated so far
     programmatic: list[tree.ProgrammaticLaunch] = field(default_factory=list)  # the statement, if any
     turn: Span | None = None  # the enclosing `with semaphore(...)`
     walks: Walks = field(default_factory=Walks)

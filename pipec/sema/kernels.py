@@ -163,7 +163,6 @@ class _Kernel:
         self._pipelines: list[tree.Pipeline] = []
         self._buffers: list[tree.Buffer] = []
         self._stated_grid: tree.StatedGrid | None = None
-        self._assumptions: list[tree.Assumption] = []
         self._constants: dict[str, KnownValue] = {}
         self._tuning = Tuning(self.context, self.node, frozenset(self.overrides), default_value)
 
@@ -214,7 +213,7 @@ class _Kernel:
             schedule=context.walks.schedule,
             stated_grid=self._stated_grid,
             tuning=tuning,
-            assumptions=tuple(self._assumptions),
+            assumptions=tuple(context.assumptions),
         )
 
     def _candidates(self) -> tree.Tuning | None:
@@ -266,7 +265,7 @@ class _Kernel:
             case ast.ExpressionStatement(ast.Call(ast.Name("cluster"))) if context.scope.find("cluster") is None:
                 self._read_cluster(statement.value)
             case ast.ExpressionStatement(ast.Call(ast.Name("assume"))) if context.scope.find("assume") is None:
-                self._assumptions.append(read_assumption(context, statement.value, tuple(self._assumptions)))
+                context.assumptions.append(read_assumption(context, statement.value))
             case ast.ExpressionStatement(ast.Call()):
                 run_body(context, (statement,))
             case ast.Return():

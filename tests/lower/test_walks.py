@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from running import compiled, run
 
+from pipec.driver import compile_source
+from pipec.source import Source
+
 SOURCE = """
 kernel k(found: tensor[i32, 96, 2], start: i32, stop: i32, blocks: i32):
     grid(blocks)
@@ -75,3 +78,65 @@ def test_all_roles_count_if_one_does(loop: str, row: str, divides: bool) -> None
         y = np.zeros_like(x)
         run(source, "k", x, y)
         assert np.array_equal(x, y)
+
+
+STEPS = """
+kernel k(found: tensor[i32, 96, 2], n: i32, parts: i32):
+    {given}
+    grid(3)
+    role work(warps=1):
+        turns = 0
+        last = -1
+        for t in range(block.x, n, {step}):
+            turns = turns + 1
+            last = t
+        store.direct(found[32 * block.x, 0], fill(turns, i32, 32, 1))
+        store.direct(found[32 * block.x, 1], fill(last, i32, 32, 1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "step", "least"),
+    [
+        ("assume(parts > 0)", "parts", 1),
+        ("assume(parts >= 3 and n > 0)", "min(parts, grid.x * 2)", 3),
+        ("pass", "max(1, parts)", -2),
+    ],
+)
+@pytest.mark.parametrize("parts", [-2, 1, 3, 5, 7])
+@pytest.mark.parametrize("n", [1, 2, 11, 100])
+def test_a_parameter_that_is_positive_is_a_step(given: str, step: str, least: int, parts: int, n: int) -> None:
+    if parts < least:
+        return
+    found = np.full((96, 2), 9, np.int32)
+    run(STEPS.format(given=given, step=step), "k", found, n, parts)
+    walked = [range(first, n, min(parts, 6) if "min" in step else max(1, parts)) for first in range(3)]
+    assert found[::32].tolist() == [[len(one), one[-1] if one else -1] for one in walked]
+
+
+@pytest.mark.parametrize(("n", "step"), [(LARGEST, LARGEST), (LARGEST, 1 << 30), (-5, 7), (LEAST, 1)])
+def test_large_steps_of_a_parameter(n: int, step: int) -> None:
+    found = np.full((96, 2), 9, np.int32)
+    run(STEPS.format(given="assume(parts > 0)", step="parts"), "k", found, n, step)
+    walked = [range(first, n, step) for first in range(3)]
+    assert found[::32].tolist() == [[len(one), one[-1] if one else -1] for one in walked]
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        ("pass", "parts"),
+        ("assume(parts >= 0)", "parts"),
+        ("assume(parts != 0)", "parts"),
+        ("assume(n > 0)", "parts"),
+        ("assume(parts > 0)", "parts * parts"),  # which wraps to 0 at 65536
+        ("assume(parts > 0)", "parts + 1"),
+        ("pass", "min(1, parts)"),
+        ("pass", "max(0, parts)"),
+        ("assume(parts > 0)", "max(1, load(found[0, 0]))"),  # may change on the way
+        ("pass", "max(1, turns)"),
+    ],
+)
+def test_what_may_not_be_positive_or_may_change_is_no_step(given: str, step: str) -> None:
+    codes = [one.code for one in compile_source(Source("k.pipe", STEPS.format(given=given, step=step))).diagnostics]
+    assert codes == ["E0208"]

@@ -8,6 +8,7 @@ from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.calls.reductions import row_reduction
 from pipec.sema.context import Context
+from pipec.sema.declarations.assumptions import assumed_positive
 from pipec.sema.language.functions import REDUCTIONS
 from pipec.sema.meanings import EXPRESSIONS, Elected, Known, Meaning, Range, describe
 from pipec.sema.types import I32, TileType
@@ -31,6 +32,7 @@ from pipec.sema.values.operators import select
 from pipec.syntax import ast
 
 _LONGEST_STEP = 1 << 30  # of a range
+_OF_GRID = "grid.", "clusters."  # special values that are at least 1
 
 
 def select_call(context: Context, node: ast.Call) -> Meaning:
@@ -222,26 +224,66 @@ def _step(context: Context, node: ast.Expression) -> int | tree.Expression:
     if isinstance(found, tree.Constant) and found.type is I32:
         return int(found.value)
     # The trip count divides by the step: a zero step is undefined, and a negative one would count the other way.
-    if isinstance(found, EXPRESSIONS) and found.type is I32 and _is_positive(found):
+    if not (isinstance(found, EXPRESSIONS) and found.type is I32):
+        return known_int(context, node, "the step of a range")
+    if _is_fixed(found) and _is_positive(context, found):
         return found
-    return known_int(context, node, "the step of a range")
+    return known_int(context, node, "the step of a range", _instead(found))
 
 
-def _is_positive(expression: tree.Expression) -> bool:
-    """Positive for every launch: a grid has at least one block along each axis."""
+def _is_fixed(expression: tree.Expression) -> bool:
+    """The same number in all threads and for the whole launch: it is computed again in each iteration."""
     match expression:
-        case tree.Constant(value):
-            return value > 0
+        case tree.Constant() | tree.ReadDimension() | tree.ReadParameter():
+            return True
         case tree.Special(name):
-            return name.startswith(("grid.", "clusters."))
-        case tree.Binary("+" | "*", left, right):
-            return _is_positive(left) and _is_positive(right)
+            return name.startswith(_OF_GRID)
+        case tree.Binary(_, left, right):
+            return _is_fixed(left) and _is_fixed(right)
+        case tree.Call(_, arguments):
+            return all(map(_is_fixed, arguments))
         case _:
             return False
 
 
+def _is_positive(context: Context, expression: tree.Expression) -> bool:
+    """Positive for every launch: a grid has at least one block along each axis, and `assume` says what else is."""
+    match expression:
+        case tree.ReadDimension(name) | tree.ReadParameter(tree.ScalarParameter(name)):
+            return assumed_positive(context, name)
+        case tree.Call("min", arguments):
+            return all(_is_positive(context, one) for one in arguments)
+        case tree.Call("max", arguments):
+            return any(_is_positive(context, one) for one in arguments)
+        case _:
+            return _counts_blocks(expression)
+
+
+def _counts_blocks(expression: tree.Expression) -> bool:
+    """A sum or a product of numbers of blocks, which fits in a register as the grid is launched; those of other sizes may wrap to 0."""
+    match expression:
+        case tree.Constant(value):
+            return value > 0
+        case tree.Special(name):
+            return name.startswith(_OF_GRID)
+        case tree.Binary("+" | "*", left, right):
+            return _counts_blocks(left) and _counts_blocks(right)
+        case _:
+            return False
+
+
+def _instead(step: tree.Expression) -> str:
+    """What to write in place of a step that may be 0 or negative."""
+    match step:
+        case tree.ReadDimension(name) | tree.ReadParameter(tree.ScalarParameter(name)):
+            return f"add `assume({name} > 0)` in front of the roles"
+    if _is_fixed(step):
+        return f"write `max(1, {step.span.text()})`, which is positive in every launch"
+    return "count the turns, `for i in range(turns)`, and work on `start + i * step`"
+
+
 def _range(context: Context, node: ast.Call) -> Meaning:
-    """`range` with one to three arguments, as in Python; the step is a constant or built from `grid.x` and the like."""
+    """`range` with one to three arguments, as in Python; the step is a constant, or what is positive in every launch."""
     positional = [argument.value for argument in node.arguments if argument.name is None]
     if len(positional) != len(node.arguments) or not 1 <= len(positional) <= 3:
         context.fail(

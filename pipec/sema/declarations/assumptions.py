@@ -112,15 +112,24 @@ def _divisor(context: Context, expression: tree.Expression) -> int:
     return value.constant
 
 
-def read_assumption(context: Context, node: ast.Expression, known: tuple[tree.Assumption, ...]) -> tree.Assumption:
-    """`known`: the preceding assumptions, with which it must be consistent."""
+def read_assumption(context: Context, node: ast.Expression) -> tree.Assumption:
+    """It must be consistent with the preceding ones."""
     assert isinstance(node, ast.Call)
     bound = bind_arguments(context, node, "assume", ("condition",))
     condition = scalar(context, bound["condition"], BOOL, _WHAT)
     formula = assumption(context, condition)
     # Contradictory assumptions imply everything: a kernel that hangs would be proved, but for no launch at all.
     sizes = [Compare("ge", atom(Symbol(name))) for name in sorted(context.dimensions)]
-    if System([*sizes, *(one.formula for one in known), formula]).impossible():
-        others = tuple(one.span for one in known)
+    if System([*sizes, *_stated(context), formula]).impossible():
+        others = tuple(one.span for one in context.assumptions)
         context.fail(messages.NeverHolds(at=condition.span, others=others))
     return tree.Assumption(formula, node.span)
+
+
+def assumed_positive(context: Context, name: str) -> bool:
+    """Whether no launch that the kernel's assumptions so far admit has a number below 1 for this size or parameter."""
+    return bool(context.assumptions) and System([*_stated(context), Compare("ge", scale(atom(Symbol(name)), -1))]).impossible()
+
+
+def _stated(context: Context) -> tuple[Formula, ...]:
+    return tuple(one.formula for one in context.assumptions)
