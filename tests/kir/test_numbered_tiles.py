@@ -138,3 +138,52 @@ def test_one_block_waits_for_no_store_before_the_next(grid: str, walk: str, x: s
     d = np.zeros((200, 136), ml_dtypes.bfloat16)
     program["one"](a, b, d, device="sim")
     assert np.array_equal(d.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+_IN_PLACE = """kernel scaled(x: tensor[f32, M, N], n: i32):
+    across = ceildiv(N, 32)
+    tiles = ceildiv(M, 8) * across
+    grid(min(tiles, 3))
+    ring = InputTilePipeline(TilePayload(v=tile[f32, 8, 32]), stages=2)
+    role load(warps=1) produces ring:
+        for {loop}:
+            t = {number}
+            with ring.produce() as s:
+                tma.load(s.v, x[t // across * 8, t % across * 32])
+    role work(warps=1) consumes ring:
+        for {loop}:
+            t = {number}
+            with ring.consume() as s:
+                store(x[{row} * 8, {column} * 32], s.v * 2.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "number"),
+    [("i in range(block.x, tiles, grid.x)", "i"), ("i in range(block.x, tiles, 3)", "i"), ("i in range(tiles)", "i")],
+)
+def test_roles_work_in_place_on_tiles_by_their_numbers(loop: str, number: str) -> None:
+    """The later tiles of the role that loads are others than those that the other role has stored by then."""
+    text = _IN_PLACE.format(loop=loop, number=number, row="(t // across)", column="(t % across)")
+    program = pipec.compile(text if "grid.x" in loop else text.replace("min(tiles, 3)", "3" if "block.x" in loop else "1"))
+    for shape in ((20, 72), (8, 32), (64, 160)):
+        x = np.random.default_rng(5).standard_normal(shape, np.float32)
+        twice = 2 * x
+        program["scaled"](x, 0, device="sim")
+        assert np.array_equal(x, twice)
+
+
+@pytest.mark.parametrize(
+    ("loop", "number", "row", "column"),
+    [
+        ("i in range(block.x, tiles, grid.x)", "i", "((t + 1) // across)", "((t + 1) % across)"),  # the tile that is loaded next
+        ("i in range(block.x, tiles, grid.x)", "i", "(t // across)", "(t // across)"),
+        ("i in range(block.x, tiles, grid.x)", "i // 2", "(t // across)", "(t % across)"),
+        ("i in range(block.x, tiles, grid.x)", "i * n", "(t // across)", "(t % across)"),
+        ("i in range(block.x, tiles, grid.x)", "i * 65536", "(t // across)", "(t % across)"),  # comes round after 65,536 tiles
+        ("i in range(n)", "block.x + i * grid.x", "(t // across)", "(t % across)"),  # comes round if n is large enough
+    ],
+)
+def test_roles_whose_tiles_may_be_loaded_again_are_refused(loop: str, number: str, row: str, column: str) -> None:
+    text = _IN_PLACE.format(loop=loop, number=number, row=row, column=column)
+    assert "E0614" in [one.code for one in compile_source(Source("k.pipe", text)).diagnostics]

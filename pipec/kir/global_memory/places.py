@@ -16,7 +16,7 @@ from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
 from pipec.terms.registers import congruent
-from pipec.terms.term import Atom, Operator, Term, as_term
+from pipec.terms.term import Atom, Operator, Term, as_term, atom_of, operands
 from pipec.terms.walk import Substitution, leaves
 from pipec.vocabulary import Axis
 
@@ -252,7 +252,21 @@ def _numbered_by(one: TileBox, other: TileBox, loop: Loop) -> bool:
 def _changes(term: Term, loop: Loop) -> bool:
     """Whether the term has another value in each iteration of the loop."""
     mine, rest = _split(term, (loop,))
-    return bool(mine) and loop not in loops_in(rest)
+    return (bool(mine) and loop not in loops_in(rest)) or _is_walked(term, loop)
+
+
+def _is_walked(term: Term, loop: Loop) -> bool:
+    """Whether the loop advances the term by a number of blocks, `range(block.x, tiles, grid.x)`. It ends below `tiles`, so that no register
+    comes round on the way; a number that the source itself multiplies, or of a loop that counts by 1, might."""
+    inside = atom_of(term)
+    if inside is not None and inside.operator is Operator.WRAPPED and inside.operands[1] == _COORDINATE_BITS:
+        term = operands(inside)[0]
+    moving = [(atom, factor) for atom, factor in term.parts if loop in loops_in(as_term(atom))]
+    if len(moving) != 1 or not isinstance(loop, tree.For) or loop.walk is None:
+        return False
+    ((atom, factor),) = moving
+    operators = {(one and one.operator) for one in map(atom_of, operands(atom))} if atom.operator is Operator.PRODUCT else set()
+    return abs(factor) == 1 and len(atom.operands) == 2 and operators == {Operator.COUNTER, Operator.SPECIAL}
 
 
 def apart_in_earlier_iterations(one: TileBox, other: TileBox, loops: Mapping[Loop, int | None]) -> bool:
