@@ -61,6 +61,12 @@ TEMPLATES = (
         lets=("t = block.x + i * {grid.x|n|m|1}",),
     ),
     Template(
+        "runs",
+        ("{n|3}",),
+        ("for t in range(block.x * {ceildiv(n * m, grid.x)|m|n}, {min(n * m, (block.x + 1) * ceildiv(n * m, grid.x))|n * m})",),
+        ("t {//|%} {m|n} * {8|4}", "t {%|//} {m|n} * 64"),
+    ),
+    Template(
         "digits",
         ("{6 * n|n|12}",),
         (),

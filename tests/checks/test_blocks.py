@@ -144,6 +144,32 @@ def test_blocks_that_meet_are_refused(grid: str, width: int, turns: str, row: st
     assert [one.code for one in compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics] == ["E0618"]
 
 
+SHARES = """kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    tiles = ceildiv(M, {rows})
+    grid(min(tiles, 4))
+    role work(warps=1):
+        for t in range({first}, {last}):
+            store.direct(y[t * {rows}, 0], load(x[t * {rows}, 0], {rows}, 64))
+"""
+
+
+@pytest.mark.parametrize("rows", [8, 32, 128])
+@pytest.mark.parametrize(
+    ("first", "last", "met"),
+    [
+        ("block.x * tiles // grid.x", "(block.x + 1) * tiles // grid.x", False),
+        ("block.x * tiles // grid.x", "ceildiv((block.x + 1) * tiles, grid.x)", True),
+        ("block.x * (tiles // grid.x)", "(block.x + 1) * (tiles // grid.x) + tiles % grid.x", True),
+        ("block.x * ceildiv(tiles, grid.x)", "min(tiles, (block.x + 1) * ceildiv(tiles, grid.x))", False),
+        ("block.x * ceildiv(tiles, grid.x)", "min(tiles, block.x * ceildiv(tiles, grid.x) + ceildiv(tiles, grid.x) + 1)", True),
+    ],
+)
+def test_shares_that_overlap_where_tiles_do_not_divide_evenly_are_refused(rows: int, first: str, last: str, met: bool) -> None:
+    text = SHARES.format(rows=rows, first=first, last=last)
+    codes = [one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics]
+    assert codes == ["E0618"] * met
+
+
 @pytest.mark.parametrize(
     ("counter", "code"), [("0", "E0613"), ("block.x", "E0617"), ("block.x // 2", "E0617"), ("grid.x - block.x", "E0617")]
 )

@@ -174,10 +174,15 @@ class Facts:
                 return Fact(whole, first, first), Fact(rest, least - first * unit, largest - first * unit)
         for unit_term in dict.fromkeys(factor for atom, _ in term.parts for factor in _factors(atom)):
             whole, rest = _divided(term, unit_term)
-            room = unit_term - 1
-            if whole.parts and self._never_negative(room - largest + rest) and self._never_negative(room + least - rest):
+            if whole.parts and any(self._leaves_room(size, rest, least, largest) for size in (unit_term, -unit_term)):
                 return Fact(whole, 0, 0), Fact(rest, least, largest)
         return None
+
+    def _leaves_room(self, size: Term, rest: Term, least: int, largest: int) -> bool:
+        """Whether `rest` plus a multiple of `size` (which may be that of a rounded-up quotient, written as -(-x // y)) is in the range
+        for no multiple but 0."""
+        room = size - 1
+        return self._never_negative(room - largest + rest) and self._never_negative(room + least - rest)
 
     def _forget(self) -> None:
         """What was found before the last equation."""

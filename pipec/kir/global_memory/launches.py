@@ -27,6 +27,8 @@ SIZES = ((256, 2), (144, 3), (640, 1), (48, 4), (2048, 3))
 # Loops that end at a parameter go round often enough, too; and in a small tensor tiles at its two ends overlap.
 IN_BLOCK = ((256, 2), (144, 3), (640, 17), (40, 1))
 WHOLE_TILES = ((640, 1), (2048, 3), (256, 2))  # enough of them to reach the tiles of another block
+# An odd number of tiles of any usual size, and no multiple of 3 of them: a share that is rounded begins inside of a neighbour's.
+ODD_TILES = ((1537, 1), (3073, 3))
 # For dimensions that differ: `t // rows` in place of `t // columns` is right where there are as many of both. The first are sizes at which
 # blocks that have a number for each index of several dimensions meet soon, the last those with several of the largest tiles.
 UNEVEN = ((3, 2), (2, 3)), ((48, 2), (16, 3)), ((640, 1), (384, 2))

@@ -17,6 +17,7 @@ from pipec.kir.global_memory.courses import Course, short_course
 from pipec.kir.global_memory.launches import (
     FAR,
     IN_BLOCK,
+    ODD_TILES,
     SIZES,
     UNEVEN,
     WHOLE_TILES,
@@ -98,7 +99,7 @@ def _tried(kernel: Kernel) -> Iterator[Iterator[Launch]]:
     """Launches in groups of which two in a row must show an overlap."""
     named = numbers_of_blocks(kernel)
     several = tuple(sizes for sizes in (several_blocks(kernel),) if sizes)
-    for sizes in (SIZES, WHOLE_TILES, *several, *((FAR,) if named else ())):
+    for sizes in (SIZES, WHOLE_TILES, ODD_TILES, *several, *((FAR,) if named else ())):
         yield launches(kernel, sizes, named=named)
     for sizes in (*UNEVEN, *several) if len(named_sizes(kernel)) > 1 else ():
         yield launches(kernel, sizes, uneven="up")
