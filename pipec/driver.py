@@ -26,6 +26,7 @@ from pipec.syntax import ast
 
 # A stage loads what it runs: predicting and choosing need neither the prover nor LLVM.
 if TYPE_CHECKING:
+    from pipec.interface import KernelInterface
     from pipec.protocol.judge import Judgement
     from pipec.verify.document import Proof
 
@@ -183,17 +184,17 @@ def _prove(state: Compilation) -> None:
     from pipec.verify.document import Proof
 
     assert state.plans is not None and state.ptx is not None
-    ptx = state.ptx
+    ptx, plans = state.ptx, [*state.plans]
     if state.options.watchdog is not None or state.options.timestamps:
         plans = _planned(state)
         ptx = emit(lower(plans, state.source), state.target, plans, state.source)
     work = work_so_far()
-    for number, plan in enumerate(state.plans):
+    for number, plan in enumerate(plans):
         if number and work_so_far() - work > BUDGETS["file proof steps"].limit:
             raise BudgetEnded(BUDGETS["file proof steps"], plan.kernel.span)
         found, judgement = verdict(ptx, plan.kernel, plan.interface, state.sink)
         if judgement.certificate is not None and judgement.certificate.assumes:
-            ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)
+            ptx, found, judgement = _with_launch_checks(state, number, plan.interface, ptx, judgement)
         if found.outcome == "open" and not state.options.allow_undecided:
             from pipec.protocol.undecided_report import not_decided
 
@@ -203,8 +204,11 @@ def _prove(state: Compilation) -> None:
             state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)
 
 
-def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: "Judgement") -> "tuple[str, Verdict, Judgement]":
-    """The proof's assumptions on sizes become launch conditions, and the proof is checked on the text that states them."""
+def _with_launch_checks(
+    state: Compilation, number: int, proved_with: "KernelInterface", ptx: str, judgement: "Judgement"
+) -> "tuple[str, Verdict, Judgement]":
+    """The proof's assumptions on sizes become launch conditions, and the proof is checked on the text that states them. `proved_with`:
+    the kernel's interface in that text, which has no parameters of a watchdog or of time stamps."""
     from pipec.protocol.conditions import why_unasked, with_conditions
     from pipec.protocol.explain import proved, undecided
     from pipec.protocol.judge import Judgement, confirmed
@@ -213,9 +217,9 @@ def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: "J
     assert state.plans is not None and state.ptx is not None
     plan = state.plans[number]
     assumed = judgement.certificate.assumes if judgement.certificate else ()
-    interface = with_conditions(plan.interface, assumed)
+    interface = with_conditions(proved_with, assumed)
     if interface is None:
-        found = Judgement(judgement.network, why=why_unasked(plan.interface, assumed))
+        found = Judgement(judgement.network, why=why_unasked(proved_with, assumed))
         return ptx, undecided(found), found
     ptx = with_interface(ptx, interface)
     found = confirmed(ptx, judgement)
