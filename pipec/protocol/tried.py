@@ -19,6 +19,7 @@ _MOST_BETWEEN = 30
 _MOST_COMPARED = 40
 _MOST_STRIDED = 24
 _LONGEST_STRIDE = 128
+_MOST_NEGATIVE = 12
 
 # Values of sizes that no test depends on, but a fact: how many of each, of their combinations, and how many of these are tried for all
 # sizes together.
@@ -78,6 +79,7 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
             yield from first(_MOST_BETWEEN, _by_steps(network, steps, between))
     yield from first(_MOST_COMPARED, _compared(network, registers, steps))
     yield from first(_MOST_STRIDED, _strided(network, registers, steps))
+    yield from first(_MOST_NEGATIVE, _negative(steps))
 
 
 def _stated(network: Network) -> Iterator[tuple[Symbol, int]]:
@@ -144,6 +146,14 @@ def _compared(network: Network, registers: frozenset[Symbol], steps: Numbers) ->
             for off in (0, -1, 1, steps[symbol]):
                 if number + off > 0:
                     yield others | {symbol: number + off}
+
+
+def _negative(steps: Numbers) -> Iterator[Numbers]:
+    """One parameter that is negative (a dimension never is): loops up to it do not run, those from it and beyond it may."""
+    for symbol, step in steps.items():
+        for number in dict.fromkeys((-1, -step - 1)):
+            for count in (1, 0):
+                yield {other: count * each for other, each in steps.items()} | {symbol: number}
 
 
 def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:

@@ -14,11 +14,14 @@ _BOUNDS = [
     ("min(M, 1000)", "M"),
     ("min(M // 64, 100)", "M // 64"),
     ("min(n, 40) + M // 64", "n + ceildiv(M, 64)"),
+    ("n + 1", "max(n, 0) + 1"),
+    ("min(n, 0) + 2", "2"),
+    ("n % 64 + 2", "(n if n > 0 else n % 64 + 1) % 64 + 2"),
 ]
 
 
 def _at(bound: str, sizes: dict[str, int]) -> int:
-    return eval(bound, {"ceildiv": lambda one, other: -(-one // other), "min": min}, sizes)
+    return eval(bound, {"ceildiv": lambda one, other: -(-one // other), "min": min, "max": max}, sizes)
 
 
 @pytest.mark.parametrize("bounds", _BOUNDS, ids=" and ".join)
@@ -31,7 +34,9 @@ def test_sizes_at_which_loops_differ_are_found(bounds: tuple[str, str]) -> None:
     assert _at(produced, sizes) != _at(consumed, sizes)
 
 
-@pytest.mark.parametrize("bounds", [("(M + 63) // 64", "ceildiv(M, 64)"), ("min(M, 1000)", "min(1000, M)")], ids=" and ".join)
+@pytest.mark.parametrize(
+    "bounds", [("(M + 63) // 64", "ceildiv(M, 64)"), ("min(M, 1000)", "min(1000, M)"), ("n", "max(n, 0)")], ids=" and ".join
+)
 def test_loops_that_never_differ_are_not_refused(bounds: tuple[str, str]) -> None:
     produced, consumed = bounds
     assert told(judged(f"for i in range({produced}):\n    FILL", f"for i in range({consumed}):\n    TAKE")) == []
