@@ -1,13 +1,13 @@
 """Why a protocol is neither proved nor refuted, in terms of the source: which wait of which role was not decided."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
-from pipec.kir.ir import Kernel, Loop
+from pipec.kir.ir import Kernel, Loop, Role
 from pipec.kir.plan.roles import expressions, operations
 from pipec.kir.walk import subexpressions
 from pipec.protocol.conditions import FROM_MEMORY, asks_memory
@@ -41,6 +41,10 @@ _COUNT_THE_TURNS = (
     "count its turns by a `for` whose range is known before it: for the K blocks from `first` to `last` of all tiles, "
     "`for t in range(first // steps, ceildiv(last, steps)):`, and in it "
     "`for k in range(max(first, t * steps), min(last, t * steps + steps)):`"
+)
+_DEAL_THE_TILES_OUT = (
+    "deal each group's tiles out from a start of their own, `for t in range((block.x - before) % grid.x, tiles, grid.x):` "
+    "with `before` tiles in the groups before it"
 )
 _POSITION_IN_THE_GRID = (
     "let the turn be the block's number along axes of the grid, `block.z` of `grid.z` turns, "
@@ -76,6 +80,12 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         met = _by_memory(Report(ptx, kernel, interface, found.network, found.by_memory))
         if met is not None:
             return messages.NotDecided(kernel=kernel.name, tried="", why=met.why, advice=met.advice, at=met.at, others=met.others)
+    counting_on = None if found.deadlock is not None or why not in (*_GIVEN_UP, WRAPS, FROM_MEMORY) else _counting_on(kernel)
+    if counting_on is not None:
+        why = "it counts on where it has ended in the turn before of the loop around it, and it is not shown that all roles get equally far"
+        return messages.NotDecided(
+            kernel=kernel.name, tried=found.tried, why=why, advice=_DEAL_THE_TILES_OUT, at=counting_on.span
+        )
     read = next((each for reads in (_computed_with(kernel), _read(kernel)) for each in reads), None)
     if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
         return messages.NotDecided(
@@ -164,12 +174,29 @@ def _leaping(kernel: Kernel) -> Loop | None:
     for role in kernel.roles:
         for loop in role.loops:
             asked = _asked(loop)
-            set_ = [one for number in loop.blocks for one in role.blocks[number].operations if isinstance(one, tree.Assign)]
-            if any(one.variable in asked and not _adds(one) for one in set_):
+            if any(one.variable in asked and not _adds(one) for one in _assigned(role, loop.blocks)):
                 return loop
             if any(one is not loop and one.blocks < loop.blocks and asked & _asked(one) for one in role.loops):
                 return loop
     return None
+
+
+def _counting_on(kernel: Kernel) -> Loop | None:
+    """A `while` in a `for` that gives what it counts no start: it counts on from turn to turn of the `for`, as over the tiles of several
+    groups."""
+    for role in kernel.roles:
+        for loop in role.loops:
+            inside = {one.variable for one in _assigned(role, loop.blocks) if _adds(one)} & _asked(loop)
+            for around in role.loops:
+                if around.variable is not None and loop.blocks < around.blocks:
+                    started = {one.variable for one in _assigned(role, around.blocks - loop.blocks)}
+                    if inside - started:
+                        return loop
+    return None
+
+
+def _assigned(role: Role, blocks: Collection[int]) -> Iterator[tree.Assign]:
+    return (one for number in blocks for one in role.blocks[number].operations if isinstance(one, tree.Assign))
 
 
 def _asked(loop: Loop) -> set[tree.Variable]:
