@@ -5,6 +5,7 @@ from collections import Counter
 from pipec.record import mutable, replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
+from pipec.verify.reader.processes.clusters import check_alternates
 from pipec.verify.reader.processes.leaving import leaves
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed
@@ -86,6 +87,9 @@ class Assembly:
     def _drafts(self, cta: Cta) -> list[_Draft]:
         groups = self._groups(cta.classes)
         made = [self._process(one, threads, meeting, cta) for threads, one, meeting in groups]
+        if ("cluster",) in self.numbers:
+            for process in made:
+                check_alternates(process, self.numbers[("cluster",)])
         # (Only now all rings are known.)
         return [
             _ending(process, End(leaves(process, threads, one.machine, meeting, self.numbers, self.rings)))
