@@ -226,7 +226,7 @@ class SubStageCopies(Message):
     title = "`tma.load` fills a stage of `{pipeline}`, which has {count} producer sub-stages"
     labels = (primary("at", "its bytes complete one barrier"), secondary("declared", "declared with {count} producer sub-stages"))
     note = "the other barriers of the stage would never complete: the consumers wait for ever"
-    help = "declare `{pipeline}` with `producer_sub_stages=1`"
+    help = "declare `{pipeline}` with `producer_sub_stages=1`, or give the tiles of each sub-stage a pipeline of their own"
     pipeline: str
     count: int
     at: Span
