@@ -58,6 +58,12 @@ def test_it_is_said_what_is_not_understood(statement: str) -> None:
     assert why.startswith(f"line {TEXT.count(chr(10), 0, TEXT.index(ARRIVAL)) + 1}: ")
 
 
+def test_an_opcode_that_ends_too_early() -> None:
+    text = (Path(__file__).parents[1] / "golden" / "gemm_clc.ptx").read_text(encoding="utf-8")
+    changed_ = text.replace("query_cancel.is_canceled.pred.b128", "query_cancel", 1)
+    assert changed_ != text and "what decides" in understood(changed_)
+
+
 def test_a_parameter_of_a_type_that_there_is_not() -> None:
     assert not understood(changed(".param .u32 n", f".param .u{'9' * 400} n"))
 

@@ -376,7 +376,7 @@ class Registers(Places):
     def queried(self, one: Instruction, env: Env) -> dict[str, Value]:
         """The contents of a scheduler response."""
         answer = self.value(one.operands[1], env)
-        if not isinstance(answer, Linear) or len(one.first) != 1:
+        if not isinstance(answer, Linear) or len(one.first) != 1 or len(one.parts) < 3:
             return dict.fromkeys(one.first, UNKNOWN)
         if "is_canceled" in one.parts:
             return {one.first[0]: self.same(Compare("ne", atom(Apply("is_canceled", (answer,)))))}
