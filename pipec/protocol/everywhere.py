@@ -5,6 +5,7 @@ and the smaller of a size and a loaded value by the size: the result is stronger
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial, reduce
 
 from pipec.verify.logic import System
 from pipec.verify.terms import (
@@ -110,10 +111,10 @@ class Everywhere:
             case Apply(function, (left, right)) if function in _MULTIPLIED:
                 factors = self._factors((left, right), sign)
                 return None if factors is None else _multiplied(function, *factors)
-            case Product((left, right)):
-                factors = self._factors((atom(left), atom(right)), sign)
-                return None if factors is None else atom(Apply(_WIDE, tuple(factors)))
-            case Product() | Apply():
+            case Product(parts):
+                factors = self._factors(map(atom, parts), sign)
+                return None if factors is None else reduce(partial(_multiplied, _WIDE), factors)
+            case Apply():
                 # Only the type of a value in memory is known: a bound from that would only allow sizes at which nothing is read.
                 return None
 

@@ -105,7 +105,9 @@ def judge(
             if steps_so_far() - begun < _ENDED:
                 ended.add(reading)
             if found.certificate is not None and asked(found.certificate.assumes):
-                return found
+                found = _accepted(found, reading)
+                if found.certificate is not None:
+                    return found
             if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
                 conditional = conditional or reading
             if reading.arithmetic.as_read:
@@ -121,7 +123,7 @@ def judge(
     if conditional is not None and first.deadlock is None:
         found = _judged(conditional, sides, launches, earlier)
         if found.certificate is not None and asked(found.certificate.assumes):
-            return found
+            return _accepted(found, conditional)
     return first
 
 
@@ -243,13 +245,22 @@ def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], search: Cal
 
 
 def _found(reading: Reading, certificate: Certificate) -> Judgement:
-    # Certificates with assumptions are checked once these are facts of the network, see `confirmed`: adding them here would change the
+    # Certificates with assumptions are checked once these are facts of the network, see `_accepted`: adding them here would change the
     # network.
     return (
         Judgement(reading.network, certificate, reading=reading)
         if certificate.assumes
         else _checked(reading.network, certificate)
     )
+
+
+def _accepted(found: Judgement, reading: Reading) -> Judgement:
+    """The same if the checker accepts the proof of launches that satisfy its conditions; of another reading it may accept one."""
+    if found.accepted is not None or found.certificate is None or not found.certificate.assumes:
+        return found
+    network = _asking(reading, found.certificate.assumes)
+    checked = _checked(network, replace(found.certificate, assumes=()))
+    return checked if checked.certificate is None else replace(found, accepted=network)
 
 
 def _may_wrap(found: Judgement) -> bool:

@@ -10,6 +10,7 @@ from pipec.protocol.liveness import live_in
 from pipec.protocol.products import candidates, exact, quotients_in
 from pipec.protocol.quotients import ahead, quotients_of
 from pipec.protocol.remainders import Remainders
+from pipec.protocol.rounds import starts
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced, scaled
 from pipec.protocol.shares import Shares
 from pipec.protocol.signs import Signs
@@ -258,6 +259,10 @@ class Program:
             others = {each for each, _ in row[1]}.difference({variable}, self.variables.derived)
             if row[1] and (known or variable in down and len(others) == len(row[1]) == 1):
                 yield plus(one(variable), row, -1)
+            # A counter that goes round begins each time.
+            for each in starts([self.variables.forms[part] for part, _ in row[1]]):
+                if symbols_of(each).isdisjoint(self.registers):
+                    yield plus(one(variable), self.variables.row(each), -1)
 
     def _reached(self, process: int) -> Iterator[Row]:
         """How far a counter comes that advances by a size, where another one counts its turns up to a quotient by that size."""

@@ -13,6 +13,7 @@ from pipec.protocol.extents import FAR, atom_range, range_of, ranges_in, sizes_b
 from pipec.protocol.meanings import Meaning, meanings_of, name_parts
 from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rewriting import Rewriting, computed_in
+from pipec.protocol.rounds import goes_round, starts
 from pipec.protocol.rows import Row, one, plus, scaled
 from pipec.protocol.sample import forms_of, function_of, known_function
 from pipec.verify.network import Network, Test, edges_of
@@ -88,7 +89,7 @@ class Variables:
             for sign in (1, -1)
             for bound in self._beyond(form, sign)
         ]
-        for bound in bounds:
+        for bound in (*bounds, *starts(_assigned(network))):
             self.row(bound)
         # In units of which loaded numbers are counted, and the sizes that bound them.
         self.unit, self.bounding = _unit(network), frozenset[Symbol]().union(*map(symbols_of, bounds))
@@ -453,7 +454,12 @@ class Variables:
                     each
                     for each in new
                     if isinstance(each, Choose)
-                    and (each in divisors or self.number[each] in self.kept or any(map(is_remainder, _chosen_from(each))))
+                    and (
+                        each in divisors
+                        or self.number[each] in self.kept
+                        or any(map(is_remainder, _chosen_from(each)))
+                        or goes_round(each)
+                    )
                     or isinstance(each, Floor)
                     and self.number[each] in self.kept
                 ]

@@ -11,6 +11,7 @@ from pipec.protocol.premises import Premises
 from pipec.protocol.products import whole
 from pipec.protocol.program import Program, Values
 from pipec.protocol.remainders import resolve
+from pipec.protocol.rounds import around
 from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
@@ -90,7 +91,9 @@ class Known:
         for least in (1, 0):
             if all(made.entails(plus(value, (-least, ()))) for _, value in meaning.unless):
                 made.at_least((-least, ((meaning.variable, 1),)))
-                return
+                break
+        for row in around(made, meaning):
+            made.at_least(row)
 
     def alias(self, made: Premises) -> None:
         """Values derived from known registers are known as well; also derives consequences for products."""
