@@ -71,7 +71,7 @@ kernel scale(x: tensor[f32, M, N], y: tensor[f32, M, N]):
         ("s = ring.acquire_consumer()", "store(y[0, k * 32], s.x)", "s.release()", "i = s.index() if False else 0")[:3],
         ("if k > 3:", "    with ring.consume() as s:", "        store(y[0, k * 32], s.x)"),
         ("s = ring.acquire_consumer()", "t = ring.acquire_consumer()", "store(y[0, 0], s.x + t.x)", "s.release()", "t.release()"),
-        ("while k > 9:", "    with ring.consume() as s:", "        store(y[0, k * 32], s.x)"),
+        ("i = k", "while i > 9:", "    i -= 1", "    with ring.consume() as s:", "        store(y[0, k * 32], s.x)"),
     ],
 )
 def test_right_ways_to_hand_over(body: tuple[str, ...]) -> None:

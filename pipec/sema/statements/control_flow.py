@@ -1,8 +1,12 @@
 """Branches and loops; a loop whose variable selects one of several tiles is unrolled."""
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
 from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language import types as types_messages
 from pipec.isa.dtypes import DType
+from pipec.record import fields_of
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.declarations.scheduling import walk
@@ -149,11 +153,14 @@ def while_loop(context: Context, statement: ast.While) -> None:
     if isinstance(condition, Known):
         # A loop whose condition is false at compile time is dropped without analysing its body, like an untaken branch.
         if condition.value:
-            context.fail(placement_messages.EndlessLoop(at=statement.condition.span))
+            context.fail(placement_messages.EndlessLoop(why="the condition is true at compile time", at=statement.condition.span))
         return
     at = statement.condition.span
     if len(context.statements) == before:
-        context.emit(tree.While(condition, _block(context, statement.body, at, "loop"), at))
+        repeated = _block(context, statement.body, at, "loop")
+        if (asked := _asked(condition)) is not None and asked.isdisjoint(_assigned(repeated)):
+            context.fail(placement_messages.EndlessLoop(why="nothing in the loop changes what this depends on", at=at))
+        context.emit(tree.While(condition, repeated, at))
         return
     # The operations of the condition (votes, the arguments of helpers) are repeated before each iteration.
     holds = tree.Variable("while", BOOL, at)
@@ -164,3 +171,38 @@ def while_loop(context: Context, statement: ast.While) -> None:
         assert not isinstance(found, Known)
         again.emit(tree.Assign(holds, found, at))
     context.emit(tree.While(tree.ReadVariable(holds, at), (*body, *again.statements), at))
+
+
+_STEADY: Final = (
+    tree.Constant | tree.ReadVariable | tree.ReadDimension | tree.ReadParameter | tree.Special
+    | tree.Unary | tree.Binary | tree.Convert | tree.Bitcast | tree.Select | tree.Call
+)  # fmt: skip
+
+
+def _asked(condition: tree.Expression) -> set[tree.Variable] | None:
+    """The variables on which a condition depends; None if it depends on something else that may change, such as memory."""
+    found: set[tree.Variable] = set()
+    seen: set[tree.Expression] = set()
+    work = [condition]
+    while work:
+        one = work.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if not isinstance(one, _STEADY):
+            return None
+        if isinstance(one, tree.ReadVariable):
+            found.add(one.variable)
+        for value in fields_of(one).values():
+            work += [part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, tree.Expression)]
+    return found
+
+
+def _assigned(statements: Iterable[tree.Statement]) -> Iterator[tree.Variable]:
+    """The variables that statements change: by assignment, or by an operation that has a result."""
+    for one in statements:
+        for value in fields_of(one).values():
+            if isinstance(value, tree.Variable):
+                yield value
+            elif isinstance(value, tuple) and isinstance(one, tree.If | tree.For | tree.While | tree.Elect):
+                yield from _assigned(value)

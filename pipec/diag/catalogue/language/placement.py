@@ -113,13 +113,18 @@ class TooManyInlined(Message):
 
 class EndlessLoop(Message):
     """A loop whose condition is always true never ends: the language has no `break`, and a kernel that does not end hangs the GPU
-    until a watchdog kills the process."""
+    until a watchdog kills the process.
+
+    A condition of which the loop changes nothing is true for ever if it is true once. What a peek such as `try_acquire_consumer()` has
+    found does not change by itself either: to wait for a stage, obtain it.
+    """
 
     code = "E0233"
     title = "this loop never ends"
-    labels = (primary("at", "the condition is true at compile time"),)
+    labels = (primary("at", "{why}"),)
     note = "the kernel would occupy the GPU until the process is killed"
     help = "loop over `range(...)`, or under a condition that becomes false"
+    why: str
     at: Span
 
 
