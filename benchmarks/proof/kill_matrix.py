@@ -7,9 +7,9 @@ number of bytes, stage, parity, predicate or CTA), and the removal of every othe
 waits for copies and MMAs, releases. `not read` and `refused`: the text cannot be read, or the checker refuses the certificate
 of the kernel as it was; that is `static`. What is accepted has a reason (`tests/verify/equivalents.py`), and a sample of it,
 some of each reason and change, runs in the simulator with asynchronous work late and at random: `simulator`, a fault is
-reported; `result`, only the outputs differ; `neither`, nothing is noticed. With EACH=3 every removal and a third of the other
-changes are judged (`judged`, of `changes`). The exit status is 1 where something is accepted without a reason. Rows of examples
-that are not named are kept.
+reported; `result`, only the outputs differ; `neither`, nothing is noticed. Kernels whose docstring gives no sizes run only together
+with another one, and are not simulated. With EACH=3 every removal and a third of the other changes are judged (`judged`, of
+`changes`). The exit status is 1 where something is accepted without a reason. Rows of examples that are not named are kept.
 """
 
 import json
@@ -88,7 +88,7 @@ def _judged(seed, plan, text, these, original, certificate) -> dict[str, object]
             opcode = _OPCODE.match(instruction)
             groups[opcode[1] if opcode else instruction, mutant.change, reason].append(mutant.text)
     seen: dict[Group, Counter[str]] = defaultdict(Counter)
-    for group, changed in _sample(groups, random.Random(seed)):
+    for group, changed in _sample(groups, random.Random(seed)) if _sizes(plan) else ():
         seen[group][_simulated(plan, changed)] += 1
     told = [
         {"instruction": group[0], "change": group[1], "reason": group[2], "times": len(groups[group]), **seen[group]}
@@ -112,25 +112,34 @@ class _TooLong(Exception):
     pass
 
 
+def _sizes(plan) -> list[dict[str, float]]:  # type: ignore[no-untyped-def]
+    """Those of the docstring; none if the kernel needs some and its docstring gives none."""
+    from pipec.reference import shape_sets
+
+    if not any(isinstance(size, str) for argument in plan.interface.arguments for size in getattr(argument, "shape", ())):
+        return [{}]
+    return [
+        {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
+        for values in shape_sets(plan.kernel.document)
+    ]
+
+
 def _simulated(plan, text: str) -> str:  # type: ignore[no-untyped-def]
     from verify.mutations import declared
 
-    from pipec.reference import shape_sets, trial_of
+    from pipec.reference import trial_of
     from pipec.runtime import LaunchOptions, launch
     from pipec.sim import Options, SimulationError
 
     def stop(*_: object) -> None:
         raise _TooLong
 
-    sets = [
-        {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
-        for values in shape_sets(plan.kernel.document)
-    ]
+    sets = _sizes(plan)
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         # The first sizes of an example are multiples of its tiles, the second ones are not.
-        for timing, values in (("late", sets[0] if sets else {}), ("random", sets[min(1, len(sets) - 1)] if sets else {})):
+        for timing, values in (("late", sets[0]), ("random", sets[min(1, len(sets) - 1)])):
             trial = trial_of(plan, values, seed=1)
             options = LaunchOptions(Options(timing=timing, seed=3))  # type: ignore[arg-type]
             launch(plan.interface, declared(text), trial.arguments, device="sim", options=options)
