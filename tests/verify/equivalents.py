@@ -69,18 +69,24 @@ REASONS = (
     Reason(r"mapa", "twice", "the same", "an address is computed twice"),
     Reason(r"mapa", "CTA 0", "the same", "it is CTA 0 anyway"),
     Reason(
+        r"^@.*(mapa|mbarrier\.arrive)", r".*", "the same", "the predicate holds on no way there: nothing is left to give back"
+    ),
+    Reason(
         r"mbarrier\.init",
         "arrivals .*|barrier at .*|removed",
         "another",
         "the kernel never comes to this stage: it uses fewer than there are",
     ),
     Reason(
-        r"mbarrier\.try_wait", "twice|branch removed", "the same", "it only looks whether a phase is over; the wait comes later"
+        r"mbarrier\.(try|test)_wait",
+        "twice|branch removed",
+        "the same",
+        "it only looks whether a phase is over; the wait comes later, or before",
     ),
     Reason(r"bra", "branch removed", "the same", "what it leads around changes nothing there"),
     Reason(r"bra", "branch removed", "another", "it leads around a wait for a phase that a look found over", behind=r"try_wait"),
     Reason(
-        r"bar\.warp\.sync",
+        r"bar\.warp\.sync|bar\.sync\s+[1-9]",
         _MOVES,
         "unfolded",
         "only threads of one process meet there; one way to a place is by a meeting and another is not, and what follows is the same",
@@ -91,7 +97,15 @@ REASONS = (
         "part",
         "what one lane then tells says less of what the others have waited for, and no more is needed there",
     ),
-    Reason(r"bar\.warp\.sync", _MOVES, "alone", "the kernel has one process, all of whose threads meet in other turns of a loop"),
+    Reason(
+        r"bar\.(warp\.)?sync", _MOVES, "alone", "the kernel has one process, all of whose threads meet in other turns of a loop"
+    ),
+    Reason(
+        r"bar\.sync\s+[1-9]",
+        "moved .*",
+        "another",
+        "only threads of one process meet there, in other turns of a loop, and no wait needs what they tell each other there",
+    ),
     Reason(
         r"mapa",
         r"CTA \+ 1",
