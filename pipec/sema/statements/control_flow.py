@@ -157,9 +157,14 @@ def while_loop(context: Context, statement: ast.While) -> None:
         return
     at = statement.condition.span
     if len(context.statements) == before:
+        reported = context.sink.checkpoint()
         repeated = _block(context, statement.body, at, "loop")
-        if (asked := _asked(condition)) is not None and asked.isdisjoint(_assigned(repeated)):
-            context.fail(placement_messages.EndlessLoop(why="nothing in the loop changes what this depends on", at=at))
+        asked = _asked(condition)
+        # (An assignment that is refused may be the one that would have changed it.)
+        if asked is not None and asked.isdisjoint(_assigned(repeated)) and context.sink.checkpoint() == reported:
+            context.fail(
+                placement_messages.EndlessLoop(why="if this holds once it holds for ever: nothing in the loop changes it", at=at)
+            )
         context.emit(tree.While(condition, repeated, at))
         return
     # The operations of the condition (votes, the arguments of helpers) are repeated before each iteration.

@@ -387,6 +387,7 @@ def _check_operands(one: Instruction, what: Kind) -> None:
 
 @cache
 def _operands_of(opcode: str) -> tuple[int, float]:
+    """The least and the largest number of operands, with the result."""
     op = operation(opcode)
     if op is not None:
         return 1 + len(widths_of(op)), 1 + len(widths_of(op))
