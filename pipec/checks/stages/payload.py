@@ -65,17 +65,21 @@ class Payload:
 
     def _pieces(self, tile: tree.Buffer) -> Iterator[_Piece]:
         """All rows of the tile in order, neighbours that are filled alike together."""
-        of_row = [Fills()] * tile.rows
-        for (first, count), fills in self._counts.get(tile, {}).items():
-            of_row[first : first + count] = [fills] * count
-        all_touches = [(block, touch) for block, touch in self._handle.touches if touch.buffer is tile and touch.kind in FILLING]
+        counts = [(range(first, first + count), fills) for (first, count), fills in self._counts.get(tile, {}).items()]
+        touches = [
+            (range_of_rows(touch, tile), (block, touch))
+            for block, touch in self._handle.touches
+            if touch.buffer is tile and touch.kind in FILLING
+        ]
+        places = {0}.union(*[(rows.start, rows.stop) for rows, _ in (*counts, *touches)])
 
         def filled(row: int) -> tuple[Fills, tuple[tuple[int, Touch], ...]]:
-            return of_row[row], tuple(one for one in all_touches if row in range_of_rows(one[1], tile))
+            fills = next((fills for rows, fills in reversed(counts) if row in rows), Fills())
+            return fills, tuple(one for rows, one in touches if row in rows)
 
-        for (fills, touches), alike in groupby(range(tile.rows), filled):
-            rows = [*alike]
-            yield _Piece(tile, (rows[0], len(rows)), touches, fills)
+        alike = [(found, next(rows)) for found, rows in groupby(sorted(at for at in places if at < tile.rows), filled)]
+        for ((fills, by), first), end in zip(alike, [*(first for _, first in alike[1:]), tile.rows], strict=True):
+            yield _Piece(tile, (first, end - first), by, fills)
 
     def _wrong(self, piece: _Piece) -> bool:
         """Whether the rows are not filled just once, which is then reported, by the most specific error."""
