@@ -5,6 +5,7 @@ import pytest
 from running import compiled, run
 
 from pipec.driver import compile_source
+from pipec.runtime import ArgumentError
 from pipec.source import Source
 
 SOURCE = """
@@ -140,3 +141,33 @@ def test_large_steps_of_a_parameter(n: int, step: int) -> None:
 def test_what_may_not_be_positive_or_may_change_is_no_step(given: str, step: str) -> None:
     codes = [one.code for one in compile_source(Source("k.pipe", STEPS.format(given=given, step=step))).diagnostics]
     assert codes == ["E0208"]
+
+
+MULTIPLES = """
+kernel k(found: tensor[i32, N, 32], n: i32):
+    grid(N, 2)
+    role work(warps=1):
+        turns = 0
+        for t in range(block.x, n, {step}):
+            turns = turns + 1
+        if block.y == 0:
+            store.direct(found[block.x, 0], fill(turns, i32, 1, 32))
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "blocks"),
+    [("grid.x * 1073741824", 1), ("grid.x + grid.x * 536870911", 3), ("2 * grid.x * grid.y * 134217728", 3)],
+)
+def test_a_multiple_of_the_blocks_that_wraps_is_refused(step: str, blocks: int) -> None:
+    """It would be a step of 0 or less, to which every block takes the same turns for ever."""
+    source = MULTIPLES.format(step=step)
+    found = np.full((blocks, 32), 9, np.int32)
+    run(source, "k", found, 5)
+    assert found[:, 0].tolist() == [1] * blocks
+    with pytest.raises(ArgumentError, match="grid"):
+        run(source, "k", np.full((blocks + 1, 32), 9, np.int32), 5)
+
+
+def test_a_multiple_of_the_blocks_that_fits_in_any_launch_asks_nothing() -> None:
+    assert "grid.x <=" not in compiled(MULTIPLES.format(step="grid.x * 4").replace("grid(N, 2)", "grid(min(N, 132))")).ptx

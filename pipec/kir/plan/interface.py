@@ -24,6 +24,7 @@ from pipec.kir.ir import Kernel
 from pipec.kir.plan.memory import MOST_BOX_ELEMENTS, SharedPlan
 from pipec.kir.plan.roles import expressions, operations
 from pipec.kir.plan.scales import element_type, scale_box, stored_bits, unpacked_tiles
+from pipec.kir.plan.steps import steps_in_range
 from pipec.kir.plan.types import PANEL_ALIGNMENT, RolePlan, SideSignals, Staging, TileLayout, TmaPlan
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Pipeline, TensorParameter
@@ -204,7 +205,7 @@ def plan_interface(
 
 def _conditions(kernel: Kernel, accesses: tuple[RoleAccesses, ...]) -> tuple[Formula, ...]:
     stated = (one.formula for one in kernel.assumptions)
-    return tuple(dict.fromkeys((*stated, *counters_in_range(kernel), *starts_in_range(accesses))))
+    return tuple(dict.fromkeys((*stated, *counters_in_range(kernel), *starts_in_range(accesses), *steps_in_range(kernel))))
 
 
 def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[TensorArgument | ScalarArgument, ...]:
