@@ -153,7 +153,39 @@ def select(condition: Term, yes: Term, no: Term) -> Term:
         return select(ONE - condition, no, yes)
     if (yes.number, no.number) in ((1, 0), (0, 1)):
         return condition if no is ZERO else ONE - condition
-    return make(Operator.SELECT, (condition, yes, no), min(yes.least, no.least), max(yes.largest, no.largest))
+    first, second = _range_where(yes, condition, True), _range_where(no, condition, False)
+    return make(Operator.SELECT, (condition, yes, no), min(first[0], second[0]), max(first[1], second[1]))
+
+
+def _range_where(term: Term, condition: Term, holds: bool) -> tuple[int, int]:
+    """The range of a term where a condition holds, or where it does not: `n` from 0 to 3 where `n >= 0 and n < 4`."""
+    least, largest = term.least, term.largest
+    for known in _not_negative(condition, holds):
+        least, largest = max(least, (term - known).least), min(largest, (term + known).largest)
+    return (least, largest) if least <= largest else (term.least, term.largest)  # such a condition never comes about
+
+
+def _not_negative(condition: Term, holds: bool) -> Iterator[Term]:
+    """Terms that are not negative where a condition holds, or where it does not."""
+    if len(condition.parts) != 1:
+        return
+    atom, factor = condition.parts[0]
+    if (condition.constant, factor) == (1, -1):
+        yield from _not_negative(as_term(atom), not holds)
+    if (condition.constant, factor) != (0, 1):
+        return
+    inside = operands(atom)
+    match atom.operator, inside:
+        case Operator.NONNEGATIVE, (term,):
+            yield term if holds else -term - 1
+        case Operator.IS_ZERO, (term,) if holds:
+            yield from (term, -term)
+        case Operator.SELECT, (first, yes, no) if (ZERO if holds else ONE) in (yes, no):
+            # Of `and` and `or`: the side that cannot be chosen says what the condition is.
+            chosen = no is (ZERO if holds else ONE)
+            yield from (*_not_negative(first, chosen), *_not_negative(yes if chosen else no, holds))
+        case _:
+            pass
 
 
 def extreme(operator: Operator, terms: Iterable[Term]) -> Term:
