@@ -31,6 +31,7 @@ CheckName = Literal[
     "lanes",
     "grid",
     "stale",
+    "warpgroup",
 ]
 # After so many different findings a run stops: further ones are consequences.
 _MOST = 100
@@ -113,6 +114,11 @@ CHECKS: dict[CheckName, Check] = {
         "undefined",
         "`ld.global.nc` of data that the kernel itself has written: its cache is not coherent with stores",
         practice="warn",
+    ),
+    "warpgroup": Check(
+        "undefined",
+        "`wgmma` instructions and `setmaxnreg` that only some warps of a warpgroup execute, or others in another order; in "
+        "practice `wgmma` alone",
     ),
     "init": Check(
         "race",

@@ -9,7 +9,7 @@ from . import instructions  # noqa: F401 - registers all meanings
 from .compiled.runner import Table
 from .errors import SimulationError
 from .instructions.asynchronous.unlooped import unlooped_tests
-from .instructions.control.aligned import is_aligned, together
+from .instructions.control.aligned import counted, is_aligned, together
 from .instructions.control.branches import end_of_kernel
 from .instructions.decode import Decoded, decode
 from .instructions.forms import form_of
@@ -61,6 +61,7 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     image.unlooped = unlooped_tests(items, successors)
     steps = [_step(item, image) for item in items]
     for item, step in zip(items, steps, strict=True):
+        step.execute = counted(step.execute, item)
         if is_aligned(item):
             # Their machine code refuses warps that are not complete.
             step.execute, step.form = together(step.execute, item), step.form if item.root in MATRICES else None

@@ -171,7 +171,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         assert f"| {name} | {practice.promised} | {practice.done} | {practice.evidence} |" in text
     shown = {form.practice for form in FORMS.values()} - {None}
     # The others are shown here, in tests/oracle, and by test_hopper_tile.py, test_known_phases.py, test_races.py,
-    # test_registers.py, test_signalled_barriers.py, test_told.py and test_unwritten.py.
+    # test_registers.py, test_signalled_barriers.py, test_told.py, test_unwritten.py and test_warpgroups.py.
     elsewhere = {
         "half a tensor map",
         "overwriting without a proxy fence",
@@ -190,6 +190,7 @@ def test_every_practice_has_a_row_and_a_form() -> None:
         "cluster arrivals without a wait",
         "cluster arrivals in advance",
         "registers set without lanes that exit",
+        "registers set by warps alone",
         "waits of onlookers",
         "loads that an atomic checks",
         "mbarriers of a CTA without a fence",

@@ -39,6 +39,7 @@ PracticeName = Literal[
     "cluster arrivals without a wait",
     "cluster arrivals in advance",
     "registers set without lanes that exit",
+    "registers set by warps alone",
     "waits of onlookers",
     "loads that an atomic checks",
     "mbarriers of a CTA without a fence",
@@ -211,6 +212,12 @@ PRACTICES: dict[PracticeName, Practice] = {
         "lanes that go on to their exit need not",
         "DeepGEMM's `sm90_tf32_hc_prenorm_gemm` has it in a branch of the elected lane; ptxas 13.0 makes `WARPSYNC.ALL` and "
         "`USETMAXREG` of it there, and lets the other lanes exit",
+    ),
+    "registers set by warps alone": Practice(
+        "all warps of a warpgroup execute the same `setmaxnreg`",
+        "each of them may execute another one, or none",
+        "CUTLASS's example of attention in CuTe DSL for Blackwell (`fmha.py`) has one in the branch of each warp of its last warpgroup: "
+        "for loads, for MMAs and for nothing",
     ),
     "waits of onlookers": Practice(
         "a warp that waits for phases of an mbarrier by parity may fall behind by any number of them, and then waits for ever",

@@ -9,6 +9,7 @@ from ...machine.practice import PracticeName
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import MERGED, Fragment, Outcome, Wait
+from ...machine.threads.warpgroups import is_common
 from ...ptx.tree import Instruction
 from .collectives import mask_bits
 
@@ -34,6 +35,22 @@ def together(execute: Execute, item: Instruction) -> Execute:
         return _gather(warp, item.opcode, left_out)
 
     return run
+
+
+def counted(execute: Execute, item: Instruction) -> Execute:
+    """`execute`, which also records that a warp has executed what all warps of its warpgroup do."""
+    kind = item.root
+    if not is_common(kind):
+        return execute
+
+    def count(warp: Warp) -> Outcome:
+        pc = warp.fragment.pc
+        outcome = execute(warp)
+        if outcome is None:
+            warp.cta.warpgroups.execute(warp.index, pc, kind)
+        return outcome
+
+    return count
 
 
 def _gather(warp: Warp, what: str, left_out: PracticeName | None) -> Wait:

@@ -352,6 +352,8 @@ class Scheduler:
             if warp.cluster_ahead is not None and not warp.live_count:
                 raise warp.cluster_ahead[1]
             self.machine.progress += 1
+            if not warp.live_count:
+                warp.cta.warpgroups.exit(warp.index)
             warp.cta.cluster.after_exit(warp.cta, lanes - warp.live_count)
         elif isinstance(outcome, Wait):
             if not outcome.retry:

@@ -31,6 +31,7 @@ from .groups import Operation
 from .leaving import complain_of_a_late_arrival, complain_of_what_is_left, is_shown, unseen_arrivals
 from .roles import role_of, who
 from .state import WarpState
+from .warpgroups import Warpgroups
 
 # `Warp.identity` numbers warps through the cluster.
 WARPS_PER_CTA = 64
@@ -169,6 +170,7 @@ class Cta(AddressSpaces):
         threads = self.block[0] * self.block[1] * self.block[2]
         count = -(-threads // LANES)
         self.warp_rows = self.machine.rows_of_warps(count)
+        self.warpgroups = Warpgroups(self.machine, self.image, count)
         self.warps = [
             Warp(self, number, ALL_LANES if threads >= (number + 1) * LANES else number * LANES + LANE < threads)
             for number in range(count)
