@@ -1,11 +1,12 @@
 """Mutants of pipec's own checks (`tests/mutation/own.py`): how many are noticed by the error cases, the examples and the tests.
 
-    python benchmarks/proof/own_mutants.py [COUNT [SEED]]
+    WORKERS=2 python benchmarks/proof/own_mutants.py [COUNT [SEED]]
 
-Which cases come through which changes is found first, without a change; which tests, of what the cases leave. A mutant is tried on cases,
-then on tests, the short ones first, as many as take a minute of processor time each. What survives is explained in `mutation.explained`.
+Which cases come through which changes is found first, without a change. A mutant is tried on such cases, the short ones first, for a minute
+of processor time; what these leave, on the tests of its part for three minutes. What survives is explained in `mutation.explained`.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,27 +19,25 @@ sys.path[:0] = [str(TESTS), str(ROOT)]
 
 from mutation.explained import WHY, explained_by
 from mutation.operators import Change, changes, sample
-from mutation.own import SURVIVED, TESTS_OF, Known, cases, in_child, judged, judged_by_tests, known, known_tests
+from mutation.own import SURVIVED, Known, cases, failing, files_about, in_child, judged, judged_by_tests, known
 
 from benchmarks import common
 
-WORKERS = 2
+WORKERS = int(os.environ.get("WORKERS", "2"))
 
 
 def main() -> None:
     count, seed = (int(one) for one in (*sys.argv[1:], *("100", "1")[len(sys.argv) - 1 :]))
     started = time.perf_counter()
     chosen = sample(count, seed)
-    told = in_child(lambda: known(cases(), chosen), 3600)
-    assert not isinstance(told, str), told
-    verdicts = _all_judged(chosen, told, judged)
-    # Only those that are left are looked for in tests: to find out which of thousands come there costs more than to run a few.
+    told = _all_known(chosen)
+    verdicts = _all_judged(chosen, lambda change: judged(change, told))
+    # What the cases leave goes to tests. To find out which of thousands of them come there costs more than to run those of the part.
     left = [change for change in chosen if verdicts[change] == SURVIVED]
-    folders = sorted({change.file.split("/")[1] for change in left})
-    tests = known_tests([file for folder in folders for file in TESTS_OF[folder]], left)
-    verdicts |= _all_judged(left, tests, judged_by_tests)
+    _sound(sorted({file for change in left for file in files_about(change)}))
+    verdicts |= _all_judged(left, judged_by_tests)
     survivors = [change for change in left if verdicts[change] == SURVIVED]
-    reached = {change for one in (*told, *tests) for change in one.through}
+    reached = {change for one in told for change in one.through}
     common.write(
         "own_mutants",
         {
@@ -58,12 +57,30 @@ def main() -> None:
     )
 
 
-def _all_judged(
-    chosen: Sequence[Change], known: Sequence[Known], judge: Callable[[Change, Sequence[Known]], str]
-) -> dict[Change, str]:
+def _all_known(chosen: Sequence[Change]) -> list[Known]:
+    """What the cases say, and which changes they come through; in processes of their own."""
+    every, parts = cases(), 4 * WORKERS
+    found: list[Known] = []
+    with ThreadPool(WORKERS) as pool:
+        for part in pool.imap(
+            lambda some: in_child(lambda: known(some, chosen), 3600), [every[first::parts] for first in range(parts)]
+        ):
+            assert not isinstance(part, str), part
+            found += part
+    return found
+
+
+def _sound(files: Sequence[str]) -> None:
+    with ThreadPool(WORKERS) as pool:
+        failed = [one for one in pool.map(lambda file: failing(file, 300), files, chunksize=1) if one]
+    if failed:
+        raise SystemExit(f"fail without a change: {', '.join(failed)}")
+
+
+def _all_judged(chosen: Sequence[Change], judge: Callable[[Change], str]) -> dict[Change, str]:
     def one(change: Change) -> str:
-        said = judge(change, known)
-        print(f"{change}: {said} ({sum(change in one.through for one in known)} come there)", file=sys.stderr, flush=True)
+        said = judge(change)
+        print(f"{change}: {said}", file=sys.stderr, flush=True)
         return said
 
     with ThreadPool(WORKERS) as pool:

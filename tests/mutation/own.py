@@ -2,7 +2,7 @@
 
 The changed module stands in for its file in a process of its own; there the cases that come through the changed line are compiled, and
 what pipec says is compared with what it says otherwise: the golden messages of the error cases, and the verdicts on the examples. What
-that leaves goes to the tests that come through the line.
+that leaves goes to the tests of that part.
 """
 
 import ast
@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ SECONDS = 60  # of processor time, for all cases of a mutant
 _SLOW = frozenset(
     {"mutated", "reader_mutations", "against_simulator", "arithmetic_simulated", "forged", "threads_apart", "limits"}
 )
-TESTS_OF: Mapping[str, tuple[str, ...]] = {
+_TESTS_OF: Mapping[str, tuple[str, ...]] = {
     "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", "tests/sema/test_types.py",
                "tests/sema/test_scopes.py", "tests/sema/test_kernel_heads.py"),
     "kir": ("tests/lower/test_global_order.py", "tests/protocol/test_acknowledged.py", "tests/fuzz/test_kernel_variants.py"),
@@ -79,7 +79,7 @@ def cases() -> list[Case]:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a case says, or how long a test takes (`case` is its node), and the changes that it comes through."""
+    """What a case says, how long it takes, and the changes that it comes through."""
 
     case: Case
     said: str
@@ -144,41 +144,15 @@ def known(chosen: Sequence[Case], changes: Sequence[Change]) -> list[Known]:
     return found
 
 
-def known_tests(files: Sequence[str], changes: Sequence[Change]) -> list[Known]:
-    """The same of tests; those that fail without a change are left out. They run elsewhere: no module of pipec stays loaded here."""
-    found = in_child(lambda: _known_tests(files, changes), 60 * SECONDS)
-    assert isinstance(found, list), found
-    return found
-
-
-def _known_tests(files: Sequence[str], changes: Sequence[Change]) -> list[Known]:
-    found: list[Known] = []
-
-    class Plugin:
-        @pytest.hookimpl(hookwrapper=True)
-        def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-            started = time.process_time()
-            with coverage:
-                outcome = yield
-            if outcome.excinfo is None:  # type: ignore[attr-defined]
-                seconds = time.process_time() - started
-                found.append(Known(Case("test", item.nodeid), "", seconds, frozenset(coverage.reached)))
-
-    coverage = Coverage(changes)
-    _pytest([str(ROOT / one) for one in files], Plugin())
-    return found
-
-
-def _pytest(arguments: Sequence[str], plugin: object) -> int:
+def _pytest(arguments: Sequence[str], plugin: object) -> None:
     """Raises where a test cannot be collected: none of the others would run."""
     # `benchmarks/compiling/examples.py` would be found in place of the folder `tests/examples`, which has no `__init__.py`.
     sys.path[:] = [one for one in sys.path if ROOT / "benchmarks" not in Path(one or ".").resolve().parents]
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         code = pytest.main(["-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}", *arguments], [plugin])
-    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
         raise AssertionError(said.getvalue()[-2000:])
-    return code
 
 
 # ------------------------------------------------------------------------------------------------------------------- a verdict
@@ -261,27 +235,57 @@ def _judged(change: Change, cases: Sequence[Known]) -> str:
     return SURVIVED
 
 
-def judged_by_tests(change: Change, tests: Sequence[Known], seconds: float = SECONDS) -> str:
-    """The first test that fails, of those that come through the change and take no longer than that together; the short ones first."""
-    coming, total = [], 0.0
-    for one in sorted((one for one in tests if change in one.through), key=lambda one: one.seconds):
-        total += one.seconds
-        if total <= seconds:
-            coming.append(one.case.path)
-    return in_child(lambda: _judged_by_tests(change, coming), round(3 * seconds)) if coming else SURVIVED
+def judged_by_tests(change: Change, seconds: float = 3 * SECONDS, files: Sequence[str] | None = None) -> str:
+    """The first test that fails, of as many as take that long together; `files`: see `files_about`."""
+    chosen = files_about(change) if files is None else files
+    return in_child(lambda: _judged_by_tests(change, chosen, seconds), round(3 * seconds))
 
 
-def _judged_by_tests(change: Change, tests: Sequence[str]) -> str:
+def files_about(change: Change) -> list[str]:
+    """Files with tests of the changed part; first those named by a word of the path of the changed file."""
+    _, folder, *rest = change.file.removesuffix(".py").replace("_", "/").split("/")
+    words = {word.rstrip("s") for word in rest}
+
+    def distance(file: str) -> int:
+        return -len(words & {word.rstrip("s") for word in Path(file).stem.split("_")})
+
+    return sorted(_files(_TESTS_OF[folder]), key=distance)
+
+
+def _files(places: Sequence[str]) -> list[str]:
+    paths = (ROOT / place for place in places)
+    return [
+        str(file.relative_to(ROOT)) for path in paths for file in ([path] if path.is_file() else sorted(path.rglob("test_*.py")))
+    ]
+
+
+def _judged_by_tests(change: Change, files: Sequence[str], seconds: float) -> str:
+    _with(change)
+    failed = _first_failure(files, seconds)
+    return f"noticed by {failed}" if failed else SURVIVED
+
+
+def failing(file: str, seconds: int) -> str | None:
+    """The first of its tests that fails without a change: it could not tell that it notices one."""
+    return in_child(lambda: _first_failure([file], seconds), 3 * seconds)
+
+
+def _first_failure(files: Sequence[str], seconds: float) -> str | None:
+    """Of as many tests as take that long together."""
     failed: list[str] = []
+    started = time.process_time()
 
     class Plugin:
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
             if report.failed:
                 failed.append(report.nodeid)
 
-    _with(change)
-    code = _pytest(["-x", *tests], Plugin())
-    return f"noticed by {failed[0]}" if failed else SURVIVED if code == 0 else "noticed: the tests cannot be collected"
+        def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+            if time.process_time() - started > seconds:
+                item.session.shouldstop = "the time is over"
+
+    _pytest(["-x", *files], Plugin())
+    return failed[0] if failed else None
 
 
 def in_child(work: Callable[[], Answer], seconds: int) -> Answer | str:
