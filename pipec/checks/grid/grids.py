@@ -4,7 +4,7 @@ from pipec.diag.catalogue.grid import grids as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.lazy_tiles import TileNames, lazy_tiles
-from pipec.kir.plan.grids import early, needs_wait, tensors_read, waits
+from pipec.kir.plan.grids import early, needs_wait, tensors_read, touched, waits
 from pipec.kir.plan.roles import operations
 from pipec.sema import tree
 from pipec.source import Span
@@ -17,13 +17,15 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
                 if isinstance(operation, tree.AwaitGrids):
                     sink.report(messages.WaitWithoutStatement(kernel=kernel.name, at=operation.span, declared=kernel.span))
         return
+    written = _written(kernel)
+    _stored_and_ready(kernel, kernel.programmatic, written, sink)
     # Some role must wait on every path. Otherwise this grid may end before the preceding one, and a third grid that waits only for this
     # one would read what the first has not written yet.
     always = any(needs_wait(kernel, role) and not waits(role) for role in kernel.roles)
     reported = len(sink.diagnostics)
     for role in kernel.roles:
         if waits(role) and not _wait_of_some(role):
-            always = _role(kernel, role, sink) or always
+            always = _role(kernel, role, written, sink) or always
     if not always and len(sink.diagnostics) == reported and not any(_wait_of_some(role) for role in kernel.roles):
         stated = [
             operation.span for role in kernel.roles for operation in operations(role) if isinstance(operation, tree.AwaitGrids)
@@ -40,7 +42,32 @@ def _wait_of_some(role: ir.Role) -> bool:
     )
 
 
-def _role(kernel: ir.Kernel, role: ir.Role, sink: Sink) -> bool:
+def _written(kernel: ir.Kernel) -> dict[tree.TensorParameter, Span]:
+    """The tensors that the kernel writes, and where it first does."""
+    found: dict[tree.TensorParameter, Span] = {}
+    for role in kernel.roles:
+        names = lazy_tiles(role)
+        for operation in operations(role):
+            for tensor, writes in touched(operation, names):
+                if writes:
+                    found.setdefault(tensor, operation.span)
+    return found
+
+
+def _stored_and_ready(
+    kernel: ir.Kernel, statement: tree.ProgrammaticLaunch, written: dict[tree.TensorParameter, Span], sink: Sink
+) -> None:
+    """Reports the tensors that no preceding grid is to write, although one may be a launch of the same kernel, which does."""
+    for tensor, at in zip(statement.ready, statement.named, strict=True):
+        if tensor in written:
+            sink.report(
+                messages.StoresWhatIsReady(
+                    tensor=tensor.name, kernel=kernel.name, at=at, written=written[tensor], declared=tensor.span
+                )
+            )
+
+
+def _role(kernel: ir.Kernel, role: ir.Role, written: dict[tree.TensorParameter, Span], sink: Sink) -> bool:
     """Reports the first access on each path that precedes the wait; returns whether every path through the role waits."""
     names = lazy_tiles(role)
     waited = _waited(role)
@@ -49,7 +76,13 @@ def _role(kernel: ir.Kernel, role: ir.Role, sink: Sink) -> bool:
         found = _early_in(kernel, block, before, names)
         if found is not None:
             tensor, at = found
-            sink.report(messages.BeforeWait(role=role.name, tensor=tensor.name, at=at, wait=first, declared=tensor.span))
+            removed = "remove it so that the role waits at its start"
+            remedies = f"or {removed}" if tensor in written else f"{removed}, or write `programmatic_launch({tensor.name})`"
+            sink.report(
+                messages.BeforeWait(
+                    role=role.name, tensor=tensor.name, remedies=remedies, at=at, wait=first, declared=tensor.span
+                )
+            )
             break
     return all(
         _after(block, before) for block, before in zip(role.blocks, waited, strict=True) if isinstance(block.terminator, ir.Exit)

@@ -14,7 +14,7 @@ def _programmatic(context: Context, operation: Operation, receiver: Meaning | No
     """Any number of tensors, by position."""
     if context.programmatic:
         context.fail(messages.Redefined(name=operation.name, at=node.span, first=context.programmatic[0].span))
-    ready = []
+    ready, named = [], []
     for argument in node.arguments:
         meaning = context.elaborate(argument.value)
         if argument.name is not None or not isinstance(meaning, tree.TensorParameter):
@@ -25,7 +25,8 @@ def _programmatic(context: Context, operation: Operation, receiver: Meaning | No
                 )
             )
         ready.append(meaning)
-    context.programmatic.append(tree.ProgrammaticLaunch(tuple(ready), node.span))
+        named.append(argument.value.span)
+    context.programmatic.append(tree.ProgrammaticLaunch(tuple(ready), tuple(named), node.span))
     return Void()
 
 

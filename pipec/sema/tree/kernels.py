@@ -161,9 +161,13 @@ ONE_CTA = Cluster((1, 1, 1))
 
 @record
 class ProgrammaticLaunch:
-    """`programmatic_launch(ready, ...)`: the kernel may start before the preceding grids have ended; they write none of `ready`."""
+    """`programmatic_launch(ready, ...)`: the kernel may start before the preceding grids have ended; they write none of `ready`.
+
+    `named`: where the statement names each of them.
+    """
 
     ready: tuple[TensorParameter, ...]
+    named: tuple[Span, ...]
     span: Span
 
 

@@ -31,13 +31,34 @@ class BeforeWait(Message):
         secondary("declared", "a preceding grid may write it"),
     )
     note = "the preceding grids may still be running: they have not written it yet, or still read it"
-    help = (
-        "move `griddepcontrol.wait()` up, remove it so that the role waits at its start, or write `programmatic_launch({tensor})`"
-    )
+    help = "move `griddepcontrol.wait()` up, {remedies}"
     role: str
     tensor: str
+    remedies: str
     at: Span
     wait: Span
+    declared: Span
+
+
+class StoresWhatIsReady(Message):
+    """`programmatic_launch(weights)` says that no preceding grid writes `weights`, so that they may be read before the wait. A tensor
+    that the kernel itself writes cannot be such a tensor: where the kernel is launched twice in a row, the second launch starts while
+    the first one still runs, and reads what the first one has not written yet. Without its name in the statement, the roles that
+    access it wait first. If the kernel reads one part of a tensor and writes another, the parts can be two parameters."""
+
+    code = "E0474"
+    title = "`programmatic_launch` names `{tensor}`, which `{kernel}` itself writes"
+    labels = (
+        primary("at", "says that no preceding grid writes it"),
+        secondary("written", "written here"),
+        secondary("declared", "the tensor"),
+    )
+    note = "launched twice in a row, the kernel may read `{tensor}` before its own previous launch has written it"
+    help = "leave `{tensor}` out: the roles that access it then wait for the preceding grids first"
+    tensor: str
+    kernel: str
+    at: Span
+    written: Span
     declared: Span
 
 
