@@ -9,12 +9,12 @@ from math import gcd
 
 from pipec.diag.catalogue.grid import clusters as messages
 from pipec.diag.message import Sink
-from pipec.isa.specials import AXES
+from pipec.isa.specials import AXES, family_and_axis
 from pipec.kir.clusters import Sharing, line, mask, sharing
 from pipec.kir.statements import statements
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.sameness import of_ctas
-from pipec.kir.walk import nodes
+from pipec.kir.walk import nodes, subexpressions
 from pipec.sema import tree
 from pipec.sema.language.operation import SCHEDULER
 from pipec.source import Span
@@ -230,7 +230,7 @@ def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
 
 
 class _Walk:
-    """Walks one role's body; carries the span of the condition that makes control flow diverge between CTAs."""
+    """Walks one role's body; carries the condition, or the bound of a loop, that makes control flow diverge between CTAs."""
 
     def __init__(
         self, kernel: tree.Kernel, role: tree.Role, values: Values, shared_by: dict[tree.Pipeline, Sharing], sink: Sink
@@ -240,11 +240,11 @@ class _Walk:
         self._runs_in = [rank for rank in range(kernel.cluster.size) if not role.leader or rank % 2 == 0]
         self._told: set[tree.Pipeline] = set()
 
-    def statements(self, body: tuple[tree.Statement, ...], control: Span | None) -> None:
+    def statements(self, body: tuple[tree.Statement, ...], control: tree.Expression | None) -> None:
         for statement in body:
             self._statement(statement, control)
 
-    def _statement(self, statement: tree.Statement, control: Span | None) -> None:
+    def _statement(self, statement: tree.Statement, control: tree.Expression | None) -> None:
         self._ranks(statement)
         match statement:
             case tree.If():
@@ -276,15 +276,18 @@ class _Walk:
             case _:
                 pass
 
-    def _differing(self, expression: tree.Expression) -> Span | None:
-        return expression.span if self._ctas.differs(expression, self._runs_in) else None
+    def _differing(self, expression: tree.Expression) -> tree.Expression | None:
+        return expression if self._ctas.differs(expression, self._runs_in) else None
 
-    def _shared(self, pipeline: tree.Pipeline, at: Span, control: Span | None) -> None:
+    def _shared(self, pipeline: tree.Pipeline, at: Span, control: tree.Expression | None) -> None:
         # A pipeline local to a CTA may be used by some CTAs only.
         if control is None or self._shared_by[pipeline].local or pipeline in self._told:
             return
         self._told.add(pipeline)
-        self._sink.report(messages.ClusterDiverges(pipeline=pipeline.name, at=at, control=control, declared=pipeline.span))
+        advice = _common(control)
+        self._sink.report(
+            messages.ClusterDiverges(pipeline=pipeline.name, advice=advice, at=at, control=control.span, declared=pipeline.span)
+        )
 
     def _ranks(self, statement: tree.Statement) -> None:
         size = self._kernel.cluster.size
@@ -336,3 +339,20 @@ class _Walk:
                     )
                 )
                 return
+
+
+def _common(control: tree.Expression) -> str:
+    """How the CTAs of a cluster come to take equally many stages, although they differ in the value of a condition or bound."""
+    read = [*subexpressions(control)]
+    places = {node.name for node in read if isinstance(node, tree.Special)}
+    axes = [axis for axis in AXES if f"block.{axis}" in places]
+    if axes:
+        instead = " and ".join(
+            f"`cluster.{axis}` and `clusters.{axis}` instead of `block.{axis}` and `grid.{axis}`" for axis in axes
+        )
+        return f"iterate over the work of the whole cluster: {instead}"
+    if any(family_and_axis(name)[0] == "cta" for name in places):
+        return "take each stage equally often in all CTAs: the place of a CTA in its cluster may decide only what it does with a stage"
+    if any(isinstance(node, tree.ReadElement) for node in read):
+        return "load the number from a tensor that the kernel does not write"
+    return "compute it from what all CTAs of the cluster have in common: sizes, parameters, `cluster.x` and `clusters.x`"

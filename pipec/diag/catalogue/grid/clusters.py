@@ -352,8 +352,9 @@ class ClusterDiverges(Message):
         secondary("declared", "shared by them"),
     )
     note = "the CTA that executes it more often waits for ever for one that has stopped"
-    help = "iterate over the work of the whole cluster: `cluster.x` and `clusters.x` instead of `block.x` and `grid.x`"
+    help = "{advice}"
     pipeline: str
+    advice: str
     at: Span
     control: Span
     declared: Span
