@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Final
 
 from pipec.kir import ir
+from pipec.kir.signalled import signalling_releases
 from pipec.kir.walk import operands, subexpressions
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
@@ -90,6 +91,11 @@ class RoleSummary:
                 )
                 merged = {handle: both if found in (one, other) else found for handle, found in merged.items()}
         return list({found.handle: found for found in merged.values()}.values())
+
+    @cached_property
+    def signalling(self) -> frozenset[tree.Release]:
+        """The releases that signal their stage, since nothing has before."""
+        return signalling_releases(self.role)
 
     def narrows(self, block: int) -> bool:
         """Whether the branches after the block run with fewer threads than the block."""

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from pipec.kir import ir
+from pipec.kir import ir, signalled
 from pipec.kir.plan.roles import operations
 from pipec.kir.walk import children, subexpressions
 from pipec.lower import walks
@@ -36,9 +36,6 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.vocabulary import Threads
 
-# Handles that have been signalled on the path to a point.
-Signalled = frozenset[tree.Handle]
-
 
 def lower_role(role: RoleContext, end: str) -> None:
     """Emits the role's blocks; the last jumps to `end`."""
@@ -46,7 +43,7 @@ def lower_role(role: RoleContext, end: str) -> None:
     labels = [role.builder.label(f"{role.prefix}.{number}") for number in range(len(plan.role.blocks))]
     _declare(role)
     # Whether a release still has to signal is decided here, at compile time: a run-time flag would cost a register per handle.
-    signalled = _signalled_at_entry(plan.role)
+    given = signalled.at_entry(plan.role)
     rejoining = rejoins(plan.role)
     heads = {
         target for number, block in enumerate(plan.role.blocks) for target in ir.successors(block.terminator) if target <= number
@@ -57,7 +54,7 @@ def lower_role(role: RoleContext, end: str) -> None:
     for number, block in enumerate(plan.role.blocks):
         role.participation = block.participation
         role.builder.place(labels[number], head=number in heads)
-        role.signalled = signalled[number]
+        role.signalled = given[number]
         pipelines.join_cursors(role)
         # Diverged lanes do not reconverge by themselves before an .aligned instruction; without this the behaviour is undefined.
         if number in rejoining:
@@ -67,7 +64,7 @@ def lower_role(role: RoleContext, end: str) -> None:
             role.kernel.at(operation.span)
             role.waits_next = any(isinstance(one, tree.Acquire) for one in block.operations[place + 1 : place + 2])
             _operation(role, operation)
-            role.signalled = _after(role.signalled, operation)
+            role.signalled = signalled.after(role.signalled, operation)
         role.rejoin()
         _enter_loop(role, number)
         _terminator(role, number, block, labels, end)
@@ -142,34 +139,6 @@ def _declare(role: RoleContext) -> None:
         # Counts over all stores of the role, since they share one set of staging buffers.
         role.staging_turn = role.builder.variable("i32", f"{role.prefix}.staging")
         role.staging_turn.write(integer(0))
-
-
-def _after(given: Signalled, operation: tree.Operation) -> Signalled:
-    match operation:
-        case tree.Acquire(handle):
-            return given - {handle}
-        case tree.Signal(handle):
-            return given | {handle}
-        case tree.Move(target, source):
-            return given - {target, source} | ({target} if source in given else frozenset())
-        case _:
-            return given
-
-
-def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
-    """Per block. Paths to a block agree on the handles still held there, or only some threads took the signalling path.
-
-    The linearity check ensures this: a signal on any path is a signal on all. Blocks are numbered so that only loops jump backwards, and
-    an iteration has released what it signalled.
-    """
-    entries: list[Signalled] = [frozenset()] * len(role.blocks)
-    for number, block in enumerate(role.blocks):
-        given = entries[number]
-        for operation in block.operations:
-            given = _after(given, operation)
-        for next_ in ir.successors(block.terminator):
-            entries[next_] |= given
-    return entries
 
 
 # Operations of one thread; a role that runs in a whole warp executes them in sections of the elected one.

@@ -85,7 +85,9 @@ def one_way(
 
 def _signatures(role: RoleSummary, summary: StageSummary, local: bool) -> list[Signature]:
     if summary.signals:
-        found = []
+        found: list[Signature] = []
+        if multiplied_in_registers(summary) and any(_is_commit(site.operation) for site in summary.signals):
+            return found  # the target has no such commit (E0903)
         for site in summary.signals:
             signal = site.operation
             assert isinstance(signal, tree.Signal)
@@ -94,10 +96,19 @@ def _signatures(role: RoleSummary, summary: StageSummary, local: bool) -> list[S
                 found.append(_own_signature(role, summary, lanes, signal.span, local))
             else:
                 found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", lanes, signal.span))
-        return found
+        # Of a stage that goes from name to name some signals may be given by releases alone.
+        given = (site.operation for site in summary.releases if site.operation in role.signalling)
+        found += [
+            _own_signature(role, summary, None, one.span, local) for one in given if isinstance(one, tree.Release) and one.signals
+        ]
+        return sorted(found, key=lambda one: (one.span.line, one.span.column))
     if not summary.releases:
         return []
     return [_own_signature(role, summary, None, summary.releases[0].operation.span, local)]
+
+
+def _is_commit(operation: tree.Operation) -> bool:
+    return isinstance(operation, tree.Signal) and operation.how == "commit"
 
 
 def multiplied_in_registers(summary: StageSummary) -> bool:
