@@ -21,13 +21,13 @@ def attempt(chance: random.Random) -> str | None:
     return tried(text, roles)
 
 
-def tried(text: str, roles: int, *, unchecked: bool = False) -> str | None:
+def tried(text: str, roles: int, *, unchecked: bool = False, sizes: tuple[int, ...] = TURNS) -> str | None:
     state = compile_source(Source("k.pipe", text), Options(unchecked=unchecked))
     if any(one.code == "E0001" for one in state.diagnostics):
         return f"a fault of the compiler\n{text}"
     if state.failed or state.plans is None or state.ptx is None:
         return None
-    for turns in TURNS:
+    for turns in sizes:
         seen: dict[str, bytes] = {}
         for timing in ("late", "random", "order"):
             given = arguments(roles, turns)

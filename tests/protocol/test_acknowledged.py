@@ -59,9 +59,13 @@ def test_a_buffer_that_is_given_back_is_right(stages: int, around: bool) -> None
         ([PUT, GO, ACK], [GET, TAKE, BACK], "n"),  # not waited for
         ([PUT, GO, PUT, ACK], [TAKE, GET, BACK], "n"),
         ([PUT, GO, f"if i > 0:\n    {ACK.replace(chr(10), chr(10) + '    ')}"], [TAKE, GET, BACK], "n"),
-        ([PUT, GO, ACK], [TAKE, GET, BACK], "n + 1"),
     ],
 )
 def test_a_buffer_that_is_not_is_refused(put: list[str], get: list[str], bound: str) -> None:
     codes = {one.code for one in compile_source(Source("k.pipe", source(put, get, bound))).diagnostics}
     assert "E0614" in codes, codes
+
+
+def test_one_turn_too_many_hangs_and_is_in_order_until_then() -> None:
+    found = compile_source(Source("k.pipe", source([PUT, GO, ACK], [TAKE, GET, BACK], "n + 1"))).diagnostics
+    assert {one.code for one in found} == {"E0601"}

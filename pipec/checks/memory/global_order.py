@@ -2,11 +2,13 @@
 
 Within a role the compiler orders them (pipec.kir.global_memory.order) and reports where it cannot. Between two roles a hand-over must
 order them: every access of one before every access of the other; or iteration by iteration, if other iterations touch other tiles; or in
-turns, through a one-stage pipeline that both hold around their accesses, or through two pipelines of which one acknowledges the other.
+turns, through a one-stage pipeline that both hold around their accesses, or through two pipelines of which one acknowledges the other; or
+through any other roles that have the same loops.
 """
 
 from collections.abc import Mapping
 
+from pipec.checks.memory.chains import Chains
 from pipec.checks.memory.findings import Partners
 from pipec.checks.memory.hand_overs import HandOvers, Use, before, ordered, speaks_alike
 from pipec.checks.summary import collect as collect_summary
@@ -55,7 +57,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
     if len(rows) < 2:
         return []
     always = only_order(plan.kernel, rows, lambda pipeline, side: speaks_alike(sides, (pipeline, side)))
-    completes = _Completes(plan)
+    completes, chains = _Completes(plan), Chains(sides, plan)
     told: set[tuple[str, str, str]] = set()
     taken: dict[Partners, None] = {}
     for number, row in enumerate(rows):
@@ -68,7 +70,9 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
                     if names in (taken if unsure else told) or not (unsure or may_meet(first, second)):
                         continue
                     mine, theirs = (row.role.name, first), (other.role.name, second)
-                    if (not unsure or completes(mine, theirs)) and (ordered(sides, mine, theirs) or always(first, second)):
+                    if (not unsure or completes(mine, theirs)) and (
+                        ordered(sides, mine, theirs) or always(first, second) or chains.order(mine, theirs)
+                    ):
                         continue
                     if unsure:
                         taken[names] = None

@@ -67,6 +67,9 @@ class HandOvers:
         """Whether the role takes, and releases, only some of the stages."""
         return side[1] == "consumer" and side[0] in self.in_turn
 
+    def moves(self, pipeline: tree.Pipeline) -> bool:
+        return pipeline in self._moved
+
     def obtained(self, side: _Half) -> list[tuple[Position, tree.Acquire]]:
         return [
             (position, operation)
@@ -321,13 +324,13 @@ def _equal_loops(role: HandOvers, here: Position, partner: HandOvers, there: Pos
     counters: dict[Loop, Term] = {}
     for mine, their in zip(loops, theirs, strict=True):
         counter = partner.role.values.counters.get(their.statement)
-        if counter is None or not _equal_bounds(role, mine, partner, their, counters):
+        if counter is None or not equal_bounds(role, mine, partner, their, counters):
             return None
         counters[mine.statement] = counter
     return counters
 
 
-def _equal_bounds(role: HandOvers, mine: ir.Loop, partner: HandOvers, their: ir.Loop, counters: Mapping[Loop, Term]) -> bool:
+def equal_bounds(role: HandOvers, mine: ir.Loop, partner: HandOvers, their: ir.Loop, counters: Mapping[Loop, Term]) -> bool:
     if mine.variable is None or their.variable is None or mine.step != their.step:
         return False
     bounds, others = role.role.values.controls[mine.statement], partner.role.values.controls[their.statement]

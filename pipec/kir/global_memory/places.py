@@ -13,10 +13,10 @@ from pipec.isa.specials import family_and_axis
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Loop
 from pipec.kir.walk import subexpressions
-from pipec.record import record
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.terms.registers import congruent
-from pipec.terms.term import Atom, Operator, Term, as_term, atom_of, operands
+from pipec.terms.term import Atom, Operator, Term, as_term, atom_of, make, operands
 from pipec.terms.walk import Substitution, leaves
 from pipec.vocabulary import Axis
 
@@ -258,9 +258,7 @@ def _changes(term: Term, loop: Loop) -> bool:
 def _is_walked(term: Term, loop: Loop) -> bool:
     """Whether the loop advances the term by a number of blocks, `range(block.x, tiles, grid.x)`. It ends below `tiles`, so that no register
     comes round on the way; a number that the source itself multiplies, or of a loop that counts by 1, might."""
-    inside = atom_of(term)
-    if inside is not None and inside.operator is Operator.WRAPPED and inside.operands[1] == _COORDINATE_BITS:
-        term = operands(inside)[0]
+    term = _exact(term)
     moving = [(atom, factor) for atom, factor in term.parts if loop in loops_in(as_term(atom))]
     if len(moving) != 1 or not isinstance(loop, tree.For) or loop.walk is None:
         return False
@@ -276,6 +274,87 @@ def apart_in_earlier_iterations(one: TileBox, other: TileBox, loops: Mapping[Loo
         for loop, step in loops.items()
         for (a, m), (b, n) in zip(_axes(one), _axes(other), strict=True)
     )
+
+
+def apart_at_distances(
+    one: TileBox, other: TileBox, loops: Mapping[Loop, int | None], least: int | None, most: int | None
+) -> bool:
+    """Whether one tile is disjoint from the other of each iteration of the loops (with their steps) that comes later by a number between
+    `least` and `most`, of which None is no end."""
+    now = (least is None or least <= 0) and (most is None or most >= 0)
+    if now and not apart(one, other):
+        return False
+    return (
+        (least == most == 0)
+        or apart_in_other_iterations(one, other, loops)
+        or (most is not None and most <= 0 and apart_in_earlier_iterations(one, other, loops))
+        or (least is not None and least >= 0 and apart_in_earlier_iterations(other, one, loops))
+        or (
+            least is not None
+            and most is not None
+            and all(_apart_at_distance(one, other, loops, number) for number in range(least, most + 1) if number)
+        )
+    )
+
+
+def _apart_at_distance(one: TileBox, other: TileBox, loops: Mapping[Loop, int | None], distance: int) -> bool:
+    if len(loops) != 1:
+        return False
+    ((loop, step),) = loops.items()
+    if step is None:
+        return False
+    later = Substitution(
+        lambda atom: as_term(atom) + distance * step if atom.operator is Operator.COUNTER and _loop(atom) == loop else None
+    )
+    moved = replace(other, corner=tuple(map(later, other.corner)))
+    return apart(one, moved) or any(map(_in_other_slots, _axes(one), _axes(moved)))
+
+
+def numbered_by_turns(place: TileBox, loop: Loop, values: Values, turns: Loop) -> TileBox:
+    """The place in terms of the number of the iteration of a loop, as the counter of `turns`: for loops that count by different steps."""
+    number = make(Operator.COUNTER, (turns,), 0, _LONGEST - 1)
+
+    def counted(atom: Atom) -> Term | None:
+        count, row = values.counts.get(atom), values.recurrences.get(atom)
+        if count is not None and atom.operands[0] is loop:
+            return count.start + number * count.step
+        if row is None or row.loop is not loop:
+            return None
+        step = (_exact(row.following) - as_term(atom)).number  # of a `while`
+        return None if step is None or not is_followed(row.initial) else row.initial + number * step
+
+    return replace(place, corner=tuple(map(Substitution(counted), place.corner)))
+
+
+def _exact(term: Term) -> Term:
+    """What a register of a coordinate's bits has wrapped."""
+    inside = atom_of(term)
+    wrapped = inside is not None and inside.operator is Operator.WRAPPED and inside.operands[1] == _COORDINATE_BITS
+    return operands(inside)[0] if inside is not None and wrapped else term
+
+
+def _in_other_slots(one: "_Axis", other: "_Axis") -> bool:
+    """Whether both are slots of a ring, `i % 3`, that differ since the numbers of which they are left differ by no multiple of 3."""
+    (a, m), (b, n) = one, other
+    return any(
+        m is not None
+        and n is not None
+        and abs(factor) >= max(m, n)
+        and a - as_term(atom) * factor is b - as_term(slot) * factor
+        and is_followed(a)
+        and _differ_by_remainder(atom, slot)
+        for atom, factor in a.parts
+        for slot, other_factor in b.parts
+        if factor == other_factor
+    )
+
+
+def _differ_by_remainder(one: Atom, other: Atom) -> bool:
+    if not one.operator is other.operator is Operator.REMAINDER:
+        return False
+    (number, divisor), (other_number, same_divisor) = operands(one), operands(other)
+    distance = (other_number - number).number
+    return divisor is same_divisor and divisor.number is not None and distance is not None and distance % divisor.number != 0
 
 
 _Axis = tuple[Term, int | None]

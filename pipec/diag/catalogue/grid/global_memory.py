@@ -88,8 +88,9 @@ class UnorderedRoles(Message):
     bytes of a TMA load cover what came before the stage was obtained. In a pair of CTAs the leader alone announces the bytes, for both:
     from a role to another one through a role of the leader, what the other CTA did is covered by the arrivals of threads that fill a
     stage, and by no other signal. In a loop, the hand-over must order each access of one role
-    with each access of the other: the tiles do not recur in other iterations, or a pipeline of one stage is held around both
-    accesses. Tiles that are provably disjoint need nothing."""
+    with each access of the other: the tiles do not recur in other iterations, or only in those that are further away than the
+    stages let one role be ahead of the other, or a pipeline of one stage is held around both accesses. Tiles that are provably
+    disjoint need nothing."""
 
     code = "E0614"
     title = "roles `{role}` and `{other}` both access `{tensor}`, and nothing orders them"

@@ -1,0 +1,13 @@
+"""Random chains of three roles that use a tensor in turn: what is accepted races at no pace of its parts (`fuzz_hand_overs.py`)."""
+
+import random
+
+from fuzz.fuzz_hand_overs import tried
+from fuzz.relay_kernels import NAMES, draw
+
+COUNT = 4000
+TURNS = (6, 2)  # more than there are stages
+
+
+def attempt(chance: random.Random) -> str | None:
+    return tried(draw(chance), len(NAMES), sizes=TURNS)
