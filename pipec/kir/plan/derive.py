@@ -16,7 +16,7 @@ from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
 from pipec.kir.plan.proxies import plan_proxies, plan_scales_in_turn, plan_tensor_only, plan_tensor_stages
-from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps, stays_together
+from pipec.kir.plan.roles import plan_registers, plan_rewrites, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan.twins import plan_twins
 from pipec.kir.plan.types import (
@@ -60,6 +60,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
             proxied=proxied[row.role.name],
             tensor_stages=in_tensor if row.uses_tensor else frozenset(),
             meets=meetings.get(row.role.name, frozenset()),
+            rewrites=plan_rewrites(row.role, row_maps),
             global_order=orders.get(row.role.name, GlobalOrder()),
             invariants=plan_invariants(row.role),
             in_step=plan_in_step(row.role),

@@ -1,6 +1,6 @@
 """Warp numbers, election, named barriers, register budgets, and the mapping of register-tile rows to threads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import gcd
 
 from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
@@ -196,6 +196,16 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
         if operation in resident:
             maps[operation] = replace(with_split(maps[operation], 2 if half_warps else 1), in_registers=True)
     return maps
+
+
+def plan_rewrites(role: Role, maps: Mapping[tree.Operation, RowMap]) -> frozenset[tree.Operation]:
+    """Writes of tiles that another write to the same stage distributes among the role's threads in another way: an element that one
+    thread has written is then another one's."""
+    by_tile: dict[tuple[tree.Handle, tree.Buffer], list[tree.Write]] = {}
+    for operation in operations(role):
+        if isinstance(operation, tree.Write):
+            by_tile.setdefault((operation.destination.handle, operation.destination.buffer), []).append(operation)
+    return frozenset(one for alike in by_tile.values() if len({maps[one] for one in alike}) > 1 for one in alike)
 
 
 def register_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:

@@ -101,6 +101,7 @@ class RolePlan:
     drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
     global_order: GlobalOrder = GlobalOrder()
     meets: frozenset[tuple[Pipeline, Side]] = frozenset()  # its warps synchronise after waiting: one thread signals for all
+    rewrites: frozenset[Operation] = frozenset()  # writes over what other threads of the role have written: all meet before them
     awaits_grids: bool = False  # griddepcontrol.wait at its start
     launches_dependents: bool = False  # griddepcontrol.launch_dependents at its end
     invariants: tuple[Invariants, ...] = ()  # outer loops first

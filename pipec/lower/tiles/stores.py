@@ -201,7 +201,13 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     builder, plan = role.builder, role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
-    if operation.destination.buffer.space == "tensor":
+    in_tensor = operation.destination.buffer.space == "tensor"
+    if operation in role.plan.rewrites:
+        if in_tensor:
+            meet_at_tensor_memory(role)
+        else:
+            role.synchronise()
+    if in_tensor:
         _write_tensor(role, operation, value_type)
         return
     if plan.row_maps[operation].fragment:
