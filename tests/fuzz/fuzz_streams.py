@@ -6,18 +6,23 @@ In the second the simulator knows what the grids in front touch, and reports wha
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from fuzz.stream_kernels import Stream, draw
 
+from pipec import sim
 from pipec.driver import Compilation, Options, compile_source
+from pipec.record import replace
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
-from pipec.sim import SimulationError
+from pipec.sim import Result, SimulationError
 from pipec.sim.instructions import decode as decoding
 from pipec.sim.instructions.decode import Decoder
+from pipec.sim.machine.races.preceding import Touched
 from pipec.sim.machine.threads.cta import Warp
 from pipec.source import Source
 
@@ -25,6 +30,7 @@ COUNT = 500
 # What is touched before the wait, and kernels that may not wait at all; steps to a loaded bound may wrap, and are not decided.
 _OWN_FAULTS, _UNDECIDED = {"E0472", "E0473"}, {"E0604"}
 _MEANINGS = decoding._MEANINGS
+_MEMORY = (sim.ArrayArgument, sim.TensorMapArgument)
 
 
 def attempt(chance: random.Random) -> str | None:
@@ -73,8 +79,26 @@ def _overlapped(state: Compilation, number: int, given: Mapping[str, np.ndarray]
 
 
 def in_turn(state: Compilation, given: dict[str, np.ndarray], options: Simulation) -> None:
-    for number in range(len(state.plans or [])):
-        _launch(state, number, given, options)
+    """Each kernel is told what those in front touched, back to one that began when all before it had ended."""
+    in_front: list[Touched] = []
+    simulated = sim.launch
+    for number, plan in enumerate(state.plans or []):
+        early = plan.interface.programmatic_launch
+        if not early:
+            in_front.clear()
+
+        def noted(
+            *arguments: Any, before: Sequence[Touched] | bool = tuple(in_front) if early else False, **named: Any
+        ) -> Result:
+            # What a kernel only reads is watched where it could be written.
+            given = [replace(one, writable=True) if isinstance(one, _MEMORY) else one for one in named["arguments"]]
+            result = simulated(*arguments, **{**named, "programmatic": before, "arguments": given})
+            assert result.touched is not None
+            in_front.append(result.touched)
+            return result
+
+        with patch.object(sim, "launch", noted):
+            _launch(state, number, given, replace(options, checks={**options.checks, "grid": "error"}))
 
 
 def _launch(state: Compilation, number: int, given: Mapping[str, np.ndarray], options: Simulation) -> None:

@@ -2,7 +2,8 @@
 
 A kernel adds up rows of the tensors that it reads, each by a role and a ring of its own or in the role that stores, and stores them into
 one tensor, which others read or store as well. Waits for the grids in front are left to the compiler, or stand somewhere: before the
-loop, inside it, behind the first copy, in one branch. Some tensors are declared ready which no kernel in front stores.
+loop, inside it, behind the first copy, in one branch. Some tensors are declared ready which no kernel in front stores. How many tiles
+there are may be a number in memory, for a loop or a condition, which the first kernel of the stream stores.
 """
 
 import random
@@ -19,6 +20,14 @@ WAITS: tuple[Waits, ...] = ("",) * 9 + ("first", "first", "loop", "behind a copy
 READS = ("tma", "tma", "threads", "rows that a tensor says", "beside a column")
 
 
+_COUNT = f"""kernel count({", ".join(f"{name}: tensor[f32, {ROWS}, {COLUMNS}]" for name in TENSORS)}, at: tensor[i32, {ROWS}],
+             tiles: tensor[i32, 1]):
+    grid(1)
+    role count(warps=1):
+        store.direct(tiles[0], {ROWS // TILE})
+"""
+
+
 @dataclass(frozen=True)
 class Read:
     """`by`: how the role that stores, or one of its own with a ring, gets at it."""
@@ -31,7 +40,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Kernel:
-    """`starts`: where it lets dependents start. `counted`: the number of its tiles is a number in memory."""
+    """`starts`: where it lets dependents start. `counted`: where the number of its tiles in memory is asked for, if it is."""
 
     name: str
     reads: tuple[Read, ...]
@@ -41,7 +50,7 @@ class Kernel:
     ready: tuple[str, ...] | None  # None: not launched programmatically
     starts: Waits
     blocks: int
-    counted: bool
+    counted: str
 
     def source(self) -> str:
         rings = [number for number, read in enumerate(self.reads) if read.own]
@@ -72,17 +81,25 @@ class Kernel:
 
     def _walk(self, waits: Waits, body: Lines, starts: Waits) -> Lines:
         wait = "griddepcontrol.wait()"
-        count = "load(tiles[0])" if self.counted else str(ROWS // TILE)
-        loop = [f"for i in range(block.x, {count}, {self.blocks}):"]
         lines: Lines = [wait] if waits == "first" else []
         if waits == "branch":
             lines += ["if block.x == 0:", f"    {wait}"]
-        lines += loop + (["    " + wait] if waits == "loop" else []) + ["    " + line for line in body]
+        inside = ([wait] if waits == "loop" else []) + body
+        lines += self._loop(inside)
         lines += ["    " + wait] if waits == "behind a copy" else []
         lines += [wait] if waits == "last" else []
         start = "griddepcontrol.launch_dependents()"
         lines = [start, *lines] if starts == "first" else [*lines, start] if starts == "last" else lines
         return ["        " + line for line in lines]
+
+    def _loop(self, body: Lines) -> Lines:
+        body = ["    " + line for line in body]
+        if self.counted == "while":
+            return ["i = block.x", "while i < load(tiles[0]):", *body, f"    i += {self.blocks}"]
+        count = "load(tiles[0])" if self.counted == "for" else str(ROWS // TILE)
+        if self.counted == "if":
+            body = ["    if i < load(tiles[0]):", *("    " + line for line in body)]
+        return [f"for i in range(block.x, {count}, {self.blocks}):", *body]
 
 
 def _loaded(read: Read) -> str:
@@ -97,21 +114,25 @@ def _loaded(read: Read) -> str:
 
 @dataclass(frozen=True)
 class Stream:
+    """`counts`: a kernel in front stores the number of tiles, half as large before."""
+
     kernels: tuple[Kernel, ...]
     left_to_the_compiler: bool
+    counts: bool = False
 
     @property
     def source(self) -> str:
-        return "\n".join(kernel.source() for kernel in self.kernels)
+        return "\n".join([*([_COUNT] if self.counts else []), *(kernel.source() for kernel in self.kernels)])
 
     def arguments(self) -> dict[str, np.ndarray]:
         chance = np.random.default_rng(len(self.source))
         made: dict[str, np.ndarray] = {name: chance.integers(-9, 10, (ROWS, COLUMNS)).astype(np.float32) for name in TENSORS}
-        return made | {"at": np.arange(ROWS, dtype=np.int32), "tiles": np.array([ROWS // TILE], np.int32)}
+        return made | {"at": np.arange(ROWS, dtype=np.int32), "tiles": np.array([ROWS // TILE >> self.counts], np.int32)}
 
     def expected(self) -> Mapping[str, np.ndarray]:
         """Each kernel begins when the one in front has ended."""
         held = {name: array.astype(np.float64) for name, array in self.arguments().items()}
+        held["tiles"][0] = ROWS // TILE
         for kernel in self.kernels:
             held[kernel.stores] = sum(held[read.tensor] for read in kernel.reads) + 1.0
         return held
@@ -130,12 +151,15 @@ def draw(chance: random.Random) -> Stream:
             for tensor in chance.sample([name for name in TENSORS if name != stores], chance.choice((1, 2, 2)))
         )
         free = [name for name in TENSORS if name not in stored and name != stores]
-        ready = tuple(name for name in free if chance.random() < 0.6)
+        counted = chance.choice(("", "", "", "", "for", "if", "if", "while"))
+        # The number is often all that a role has to wait for.
+        ready = tuple(name for name in free if chance.random() < (0.9 if counted else 0.6))
         kernels.append(
             Kernel(
                 f"k{number}", reads, stores, chance.random() < 0.5, chance.choice(waits), ready if overlaps else None,
-                chance.choice(("", "first", "last")), chance.choice((1, 1, 2, 3)), chance.random() < 0.25,
+                chance.choice(("", "first", "last")), chance.choice((1, 1, 2, 3)), counted,
             )
         )  # fmt: skip
         stored.add(stores)
-    return Stream(tuple(kernels), left)
+    counts = any(kernel.counted for kernel in kernels) and kernels[0].ready is not None and chance.random() < 0.7
+    return Stream(tuple(kernels), left, counts)

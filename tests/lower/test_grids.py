@@ -52,3 +52,39 @@ def test_dependents_start_where_the_author_says() -> None:
 def test_the_interface_says_how_to_launch(kernel: str, programmatic: bool) -> None:
     interfaces = {plan.kernel.name: plan.interface for plan in compiled(EXAMPLE).plans or []}
     assert interfaces[kernel].programmatic_launch is programmatic
+
+
+ASKS = """
+kernel follow(flags: tensor[i32, 4], w: tensor[f32, M, 32], y: tensor[f32, M, 32]):
+    grid(ceildiv(M, 64))
+    programmatic_launch({ready})
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 64, 32]), stages=2)
+
+    role load(warps=1) produces ring:
+        {asks}
+            with ring.produce() as s:
+                tma.load(s.x, w[block.x * 64, 0])
+        {then}
+
+    role keep(warps=4) consumes ring:
+        for i in range(min(max(load(flags[0]), 0), 1)):
+            with ring.consume() as s:
+                store(y[block.x * 64, 0], s.x)
+"""
+ASKED = {
+    "if": ("if load(flags[0]) > 0:", "pass"),
+    "while": ("i = 0\n        while i < min(load(flags[0]), 1):", "    i += 1"),
+    "for": ("for i in range(min(max(load(flags[0]), 0), 1)):", "pass"),
+}
+
+
+@pytest.mark.parametrize("asks", ASKED)
+@pytest.mark.parametrize(("ready", "waits"), [("w", True), ("w, flags", False)])
+def test_a_role_waits_for_what_it_only_asks_about(asks: str, ready: str, waits: bool) -> None:
+    """The number in a condition may be written by a grid in front, as anything else that is loaded."""
+    head, then = ASKED[asks]
+    text = ASKS.format(ready=ready, asks=head, then=then)
+    state = compile_source(Source("k.pipe", text), Options(allow_undecided=True))
+    assert not state.failed, [one.title for one in state.diagnostics]
+    assert derived(state, "follow") == {"load": (waits, True), "keep": (True, False)}
+    assert (state.ptx or "").count(WAIT) == 1 + waits

@@ -4,7 +4,7 @@ from pipec.diag.catalogue.grid import grids as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.lazy_tiles import TileNames, lazy_tiles
-from pipec.kir.plan.grids import early, needs_wait, tensors_read, touched, waits
+from pipec.kir.plan.grids import early, early_in_condition, needs_wait, touched, waits
 from pipec.kir.plan.roles import operations
 from pipec.sema import tree
 from pipec.source import Span
@@ -77,7 +77,9 @@ def _role(kernel: ir.Kernel, role: ir.Role, written: dict[tree.TensorParameter, 
         if found is not None:
             tensor, at = found
             removed = "remove it so that the role waits at its start"
-            remedies = f"or {removed}" if tensor in written else f"{removed}, or write `programmatic_launch({tensor.name})`"
+            assert kernel.programmatic is not None
+            named = ", ".join(one.name for one in (*kernel.programmatic.ready, tensor))
+            remedies = f"or {removed}" if tensor in written else f"{removed}, or write `programmatic_launch({named})`"
             sink.report(
                 messages.BeforeWait(
                     role=role.name, tensor=tensor.name, remedies=remedies, at=at, wait=first, declared=tensor.span
@@ -96,12 +98,11 @@ def _early_in(kernel: ir.Kernel, block: ir.Block, waited: bool, names: TileNames
         tensor = None if waited else early(kernel, operation, names)
         if tensor is not None:
             return tensor, operation.span
-    if not waited and isinstance(block.terminator, ir.Branch):
-        assert kernel.programmatic is not None
-        for tensor in tensors_read(block.terminator.condition, names):
-            if tensor not in kernel.programmatic.ready:
-                return tensor, block.terminator.span
-    return None
+    tensor = None if waited else early_in_condition(kernel, block, names)
+    if tensor is None:
+        return None
+    assert isinstance(block.terminator, ir.Branch)
+    return tensor, block.terminator.span
 
 
 def _after(block: ir.Block, waited: bool) -> bool:

@@ -7,7 +7,7 @@ for this grid to end before they read its results.
 
 from collections.abc import Iterator
 
-from pipec.kir.ir import Kernel, Role
+from pipec.kir.ir import Block, Branch, Kernel, Role
 from pipec.kir.lazy_tiles import TileNames, lazy_tiles
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import RolePlan
@@ -36,18 +36,29 @@ def waits(role: Role) -> bool:
 
 
 def needs_wait(kernel: Kernel, role: Role) -> bool:
-    assert kernel.programmatic is not None
     names = lazy_tiles(role)
-    return any(early(kernel, operation, names) for operation in operations(role))
+    if any(early(kernel, operation, names) for operation in operations(role)):
+        return True
+    return any(early_in_condition(kernel, block, names) for block in role.blocks)
 
 
 def early(kernel: Kernel, operation: tree.Operation, names: TileNames) -> tree.TensorParameter | None:
     """The first tensor of an operation that must not be accessed before the preceding grids have ended."""
-    ready = kernel.programmatic.ready if kernel.programmatic is not None else ()
-    for tensor, written in touched(operation, names):
-        if written or tensor not in ready:
-            return tensor
-    return None
+    ready = _ready(kernel)
+    return next((tensor for tensor, written in touched(operation, names) if written or tensor not in ready), None)
+
+
+def early_in_condition(kernel: Kernel, block: Block, names: TileNames) -> tree.TensorParameter | None:
+    """The same of the condition that ends a block."""
+    if not isinstance(block.terminator, Branch):
+        return None
+    ready = _ready(kernel)
+    return next((tensor for tensor in tensors_read(block.terminator.condition, names) if tensor not in ready), None)
+
+
+def _ready(kernel: Kernel) -> tuple[tree.TensorParameter, ...]:
+    assert kernel.programmatic is not None
+    return kernel.programmatic.ready
 
 
 def touched(operation: tree.Operation, names: TileNames) -> Iterator[tuple[tree.TensorParameter, bool]]:
