@@ -3,15 +3,19 @@
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
+from pipec.kir.global_memory.accesses import collect
 from pipec.kir.global_memory.counters import places
 from pipec.kir.global_memory.turns import taken_by_all
+from pipec.kir.plan.roles import operations
 from pipec.sema import tree
+from pipec.source import Span
 from pipec.terms.term import Term
 
 
 def check(kernel: ir.Kernel, sink: Sink) -> None:
     _within(kernel, sink)
     _as_many_as_blocks(kernel, sink)
+    _for_turns_only(kernel, sink)
 
 
 def _within(kernel: ir.Kernel, sink: Sink) -> None:
@@ -50,6 +54,27 @@ def _as_many_as_blocks(kernel: ir.Kernel, sink: Sink) -> None:
                 grid=along[0].span.to(along[-1].span),
             )
         )
+
+
+def _for_turns_only(kernel: ir.Kernel, sink: Sink) -> None:
+    """Other blocks count at any time: nothing orders what else is done with a tensor of counters. One message for each tensor."""
+    taken: dict[str, Span] = {}
+    for role in kernel.roles:
+        for operation in operations(role):
+            if isinstance(operation, tree.AwaitTurn):
+                taken.setdefault(operation.counter.tensor.name, operation.span)
+    others = (access for row in collect(kernel, frozenset(taken)) for access in row.accesses) if taken else ()
+    for access in others:
+        if access.tensor in taken:
+            sink.report(
+                messages.CounterUsed(
+                    tensor=access.tensor,
+                    does="stores to" if access.writes else "loads from",
+                    what="stored" if access.writes else "loaded",
+                    at=access.span,
+                    turn=taken.pop(access.tensor),
+                )
+            )
 
 
 def _shown(term: Term, text: str) -> str:

@@ -113,7 +113,8 @@ def _clash(clash: Clash) -> Message:
     operation = clash.first.operation
     scalar = operation is not None and any(isinstance(one, tree.ReadElement) and one.span == first for one in nodes(operation))
     loaded = first.text() if scalar else f"registers({first.text()})"
-    return messages.ReadsWhatItStores(tensor=tensor, loaded=loaded, at=first, store=second)
+    what = "it before every thread has loaded" if scalar else "other elements of it"
+    return messages.ReadsWhatItStores(tensor=tensor, what=what, loaded=loaded, at=first, store=second)
 
 
 def _unordered(role: str, one: Access, other: str, second: Access, at: Mapping[str, int] | None = None) -> Message:

@@ -54,12 +54,12 @@ class RoleAccesses:
     accesses: tuple[Access, ...]
 
 
-def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
-    """For each role that touches a tensor which the kernel writes, the accesses to such tensors."""
-    written = written_tensors(kernel, "semaphore")
+def collect(kernel: Kernel, tensors: frozenset[str] | None = None) -> tuple[RoleAccesses, ...]:
+    """For each role that touches one of the tensors, the accesses to them, but for turns; None: those that the kernel stores to."""
+    names = written_tensors(kernel, "semaphore") if tensors is None else tensors
     found: list[RoleAccesses] = []
-    for role in kernel.roles if written else ():
-        accesses = tuple(_accesses(role, written))
+    for role in kernel.roles if names else ():
+        accesses = tuple(_accesses(role, names))
         if accesses:
             found.append(RoleAccesses(role, accesses))
     return tuple(found)

@@ -31,10 +31,20 @@ def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, no
         context.fail(cluster_messages.RemoteOperand(what="what `.of(rank)` is taken of", at=node.span))
     # Only pipelines with cluster scope track when another CTA's tile is filled, and only a consumer may read it then.
     if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
+        if pipeline.scope != "cluster":
+            reason = f"`{pipeline.name}` hands stages over inside a CTA"
+            fix = f'declare `{pipeline.name}` with `scope="cluster"`, and read it as a consumer'
+        elif receiver.handle.side != "consumer":
+            reason = f"stage `{receiver.handle.name}` was obtained for filling"
+            fix = f"fill the CTA's own tile, and read the others in a consumer of `{pipeline.name}`"
+        else:
+            reason = "it lies in tensor memory"
+            fix = "hand it over through a tile in shared memory"
         context.fail(
             cluster_messages.OwnTile(
                 tile=receiver.span.text(),
-                pipeline=pipeline.name,
+                reason=reason,
+                fix=fix,
                 at=node.span,
                 declared=pipeline.span,
                 obtained=receiver.handle.span,

@@ -232,16 +232,17 @@ class OwnTile(Message):
     pipeline with `scope="cluster"` ensures both: its full barriers count the producers of every CTA, its empty barriers the consumers."""
 
     code = "E0456"
-    title = "`{tile}` of another CTA cannot be read: `{pipeline}` hands stages over inside a CTA"
+    title = "`{tile}` of another CTA cannot be used: {reason}"
     labels = (
         primary("at", "this needs a held stage of the whole cluster, in shared memory"),
         secondary("obtained", "held by this role"),
         secondary("declared", "declared here"),
     )
     note = "nothing ensures that the other CTA has filled its stage, or still holds it"
-    help = 'declare `{pipeline}` with `scope="cluster"`, and read it as a consumer'
+    help = "{fix}"
     tile: str
-    pipeline: str
+    reason: str
+    fix: str
     at: Span
     declared: Span
     obtained: Span

@@ -145,11 +145,12 @@ class ReadsWhatItStores(Message):
     that it stores."""
 
     code = "E0615"
-    title = "one statement loads from `{tensor}` and stores to other elements of it"
+    title = "one statement loads from `{tensor}` and stores to {what}"
     labels = (primary("at", "loaded here"), secondary("store", "stored here"))
     note = "some threads have stored when others load: they get a mixture of old and new values"
     help = "load first, in a line of its own: `before = {loaded}`, then compute with `before`"
     tensor: str
+    what: str
     loaded: str
     at: Span
     store: Span
@@ -197,6 +198,23 @@ class ScatteredAndUsed(Message):
     reduce: str
     at: Span
     other: Span
+
+
+class CounterUsed(Message):
+    """The counter of a `semaphore` is changed by every block, at any time, to say whose turn it is. A block that loads it finds any number,
+    and one that stores to it lets blocks in at the wrong time, or none. A tensor of counters is therefore for turns alone: also those of
+    its elements that count nothing."""
+
+    code = "E0623"
+    title = "`{tensor}` counts turns, and the kernel also {does} it"
+    labels = (primary("at", "{what} here"), secondary("turn", "turns are counted here"))
+    note = "other blocks take their turns at the same time, and change the counters"
+    help = "use another tensor, in which blocks change only elements of their own, or inside a turn"
+    tensor: str
+    does: str
+    what: str
+    at: Span
+    turn: Span
 
 
 class CopyUnderWay(Message):
