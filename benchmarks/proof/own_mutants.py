@@ -2,8 +2,8 @@
 
     WORKERS=2 python benchmarks/proof/own_mutants.py [COUNT [SEED]]
 
-Which cases come through which changes is found first, without a change. A mutant is tried on such cases, the short ones first, for a minute
-of processor time; what these leave, on the tests of its part for three minutes. What survives is explained in `mutation.explained`.
+Which cases come through which changes is found first, without a change. A mutant is tried on such cases, the short ones first, for two
+minutes of processor time; what these leave, on the tests of its part, as long. What survives is explained in `mutation.explained`.
 """
 
 import os

@@ -31,7 +31,7 @@ import pytest
 from mutation.operators import ROOT, Change
 
 Answer = TypeVar("Answer")
-SECONDS = 60  # of processor time, for all cases of a mutant
+SECONDS = 120  # of processor time, for all cases of a mutant, or all tests
 # Without those that go through changes of PTX and of certificates, or through runs in the simulator, which take minutes.
 _SLOW = frozenset(
     {"mutated", "reader_mutations", "against_simulator", "arithmetic_simulated", "forged", "threads_apart", "limits"}
@@ -39,7 +39,8 @@ _SLOW = frozenset(
 _TESTS_OF: Mapping[str, tuple[str, ...]] = {
     "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", "tests/sema/test_types.py",
                "tests/sema/test_scopes.py", "tests/sema/test_kernel_heads.py"),
-    "kir": ("tests/lower/test_global_order.py", "tests/protocol/test_acknowledged.py", "tests/fuzz/test_kernel_variants.py"),
+    "kir": ("tests/kir", "tests/checks/test_blocks.py", "tests/checks/test_turn_order.py", "tests/lower/test_global_order.py",
+            "tests/protocol/test_acknowledged.py", "tests/fuzz/test_global_kernels.py", "tests/fuzz/test_kernel_variants.py"),
     "protocol": ("tests/protocol",),
     "verify": tuple(
         str(path.relative_to(ROOT))
@@ -177,7 +178,7 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 SURVIVED = "survived"
-MOST = 60  # cases that a change is tried on
+MOST = 500  # cases that a change is tried on
 
 
 def judged(change: Change, cases: Sequence[Known], most: int = MOST) -> str:
@@ -235,7 +236,7 @@ def _judged(change: Change, cases: Sequence[Known]) -> str:
     return SURVIVED
 
 
-def judged_by_tests(change: Change, seconds: float = 3 * SECONDS, files: Sequence[str] | None = None) -> str:
+def judged_by_tests(change: Change, seconds: float = SECONDS, files: Sequence[str] | None = None) -> str:
     """The first test that fails, of as many as take that long together; `files`: see `files_about`."""
     chosen = files_about(change) if files is None else files
     return in_child(lambda: _judged_by_tests(change, chosen, seconds), round(3 * seconds))

@@ -3,6 +3,7 @@
 import pickle
 import random
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import pytest
@@ -327,6 +328,30 @@ def test_a_quotient_by_a_divisor_of_at_least_1_is_between_0_and_the_dividend() -
         )
         for one in {low, high, upper // 2}:
             assert not given.extended([Compare("eq", add(_over(X), Linear(-one)))]).impossible()
+
+
+_ABOVE, _BELOW = Compare("ge", add(X, Linear(-1))), Compare("ge", add(Linear(-1), X, -1))
+_NEAR_0 = Compare("ge", add(X, D))  # no further below 0 than the divisor
+
+
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [
+        ([_ABOVE], (0, inf)),
+        ([_ABOVE, _NEAR_0], (0, inf)),
+        ([_NEAR_0], (-1, inf)),
+        ([_BELOW], (-inf, 0)),
+        ([_BELOW, _NEAR_0], (-1, 0)),
+    ],
+)
+def test_the_ends_of_a_quotient_come_from_what_is_divided(given: list[Compare], ends: tuple[float, float]) -> None:
+    """Whether a number fits in a register is decided by them: what is at least 1 has the quotient 0, if the divisor is large."""
+    found = System([POSITIVE, *given])._between(_over(X))
+    for number in range(-9, 10):
+        for divisor in range(1, 12):
+            if all(holds(one, {"x": number, "d": divisor}) for one in given):
+                assert found[0] <= number // divisor <= found[1]
+    assert found == ends
 
 
 @pytest.mark.parametrize("times", [-1, 0, 1])

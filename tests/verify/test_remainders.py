@@ -206,6 +206,35 @@ def test_what_differs_in_one_instruction_is_none(how: str, place: int, instead: 
     assert not (isinstance(found, Linear) and any(terms.is_remainder(one) for one, _ in found.terms))
 
 
+@pytest.mark.parametrize("ahead", [-1, 0, 1])
+def test_a_share_is_read_as_one_where_the_rest_reaches_the_block(ahead: int) -> None:
+    """And not where it is asked of the block before or behind this one: that block gets another share."""
+    steps: Steps = [
+        ("div.u32", "share", "n", "blocks"),
+        ("rem.u32", "left", "n", "blocks"),
+        ("add.s32", "more", "share", 1),
+        ("add.s32", "place", "at", ahead),
+        ("setp.gt.s32", "reached", "left", "place"),
+        ("selp.b32", "mine", "more", "share", "reached"),
+    ]
+    blocks, at = atom(Symbol("%nctaid.x")), atom(Symbol("%ctaid.x"))
+    arithmetic = Arithmetic({"n": (0, 99), "%nctaid.x": (1, 9), "%ctaid.x": (0, 8)})
+    values: dict[object, object] = {"n": N, "blocks": blocks, "at": at}
+    for opcode, into, *operands in steps:
+        op = operation(str(opcode))
+        assert op is not None
+        values[into], _ = arithmetic.apply(op, [values.get(one, one) for one in operands])  # type: ignore[list-item]
+    mine = values["mine"]
+    assert isinstance(mine, Linear)
+    for number in range(30):
+        for among in range(1, 6):
+            for place in range(among):
+                left = number % among
+                known = {"n": number, "%nctaid.x": among, "%ctaid.x": place}
+                assert value(mine, known) == number // among + (left > place + ahead)
+    assert any(isinstance(one, terms.Choose) for one, _ in mine.terms) == (ahead != 0)
+
+
 def test_a_share_is_no_more_than_there_is() -> None:
     """Of what is dealt out to blocks, each gets 0 or more of it."""
     blocks, place = atom(Symbol("%nctaid.x")), atom(Symbol("%ctaid.x"))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipec.protocol.judge import judge
+from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -46,3 +47,9 @@ def test_half_a_cluster_more(operand: str, proved: bool) -> None:
             text = text[: one.start()] + number + text[one.end() :]
     assert text != TEXT
     assert (judge(text, "gemm_2cta_persistent").certificate is not None) == proved
+
+
+@pytest.mark.parametrize(("shape", "ctas"), [("2, 4, 4", 32), ("1, 8, 4", 32), ("2, 0, 1", 0), ("0, 8, 8", 0)])
+def test_a_cluster_has_1_to_16_blocks(shape: str, ctas: int) -> None:
+    with pytest.raises(Unreadable, match=f"a cluster of {ctas} CTAs"):
+        read(re.sub(r"(\.reqnctapercluster) [\d, ]+", rf"\1 {shape}", TEXT))
