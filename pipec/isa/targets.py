@@ -4,10 +4,18 @@ from pipec.record import record
 
 WARP = 32  # threads
 WARPGROUP_WARPS = 4
-_WARPGROUP_THREADS = WARPGROUP_WARPS * WARP
+WARPGROUP_THREADS = WARPGROUP_WARPS * WARP
 REGISTER_STEP = 8  # registers of a thread are allocated in multiples of this
 MOST_REGISTERS = 255  # of a thread: addressable by an instruction
+REGISTER_RANGE = (24, 256)  # what setmaxnreg takes (hardware.md 7)
+MOST_THREADS = 1024  # of a block
 
+# Of a multiprocessor, the same for all targets (CUDA C++ programming guide, technical specifications per compute capability).
+MULTIPROCESSOR_BLOCKS = 32
+MULTIPROCESSOR_THREADS = 2048
+MULTIPROCESSOR_SHARED_BYTES = 228 * 1024
+MULTIPROCESSOR_REGISTERS = 65_536
+TENSOR_COLUMNS = 512  # of those that have tensor memory
 
 # Bytes of a multiprocessor's shared memory that each block takes besides its own (CUDA C++ programming guide, compute capabilities).
 RESERVED_SHARED_BYTES = 1024
@@ -35,7 +43,7 @@ class Target:
         A CTA gets registers for whole groups of 4 warps, one warp for each quarter of a multiprocessor, so a 13th warp costs as much as
         4 (CUDA C++ best practices, register pressure; it is also what ptxas allows a kernel with that many threads).
         """
-        padded = -(-threads // _WARPGROUP_THREADS) * _WARPGROUP_THREADS
+        padded = -(-threads // WARPGROUP_THREADS) * WARPGROUP_THREADS
         return min(MOST_REGISTERS, self.registers // padded // REGISTER_STEP * REGISTER_STEP)
 
     def is_of(self, device: str) -> bool:
@@ -55,8 +63,30 @@ class Target:
 
 # LLVM does not support PTX 8.9, and aborts for sm_100a at 8.5 or below; 8.8 is the first version with the sm_100 family.
 _ROWS = (
-    Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536, 148, True, ("B100", "B200", "GB200")),
-    Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536, 132, False, ("H20", "H100", "H200", "H800", "GH200")),
+    Target(
+        "sm_100a",
+        "8.8",
+        "+ptx88",
+        232_448,
+        TENSOR_COLUMNS,
+        MOST_THREADS,
+        MULTIPROCESSOR_REGISTERS,
+        148,
+        True,
+        ("B100", "B200", "GB200"),
+    ),
+    Target(
+        "sm_90a",
+        "8.8",
+        "+ptx88",
+        232_448,
+        0,
+        MOST_THREADS,
+        MULTIPROCESSOR_REGISTERS,
+        132,
+        False,
+        ("H20", "H100", "H200", "H800", "GH200"),
+    ),
 )
 
 MOST_CLUSTER_CTAS = 8  # supported by every part with clusters (CUDA C++ programming guide, portable cluster size)

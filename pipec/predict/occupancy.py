@@ -4,17 +4,23 @@ from collections.abc import Mapping
 from functools import cache
 from math import ceil
 
-from pipec.isa.targets import DEFAULT_TARGET, MOST_REGISTERS, REGISTER_STEP, RESERVED_SHARED_BYTES, TARGETS, WARP
+from pipec.isa.targets import (
+    DEFAULT_TARGET,
+    MOST_REGISTERS,
+    MULTIPROCESSOR_BLOCKS,
+    MULTIPROCESSOR_REGISTERS,
+    MULTIPROCESSOR_SHARED_BYTES,
+    MULTIPROCESSOR_THREADS,
+    REGISTER_STEP,
+    RESERVED_SHARED_BYTES,
+    TARGETS,
+    TENSOR_COLUMNS,
+    WARP,
+)
 from pipec.predict.tile_loops import operations_in
 from pipec.record import record
 from pipec.sema import tree
 
-# Of a multiprocessor, the same for all targets (CUDA C++ programming guide, technical specifications per compute capability).
-_BLOCKS = 32
-_THREADS = 2048
-_SHARED_BYTES = 228 * 1024
-_COLUMNS = 512  # of tensor memory
-REGISTERS = 65_536
 _SMALL_BYTES = 1024  # of a block's shared memory, for barriers and alignment; about what a plan keeps
 _SYSTEM_REGISTERS = 56  # of a thread in addition to its accumulators
 
@@ -23,11 +29,15 @@ def resident_blocks(shared_bytes: int, threads: int, registers: int = 0, columns
     """Blocks that a multiprocessor holds at a time, at least one. `registers`: of a thread, 0 if they limit nothing; `columns`: allocated
     columns of tensor memory."""
     threads = WARP * ceil(max(threads, 1) / WARP)
-    limits = [_BLOCKS, _THREADS // threads, _SHARED_BYTES // (shared_bytes + RESERVED_SHARED_BYTES)]
+    limits = [
+        MULTIPROCESSOR_BLOCKS,
+        MULTIPROCESSOR_THREADS // threads,
+        MULTIPROCESSOR_SHARED_BYTES // (shared_bytes + RESERVED_SHARED_BYTES),
+    ]
     if registers:
-        limits.append(REGISTERS // (threads * REGISTER_STEP * ceil(registers / REGISTER_STEP)))
+        limits.append(MULTIPROCESSOR_REGISTERS // (threads * REGISTER_STEP * ceil(registers / REGISTER_STEP)))
     if columns:
-        limits.append(_COLUMNS // columns)
+        limits.append(TENSOR_COLUMNS // columns)
     return max(1, min(limits))
 
 
@@ -39,7 +49,7 @@ def registers_of(launch_registers: int | None, accumulator_registers: int) -> in
 def tensor_columns(kernel: tree.Kernel) -> int:
     """Allocated tensor memory, a power of two: 32-bit columns."""
     columns = sum(buffer.columns * buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.alias is None)
-    return min(_COLUMNS, max(32, 1 << (columns - 1).bit_length())) if columns else 0
+    return min(TENSOR_COLUMNS, max(32, 1 << (columns - 1).bit_length())) if columns else 0
 
 
 def tile_bytes(rows: int, columns: int, bits: int) -> int:
@@ -108,4 +118,4 @@ def launch_registers(kernel: tree.Kernel, threads: int) -> int | None:
     if budgets == {None}:
         return None
     one = next(iter(budgets))
-    return one if len(budgets) == 1 and one is not None else REGISTERS // threads
+    return one if len(budgets) == 1 and one is not None else MULTIPROCESSOR_REGISTERS // threads

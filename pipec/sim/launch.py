@@ -24,7 +24,7 @@ from .load import load
 from .machine.device import resident_clusters
 from .machine.machine import Machine, Options, PendingClusters, TraceEvent, Triple
 from .machine.memory.global_memory import GlobalMemory
-from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory
+from .machine.memory.spaces import SHARED_BASE, FlatMemory
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
 from .machine.races.afterwards import read_as_constant
@@ -39,6 +39,7 @@ from .machine.threads.specials import fill_registers
 from .ptx.parse import parse
 from .ptx.tree import Function, Module
 from .unfenced import run_with_unfenced
+from .units import limits
 from .units.numbers.numerics import Numerics
 from .unwritten import Started
 
@@ -187,8 +188,10 @@ def _check_call(
         raise SimulationError("argument", f"PTX is text, not {shown(ptx)}")
     if kernel is not None and not isinstance(kernel, str):
         raise SimulationError("argument", f"a kernel has a name, and {shown(kernel)} is none")
-    if not isinstance(dynamic_smem, int) or not 0 <= dynamic_smem <= SHARED_LIMIT:
-        raise SimulationError("argument", f"{shown(dynamic_smem)} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
+    if not isinstance(dynamic_smem, int) or not 0 <= dynamic_smem <= limits.CTA_SHARED_BYTES:
+        raise SimulationError(
+            "argument", f"{shown(dynamic_smem)} bytes of dynamic shared memory, at most {limits.CTA_SHARED_BYTES}"
+        )
     if not isinstance(cooperative, bool):
         raise SimulationError("argument", f"a launch is cooperative or not, and {shown(cooperative)} says neither")
     if not isinstance(programmatic, bool | None) and not (
@@ -223,8 +226,10 @@ def _prepared(
     machine.preceding = Preceding.of(programmatic, [item.opcode for item in image.function.instructions])
     machine.watch(reporter.complain, reporter.misread, reporter.early)
     machine.races.guesses = lambda: image.guesses
-    if image.shared_end - SHARED_BASE > SHARED_LIMIT:
-        raise SimulationError("argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
+    if image.shared_end - SHARED_BASE > limits.CTA_SHARED_BYTES:
+        raise SimulationError(
+            "argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {limits.CTA_SHARED_BYTES}"
+        )
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)
     machine.constants = FlatMemory("const", image.constant_data, writable=False)
     return program
@@ -341,8 +346,8 @@ def _block(function: Function, block: Extents | None) -> Triple:
     most = function.directives.get("maxntid")
     if most and prod(chosen) > prod(_triple(most, "block")):
         raise SimulationError("argument", f"block {chosen} has more threads than .maxntid {most}")
-    if prod(chosen) > 1024:
-        raise SimulationError("argument", f"block {shown(chosen)} has more than 1024 threads")
+    if prod(chosen) > limits.CTA_THREADS:
+        raise SimulationError("argument", f"block {shown(chosen)} has more than {limits.CTA_THREADS} threads")
     return chosen
 
 
@@ -353,6 +358,6 @@ def _cluster(function: Function, cluster: Extents | None, grid: Triple) -> Tripl
         raise SimulationError("argument", f"cluster {shown(shape)} contradicts .reqnctapercluster {required}")
     if any(extent % part for extent, part in zip(grid, shape, strict=True)):
         raise SimulationError("argument", f"grid {grid} is not a multiple of the cluster {shown(shape)}")
-    if shape[0] * shape[1] * shape[2] > 16:
-        raise SimulationError("argument", f"cluster {shape} has more than 16 CTAs")
+    if prod(shape) > limits.CLUSTER_CTAS:
+        raise SimulationError("argument", f"cluster {shape} has more than {limits.CLUSTER_CTAS} CTAs")
     return shape

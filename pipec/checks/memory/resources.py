@@ -3,9 +3,8 @@
 from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
 from pipec.diag.shown import counted
-from pipec.isa.targets import WARP
+from pipec.isa.targets import REGISTER_STEP, WARP
 from pipec.kir.plan.memory import tensor_width
-from pipec.kir.plan.roles import REGISTER_STEP
 from pipec.kir.plan.scales import scale_columns
 from pipec.kir.plan.types import Plan
 from pipec.sema import tree

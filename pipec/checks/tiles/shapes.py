@@ -7,7 +7,7 @@ from pipec.diag.catalogue.tiles import copies as copies_messages
 from pipec.diag.catalogue.tiles import multiplications as multiplications_messages
 from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
-from pipec.isa.targets import Target
+from pipec.isa.targets import MOST_THREADS, REGISTER_RANGE, REGISTER_STEP, WARP, Target
 from pipec.kir import ir
 from pipec.kir.plan.interface import box_rows
 from pipec.kir.plan.memory import tile_layout
@@ -16,11 +16,8 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span
 
-MOST_WARPS = 32
 _WORD_BITS = 32
 COPY_UNIT = 16  # bytes: box extents and strides of a tensor map (hardware.md 2.1)
-REGISTER_STEP = 8  # setmaxnreg (hardware.md 7)
-REGISTER_RANGE = (24, 256)
 
 
 def check(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
@@ -148,7 +145,7 @@ def _slots(summary: Summary, buffer: tree.Buffer, sink: Sink) -> None:
 
 
 def _role(role: ir.Role, sink: Sink) -> None:
-    if not 1 <= role.warps <= MOST_WARPS:
+    if not 1 <= role.warps <= MOST_THREADS // WARP:
         sink.report(messages.WarpCount(role=role.name, warps=role.warps, at=role.span))
     budget = role.registers
     low, high = REGISTER_RANGE

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import gcd
 
-from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
+from pipec.isa.targets import MOST_REGISTERS, REGISTER_STEP, WARP, WARPGROUP_WARPS, Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.mma_waits import plan_mma_waits
@@ -15,9 +15,7 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.vocabulary import Space
 
-# Register counts accepted by setmaxnreg and .maxnreg: multiples of 8 from 24 to 256 (hardware.md 7); one thread can use 255.
-REGISTER_STEP = 8
-_MOST_REGISTERS = 248
+_MOST_REGISTERS = MOST_REGISTERS // REGISTER_STEP * REGISTER_STEP  # that .maxnreg gives a thread
 # The maximum for a role that runs in a whole warp: the constants of each are kept in registers (pipec.lower.bases). With the six of
 # attention.pipe, ptxas spills them, and the loop has 491 instructions instead of 208.
 _MOST_MMAS = 4

@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 from math import inf, prod
 from typing import NamedTuple
 
+from pipec.isa.targets import WARPGROUP_THREADS
 from pipec.predict.device import Device
 from pipec.predict.following.block import MOST_EVENTS
 from pipec.predict.following.uses import Stretch
@@ -18,7 +19,6 @@ from pipec.protocol.sample import holds as is_true
 from pipec.verify.network import Arrive, Edge, End, Network, Process, Test, Use, Wait
 from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, symbols_in, symbols_of
 
-_WARPGROUP = 128
 _EARLY = 16  # bytes per thread: small loads, such as a factor or a bias, are issued before they are needed
 _ALL = -1  # all blocks
 _WORD = 4  # bytes
@@ -242,7 +242,7 @@ class Multiprocessor:
                 one.now = there
                 self._stretch(one, "read", begun, one.now)
         computing = 0.0
-        if one.threads >= _WARPGROUP:  # what a single warp issues in addition to copies and products is part of their cost
+        if one.threads >= WARPGROUP_THREADS:  # what a single warp issues in addition to copies and products is part of their cost
             computing = between.slots.cycles(self._device)
         storing = self._device.tile / one.share + self._device.element * between.stored if between.stored else 0.0
         cycles = computing + storing
@@ -300,7 +300,7 @@ class Multiprocessor:
 
 
 def _groups(process: Process) -> int:
-    return max(1, process.threads // _WARPGROUP) if process.threads % _WARPGROUP == 0 else 1
+    return max(1, process.threads // WARPGROUP_THREADS) if process.threads % WARPGROUP_THREADS == 0 else 1
 
 
 def _functions(part: object) -> list[str]:

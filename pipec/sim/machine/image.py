@@ -17,6 +17,7 @@ from ..ptx.inline import with_calls_inlined
 from ..ptx.specials import SPECIALS
 from ..ptx.tree import Function, Immediate, Instruction, Module, Special, Symbol, Variable, VariableSpace
 from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned
+from ..units import limits
 from ..units.alignment import round_up
 from .guesses import guesses
 from .memory.global_memory import GlobalMemory
@@ -26,7 +27,6 @@ from .registers import Layout, RegisterFile
 
 # CUDA programming guide, technical specifications per compute capability.
 _MAXIMUM_LOCAL = 512 << 10
-_REGISTER_FILE, _MOST_REGISTERS = 64 << 10, 256  # of a multiprocessor; of a thread, in units of 8
 _STACK = 64 << 10  # bytes per thread, in kernels that allocate any
 # Loads and stores by the lanes of a warp, of which it keeps a record (`compiled.access`).
 _LOADS, _STORES = frozenset({"ld", "ldu", "multimem"}), frozenset({"st"})
@@ -101,7 +101,8 @@ class Image:
             allowed = directives["maxnreg"][0]
         elif threads is not None and "minnctapersm" in directives:
             (resident,) = directives["minnctapersm"]
-            allowed = min(_MOST_REGISTERS, _REGISTER_FILE // (round_up(prod(threads), LANES) * max(1, resident)) // 8 * 8)
+            each = limits.REGISTERS // (round_up(prod(threads), LANES) * max(1, resident))
+            allowed = min(limits.MOST_REGISTERS, each // limits.REGISTER_STEP * limits.REGISTER_STEP)
         else:
             return None
         asked = [item.operands[0] for item in self.function.instructions if item.opcode.startswith("setmaxnreg.inc")]

@@ -4,6 +4,7 @@ Nothing in this package knows the simulator core, PTX text or the compiler.  The
 deliberately independent of the emitter's: the two meet only in tests, so that a shared mistake needs two authors.
 
     errors        UnitError, the only exception a unit raises for bad input; alignment: whole multiples
+    limits        how many threads, registers and bytes there are
     protocols     what the units ask of shared and global memory
     mbarrier      the barrier state machine
     swizzle       XOR patterns of shared memory, used by copies and by tcgen05.operands

@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.memory.spaces import SHARED_LIMIT
 from ...machine.program import Execute
 from ...machine.races.ledger import Access, Scope
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Addresses, Bytes, Type
 from ...units.copies.places import Places
 from ...units.copies.reductions import REDUCTIONS, Reduction, reduce_elements
+from ...units.limits import CTA_SHARED_BYTES
 from ..control.branches import nothing
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
@@ -79,8 +79,8 @@ def _checked_size(size: int, *addresses: int) -> int:
         if address % 16:
             raise SimulationError("misaligned", f"bulk copy address 0x{address:x} is not a multiple of 16")
     # Checked before anything counts the bytes: a miscalculated size may be any 32-bit number.
-    if size > SHARED_LIMIT:
-        raise SimulationError("out_of_bounds", f"bulk copy of {size} bytes: shared memory has at most {SHARED_LIMIT}")
+    if size > CTA_SHARED_BYTES:
+        raise SimulationError("out_of_bounds", f"bulk copy of {size} bytes: shared memory has at most {CTA_SHARED_BYTES}")
     return size // 16 * 16
 
 

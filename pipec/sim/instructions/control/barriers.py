@@ -10,11 +10,12 @@ import numpy as np
 from ...errors import SimulationError
 from ...machine.practice import PracticeName
 from ...machine.program import Execute
-from ...machine.threads.barriers import NAMED_BARRIERS, NamedBarrier, Vote
+from ...machine.threads.barriers import NamedBarrier, Vote
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome, Wait
 from ...ptx.tree import Immediate
 from ...ptx.types import LANES, TYPES, LaneMask, Type
+from ...units.limits import NAMED_BARRIERS
 from ..decode import Decoder, instruction
 from ..widths import Writer
 from .branches import nothing

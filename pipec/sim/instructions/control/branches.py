@@ -9,6 +9,7 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import EXIT, Diverge, Exit, Outcome, Scatter, Wait
 from ...ptx.types import TYPES
+from ...units.limits import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP
 from ..decode import Decoder, instruction
 
 
@@ -138,8 +139,9 @@ def setmaxnreg(d: Decoder) -> Execute:
     d.flag("aligned")
     d.type()
     count = d.integer(0)
-    if not 24 <= count <= 256 or count % 8:
-        d.fail(f"register count {count} is not a multiple of 8 in 24..256", "malformed")
+    if not FEWEST_REGISTERS <= count <= MOST_REGISTERS or count % REGISTER_STEP:
+        allowed = f"a multiple of {REGISTER_STEP} in {FEWEST_REGISTERS}..{MOST_REGISTERS}"
+        d.fail(f"register count {count} is not {allowed}", "malformed")
 
     def execute(warp: Warp) -> Wait | None:
         wait = warp.cta.set_registers(warp, count, grows)

@@ -7,13 +7,14 @@ import functools
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.memory.spaces import SHARED_LIMIT, SHARED_WINDOW, Space
+from ...machine.memory.spaces import SHARED_WINDOW, Space
 from ...machine.practice import PracticeName
 from ...machine.program import Execute
 from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
 from ...ptx.tree import Address, Symbol
 from ...ptx.types import LANES, TYPES, Addresses, LaneValues, Type, unsigned
+from ...units.limits import CTA_SHARED_BYTES
 from ..decode import AddressReader, Decoder, instruction
 from ..widths import Writer
 
@@ -274,8 +275,8 @@ def store_bulk(d: Decoder) -> Execute:
             start, count = int(read(warp)[lane]), int(size(warp)[lane])
             if count % 8:
                 raise SimulationError("misaligned", f"st.bulk of {count} bytes, which is no multiple of 8")
-            if count > SHARED_LIMIT:
-                raise SimulationError("out_of_bounds", f"st.bulk of {count} bytes: shared memory has at most {SHARED_LIMIT}")
+            if count > CTA_SHARED_BYTES:
+                raise SimulationError("out_of_bounds", f"st.bulk of {count} bytes: shared memory has at most {CTA_SHARED_BYTES}")
             places = np.arange(start, start + count, 8, dtype=np.int64)
             warp.cta.store(warp, "shared", places, np.zeros(places.size, np.uint64), 8, warp.watched)
 

@@ -21,9 +21,9 @@ from ...machine.races.ledger import Access
 from ...machine.threads.cta import Meeting, Warp
 from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
-from ...machine.threads.warpgroups import WARPS
 from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
+from ...units.limits import WARPGROUP_WARPS
 from ...units.matrix.wgmma import BITS, Instruction, gather_d, product, product_of, scatter_d, shared_operands
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of_lanes, wait_for_groups
 from ..decode import Decoder, instruction
@@ -220,7 +220,7 @@ def multiply(d: Decoder) -> Execute:
         take_off(warp, operands.d, "an accumulator", operation, line)
         take_off(warp, operands.a or (), "operand A", operation, line)
         take_off(warp, operands.metadata, "sparsity metadata", operation, line)
-        if len(meeting.arrived) < WARPS:
+        if len(meeting.arrived) < WARPGROUP_WARPS:
             return
         view = AsyncView(cta, "wgmma")
         # Descriptors and scale-d are read at issue, registers at completion.
@@ -231,7 +231,7 @@ def multiply(d: Decoder) -> Execute:
         cta.shared.begin(warp.thread, access, granules)
         cta.shared.operands(access, read)
         group = len(groups_of_lanes(warp, "wgmma")[0].marks)
-        cta.shared.added(access, product_of(what, read, accumulate), (warp.index // WARPS, operands.d), group)
+        cta.shared.added(access, product_of(what, read, accumulate), (warp.index // WARPGROUP_WARPS, operands.d), group)
         members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
 
         def run() -> None:
@@ -245,7 +245,7 @@ def multiply(d: Decoder) -> Execute:
                 finished(member, done)
 
         cta.trace("wgmma_issued", warp=members[0].index)
-        warp.later(_LATENCY, run, ("wgmma", cta.rank, warp.index // WARPS), busy=_SLOTS)
+        warp.later(_LATENCY, run, ("wgmma", cta.rank, warp.index // WARPGROUP_WARPS), busy=_SLOTS)
 
     return execute
 
@@ -277,7 +277,7 @@ def _of_warp(member: Warp, slots: tuple[int, ...]) -> LaneValues:
 
 def _meet(warp: Warp, line: int) -> Meeting:
     """The n-th wgmma of each warp of a warpgroup form one operation."""
-    queue = warp.cta.meetings.setdefault(warp.index // WARPS, [])
+    queue = warp.cta.meetings.setdefault(warp.index // WARPGROUP_WARPS, [])
     for meeting in queue:
         if all(member is not warp for member, _ in meeting.arrived):
             break
@@ -287,8 +287,8 @@ def _meet(warp: Warp, line: int) -> Meeting:
     if meeting.line != line:
         raise SimulationError(
             "undefined",
-            f"the warps of warpgroup {warp.index // WARPS} execute different wgmma (PTX lines {meeting.line} and {line})",
+            f"the warps of warpgroup {warp.index // WARPGROUP_WARPS} execute different wgmma (PTX lines {meeting.line} and {line})",
         )
-    if len(meeting.arrived) == WARPS - 1:
+    if len(meeting.arrived) == WARPGROUP_WARPS - 1:
         queue.remove(meeting)
     return meeting

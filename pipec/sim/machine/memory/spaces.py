@@ -15,6 +15,7 @@ from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
 from ...units.copies.places import Places
 from ...units.layouts import Reading, Tile
+from ...units.limits import RESERVED_BYTES
 from ...units.products import Product
 from ..races.detector import Races
 from ..races.ledger import NOBODY, Access
@@ -22,12 +23,11 @@ from ..races.replaced import Same
 from ..races.shadow import Shadow
 from ..races.thread import Thread
 
-SHARED_BASE = 0x400
+SHARED_BASE = RESERVED_BYTES
 # The reserved bytes at the start, which are zero when a CTA starts (%reserved_smem_offset_end).
 RESERVED_END = 0x120
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
-SHARED_LIMIT = 232_448
 
 # Above all possible host addresses: those of arrays are also addresses of global memory.
 SHARED_WINDOW = 0x1_7F00_0000_0000

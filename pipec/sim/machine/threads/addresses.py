@@ -12,6 +12,7 @@ from ...compiled import blocks as native
 from ...compiled.pieces import extent
 from ...errors import SimulationError
 from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
+from ...units.limits import CLUSTER_CTAS
 from ..image import Image
 from ..machine import Machine
 from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of, unchanged
@@ -67,7 +68,7 @@ class AddressSpaces:
         offsets = addresses ^ (self.rank << RANK_SHIFT)
         if int(np.bitwise_or.reduce(offsets, axis=None)) & ~OFFSET_MASK:
             bad = int(addresses[addresses >> RANK_SHIFT != self.rank][0])
-            if bad >> RANK_SHIFT < 0 or bad >> RANK_SHIFT >= 16:
+            if bad >> RANK_SHIFT < 0 or bad >> RANK_SHIFT >= CLUSTER_CTAS:
                 raise SimulationError("out_of_bounds", f"shared address 0x{bad:x} is outside the shared window")
             raise SimulationError(
                 "out_of_bounds",

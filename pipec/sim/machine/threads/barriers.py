@@ -16,8 +16,6 @@ from ..races.ledger import Access
 from ..races.thread import Thread
 from .divergence import Fragment
 
-NAMED_BARRIERS = 16
-
 
 @record(eq=False)
 class Vote:
@@ -92,7 +90,7 @@ class NamedBarrier:
 
 
 class NamedBarriers(dict[int, NamedBarrier]):
-    """A CTA's named barriers by number, created at first use: most kernels use one or two of `NAMED_BARRIERS`."""
+    """A CTA's named barriers by number, created at first use: most kernels use one or two of all 16."""
 
     def __missing__(self, number: int) -> NamedBarrier:
         made = self[number] = NamedBarrier(number)

@@ -71,7 +71,7 @@ _VALUES: dict[str, Value] = {
     "%reserved_smem_offset_end": lambda warp: RESERVED_END,
     "%reserved_smem_offset_cap": lambda warp: SHARED_BASE,
     "%total_smem_size": lambda warp: -(-(warp.cta.shared.size - SHARED_BASE) // 128) * 128,
-    "%aggr_smem_size": lambda warp: 1024 + warp.cta.image.static_smem + warp.cta.image.dynamic_smem,
+    "%aggr_smem_size": lambda warp: SHARED_BASE + warp.cta.image.static_smem + warp.cta.image.dynamic_smem,
     "%dynamic_smem_size": lambda warp: warp.cta.image.dynamic_smem,
     **{f"%{name}.{letter}": value for axis, letter in enumerate("xyz") for name, value in _axis(axis).items()},
     **dict.fromkeys(SILENT, lambda warp: 0),

@@ -10,11 +10,11 @@ from collections import deque
 from pipec.record import record
 
 from ...errors import SimulationError
+from ...units.limits import WARPGROUP_WARPS
 from ..image import Image
 from ..machine import Machine
 from ..practice import PracticeName
 
-WARPS = 4  # of a warpgroup
 # Instructions that take four warps, and not merely all that a smaller CTA has.
 _COMPLETE = frozenset({"wgmma"})
 # Where chips let the warps act one by one.
@@ -83,11 +83,13 @@ class Warpgroups:
 
     def execute(self, warp: int, pc: int, kind: str) -> None:
         """A warp has executed the instruction of this kind at `pc`."""
-        group = warp // WARPS
+        group = warp // WARPGROUP_WARPS
         steps = self.steps.get((kind, group))
         if steps is None:
-            steps = self.steps[kind, group] = _Steps(group * WARPS, min(WARPS, self.warps - group * WARPS))
-            if kind in _COMPLETE and len(steps.executed) < WARPS:
+            steps = self.steps[kind, group] = _Steps(
+                group * WARPGROUP_WARPS, min(WARPGROUP_WARPS, self.warps - group * WARPGROUP_WARPS)
+            )
+            if kind in _COMPLETE and len(steps.executed) < WARPGROUP_WARPS:
                 steps.differ = True
                 self._report(kind, pc, f"is executed by a warpgroup of {len(steps.executed)} warps")
         if not steps.differ and (apart := steps.execute(warp, pc, self.exited)) is not None:
@@ -97,14 +99,14 @@ class Warpgroups:
         """All lanes of a warp have exited."""
         self.exited.add(warp)
         for (kind, group), steps in self.steps.items():
-            if group == warp // WARPS and not steps.differ and (apart := steps.exit(warp)) is not None:
+            if group == warp // WARPGROUP_WARPS and not steps.differ and (apart := steps.exit(warp)) is not None:
                 self._report_apart(kind, apart)
 
     def _report_apart(self, kind: str, apart: Apart) -> None:
         some = f"warp {apart.warps[0]}" if len(apart.warps) == 1 else f"warps {', '.join(map(str, apart.warps))}"
         instead = None if apart.instead is None else self.image.item(apart.instead)
         what = "exits without it" if instead is None else f"executes {instead.opcode} (PTX line {instead.line}) in its place"
-        text = f"is executed by {some} of warpgroup {apart.warps[0] // WARPS}, and warp {apart.other} {what}"
+        text = f"is executed by {some} of warpgroup {apart.warps[0] // WARPGROUP_WARPS}, and warp {apart.other} {what}"
         self._report(kind, apart.pc, text)
 
     def _report(self, kind: str, pc: int, text: str) -> None:

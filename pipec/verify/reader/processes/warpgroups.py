@@ -9,7 +9,7 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.machine import Machine
 
-_THREADS = 128
+WARPGROUP_THREADS = 128
 
 
 def check_warpgroups(kernel: Kernel, threads: int, machines: Iterable[Machine]) -> None:
@@ -21,7 +21,7 @@ def check_warpgroups(kernel: Kernel, threads: int, machines: Iterable[Machine]) 
     for at, found in executing.items():
         one = kernel.code[at]
         # (A product takes four warps. The registers of fewer, where the CTA has no more, are set by all that it has.)
-        there = threads if one.head == "setmaxnreg" else threads // _THREADS * _THREADS
-        firsts = {thread - thread % _THREADS for thread in found}
-        if len(found) < sum(min(_THREADS, there - first) for first in firsts) or max(found) >= there:
+        there = threads if one.head == "setmaxnreg" else threads // WARPGROUP_THREADS * WARPGROUP_THREADS
+        firsts = {thread - thread % WARPGROUP_THREADS for thread in found}
+        if len(found) < sum(min(WARPGROUP_THREADS, there - first) for first in firsts) or max(found) >= there:
             raise Unreadable(one.line, f"{one.opcode} in some warps of a warpgroup, and not in others, is not understood")
