@@ -134,11 +134,13 @@ def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) ->
     brief: list[Reading] = []
     for reading in readings:
         of = reading.arithmetic
-        if of.limit == LIMITS[0] and not of.as_read and (of.loads or of.placed and not of.near):
+        if of.limit == LIMITS[0] and not (of.as_read or reading.sums) and (of.loads or of.placed and not of.near):
             brief.append(reading)
             yield reading, True
             continue
         yield reading, False
+        if reading.sums:
+            continue  # where these do not help, what is left of the earlier ones comes behind others
         for earlier in reversed(brief):
             if earlier not in ended:
                 yield earlier, False

@@ -147,7 +147,7 @@ class Process:
 
 
 AssumptionKind = Literal[
-    "answers", "cluster", "given up", "loads", "loops", "polling", "preceding grid", "registers", "tensor memory", "turns"
+    "answers", "cluster", "given up", "loads", "loops", "polling", "preceding grid", "registers", "sums", "tensor memory", "turns"
 ]
 # Assumptions about what could make a thread wait, in words that follow "if".
 ASSUMED: dict[AssumptionKind, str] = {
@@ -159,6 +159,7 @@ ASSUMED: dict[AssumptionKind, str] = {
     "polling": "the value that a loop polls for in memory arrives",
     "preceding grid": "the preceding grid ends",
     "registers": "the registers that setmaxnreg asks for become free",
+    "sums": "what loops add up of numbers in memory fits in 32 bits",
     "tensor memory": "the tensor memory asked for becomes free",
     "turns": "blocks start in the order of their numbers, and their turns are counted from 0",
 }

@@ -15,12 +15,13 @@ from contextlib import suppress
 from functools import partial
 
 from pipec.record import replace
-from pipec.verify.network import Assumption, Network, Ring, Unreadable
+from pipec.verify.network import Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
 from pipec.verify.reader.processes.ring_liveness import Used
+from pipec.verify.reader.processes.sums import with_sums_that_fit
 from pipec.verify.reader.processes.tidy import tidied
 from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.walk import TooManyStates, Walk
@@ -60,15 +61,17 @@ def read(
     as_read: bool = False,
     near: bool = False,
     branches: bool = False,
+    sums: bool = False,
     stated: int | None = None,
 ) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
     `limit`: of arithmetic.LIMITS, or WHOLE, beyond which forms are folded; `as_read`, `near`: see Arithmetic. Each choice gives a sound
-    model of the text. `branches`: with those around others that decide nothing but how much code is executed. `stated`: how many of the
-    conditions of launches tell the least values of sizes and scalars; all, where it is not given.
+    model of the text. `branches`: with those around others that decide nothing but how much code is executed. `sums`: under the
+    assumption that sums of loaded numbers fit (processes/sums.py). `stated`: how many of the conditions of launches tell the least values
+    of sizes and scalars; all, where it is not given.
     """
-    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, stated=stated).network
+    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, sums=sums, stated=stated).network
 
 
 def reading_of(
@@ -79,11 +82,12 @@ def reading_of(
     as_read: bool = False,
     near: bool = False,
     branches: bool = False,
+    sums: bool = False,
     stated: int | None = None,
 ) -> "Reading":
     """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
     try:
-        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, stated=stated)
+        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, sums=sums, stated=stated)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -94,14 +98,17 @@ def reading_of(
 
 def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = None) -> Iterator["Reading"]:
     """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
-    tiles, and that with loaded numbers whole; then with machine interpretation of numbers; if these make one. `stated`: see
-    `read`."""
+    tiles, those for sums of loaded numbers that fit, and that with loaded numbers whole; then with machine interpretation of numbers; if
+    these make one. `stated`: see `read`."""
     read_so = partial(reading_of, ptx, kernel, stated=stated)
     first = read_so()
     yield first
     apart, placed, loads = first.arithmetic.apart, first.arithmetic.placed, first.arithmetic.loads
     if placed:
         yield read_so(near=True)
+    if loads and with_sums_that_fit(first.network) is not first.network:
+        yield read_so(sums=True)
+        yield read_so(WHOLE, near=placed, sums=True)
     if loads:
         yield read_so(WHOLE, near=placed)
     widest = first.arithmetic.widest
@@ -148,9 +155,10 @@ class Reading:
         as_read: bool = False,
         near: bool = False,
         branches: bool = False,
+        sums: bool = False,
         stated: int | None = None,
     ) -> None:
-        self.ptx, self.branches = ptx, branches
+        self.ptx, self.branches, self.sums = ptx, branches, sums
         self.kernel = kernel_of(ptx, name)
         block = self.kernel.directives.get("reqntid", ())
         if not block:
@@ -207,7 +215,8 @@ class Reading:
         check_given_up(flow)
         for cta in self.ctas:
             check_warpgroups(self.kernel, self.threads, [one.machine for one in cta.classes])
-        self.network = self._assembled(self.interface, assumptions(flow, self.around))
+        self.assumed = assumptions(flow, self.around)
+        self.network = self._assembled(self.interface)
 
     @property
     def others(self) -> bool:
@@ -259,14 +268,16 @@ class Reading:
                 as_read=self.arithmetic.as_read,
                 near=self.arithmetic.near,
                 branches=self.branches,
+                sums=self.sums,
                 stated=self.stated,
             )
-        return self._assembled(interface, self.network.assumptions)
+        return self._assembled(interface)
 
-    def _assembled(self, interface: Interface, assumed: tuple[Assumption, ...]) -> Network:
+    def _assembled(self, interface: Interface) -> Network:
         facts = facts_of(interface, self.kernel.parameters)
         assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=self.arithmetic.near)
-        return tidied(assembly.network(self.ctas, assumed), branches=self.branches)
+        network = tidied(assembly.network(self.ctas, self.assumed), branches=self.branches)
+        return with_sums_that_fit(network) if self.sums else network
 
     def _classes(self, flow: Flow, rank: int) -> list[ThreadClass]:
         classes: list[ThreadClass] = []
