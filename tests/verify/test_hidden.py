@@ -3,7 +3,9 @@
 import pytest
 
 from pipec.verify.network import Arrive, Network, Unreadable
-from tests.verify.test_outside import network
+from pipec.verify.reader.read import read
+from pipec.verify.reader.text.opcodes import Kind, kind_of
+from tests.verify.test_outside import KERNEL, network
 
 MEETING = "bar.sync 1, 64;"
 
@@ -88,6 +90,105 @@ def test_a_register_of_the_scope_beside(text: str) -> None:
             network(text)
 
 
+# What declares the register %r41, or the variable x, in a scope of its own, however assemblers let it be written.
+INNER = {
+    ".reg .b32 %r41; mov.b32 %r41, 1;": "hides another",
+    ".reg .b32%r41; mov.b32 %r41, 1;": "hides another",
+    ".reg.b32 %r41; mov.b32 %r41, 1;": "hides another",
+    ".reg .b32 %r42, %r41; mov.b32 %r41, 1;": "hides another",
+    ".reg .b32 %r<50>; mov.b32 %r41, 1;": "hides another",
+    ".reg .b32 %r <50>; mov.b32 %r41, 1;": "hides another",
+    ".reg .b32 %r< 0x32 >; mov.b32 %r41, 1;": "hides another",
+    ".reg .align 4 .b32 %r41; mov.b32 %r41, 1;": "is not understood",
+    ".reg .v2 .b32 %r41; mov.b32 %r41.x, 1;": "is not understood",
+    ".local .b32 x; mov.b32 %r42, x;": "hides another",
+    ".local .align 8 .b8 x[8][2]; mov.b32 %r42, x;": "hides another",
+    ".param .b32 x; ld.param.b32 %r42, [x];": "hides another",
+    ".local .b32 y, x; mov.b32 %r42, x;": "is not understood",
+    ".global .b32 x; mov.b32 %r42, x;": "is not understood",
+    ".reg .b32 %r50; mov.b32 %r50, 1;": "",
+    ".reg .b32 y<50>; mov.b32 y41, 1;": "",
+    ".local .align 8 .b8 y[8][2]; mov.b32 %r42, y;": "",
+    ".param .b32 y; ld.param.b32 %r42, [y];": "",
+    '.pragma "nounroll", "other"; mov.b32 %r42, 1;': "",
+}
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_a_name_of_an_inner_scope(inner: str) -> None:
+    text = (
+        f".reg .b32 %r<50>, x; mov.b32 %r41, 0; mov.b32 x, 0; {{ {inner} }} setp.ne.b32 %p7, %r41, x; @%p7 bra $END; bar.sync 1;"
+    )
+    if not INNER[inner]:
+        network(text)
+        return
+    with pytest.raises(Unreadable, match=INNER[inner]):
+        network(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$L: mov.b64 %rd9, known; .reg .b64 known; mov.b64 known, 1;",
+        "mov.b64 %rd9, known; .shared .align 8 .b64 known;",
+        "{ .shared .align 8 .b64 known; } mov.b64 %rd9, known;",
+        "{ .local .align 8 .b64 known; } mov.b64 %rd9, known;",
+        "mov.b64 %rd9, known1; .reg .b64 known<5>; mov.b64 known1, 1;",
+    ],
+)
+@pytest.mark.parametrize(
+    "outside", [".global .align 8 .u64 {};", ".extern .func {}(.param .b64 x);", ".const .u64 {}[2] = {{1, 2}};"]
+)
+def test_a_name_that_is_known_outside(text: str, outside: str) -> None:
+    """In front of its declaration, and behind its scope, it is what it is outside."""
+    before = outside.format("known1" if "known1" in text else "known")
+    text = f"{text} setp.eq.b64 %p7, %rd9, 0; @%p7 bra $END; bar.sync 1;"
+    with pytest.raises(Unreadable, match="hides"):
+        read(KERNEL.format(interface="{}", body=text).replace(".visible", f"{before}\n.visible"))
+
+
+@pytest.mark.parametrize("variable", [".shared .b32", ".local .b32", ".param .b32", ".shared .align 8 .b8"])
+@pytest.mark.parametrize("name", ["%laneid", "%tid", "%r1"])
+def test_a_variable_that_hides_a_register(variable: str, name: str) -> None:
+    with pytest.raises(Unreadable, match="hides|not understood"):
+        network(f"{variable} {name}; mov.b32 %r40, {name}; setp.lt.b32 %p7, %r40, 4; @%p7 bra $END; bar.sync 1;")
+
+
+@pytest.mark.parametrize("character", ["\0", "\xa0", "\v", "\x1c", "\u0661", "\u2028", "#", "\x7f"])
+def test_characters_that_assemblers_do_not_take(character: str) -> None:
+    for text in (f"mov.b32{character} %r40, 1;", f"mov.b32 %r40, {character}1;", f"{character}\n"):
+        with pytest.raises(Unreadable, match="the character"):
+            network(text)
+    if character != "\0":
+        network(f"mov.b32 %r40, 1; // {character}\n")
+    with pytest.raises(Unreadable, match="the character"):
+        network(f"bar.sync 0; // \0\n{MEETING}")
+
+
+NUMBERS = {
+    "18446744073709551615": True,
+    "18446744073709551616": False,
+    "0x10000000000000001": False,
+    "-9223372036854775809": False,
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_have_64_bits(number: str) -> None:
+    text = f"mov.b64 %rd9, {number}; setp.eq.b64 %p7, %rd9, 1; @%p7 bra $END; bar.sync 1;"
+    if NUMBERS[number]:
+        network(text)
+        return
+    with pytest.raises(Unreadable):
+        network(text)
+
+
+@pytest.mark.parametrize("guard", ["@%p7", "@ %p7", "@ /* */ %p7", "@!%p7", "@! %p7", "@ ! %p7"])
+def test_a_predicate_with_blanks(guard: str) -> None:
+    assert meets(network(f"setp.eq.b32 %p7, 1, {int('!' not in guard)}; {guard} {MEETING}"))
+    assert not meets(network(f"setp.eq.b32 %p7, 1, {int('!' in guard)}; {guard} {MEETING}"))
+
+
 @pytest.mark.parametrize("register", ["smem", "smem<2>", "sme<2>, smem", "k_dim_B", "k_dim_<9>, k_dim_B"])
 def test_a_register_that_hides_a_variable(register: str) -> None:
     with pytest.raises(Unreadable, match="hides"):
@@ -144,3 +245,38 @@ def test_arrays_of_arrays_take_all_their_room() -> None:
     )
     found = network(text + inits + signals)
     assert len([ring for ring in found.rings if ring.kind == "mbarrier"]) == 2
+
+
+# By an opcode and the order in which assemblers take the rest of it: what it does.
+ORDERS = {
+    "ld.acquire.gpu.global.b32": Kind.OBSERVE,
+    "ld.global.acquire.gpu.b32": Kind.OBSERVE,
+    "ld.gpu.relaxed.global.b32": Kind.OBSERVE,
+    "ld.global.volatile.b32": Kind.OBSERVE,
+    "ld.global.b32": Kind.COMPUTE,
+    "st.gpu.global.release.b32": Kind.PUBLISH,
+    "st.global.b32": Kind.EFFECT,
+    "mbarrier.arrive.shared::cta.noComplete.b64": Kind.UNREAD,
+    "mbarrier.arrive.shared::cta.release.cta.b64": Kind.ARRIVE,
+    "tcgen05.ld.sync.aligned.red.32x32b.x2.min.s32": Kind.UNREAD,
+    "tcgen05.ld.sync.aligned.32x32b.x2.b32": Kind.MEET_COMPUTE,
+}
+
+
+@pytest.mark.parametrize("opcode", ORDERS)
+def test_parts_of_an_opcode_in_another_order(opcode: str) -> None:
+    assert kind_of(opcode) is ORDERS[opcode]
+
+
+@pytest.mark.parametrize("predicate", ["0", "1", "-1", "2", "-2", "4294967296"])
+@pytest.mark.parametrize(
+    "text", ["mov.pred %p7, {};", "selp.b32 %r40, 1, 0, {}; setp.ne.b32 %p7, %r40, 0;", "or.pred %p7, {}, 0;"]
+)
+def test_a_number_as_a_predicate(predicate: str, text: str) -> None:
+    """Any other than 0 is true; of an even one the lowest bit is not."""
+    text = f"{text.format(predicate)} @%p7 {MEETING}"
+    if int(predicate) and int(predicate) % 2 == 0:
+        with pytest.raises(Unreadable, match=f"the predicate {predicate}"):
+            network(text)
+    else:
+        assert meets(network(text)) is bool(int(predicate))

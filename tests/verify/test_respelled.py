@@ -44,6 +44,16 @@ def _spelt(tokens: list[Token], draw: random.Random) -> Iterator[str]:
             yield _parted(token.text, draw) if draw.random() < 0.005 else token.text
         if token.text == ";" and depth == 1 and draw.random() < 0.1:
             yield f' .pragma "{draw.choice(STRINGS)}";'
+        if token.text == ";" and depth == 1 and draw.random() < 0.003:
+            yield _inner(draw.choice([one.text for one in tokens if one.text.startswith("%r")] or ["%r0"]), draw)
+
+
+def _inner(register: str, draw: random.Random) -> str:
+    """A scope with another register of that name, or a variable."""
+    blank = draw.choice(("", " ", "\n", "/* */"))
+    family = f"{register.rstrip('0123456789')}{blank}<{blank}999{blank}>"
+    declared = draw.choice((f".reg .b32{blank}{register}", f".reg{blank}.b32 {family}", f".local .b32 {register}"))
+    return f" {{ {declared}; mov.b32 {register}, 7; }}"
 
 
 def _parts(before: Token, token: Token) -> bool:
@@ -97,7 +107,7 @@ def test_another_spelling_is_the_same_network() -> None:
             found = _read(other)
             assert found in (None, network), other
             understood += found is not None
-    assert understood > 60
+    assert understood > 50
 
 
 KERNEL = """.version 8.8
@@ -215,7 +225,7 @@ def test_there_is_one_description_of_a_kernel() -> None:
 def test_two_instructions_on_a_line_are_two() -> None:
     """Asking for all of tensor memory twice, say."""
     asks = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [more], 512;"
-    gives = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 512;"
+    gives = "\tld.shared.b32 %r3, [more];\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 512;"
     assert _read(kernel(f"{asks}\n{gives}")) is not None
     for between in ("\n", " "):
         with pytest.raises(Unreadable, match="asks for more than 512 columns"):

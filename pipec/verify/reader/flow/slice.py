@@ -14,6 +14,7 @@ from pipec.verify.reader.flow.addresses import check_addresses
 from pipec.verify.reader.flow.graph import EXIT, Before, Block, Graph, Run, Step, coming_from, leading_to, natural_loops, reached
 from pipec.verify.reader.flow.sections import Section, members, sections
 from pipec.verify.reader.text.instructions import Instruction
+from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import COMPUTING, EVENTS, MEETINGS, Kind, deciding, defines
 from pipec.verify.reader.text.operations import computable, operation, widths_of
 from pipec.verify.reader.text.statements import registers
@@ -380,9 +381,13 @@ def _check_operands(one: Instruction, what: Kind) -> None:
     """Arithmetic takes as many operands as its operation, and whatever else is followed, one at least."""
     if what not in COMPUTING:
         return
-    (least, most), count = _operands_of(one.opcode), len(one.operands)
+    (least, most), predicates, count = _operands_of(one.opcode), _predicates_of(one.opcode), len(one.operands)
     if not least <= count <= most:
         raise Unreadable(one.line, f"{one.opcode} with {count} operands is not understood")
+    for at in predicates:
+        # As in C any other number than 0 is true, and not its lowest bit.
+        if (number := integer(one.operands[at])) and number % 2 == 0:
+            raise Unreadable(one.line, f"the predicate {one.operands[at][:40]} is not understood")
 
 
 @cache
@@ -392,6 +397,13 @@ def _operands_of(opcode: str) -> tuple[int, float]:
     if op is not None:
         return 1 + len(widths_of(op)), 1 + len(widths_of(op))
     return (2, inf) if computable(opcode) else (0, inf)
+
+
+@cache
+def _predicates_of(opcode: str) -> tuple[int, ...]:
+    """The places of operands that are predicates."""
+    op = operation(opcode)
+    return () if op is None else tuple(at for at, width in enumerate(widths_of(op), 1) if width == 1)
 
 
 def _all(block: Block) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from math import prod
 
 from pipec.record import record
@@ -24,6 +25,14 @@ _KNOWN = frozenset(
 # (The `.shared` of an opcode is followed by its type, or an address.)
 _SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\w+)\s+)?\.(\w+)\s+([\w$]+)\s*([^;,]*)")
 _EXTERN = re.compile(r"\.extern\s+\Z")
+_NAME = r"[%$\w]+"
+_COUNTED = rf"{_NAME}(?:\s*<\s*\w+\s*>)?"
+# A name may follow its type without a blank if it begins with a `%` or `$`.
+_REGISTERS = re.compile(rf"\.reg\s*\.([a-z]+)(\d*)(x2)?(?:\s+|(?=[%$]))({_COUNTED}(?:\s*,\s*{_COUNTED})*)\s*")
+_VARIABLE = re.compile(rf"\.(?:shared|local|param)(?:\s+\.align\s+\w+)?\s+\.\w+\s+({_NAME})\s*(?:\[\s*\w*\s*\]\s*)*")
+# Words that are no part of a type or directive.
+_WORD = re.compile(r"(?<![.\w$%])[A-Za-z_$%][\w$]*")
+_LISTS = re.compile(r"\([^()]*\)")
 _EXTENTS = re.compile(r"(?:\[\s*\w*\s*\]\s*)*")
 _APART = 228 << 10  # bytes: no CTA has more shared memory
 _MOST_ALIGNED = 1 << 10  # what of the alignment of an external variable is guaranteed
@@ -32,6 +41,8 @@ _END = 1 << 24  # addresses beyond it are in other CTAs (values/surroundings.py)
 _SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
 
 Directives = dict[str, tuple[int, ...]]
+# A name, and how many registers of it and a number there are; None for the name alone.
+Registers = tuple[tuple[str, int | None], ...]
 
 
 @record
@@ -56,6 +67,34 @@ def entries_in(text: str) -> Iterator[Entry]:
         end = ends.from_(at)
         if end is not None and text[end] == "{":
             yield Entry(found[1], found.start(), parameters, text[at:end], end + 1)
+
+
+def words_in(text: str) -> frozenset[str]:
+    """The names that a text outside of functions may declare. (What is in parentheses are parameters, known only in their function.)"""
+    return frozenset(_WORD.findall(_LISTS.sub(" ", text)))
+
+
+def variable_in(text: str) -> str | None:
+    """The name of the variable that a statement in a kernel declares."""
+    found = _VARIABLE.fullmatch(text)
+    return found[1] if found else None
+
+
+@lru_cache(4096)  # blocks of inline code declare the same ones again and again
+def registers_in(text: str) -> tuple[int, Registers] | None:
+    """The registers that a statement declares: how many bits they have, and their names. None if that is not understood."""
+    found = _REGISTERS.fullmatch(text)
+    if found is None:
+        return None
+    names = []
+    for one in found[4].split(","):
+        stem, counted, rest = one.strip().partition("<")
+        stem, count = stem.rstrip(), integer(rest.rstrip(" \t\r\n\f>")) if counted else None
+        # (Assemblers look for all digits at the end of a name.)
+        if counted and (count is None or stem[-1].isdigit()):
+            return None
+        names.append((stem, count))
+    return int(found[2] or 1) * (2 if found[3] else 1), tuple(names)
 
 
 class _Ahead:

@@ -167,8 +167,18 @@ def kind_of(opcode: str) -> Kind:
     for length in range(len(parts), 0, -1):
         row = ".".join(parts[:length])
         if row in ROWS:
-            return ROWS[row]
+            others = [part for part in parts if part in _ANYWHERE[row]] if row in _ANYWHERE else []
+            return _ANYWHERE[row][others[0]] if others else ROWS[row]
     return Kind.UNREAD
+
+
+# Assemblers take what follows the name of an instruction in any order.
+_ANYWHERE: dict[str, dict[str, Kind]] = {
+    "ld": dict.fromkeys(("acquire", "relaxed", "volatile", "mmio"), Kind.OBSERVE),
+    "st": {"release": Kind.PUBLISH},
+    "mbarrier.arrive": {"noComplete": Kind.UNREAD},
+    "tcgen05.ld": {"red": Kind.UNREAD},
+}
 
 
 DEFINING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE, Kind.OBSERVE, Kind.VOTE})

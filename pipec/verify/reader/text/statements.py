@@ -10,11 +10,22 @@ from functools import lru_cache
 
 from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.text.declarations import NAMED, Directives, directives_in, entries_in, parameters_in, shared_in
+from pipec.verify.reader.text.declarations import (
+    NAMED,
+    Directives,
+    Registers,
+    directives_in,
+    entries_in,
+    parameters_in,
+    registers_in,
+    shared_in,
+    variable_in,
+    words_in,
+)
 from pipec.verify.reader.text.instructions import Code, Outline
 from pipec.verify.reader.text.lexical import integer, plain
 
-_STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
+_STATEMENT = re.compile(r"(?:@\s*(!?)\s*([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
 # A line: one statement (without label, whose colon is single, and nothing after it), a label, a `.loc`, or anything else, whole. If the
 # first operand of a statement is a plain name, that name is also captured. (What begins with a dot is no operand, but more of the opcode.)
 _LINES = re.compile(
@@ -29,21 +40,20 @@ _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
 # The text inside braces, with at most two nested pairs, as in almost all kernels.
 _INNER = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
 _BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
-_REGISTERS = re.compile(r"\.reg\s*(\.v[24]\s*)?\.\w+\s+(.*)", re.DOTALL)
-_DECLARED = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.[a-z]+(\d*)\w*\s+([^;{}]*);")
+_DECLARED = re.compile(r"\.reg\b[^;{}]*(?=;)")
+_PRAGMA = re.compile(r"\.pragma\s*\$string(?:\s*,\s*\$string)*")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _MOST_LETTERS = 1 << 16  # of a statement of several lines
 _MOST_NESTED = 200
 _MOST_REPEATED = 100
 _NOTHING = "$nothing"  # a register that no instruction writes
-_DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 
 
 @mutable
 class Kernel:
     """One entry of the text. `labels`: the number of the instruction that each label precedes. `shared`: offsets of variables;
     `alignments`, `bytes`: theirs. `widths`: of registers in bits, by name or by name prefix; `declared`: how often those of a family are
-    (see `_family`). `body`: the text between its braces."""
+    (see `_family`). `outside`: names that are declared in front of it. `body`: the text between its braces."""
 
     name: str
     line: int
@@ -56,6 +66,7 @@ class Kernel:
     labels: dict[str, int] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
     declared: dict[str, int] = field(default_factory=dict)
+    outside: frozenset[str] = frozenset()
     body: str = ""
 
     def is_wider(self, register: str, bits: int) -> bool:
@@ -107,8 +118,9 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     body, end = entry.body, _closing(text, entry.body)
     line = text.count("\n", 0, entry.start) + 1
     parameters, directives = parameters_in(entry.parameters), directives_in(entry.directives, line)
-    shared, alignments, sizes = shared_in(_outside(text[: entry.start]) + text[body:end], line)
-    kernel = Kernel(entry.name, line, parameters, directives, shared, alignments, sizes)
+    outside = _outside(text[: entry.start])
+    shared, alignments, sizes = shared_in(outside + text[body:end], line)
+    kernel = Kernel(entry.name, line, parameters, directives, shared, alignments, sizes, outside=words_in(outside))
     first = text.count("\n", 0, body) + 1
     kernel.body = text[body:end]
     _names(kernel)
@@ -118,14 +130,14 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
 
 def _names(kernel: Kernel) -> None:
     """Records the widths of registers, and how often they are declared. None may hide a variable or a parameter."""
-    # (Blocks of inline code declare the same ones again and again.)
-    for (bits, names), times in Counter(_DECLARED.findall(kernel.body)).items():
-        for name in names.split(","):
-            stem, counted, _ = name.strip().partition("<")
+    # (What is not understood is refused with its line.)
+    for text, times in Counter(_DECLARED.findall(kernel.body)).items():
+        bits, names = registers_in(text) or (0, ())
+        for stem, count in names:
             kernel.declared[_family(stem)] = kernel.declared.get(_family(stem), 0) + times
-            kernel.widths[stem] = max(int(bits or 1), kernel.widths.get(stem, 0))
+            kernel.widths[stem] = max(bits, kernel.widths.get(stem, 0))
             for other in (*kernel.shared, *kernel.parameters):
-                if other == stem or counted and other.startswith(stem) and other[len(stem) :].isdigit():
+                if other == stem or count is not None and other.startswith(stem) and other[len(stem) :].isdigit():
                     raise Unreadable(kernel.line, f"a register that hides {other} is not understood")
 
 
@@ -161,17 +173,21 @@ def _outside(text: str) -> str:
     return "".join([*kept, text[start:]])
 
 
+# Of a declaration, by the scopes around it: the line, and how many numbered registers there are.
+_Places = dict[tuple[int, ...], tuple[int, int]]
+
+
 @mutable
 class _Scopes:
     """The statements read, and their lines; and the enclosing scopes, by number. `branches`: those inside scopes, with their scopes.
-    `declared`: by register name, and whether it is a numbered range: the scopes, and the line."""
+    `declared`: by register name, and whether it is a numbered range: the scopes, the line, and how many registers these are."""
 
     outlines: list[Outline] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     around: tuple[int, ...] = (0,)
     count: int = 0
     branches: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    declared: dict[tuple[str, bool], dict[tuple[int, ...], int]] = field(default_factory=dict)
+    declared: dict[tuple[str, bool], _Places] = field(default_factory=dict)
 
 
 def _statements(kernel: Kernel, line: int) -> None:
@@ -199,7 +215,7 @@ def _statements(kernel: Kernel, line: int) -> None:
         rest = _begun(kernel, scopes, rest, at)
     if rest:
         raise Unreadable(line, "the last statement does not end")
-    _check_hidden(scopes)
+    _check_hidden(kernel, scopes)
     kernel.code = Code(scopes.outlines, scopes.lines)
     for number, around in scopes.branches:
         branch = kernel.code[number]
@@ -245,11 +261,10 @@ def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
 
 def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     text = _begun(kernel, scopes, text, line)
-    if not text or text.startswith(_DECLARES):
-        if found := _REGISTERS.match(text):
-            _declare(kernel, scopes, found[1], found[2], line)
-        elif text.startswith((".local", ".param")) and {*registers(text)} & {*kernel.shared, *kernel.parameters}:
-            raise Unreadable(line, "a variable that hides another is not understood")
+    if not text:
+        return
+    if text[0] == ".":
+        _declaration(kernel, scopes, text, line)
         return
     found = _STATEMENT.match(text)
     if not found:
@@ -260,32 +275,50 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     _add(scopes, (negated, predicate, opcode, "", operands), line)
 
 
-def _declare(kernel: Kernel, scopes: _Scopes, vector: str | None, names: str, line: int) -> None:
+def _declaration(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
+    """Whatever is not understood of one may give a name another meaning."""
+    if (registers := registers_in(text)) is not None:
+        _declare(kernel, scopes, registers[1], line)
+    elif (variable := variable_in(text)) is not None:
+        known = kernel.parameters if text.startswith(".shared") else {**kernel.shared, **kernel.parameters}
+        hides = variable in kernel.widths or _family(variable) in kernel.widths or variable in known or variable in kernel.outside
+        if hides or variable[0] == "%" or text.startswith(".shared") and variable not in kernel.shared:
+            raise Unreadable(line, "a variable that hides another is not understood")
+    elif not _PRAGMA.fullmatch(text):
+        raise Unreadable(line, f"the statement {text.split()[0][:60]!r} is not understood")
+
+
+def _declare(kernel: Kernel, scopes: _Scopes, registers: Registers, line: int) -> None:
     """Registers of the same name in scopes beside each other are others: at its declaration each holds nothing that is known."""
-    if vector:
-        # Its components have names of their own.
-        raise Unreadable(line, "a register of several values is not understood")
-    for name in names.split(","):
-        stem, counted, count_ = name.strip().partition("<")
-        scopes.declared.setdefault((stem, bool(counted)), {})[scopes.around] = line
+    for stem, count in registers:
+        scopes.declared.setdefault((stem, count is not None), {})[scopes.around] = line, count or 0
         if len(scopes.around) > 1 and kernel.declared.get(_family(stem), 0) > 1:
-            count = integer(count_.strip(" \t\n>")) if counted else None
-            if counted and (count is None or count > _MOST_REPEATED):
+            if count is not None and count > _MOST_REPEATED:
                 raise Unreadable(line, f"so many registers {stem[:40]} in several scopes are not understood")
             for one in [stem] if count is None else [f"{stem}{number}" for number in range(count)]:
                 _add(scopes, ("", "", "mov.b32", one, f"{one}, {_NOTHING}"), line)
 
 
-def _check_hidden(scopes: _Scopes) -> None:
-    """Scopes are merged: no register may hide another one, wherever it is declared."""
+def _check_hidden(kernel: Kernel, scopes: _Scopes) -> None:
+    """Scopes are merged: no register may hide another one, wherever it is declared, nor a name from outside, which it is in front of its
+    declaration."""
+    families = {_family(name) for name in kernel.outside}
     for (name, counted), places in scopes.declared.items():
-        stem = _family(name)
-        same = [(name, counted), *([(stem, True)] if stem != name and not counted else []), (name, not counted)]
-        others = {around: line for one in same for around, line in scopes.declared.get(one, {}).items()}
-        for inside, outside in ((places, others), (others, places)):
-            for around, line in inside.items():
-                if any(around[:depth] in outside for depth in range(len(around))):
-                    raise Unreadable(line, "a register that hides another is not understood")
+        if name in families if counted else name in kernel.outside:
+            raise Unreadable(min(places.values())[0], f"a register that hides {name[:40]} is not understood")
+        others = [places]
+        if not counted and (stem := _family(name)) != name and (numbered := scopes.declared.get((stem, True))):
+            number = int(name[len(stem) :])
+            others.append({around: one for around, one in numbered.items() if number < one[1]})
+        for other in others:
+            _check_apart(places, other)
+            _check_apart(other, places)
+
+
+def _check_apart(inside: _Places, outside: _Places) -> None:
+    for around, (line, _) in inside.items():
+        if any(around[:depth] in outside for depth in range(len(around))):
+            raise Unreadable(line, "a register that hides another is not understood")
 
 
 def _add(scopes: _Scopes, outline: Outline, line: int) -> None:
