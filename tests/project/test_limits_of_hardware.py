@@ -7,7 +7,7 @@ from pipec.isa.targets import TARGETS, Target
 from pipec.sim.machine.memory.spaces import SHARED_BASE
 from pipec.sim.ptx.types import LANES
 from pipec.sim.units import limits
-from pipec.verify.reader.processes.warpgroups import WARPGROUP_THREADS
+from pipec.verify.reader.processes.together import WARPGROUP_THREADS
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)

@@ -125,7 +125,7 @@ def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, 
 
 ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {};\n"
 LARGE = "\tsetp.gt.s32 %p2, %r2, 5;\n"
-GIVE_BACK = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
+GIVE_BACK = "\tld.shared.b32 %r9, [smem];\n\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,24 @@ VARIABLES = {
     ".shared .b8 bar[64];": False,
 }
 
+# By an access in front of the arrival: whether it misses the barrier, which is initialised by then.
+ACCESSES = {
+    "st.shared.u64 [bar+8], 0;": True,
+    "st.shared.u64 [bar], 0;": False,
+    "st.shared.u64 [%r1], 0;": False,
+    "st.shared.u32 [%r1+4], 0;": False,
+    "ld.shared.u64 %rd1, [bar];": False,
+    "atom.shared.add.u32 %r3, [%r1+4], 1;": False,
+    "red.shared.add.u32 [bar+8], 1;": True,
+    "add.u32 %r3, %r1, 8; st.shared.v2.u32 [%r3], {%r0, %r0};": True,
+    "add.u32 %r3, %r1, -8; st.shared.v4.u32 [%r3], {%r0, %r0, %r0, %r0};": False,
+    "add.u32 %r3, %r1, 8; add.u32 %r4, %r3, -8; st.shared.b32 [%r4], %r0;": False,
+    "mov.u64 %rd1, bar; cvta.shared.u64 %rd2, %rd1; st.u64 [%rd2], 0;": False,
+    "mov.u64 %rd1, bar; cvta.shared.u64 %rd2, %rd1; st.u64 [%rd2+8], 0;": True,
+    "mov.u32 %r3, bar; @%p1 mov.u32 %r3, %r2; st.shared.u64 [%r3], 0;": True,  # it may be another place
+    "cp.async.ca.shared.global [%r1], [%rd1], 8;": False,
+}
+
 DIMENSIONS = [{"symbol": symbol, "kind": "dimension", "dimension": symbol.upper()} for symbol in ("n", "m")]
 # By the rows for the parameters `n` and `m`, in the order of a launch: whether M >= 1 is known of `m`.
 ROWS = {"in order": (DIMENSIONS, True), "exchanged": (DIMENSIONS[::-1], False), "one missing": (DIMENSIONS[1:], False)}
@@ -114,6 +132,25 @@ def test_an_address_that_is_mapped_again_and_again() -> None:
 @pytest.mark.parametrize("variable", VARIABLES)
 def test_a_barrier_lies_at_a_multiple_of_its_size(variable: str) -> None:
     assert proved(changed(".shared .align 8 .b64 bar[2];", variable)) is VARIABLES[variable]
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+def test_nothing_else_is_done_to_a_barrier(access: str) -> None:
+    assert proved(changed(ARRIVAL, f"  {access}\n{ARRIVAL}")) is ACCESSES[access]
+    # In front of that, it is memory like any other.
+    assert proved(changed("  mov.u32 %r1, bar;", f"  mov.u32 %r1, bar; setp.ne.u32 %p1, %r0, 0;\n  {access}"))
+
+
+@pytest.mark.parametrize(
+    ("place", "right"), [("bar", False), ("bar+8", False), ("bar+-8", False), ("tile", True), ("tile+16", True)]
+)
+@pytest.mark.parametrize("space", ["shared::cta", "shared::cluster"])
+def test_a_copy_to_the_place_of_a_barrier(place: str, right: bool, space: str) -> None:
+    copy = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 16; cp.async.bulk.{space}.global.mbarrier::complete_tx::bytes "
+    text = changed(ARRIVAL, f"  ld.param.u64 %rd1, [m]; {copy}[{place}], [%rd1], 16, [%r1];")
+    text = text.replace(".param .u32 m", ".param .u64 m").replace("ld.param.u32 %r2, [m];", "")
+    text = text.replace(".shared .align 8 .b64 bar[2];", ".shared .align 16 .b64 bar[2]; .shared .align 16 .b8 tile[64];")
+    assert proved(text) is (right or place == "bar+8")
 
 
 def test_a_parity_is_0_or_1() -> None:

@@ -17,15 +17,17 @@ from functools import partial
 from pipec.record import replace
 from pipec.verify.network import Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
+from pipec.verify.reader.flow.overwritten import check_overwritten
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
-from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
+from pipec.verify.reader.processes.assumptions import assumptions, check_given_up
 from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.processes.sums import with_sums_that_fit
+from pipec.verify.reader.processes.tensor_memory import check_loops, check_tensor_memory
 from pipec.verify.reader.processes.tidy import tidied
+from pipec.verify.reader.processes.together import check_together
 from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.walk import TooManyStates, Walk
-from pipec.verify.reader.processes.warpgroups import check_warpgroups
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,
     Interface,
@@ -199,22 +201,25 @@ class Reading:
         self.crowded: set[tuple[int, ...]] = set()  # threads whose walk had many states
         self.used: dict[tuple[int, ...], Used | None] = {}  # the rings that their instructions use, if that helps
 
+        self.made_at: dict[int, int] = {}  # by the place of a barrier, the instruction that initialises it
+
         graph = Graph(self.kernel)
         prologue, flow = Flow(graph, _PROLOGUE, prologue=True), Flow(graph)
         self.around.within |= prologue.within | flow.within
         inits = [self._inits(prologue, rank) for rank in range(self.around.ranks)]
         base = self.kernel.shared.get("$shared", 0)
         self.rings = self._barriers(inits, base)
+        check_overwritten(graph, self.made_at)
         check_loops(flow)
         self.ctas = self._walks(flow, inits, base)
         self.around.rounds = self._rounds()
         if self.around.rounds:
             self.hints.clear()
             self.ctas = self._walks(flow, inits, base)
-        check_tensor_memory(flow, self.around, [[one.walk.held for one in cta.classes] for cta in self.ctas])
+        check_tensor_memory(flow, self.around, [[(one.machine, one.walk.held) for one in cta.classes] for cta in self.ctas])
         check_given_up(flow)
         for cta in self.ctas:
-            check_warpgroups(self.kernel, self.threads, [one.machine for one in cta.classes])
+            check_together(self.kernel, self.threads, [one.machine for one in cta.classes])
         self.assumed = assumptions(flow, self.around)
         self.network = self._assembled(self.interface)
 
@@ -388,6 +393,7 @@ class Reading:
         for at, kind in flow.graph.notable.items():
             if kind is Kind.INIT and at not in known:
                 raise Unreadable(flow.code[at].line, "a barrier is made ready after threads have met, or never")
+        self.made_at.update({offset: at for offset, (_, at, _) in found.items()})
         return {offset: count for offset, (count, _, _) in found.items()}
 
     def _barriers(self, inits: list[dict[int, int]], base: int) -> list[Ring]:
@@ -416,7 +422,7 @@ class Reading:
         places = {
             offset + base: (number, stage) for number, ring in enumerate(rings) for stage, offset in enumerate(ring.instances)
         }
-        self.around.barriers = Barriers(places, tuple(ring.stages for ring in rings), tuple(other))
+        self.around.barriers = Barriers(places, tuple(ring.stages for ring in rings), tuple(other), tuple(sorted(places)))
         return rings
 
 

@@ -1,6 +1,6 @@
 """Control flow of a kernel: basic blocks, postdominators, control dependence, loops."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -139,6 +139,21 @@ class Graph:
             if any(at < one < block.last for one in there) or not leads.isdisjoint(block.next):
                 found.append(at)
         return found
+
+    def comes_to(self, number: int, start: int | None, without: Collection[Kind] = ()) -> bool:
+        """Whether a thread may come to an instruction from another one, or from the begin, without executing one of these kinds."""
+        seen = set[int]()
+        work = [(0, 0)] if start is None else [(self.place[start], start + 1)]
+        while work:
+            place, first = work.pop()
+            block = self.blocks[place]
+            stops = [at for at in range(first, block.last) if self.kinds[at] in without]
+            if first <= number < (stops[0] if stops else block.last):
+                return True
+            onwards = [] if stops else [one for one in block.next if one != EXIT and one not in seen]
+            seen.update(onwards)
+            work += [(one, self.blocks[one].first) for one in onwards]
+        return False
 
     @cached_property
     def before(self) -> Before:

@@ -5,13 +5,14 @@ it is understood if it is a turn (turns.py).
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Stretch
 from pipec.verify.reader.flow.slice import Flow
+from pipec.verify.reader.processes.meetings import MANY, meetings_before, meets
 from pipec.verify.reader.processes.turns import turns
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
@@ -28,7 +29,6 @@ _BY_KIND: dict[Kind, AssumptionKind] = {
     Kind.ANSWER: "answers",
     Kind.MORE_REGISTERS: "registers",
 }
-_MOST_COLUMNS = 512
 _OF_INTEGERS = re.compile(r"[bsu]\d+")  # types
 _MOST_BLOCKS = 300  # of a loop that is analysed
 
@@ -83,37 +83,6 @@ def _of_cluster(opcode: str) -> bool:
     return "multicast::cluster" in parts or "cta_group::2" in parts
 
 
-def check_loops(flow: Flow) -> None:
-    """Checks that tensor memory is allocated and freed a known number of times."""
-    looped = frozenset[int]().union(*flow.graph.loops.values())
-    for at, kind in flow.graph.notable.items():
-        if kind in (Kind.ALLOCATE, Kind.FREE) and flow.graph.place[at] in looped:
-            raise Unreadable(flow.code[at].line, "tensor memory that is asked for or given back in a loop is not understood")
-
-
-def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterable[Collection[int]]]) -> None:
-    """Checks tensor-memory allocation: a CTA that allocates too much waits for itself, and the next one on its multiprocessor waits for
-    what is not freed. `held`: per CTA and class of its threads, the possible balances of allocated minus freed columns at the end."""
-    for asked in around.columns.values():
-        if sum(asked.values()) > _MOST_COLUMNS:
-            raise Unreadable(flow.code[min(asked)[0]].line, f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
-    for classes in held:
-        # Different threads may allocate and free, but each class must have the same balance on all paths.
-        if any(len(each) > 1 for each in classes) or sum(value for each in classes for value in each) != 0:
-            first = min((at for asked in around.columns.values() for at, _ in asked), default=None)
-            raise Unreadable(
-                flow.kernel.line if first is None else flow.code[first].line,
-                "a CTA does not give back as much tensor memory as it asks for, on every way",
-            )
-    if len({tuple(asked) for asked in around.columns.values()}) > 1:
-        raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
-    given_up = [at for at in flow.graph.notable if flow.code.opcodes[at].startswith("tcgen05.relinquish_alloc_permit")]
-    if late := flow.graph.coming_to(given_up, frozenset({Kind.ALLOCATE})):
-        raise Unreadable(
-            flow.code[late[0]].line, "tensor memory that is asked for after the permit has been given up is not understood"
-        )
-
-
 _TOUCHING = frozenset(
     {Kind.INIT, Kind.ARRIVE, Kind.EXPECT, Kind.TRY, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER},
 )
@@ -130,43 +99,14 @@ def check_given_up(flow: Flow) -> None:
         raise Unreadable(flow.code[given_up[0]].line, "a barrier of a cluster that is given up is not understood")
     for at, kind in notable.items():
         named = {Kind.SYNC: 0, Kind.SIGN: 0, Kind.VOTE: 1}.get(kind)
-        if named is not None and not _meets(flow, at) and integer(flow.code[at].operands[named]) in (None, 0):
+        if named is not None and not meets(flow, at) and integer(flow.code[at].operands[named]) in (None, 0):
             raise Unreadable(flow.code[at].line, "how often all threads have met when a barrier is given up is not understood")
-    met, meetings = _meetings_before(flow), [at for at in notable if _meets(flow, at)]
+    met, meetings = meetings_before(flow), [at for at in notable if meets(flow, at)]
     touched = flow.graph.coming_to(meetings, _TOUCHING)
     for at in given_up:
         # (A meeting in a loop may be any, also the last one before.)
-        if met[at] in (0, _MANY) or any(met[one] in (met[at] - 1, _MANY) for one in touched):
+        if met[at] in (0, MANY) or any(met[one] in (met[at] - 1, MANY) for one in touched):
             raise Unreadable(flow.code[at].line, "a barrier is given up while somebody may still touch it")
-
-
-_MANY = -1  # not the same on all paths
-
-
-def _meets(flow: Flow, at: int) -> bool:
-    one = flow.code[at]
-    return flow.kinds[at] is Kind.SYNC and one.operands == ("0",) and one.predicate is None
-
-
-def _meetings_before(flow: Flow) -> dict[int, int]:
-    """By instruction: how often a thread has synchronised with all others at `bar.sync 0` before it."""
-    begins, work = {0: 0}, [0]
-    found: dict[int, int] = {}
-    while work:
-        block = flow.graph.blocks[work.pop()]
-        count = begins[block.number]
-        for at in range(block.first, block.last):
-            found[at] = count
-            if count != _MANY and _meets(flow, at):
-                count += 1
-        for after in block.next:
-            if after == EXIT:
-                continue
-            joined = count if begins.get(after, count) == count else _MANY
-            if begins.get(after) != joined:
-                begins[after] = joined
-                work.append(after)
-    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------- loops

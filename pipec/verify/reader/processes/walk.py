@@ -19,11 +19,12 @@ from pipec.verify.reader.values.surroundings import (
     ACTING,
     APART,
     ASKED,
-    HELD,
     MET,
+    Columns,
     Env,
     RingAction,
     Synchronised,
+    held_in,
 )
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table
@@ -54,7 +55,7 @@ class Walk(StateTable):
     ) -> None:  # fmt: skip
         super().__init__(flow, machine, name, hints, used=used, scouting=scouting)
         self.remembering = remembering
-        self.held: set[int] = set()  # at the ends
+        self.held: set[Columns] = set()  # at the ends
         self._peeking: set[int] = set()  # the blocks whose way of an incomplete barrier is being taken
         self.at = -1
         self.open: list[int] = []  # states whose successors are not known yet; the last one is the next
@@ -272,9 +273,7 @@ class Walk(StateTable):
         return self._go(block, 0, env, trail, path)
 
     def _end(self, env: Env, path: Path) -> Transition:
-        held = env.get(HELD, 0)
-        assert isinstance(held, int)
-        self.held.add(held)
+        self.held.add(tuple(held_in(env).items()))
         at = self.keys.get("end")
         if at is None:
             at = self.keys["end"] = len(self.nodes)
@@ -337,6 +336,8 @@ class Walk(StateTable):
         """The successor index of the branch; None if it depends on sizes."""
         assert block.branch is not None and block.branch.predicate
         value = env.get(block.branch.predicate, UNKNOWN)
+        if "uni" in block.branch.parts:
+            self.machine.note_uniform(block.branch, value)
         if isinstance(value, (Lanes, Mixed)):
             if not self._set_apart(block, value, env) and ACTING not in env and self.machine.divides(value):
                 env[APART] = 1

@@ -223,8 +223,8 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.SYNC: (0, 1),
     Kind.VOTE: (1, -2),
     Kind.SIGN: (0, 1),
-    Kind.ALLOCATE: (1,),
-    Kind.FREE: (1,),
+    Kind.ALLOCATE: (0, 1),
+    Kind.FREE: (0, 1),
     Kind.OBSERVE: (1,),
     Kind.PUBLISH: (0, 1),
 }

@@ -1,5 +1,6 @@
 """The actions of a class of threads at an instruction with events."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection
 
@@ -12,6 +13,7 @@ from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.registers import Registers
 from pipec.verify.reader.values.surroundings import (
+    ANY_SLOT,
     CTA_BITS,
     GIVEN_UP,
     HELD,
@@ -20,8 +22,10 @@ from pipec.verify.reader.values.surroundings import (
     READY,
     BarrierAddress,
     Env,
+    Freed,
     RingAction,
     Synchronised,
+    held_in,
 )
 from pipec.verify.reader.values.values import Remote, Table, Value
 from pipec.verify.terms import Linear, Symbol
@@ -201,17 +205,24 @@ class Events(Registers):
         taking = self._taking(one, env)
         use = self._signal(one, one.operands[at], after[:1], env, 0, size * len(taking))
         if "shared::cluster" in one.parts and "multicast::cluster" not in one.parts and _PAIR not in one.parts:
-            self._own(one, one.operands[0], use, env)
+            self._own(one, one.operands[0], use, size, env)
         return [replace(use, delivers=size * len(taking), part=self._part(taking, env))]
 
-    def _own(self, one: Instruction, where: str, use: RingAction, env: Env) -> None:
-        """Without a pair, the barrier is in the CTA that receives the data."""
+    def _own(self, one: Instruction, where: str, use: RingAction, size: int, env: Env) -> None:
+        """Without a pair, the barrier is in the CTA that receives the data, which hits none."""
         name, offset = address(where, one.line)
         value = self.uniform(self.value(name, env), one.line) if name else 0
         entries = value.entries if isinstance(value, Table) else (value,)
         ranks = {entry + offset >> CTA_BITS if isinstance(entry, int) else None for entry in entries if entry is not None}
         if ranks != {use.targets[0][0]}:
             raise Unreadable(one.line, "which CTA gets the data is not understood")
+        places = self.around.barriers.ordered
+        for entry in entries:
+            if isinstance(entry, int):
+                first = entry + offset & OFFSET
+                behind = bisect_right(places, first - 8)
+                if behind < len(places) and places[behind] < first + size:
+                    raise Unreadable(one.line, "a copy to the place of a barrier is not understood")
 
     def _box(self, one: Instruction, env: Env) -> int:
         name = address(one.operands[1].partition(",")[0].rstrip("] ") + "]", one.line)[0]
@@ -284,18 +295,18 @@ class Events(Registers):
     def _meet(self, step: Step, env: Env) -> list[RingAction]:
         if step.instruction.head in _MASKED:
             self._whole_warp(step.instruction, env)
-        self._note_warpgroups(step.instruction)
+        self._note_together(step.instruction)
         return self._met_at(step.instruction)
 
     def passes(self, one: Instruction) -> bool:
         """Whether a synchronisation of whole warps is trivial for the class: almost always."""
         if one.predicate is None:
-            self._note_warpgroups(one)
+            self._note_together(one)
         return not self.partial and one.predicate is None and one.head not in _MASKED
 
-    def _note_warpgroups(self, one: Instruction) -> None:
-        if one.head in _OF_WARPGROUPS:
-            self.of_warpgroups.add((one.number, self.present))
+    def _note_together(self, one: Instruction) -> None:
+        if one.head in _TOGETHER or one.parts[1:2] == _PERMIT:
+            self.together.add((one.number, self.present))
 
     def _met_at(self, one: Instruction) -> list[RingAction]:
         """The lanes of each warp reconverge: there is nothing to wait for if the class has all of them. An `.aligned` instruction or a
@@ -314,15 +325,36 @@ class Events(Registers):
         if not (32 <= columns <= 512 and columns & columns - 1 == 0):
             raise Unreadable(one.line, f"{columns} columns of tensor memory cannot be asked for")
         taking = self._taking(one, env)
-        # In lanes, since those of a warp may be in several classes.
-        before, more = env.get(HELD, 0), columns * len(taking)
-        assert isinstance(before, int)
-        env[HELD] = before + (more if step.kind is Kind.ALLOCATE else -more)
-        # Each warp that executes it allocates that many.
         if step.kind is Kind.ALLOCATE:
-            asked = self.around.columns.setdefault(self.rank, {})
-            asked.update({(one.number, thread // 32): columns for thread in taking})
+            # Each warp that executes it allocates that many.
+            name, offset = address(one.operands[0], one.line)
+            slot = self.number(one, name, env, "the place of the address") + offset if name else offset
+            asked = {(one.number, thread // 32): columns for thread in taking}
+            self.around.columns.setdefault(self.rank, {}).update(asked)
+            self.around.slots.setdefault(slot, {}).update(dict.fromkeys(asked))
+        else:
+            freed = self._freed(one, columns, taking, env)
+            self.around.freed.add(freed)
+            slot = freed.slot
+        # In lanes, since those of a warp may be in several classes.
+        held, more = held_in(env), columns * len(taking)
+        held[slot] = held.get(slot, 0) + (more if step.kind is Kind.ALLOCATE else -more)
+        env[HELD] = tuple(sorted(row for row in held.items() if row[1]))  # type: ignore[assignment]
         return self._meet(step, env)
+
+    def _freed(self, one: Instruction, columns: int, taking: tuple[int, ...], env: Env) -> Freed:
+        """Its address was loaded from where an allocation puts it."""
+        found = self.uniform(self.value(one.operands[0], env), one.line)
+        if found == 0:
+            return Freed(one.number, self.rank, ANY_SLOT, columns, taking, one.number, bool(held_in(env)))
+        rows = self.around.read_at.get(found, ())
+        if len(rows) != 1 and self.acting is not None:
+            # They may have loaded it where others of the class did not.
+            raise self._split([self.present])
+        if len(rows) != 1:
+            raise Unreadable(one.line, "which tensor memory is given back is not understood")
+        ((slot, read, held),) = rows
+        return Freed(one.number, self.rank, slot, columns, taking, read, held)
 
     def _observe(self, step: Step, env: Env) -> list[RingAction]:
         """A loop that polls memory for a number."""
@@ -357,15 +389,16 @@ class Events(Registers):
 def _stored(one: Instruction) -> int:
     """The bytes of a `st.async` or `red.async`: of a value, or of a vector."""
     number = next((int(part[1]) for part in one.parts if part in ("v2", "v4")), 1)
-    width = one.parts[-1][1:]
-    if not width.isdigit():
+    kind, width = one.parts[-1][:1], one.parts[-1][1:]
+    if kind not in ("b", "u", "s", "f") or not width.isdigit():
         raise Unreadable(one.line, f"{one.opcode} is not understood")
     return number * int(width) // 8
 
 
 _SIZE = "the size of the copy"
 _MASKED = frozenset({"bar", "shfl", "elect", "vote", "match", "redux"})  # instructions with a mask of lanes that synchronise
-_OF_WARPGROUPS = frozenset({"wgmma", "setmaxnreg"})
+_TOGETHER = frozenset({"wgmma", "setmaxnreg"})
+_PERMIT = ("relinquish_alloc_permit",)
 _ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"
 _EVENTS: dict[Kind, Callable[[Events, Step, Env], list[RingAction]]] = {

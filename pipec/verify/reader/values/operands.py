@@ -43,8 +43,8 @@ class Operands:
         self._tried: dict[tuple[object, ...], tuple[BarrierAddress, Value]] = {}
         # By offset: arrivals, instruction, thread. Filled before the first barrier of the CTA.
         self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
-        # Instructions that a whole warpgroup executes: the number, and which threads of the class come to it.
-        self.of_warpgroups: set[tuple[int, tuple[int, ...]]] = set()
+        # Instructions that threads execute together: the number, and which threads of the class come to it.
+        self.together: set[tuple[int, tuple[int, ...]]] = set()
         self.prologue = False
         self.winds = False  # whether residues of counters are known (see RESIDUE)
         # Constants are the same for all classes of a CTA.
@@ -166,6 +166,15 @@ class Operands:
         if not isinstance(value, (Lanes, Mixed)):
             return False
         return any(len({*value.entries[32 * warp : 32 * warp + 32]}) > 1 for warp in self.warps)
+
+    def note_uniform(self, one: Instruction, value: Value) -> None:
+        """A branch of which the text says that the lanes of a warp that come to it go the same way."""
+        if self.partial:
+            self.together.add((one.number, self.present))
+        if isinstance(value, (Lanes, Mixed)) and len({(thread // 32, value.entries[thread]) for thread in self.present}) > len(
+            {thread // 32 for thread in self.present}
+        ):
+            raise Unreadable(one.line, f"{one.opcode} where lanes of a warp go different ways is not understood")
 
     def guard(self, step: Step, env: Env) -> int | Formula:
         """Whether the instruction is executed; also 1 if only some threads of the class execute it and it cannot block."""

@@ -10,7 +10,19 @@ from pipec.verify.reader.text.operations import Operation, float_test, number_of
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.merged import not_negative, rounded_down
 from pipec.verify.reader.values.places import Places
-from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, RESIDUE, VOTED, Env, Later, Plan, Require, RingAction
+from pipec.verify.reader.values.surroundings import (
+    APART,
+    LOADED,
+    OFFSET,
+    RESIDUE,
+    VOTED,
+    Env,
+    Later,
+    Plan,
+    Require,
+    RingAction,
+    held_in,
+)
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Remote, Table, Value
 from pipec.verify.terms import (
     RANGES,
@@ -332,12 +344,15 @@ class Registers(Places):
     def from_shared(self, one: Instruction, env: Env) -> dict[str, Value]:
         """Values read from shared memory are unknown, except a response of the scheduler: it depends on the use that delivered it."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
-        name, _ = address(one.operands[1], one.line)
+        name, offset = address(one.operands[1], one.line)
         value = self._common(self.value(name, env)) if name else 0
         if len(one.first) != 1 or not isinstance(value, (int, Table, Linear)):
             return result
         if (kind := self._number_loaded(one)) == "s32":
-            result[one.first[0]] = self._drawn(one, kind)
+            drawn = result[one.first[0]] = self._drawn(one, kind)
+            if self.around.allocates and isinstance(value, int):
+                row = value + offset, one.number, value + offset in held_in(env)
+                self.around.read_at.setdefault(drawn, set()).add(row)
         answer = self._answer_at(one, env)
         if answer is not None:
             ring, back, same = answer

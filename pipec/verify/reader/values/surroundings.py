@@ -25,7 +25,7 @@ READY = ("ready",)  # the barriers that a thread has initialised: a bit for each
 GIVEN_UP = ("given up",)  # the barriers that it has invalidated: likewise
 ACTING = ("acting",)  # in a section of the flow: which one, and for which threads (a number of the walk's)
 ASKED = ("asked",)  # at a branch: its condition for threads in a section, if the predicate differs between threads
-HELD = ("held",)  # columns of tensor memory allocated and not freed, times the lanes
+HELD = ("held",)  # columns of tensor memory allocated and not freed, times the lanes: by the place of their address
 ANNOUNCED = "announced"  # keys (ANNOUNCED, ring): whether bytes of the next use have been announced
 OWED = "owed"  # keys (OWED, ring): bytes that the last arrival announced and no copy has brought yet
 OPEN = "open"  # keys (OPEN, ring): bytes of the next use that have been announced, less those that have been copied
@@ -34,6 +34,24 @@ RESIDUE = "residue"  # keys (RESIDUE, symbol, modulus): the residue of an iterat
 LOADED, VOTED = "loaded at ", "voted at "  # in the name of a symbol
 CTA_BITS = 24  # in a cluster address, the CTA's rank is above this bit
 OFFSET = (1 << CTA_BITS) - 1
+
+
+ANY_SLOT = -1  # of tensor memory that begins with the first column
+Columns = tuple[tuple[int, int], ...]  # of tensor memory, by the place in shared memory that has the address
+
+
+@record
+class Freed:
+    """Tensor memory that `threads` give back. `slot`: the place of its address, which the instruction `read` loaded; `held`: whether the
+    class had asked for it by then."""
+
+    number: int
+    rank: int
+    slot: int
+    columns: int
+    threads: tuple[int, ...]
+    read: int
+    held: bool
 
 
 class Synchronised(IntEnum):
@@ -54,6 +72,11 @@ class ThreadsDiffer(Exception):
     def __init__(self, groups: list[tuple[int, ...]]) -> None:
         super().__init__()
         self.groups = groups
+
+
+def held_in(env: Env) -> dict[int, int]:
+    """The columns of tensor memory that a class has asked for and not given back."""
+    return dict(env.get(HELD, ()))  # type: ignore[arg-type]
 
 
 @record
@@ -98,11 +121,12 @@ class Group:
 
 @record
 class Barriers:
-    """The rings of mbarriers: `places` by offset: ring and stage; `stages`, `other` by ring."""
+    """The rings of mbarriers: `places` by offset: ring and stage; `stages`, `other` by ring; `ordered`: the offsets."""
 
     places: dict[int, tuple[int, int]]
     stages: tuple[int, ...]
     other: tuple[int | None, ...]
+    ordered: tuple[int, ...] = ()
 
 
 # For one text: steps executed, and values kept in states. A tenth of this takes about a second; no example takes a hundredth.
@@ -133,6 +157,10 @@ class Surroundings:
     loads: set[int] = field(default_factory=set)  # lines where a value loaded by several threads decides something
     # Columns of tensor memory allocated: by rank, then by instruction and warp.
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    slots: dict[int, dict[tuple[int, int], None]] = field(default_factory=dict)  # by place of the address: instruction and warp
+    freed: set[Freed] = field(default_factory=set)
+    # What was loaded from shared memory: from which place, by which instruction, and whether its class had asked for tensor memory there.
+    read_at: dict[Value, set[tuple[int, int, bool]]] = field(default_factory=dict)
     given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
         default_factory=dict
     )  # by rank and place: instruction, threads
@@ -159,6 +187,11 @@ class Surroundings:
     def asks(self) -> bool:
         """Whether the kernel requests work from the scheduler."""
         return "clusterlaunchcontrol.try_cancel" in self.kernel.body
+
+    @cached_property
+    def allocates(self) -> bool:
+        """Whether the kernel asks for tensor memory."""
+        return "tcgen05.alloc" in self.kernel.body
 
     @property
     def ranks(self) -> int:

@@ -1,0 +1,57 @@
+"""Ordinary accesses to the memory of barriers, which are undefined between `mbarrier.init` and `mbarrier.inval` (PTX ISA, mbarrier).
+
+Only addresses that are the same in all threads and at all times are looked at: those of variables, and numbers of bytes behind them.
+Memory is assumed to be used as declared elsewhere (docs/proof.md).
+"""
+
+import re
+from collections.abc import Mapping
+
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.flow.graph import Graph
+from pipec.verify.reader.text.lexical import integer
+from pipec.verify.reader.text.opcodes import Kind
+
+# What makes a constant address of another one: the result, the source, and what is added.
+_PASSED = re.compile(
+    r"\b(?:mov\.[bus](?:32|64)|cvta(?:\.to)?\.shared(?:::cta)?\.u64|cvt\.u64\.u32|cvt\.u32\.u64|add\.[bus](?:32|64))\s+"
+    r"([%$\w]+)\s*,\s*([%$\w]+)\s*(?:,\s*(-?\w+)\s*)?;"
+)
+_ACCESSES = re.compile(
+    r"(?<![\w.])((?:ld|st|red|atom|ldmatrix|stmatrix|cp)\.[\w.:]+)(\s[^;\[]*\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+)\s*)?\])"
+)
+_TYPE = re.compile(r"\.[a-z]+(\d+)(x2)?\Z")
+_VECTOR = re.compile(r"\.v(\d)")
+_OTHERWISE = 16  # bytes that matrices and copies take at least
+
+
+def check_overwritten(graph: Graph, barriers: Mapping[int, int]) -> None:
+    """`barriers`: their addresses, with the instruction that initialises each. Raises Unreadable."""
+    kernel = graph.kernel
+    if not barriers or Kind.GIVE_UP in graph.notable.values():
+        return
+    held = dict(kernel.shared)
+    for name, source, by in _PASSED.findall(kernel.body):
+        if source in held and name not in held:
+            held[name] = held[source] + (integer(by) or 0 if by else 0)
+    for opcode, text, name, offset in _ACCESSES.findall(kernel.body):
+        if name not in held or name not in kernel.shared and len(graph.definitions(name)) != 1:
+            continue
+        first = held[name] + (integer(offset) or 0 if offset else 0)
+        for place in range(first - first % 8, first + _bytes(opcode), 8):
+            if place in barriers:
+                _refuse_behind(graph, barriers[place], opcode, text)
+
+
+def _bytes(opcode: str) -> int:
+    kind, vector = _TYPE.search(opcode), _VECTOR.search(opcode)
+    if kind is None or opcode.startswith(("ldmatrix", "stmatrix", "cp")):
+        return _OTHERWISE
+    return int(kind[1]) * (2 if kind[2] else 1) * (int(vector[1]) if vector else 1) // 8
+
+
+def _refuse_behind(graph: Graph, start: int, opcode: str, text: str) -> None:
+    """Where such an access comes behind the initialisation."""
+    for one in graph.code:
+        if one.opcode == opcode and one.text.startswith(text.strip()) and graph.comes_to(one.number, start):
+            raise Unreadable(one.line, f"{opcode} at the place of a barrier is not understood")
