@@ -196,8 +196,9 @@ def test_machine_code_of_another_gpu(torch):
     assert "for another GPU" in (caught.value.help or "")
 
 
+# Which launch is the first to see the fault is the driver's affair, and so is what a lost context does to the end of the process.
 FAULT = """
-import json, sys
+import json, os, sys
 import numpy as np
 sys.path.insert(0, "runtime")
 from test_launch import SCALE, scale_interface
@@ -210,7 +211,9 @@ told = []
 if arrays == "torch":
     import torch
     x, y = torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda()
-for _ in range(2):
+for _ in range(20):
+    if told:
+        break
     try:
         call([x, y, 2.0], device="cuda")
         if arrays == "torch":
@@ -220,7 +223,8 @@ for _ in range(2):
                 pass
     except LaunchError as error:
         told.append([str(error), error.call, error.status])
-print(json.dumps(told))
+print(json.dumps(told), flush=True)
+os._exit(0)
 """
 
 
@@ -235,10 +239,10 @@ print(json.dumps(told))
 @pytest.mark.parametrize("arrays", ["numpy", "torch"])
 def test_faults_of_kernels(offset, statuses, arrays):
     done = subprocess.run(
-        [sys.executable, "-c", FAULT, offset, arrays], cwd=TESTS, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", FAULT, offset, arrays], cwd=TESTS, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    first, *_ = json.loads(done.stdout.splitlines()[-1])
+    (first,) = json.loads(done.stdout.splitlines()[-1])
     text, call, found = first
     assert found in statuses and "kernel `scale`" in text and "context is lost" in text, first
     if arrays == "numpy":  # the call waited for its own kernel: it can name what the kernel was given
