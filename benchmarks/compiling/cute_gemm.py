@@ -29,6 +29,76 @@ class Shared:
     tensor_memory: cutlass.Int32
 
 
+@cute.jit
+def load(produce, blocks, load_a, block_a, stage_a, load_b, block_b, stage_b):
+    """The warp that loads: a stage for each of the blocks along K."""
+    for k in cutlass.range(blocks, unroll=1):
+        stage = produce.acquire_and_advance()
+        cute.copy(load_a, block_a[None, k], stage_a[None, stage.index], tma_bar_ptr=stage.barrier)
+        cute.copy(load_b, block_b[None, k], stage_b[None, stage.index], tma_bar_ptr=stage.barrier)
+    produce.tail()
+
+
+@cute.jit
+def multiply(consume, accumulate, blocks, mma, sums, fragment_a, fragment_b):
+    """The warp that multiplies the stages and hands over the sums."""
+    held = accumulate.acquire_and_advance()
+    mma.set(tcgen05.Field.ACCUMULATE, False)
+    for k in cutlass.range(blocks, unroll=1):
+        stage = consume.wait_and_advance()
+        for step in cutlass.range_constexpr(cute.size(fragment_a, mode=[2])):
+            at = (None, None, step, stage.index)
+            cute.gemm(mma, sums, fragment_a[at], fragment_b[at], sums)
+            mma.set(tcgen05.Field.ACCUMULATE, True)
+        stage.release()
+    held.commit()
+    accumulate.tail()
+
+
+@cute.jit
+def store(finish, columns, thread, sums, to_d):
+    """The four warps that store the sums, a subtile after the other."""
+    columns.relinquish_alloc_permit()
+    held = finish.wait_and_advance()
+    subtile = ((BM, BN // SUBTILES),)
+    read_from, store_to = cute.zipped_divide(sums, subtile), cute.zipped_divide(to_d, subtile)
+    atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition.x32), cutlass.Float32)
+    copy = tcgen05.make_tmem_copy(atom, read_from[None, 0])
+    mine = copy.get_slice(thread)
+    source, target = mine.partition_S(read_from), mine.partition_D(store_to)
+    values = cute.make_rmem_tensor(target[None, None, 0].shape, cutlass.Float32)
+    narrow = cute.make_rmem_tensor(target[None, None, 0].shape, cutlass.BFloat16)
+    for i in cutlass.range(cute.size(source, mode=[2]), unroll=1):
+        cute.copy(copy, source[None, None, i], values)
+        narrow.store(values.load().to(cutlass.BFloat16))
+        cute.autovec_copy(narrow, target[None, None, i])
+    held.release()
+
+
+def pipelines(storage):
+    """The four ends: of the stages that the loads fill and the products read, of the sums that the products make and the stores read."""
+    one, readers = (
+        pipeline.CooperativeGroup(pipeline.Agent.Thread),
+        pipeline.CooperativeGroup(pipeline.Agent.Thread, 32 * EPILOGUE_WARPS),
+    )
+    stages = pipeline.PipelineTmaUmma.create(
+        num_stages=STAGES,
+        producer_group=one,
+        consumer_group=one,
+        tx_count=(BM + BN) * BK * 2,
+        barrier_storage=storage.input.data_ptr(),
+    )
+    sums = pipeline.PipelineUmmaAsync.create(
+        num_stages=1, producer_group=one, consumer_group=readers, barrier_storage=storage.output.data_ptr()
+    )
+    return (*stages.make_participants(), *sums.make_participants())
+
+
+def copied(atom, tile, source):
+    """The stages of a tile in shared memory, and the blocks of its tensor, as a copy takes them."""
+    return cpasync.tma_partition(atom, 0, cute.make_layout(1), cute.group_modes(tile, 0, 3), cute.group_modes(source, 0, 3))
+
+
 @cute.kernel
 def gemm(mma, load_a, a, load_b, b, d, layout_a: cute.ComposedLayout, layout_b: cute.ComposedLayout):
     thread, _, _ = cute.arch.thread_idx()
@@ -47,21 +117,7 @@ def gemm(mma, load_a, a, load_b, b, d, layout_a: cute.ComposedLayout, layout_b: 
         allocator_warp_id=0,
     )
     columns.allocate(512)
-
-    one, readers = (
-        pipeline.CooperativeGroup(pipeline.Agent.Thread),
-        pipeline.CooperativeGroup(pipeline.Agent.Thread, 32 * EPILOGUE_WARPS),
-    )
-    produce, consume = pipeline.PipelineTmaUmma.create(
-        num_stages=STAGES,
-        producer_group=one,
-        consumer_group=one,
-        tx_count=(BM + BN) * BK * 2,
-        barrier_storage=storage.input.data_ptr(),
-    ).make_participants()
-    accumulate, finish = pipeline.PipelineUmmaAsync.create(
-        num_stages=1, producer_group=one, consumer_group=readers, barrier_storage=storage.output.data_ptr()
-    ).make_participants()
+    produce, consume, accumulate, finish = pipelines(storage)
 
     tiler, place = (BM, BN, BK), (x, y, None)
     part = mma.get_slice(0)
@@ -71,51 +127,19 @@ def gemm(mma, load_a, a, load_b, b, d, layout_a: cute.ComposedLayout, layout_b: 
     )
     to_d = part.partition_C(cute.local_tile(d, tiler, place, proj=(1, 1, None)))
     fragment_a, fragment_b = mma.make_fragment_A(tile_a), mma.make_fragment_B(tile_b)
-    stage_a, block_a = cpasync.tma_partition(
-        load_a, 0, cute.make_layout(1), cute.group_modes(tile_a, 0, 3), cute.group_modes(from_a, 0, 3)
-    )
-    stage_b, block_b = cpasync.tma_partition(
-        load_b, 0, cute.make_layout(1), cute.group_modes(tile_b, 0, 3), cute.group_modes(from_b, 0, 3)
-    )
+    stage_a, block_a = copied(load_a, tile_a, from_a)
+    stage_b, block_b = copied(load_b, tile_b, from_b)
     columns.wait_for_alloc()
     first = columns.retrieve_ptr(cutlass.Float32)
     sums = cute.make_tensor(first, mma.make_fragment_C(mma.partition_shape_C(tiler[:2])).layout)
     blocks = cute.size(from_a, mode=[3])
 
     if warp == LOAD_WARP:
-        for k in cutlass.range(blocks, unroll=1):
-            stage = produce.acquire_and_advance()
-            cute.copy(load_a, block_a[None, k], stage_a[None, stage.index], tma_bar_ptr=stage.barrier)
-            cute.copy(load_b, block_b[None, k], stage_b[None, stage.index], tma_bar_ptr=stage.barrier)
-        produce.tail()
+        load(produce, blocks, load_a, block_a, stage_a, load_b, block_b, stage_b)
     if warp == MMA_WARP:
-        held = accumulate.acquire_and_advance()
-        mma.set(tcgen05.Field.ACCUMULATE, False)
-        for k in cutlass.range(blocks, unroll=1):
-            stage = consume.wait_and_advance()
-            for step in cutlass.range_constexpr(cute.size(fragment_a, mode=[2])):
-                at = (None, None, step, stage.index)
-                cute.gemm(mma, sums, fragment_a[at], fragment_b[at], sums)
-                mma.set(tcgen05.Field.ACCUMULATE, True)
-            stage.release()
-        held.commit()
-        accumulate.tail()
+        multiply(consume, accumulate, blocks, mma, sums, fragment_a, fragment_b)
     if warp < EPILOGUE_WARPS:
-        columns.relinquish_alloc_permit()
-        held = finish.wait_and_advance()
-        subtile = ((BM, BN // SUBTILES),)
-        read_from, store_to = cute.zipped_divide(sums, subtile), cute.zipped_divide(to_d, subtile)
-        atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition.x32), cutlass.Float32)
-        copy = tcgen05.make_tmem_copy(atom, read_from[None, 0])
-        mine = copy.get_slice(thread)
-        source, target = mine.partition_S(read_from), mine.partition_D(store_to)
-        values = cute.make_rmem_tensor(target[None, None, 0].shape, cutlass.Float32)
-        narrow = cute.make_rmem_tensor(target[None, None, 0].shape, cutlass.BFloat16)
-        for i in cutlass.range(cute.size(source, mode=[2]), unroll=1):
-            cute.copy(copy, source[None, None, i], values)
-            narrow.store(values.load().to(cutlass.BFloat16))
-            cute.autovec_copy(narrow, target[None, None, i])
-        held.release()
+        store(finish, columns, thread, sums, to_d)
     pipeline.sync(barrier_id=1)
     columns.free(first)
 

@@ -1,6 +1,8 @@
 """Triton kernels whose times are predicted from their PTX, and what `pipec predict --launch` has to know of each launch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import triton
@@ -146,69 +148,52 @@ class Case:
 
 def cases(blocks: int) -> list[Case]:
     """Persistent ones with so many blocks."""
-    found = []
-    for bm, bn, bk, warps, stages in ((128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (64, 128, 64, 4, 4)):
-        for m, n, k in ((1024, 1024, 4096), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 2048)):
-            tiles = triton.cdiv(m, bm) * triton.cdiv(n, bn)
-            of = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8}
-            size, tail = f"{m}x{n}x{k}", f"{bm}x{bn}x{bk}"
-            sizes = [("i32", m), ("i32", n), ("i32", k)]
-            work = 2.0 * m * n * k
-            plain = {"a": ("bf16", (m, k)), "b": ("bf16", (k, n)), "c": ("bf16", (m, n))}
-            boxed = {"a": ("bf16", (m, k), (bm, bk)), "b": ("bf16", (n, k), (bn, bk)), "d": ("bf16", (m, n), (bm, bn))}
-            found.append(Case(f"matmul {size} {tail}", matmul, plain, ["a", "b", "c", *sizes], of, (tiles,), warps, stages, work))
-            if bm == 64:
-                continue
-            found.append(
-                Case(f"matmul_tma {size} {tail}", matmul_tma, boxed, ["a", "b", "d", *sizes], of, (tiles,), warps, stages, work)
-            )
-            if tiles > blocks or (m, n, k) == (2048, 2048, 2048):
-                found.append(
-                    Case(
-                        f"matmul_persistent {size} {tail}",
-                        matmul_persistent,
-                        boxed,
-                        ["a", "b", "d", *sizes],
-                        of | {"BLOCKS": blocks},
-                        (min(blocks, tiles),),
-                        warps,
-                        stages,
-                        work,
-                    )
-                )
-    for m, n, k in ((16, 4096, 4096), (16, 14336, 4096), (32, 8192, 8192)):  # mma.sync
+    return [*_products(blocks), *_products_of_few_rows(), *_attention(), *_rows(), *_sums()]
+
+
+_TILES = ((128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (64, 128, 64, 4, 4))  # BM, BN, BK, warps, stages
+_SQUARE = (2048, 2048, 2048)  # the one size of a persistent product with fewer tiles than blocks
+_SIZES = ((1024, 1024, 4096), _SQUARE, (4096, 4096, 4096), (8192, 8192, 2048))
+
+
+def _products(blocks: int) -> Iterator[Case]:
+    for (bm, bn, bk, warps, stages), (m, n, k) in product(_TILES, _SIZES):
+        tiles = triton.cdiv(m, bm) * triton.cdiv(n, bn)
+        of = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8}
+        of_persistent = of | {"BLOCKS": blocks}
+        size, work = f"{m}x{n}x{k} {bm}x{bn}x{bk}", 2.0 * m * n * k
+        sizes = [("i32", m), ("i32", n), ("i32", k)]
         plain = {"a": ("bf16", (m, k)), "b": ("bf16", (k, n)), "c": ("bf16", (m, n))}
+        boxed = {"a": ("bf16", (m, k), (bm, bk)), "b": ("bf16", (n, k), (bn, bk)), "d": ("bf16", (m, n), (bm, bn))}
+        order, grid, some = ["a", "b", "d", *sizes], (tiles,), (min(blocks, tiles),)
+        yield Case(f"matmul {size}", matmul, plain, ["a", "b", "c", *sizes], of, grid, warps, stages, work)
+        if bm == 64:
+            continue
+        yield Case(f"matmul_tma {size}", matmul_tma, boxed, order, of, grid, warps, stages, work)
+        if tiles > blocks or (m, n, k) == _SQUARE:
+            yield Case(f"matmul_persistent {size}", matmul_persistent, boxed, order, of_persistent, some, warps, stages, work)
+
+
+def _products_of_few_rows() -> Iterator[Case]:
+    """By mma.sync."""
+    for m, n, k in ((16, 4096, 4096), (16, 14336, 4096), (32, 8192, 8192)):
+        plain = {"a": ("bf16", (m, k)), "b": ("bf16", (k, n)), "c": ("bf16", (m, n))}
+        order = ["a", "b", "c", ("i32", m), ("i32", n), ("i32", k)]
         of = {"BM": m, "BN": 64, "BK": 128, "GROUP": 1}
-        found.append(
-            Case(
-                f"matmul {m}x{n}x{k} {m}x64x128",
-                matmul,
-                plain,
-                ["a", "b", "c", ("i32", m), ("i32", n), ("i32", k)],
-                of,
-                (triton.cdiv(n, 64),),
-                4,
-                4,
-                2.0 * m * n * k,
-            )
-        )
-    for d, bm, bn, warps in ((64, 128, 128, 8), (128, 128, 64, 8), (64, 64, 64, 4)):
-        for heads, n in ((64, 1024), (32, 2048), (16, 4096)):
-            for causal in (False, True):
-                boxed = {name: ("bf16", (heads * n, d), (bm if name in "qo" else bn, d)) for name in "qkvo"}
-                found.append(
-                    Case(
-                        f"attention {heads}x{n}x{d} {bm}x{bn}{' causal' if causal else ''}",
-                        attention,
-                        boxed,
-                        ["q", "k", "v", "o", ("f32", 0.18), ("i32", n)],
-                        {"BM": bm, "BN": bn, "D": d, "CAUSAL": causal},
-                        (n // bm, heads),
-                        warps,
-                        3,
-                        4.0 * heads * n * n * d / (2 if causal else 1),
-                    )
-                )
+        yield Case(f"matmul {m}x{n}x{k} {m}x64x128", matmul, plain, order, of, (triton.cdiv(n, 64),), 4, 4, 2.0 * m * n * k)
+
+
+def _attention() -> Iterator[Case]:
+    tiles = ((64, 128, 128, 8), (128, 128, 64, 8), (64, 64, 64, 4))  # D, BM, BN, warps
+    for (d, bm, bn, warps), (heads, n), causal in product(tiles, ((64, 1024), (32, 2048), (16, 4096)), (False, True)):
+        boxed = {name: ("bf16", (heads * n, d), (bm if name in "qo" else bn, d)) for name in "qkvo"}
+        order = ["q", "k", "v", "o", ("f32", 0.18), ("i32", n)]
+        of = {"BM": bm, "BN": bn, "D": d, "CAUSAL": causal}
+        name, work = f"attention {heads}x{n}x{d} {bm}x{bn}{' causal' if causal else ''}", 4.0 * heads * n * n * d
+        yield Case(name, attention, boxed, order, of, (n // bm, heads), warps, 3, work / (2 if causal else 1))
+
+
+def _rows() -> Iterator[Case]:
     for rows, n, warps in ((4096, 1024, 4), (8192, 4096, 8), (4096, 8192, 8), (1024, 2048, 4)):
         two = {"x": ("bf16", (rows, n)), "y": ("bf16", (rows, n))}
         three, four = two | {"w": ("bf16", (n,))}, two | {"w": ("bf16", (n,)), "b": ("bf16", (n,))}
@@ -218,13 +203,14 @@ def cases(blocks: int) -> list[Case]:
             ("layer_norm", layer_norm, four, ["x", "w", "b", "y", size, epsilon], n, warps),
             ("rms_norm", rms_norm, three, ["x", "w", "y", size, epsilon], 1024, 4),
         ):
-            found.append(Case(f"{name} {rows}x{n}", function, arrays, order, {"BLOCK": block}, grid, many, 1))
+            yield Case(f"{name} {rows}x{n}", function, arrays, order, {"BLOCK": block}, grid, many, 1)
+
+
+def _sums() -> Iterator[Case]:
     for n, block in ((1 << 20, 1024), (1 << 24, 1024), (1 << 26, 2048)):
-        three = {name: ("bf16", (n,)) for name in "xyz"}
-        found.append(
-            Case(f"add {n} {block}", add, three, ["x", "y", "z", ("i32", n)], {"BLOCK": block}, (triton.cdiv(n, block),), 4, 1)
-        )
-    return found
+        arrays: dict[str, tuple[Any, ...]] = {name: ("bf16", (n,)) for name in "xyz"}
+        order, grid = ["x", "y", "z", ("i32", n)], (triton.cdiv(n, block),)
+        yield Case(f"add {n} {block}", add, arrays, order, {"BLOCK": block}, grid, 4, 1)
 
 
 _SWIZZLES = ("none", "32B", "64B", "128B")
