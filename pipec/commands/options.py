@@ -49,8 +49,8 @@ LIBRARY = "library:"  # prefix of a FILE that is a kernel of pipec.library
 TIMINGS = ("order", "late", "random", "explore")
 # As pipec.sim has them:
 CHECKS = (
-    "race", "proxy", "fence", "uninitialised", "bytes", "leak", "lanes", "grid", "peer", "scope", "stale", "init",
-    "split", "commit", "exit", "phase", "layout", "linear", "steps", "unread", "lost",
+    "race", "proxy", "fence", "uninitialised", "bytes", "leak", "lanes", "grid", "peer", "scope", "stale", "warpgroup",
+    "init", "split", "commit", "exit", "phase", "layout", "linear", "steps", "unread", "lost",
 )  # fmt: skip
 SEVERITIES = ("error", "warn", "off")
 MOST_DIGITS = 18  # of an integer; all of them fit 64 bits
