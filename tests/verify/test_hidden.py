@@ -260,6 +260,8 @@ ORDERS = {
     "mbarrier.arrive.shared::cta.release.cta.b64": Kind.ARRIVE,
     "tcgen05.ld.sync.aligned.red.32x32b.x2.min.s32": Kind.UNREAD,
     "tcgen05.ld.sync.aligned.32x32b.x2.b32": Kind.MEET_COMPUTE,
+    "cp.async.mbarrier.arrive.shared::cta.noinc.b64": Kind.COPIES_ARRIVE,
+    "cp.async.mbarrier.arrive.shared::cta.b64": Kind.UNREAD,
 }
 
 

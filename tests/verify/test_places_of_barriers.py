@@ -45,6 +45,10 @@ GENERIC = "  cvt.u64.u32 %rd1, %r1; cvta.shared.u64 %rd1, %rd1;"
 ARRIVALS = {
     ARRIVAL: True,
     f"{GENERIC} mbarrier.arrive.b64 _, [%rd1];": True,
+    "  mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 0;": True,
+    "  cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r1];": True,
+    "  cp.async.mbarrier.arrive.shared::cta.noinc.b64 [bar];": True,
+    "  cp.async.mbarrier.arrive.shared::cta.b64 [bar];": False,
     f"{GENERIC} cvta.to.shared.u64 %rd2, %rd1; cvt.u32.u64 %r3, %rd2; mbarrier.arrive.shared::cta.b64 _, [%r3];": True,
     f"{GENERIC} add.u64 %rd2, %rd1, 8; mbarrier.arrive.b64 _, [%rd2+-8];": True,
     f"{GENERIC} mbarrier.arrive.shared::cta.b64 _, [%rd1];": False,
@@ -97,6 +101,7 @@ ACCESSES = {
     "mov.u64 %rd1, bar; cvta.shared.u64 %rd2, %rd1; st.u64 [%rd2+8], 0;": True,
     "mov.u32 %r3, bar; @%p1 mov.u32 %r3, %r2; st.shared.u64 [%r3], 0;": True,  # it may be another place
     "cp.async.ca.shared.global [%r1], [%rd1], 8;": False,
+    "prefetch.global.L2 [%rd1];": True,
 }
 
 DIMENSIONS = [{"symbol": symbol, "kind": "dimension", "dimension": symbol.upper()} for symbol in ("n", "m")]

@@ -178,6 +178,7 @@ _ANYWHERE: dict[str, dict[str, Kind]] = {
     "st": {"release": Kind.PUBLISH},
     "mbarrier.arrive": {"noComplete": Kind.UNREAD},
     "tcgen05.ld": {"red": Kind.UNREAD},
+    "cp.async.mbarrier.arrive": {"noinc": Kind.COPIES_ARRIVE},
 }
 
 
