@@ -38,6 +38,8 @@ class Accumulators:
     bound: str  # of the loop over K
     readers: tuple[Reader, ...]
     changes: tuple[str, ...]  # in place, by one role in place of readers
+    drains: str = ""  # where the role that loads waits for its stages; behind its last ones it must, whatever it did before
+    late: bool = False  # the stages are given back behind the products
 
     @property
     def source(self) -> str:
@@ -52,11 +54,14 @@ class Accumulators:
             f"    input = InputTilePipeline({payload}, stages=2, cta_group={self.ctas})",
             *self._declared(),
             "    role load(warps=1) produces input:",
+            *(["        input.drain_producer()"] if self.drains == "first" else []),
             f"        for t in range({self.tiles}):",
+            *(["            input.drain_producer()"] if self.drains == "each tile" else []),
             f"            for k in range({self.bound}):",
             "                with input.produce() as s:",
             f"                    tma.load(s.a, a[block.x * {ROWS}, k * {DEPTH}])",
             f"                    tma.load(s.b, b[cta.x * {half}, k * {DEPTH}])",
+            *(["        if K > 1000:", "            input.drain_producer()"] if self.drains == "branch" else []),
             f"    role multiply(warps=1{leader}) consumes input produces done:",
             f"        for t in range({self.tiles}):",
             *(f"            {line}" for line in self._multiplies()),
@@ -89,9 +94,10 @@ class Accumulators:
             "    done.acquire()",
             "    s = input.acquire_consumer()",
             "    mma(sums[done.index()], s.a, s.b, accumulate=k > 0)",
-            "    s.release()",
+            *([] if self.late else ["    s.release()"]),
             "    done.commit_mma()",
             "    done.step()",
+            *(["    s.release()"] if self.late else []),
         ]
 
     def _changed(self) -> list[str]:
@@ -153,4 +159,7 @@ def draw(chance: random.Random) -> Accumulators:
     else:
         changes = tuple(chance.choice(list(_CHANGES)) for _ in range(chance.choice((1, 1, 2))))
     bound = chance.choice((f"ceildiv(K, {DEPTH})", "load(n[0])"))
-    return Accumulators(chance.choice((1, 1, 2)), chance.choice((1, 2)), chance.choice((1, 2)), bound, readers, changes)
+    drains, late = chance.choice(("", "", "", "first", "each tile", "branch")), chance.random() < 0.5
+    return Accumulators(
+        chance.choice((1, 1, 2)), chance.choice((1, 2)), chance.choice((1, 2)), bound, readers, changes, drains, late
+    )

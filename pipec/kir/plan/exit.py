@@ -11,11 +11,12 @@ memory in each thread, lest a signal still be on its way when its destination ex
 for both, waits until all accumulators have been released before it ends, and then no signal is on its way.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from pipec.kir.clusters import LEADER, Sharing
-from pipec.kir.ir import Kernel, Role
-from pipec.kir.plan.roles import operations
+from pipec.kir.ir import Exit as RoleExit
+from pipec.kir.ir import Kernel, Role, successors
 from pipec.kir.plan.types import SideSignals
 from pipec.record import record
 from pipec.sema import tree
@@ -41,11 +42,11 @@ def plan_exit(
 ) -> Exit:
     """`noting`: pipelines that also hand over whether an MMA ran, by an arrival of a thread."""
     found: dict[str, tuple[tree.Pipeline, ...]] = {}
-    last_given = [last for role in kernel.roles if (last := _given_back_last(role, signals)) is not None]
+    last_given = [last for role in kernel.roles for last in _given_back_last(role, signals)]
     released = _released_to_leaders(kernel, signals, sharing, frozenset(noting))
     for pipeline in dict.fromkeys([*last_given, *_committed_by_others(kernel, signals, sharing), *(released or ())]):
         for producer in kernel.roles:
-            if pipeline in producer.produces and not _drained(producer, pipeline):
+            if pipeline in producer.produces and _may_end_undrained(producer, pipeline):
                 found[producer.name] = (*found.get(producer.name, ()), pipeline)
     return Exit(found, all_arrived=released is not None)
 
@@ -87,18 +88,61 @@ def _committed_by_others(
     ]
 
 
-def _given_back_last(role: Role, signals: dict[tuple[tree.Pipeline, Side], SideSignals]) -> tree.Pipeline | None:
-    """The pipeline whose stage the role's last commit releases; None if the last commit hands over an accumulator."""
-    last: tree.Handle | None = None
-    for operation in operations(role):
+def _given_back_last(role: Role, signals: dict[tuple[tree.Pipeline, Side], SideSignals]) -> list[tree.Pipeline]:
+    """The pipelines whose stages the role's last commit may release; not those of accumulators that it hands over."""
+
+    def after(last: frozenset[tree.Pipeline], operation: tree.Operation) -> frozenset[tree.Pipeline]:
         match operation:
             case tree.Signal(handle=handle, how="commit"):
-                last = handle
+                pass
             case tree.Signal(handle=handle) | tree.Release(handle=handle, signals=True):
-                if "commit" in signals[handle.pipeline, handle.side].how.get(role.name, ()):
-                    last = handle
-    return last.pipeline if last is not None and last.side == "consumer" else None
+                if "commit" not in signals[handle.pipeline, handle.side].how.get(role.name, ()):
+                    return last
+            case _:
+                return last
+        return frozenset([handle.pipeline]) if handle.side == "consumer" else frozenset()
+
+    found = _at_the_end(role, after)
+    return [pipeline for pipeline in role.consumes if pipeline in found]
 
 
-def _drained(role: Role, pipeline: tree.Pipeline) -> bool:
-    return any(isinstance(operation, tree.Drain) and operation.pipeline is pipeline for operation in operations(role))
+def _may_end_undrained(role: Role, pipeline: tree.Pipeline) -> bool:
+    """Whether a path leads to the role's end on which it fills stages after it has last drained the pipeline, if it ever has."""
+
+    def after(filled: frozenset[tree.Pipeline], operation: tree.Operation) -> frozenset[tree.Pipeline]:
+        match operation:
+            case tree.Acquire(handle=handle) if handle.pipeline is pipeline and handle.side == "producer":
+                return frozenset([pipeline])
+            case tree.Drain(pipeline=drained) if drained is pipeline:
+                return frozenset()
+            case _:
+                return filled
+
+    return bool(_at_the_end(role, after))
+
+
+_Fact = TypeVar("_Fact")
+
+
+def _at_the_end(role: Role, after: Callable[[frozenset[_Fact], tree.Operation], frozenset[_Fact]]) -> frozenset[_Fact]:
+    """What may hold where the role ends, nothing at its start: `after` gives what holds behind an operation."""
+    entries: list[frozenset[_Fact] | None] = [None] * len(role.blocks)
+    entries[0] = frozenset()
+    at_end: frozenset[_Fact] = frozenset()
+    work = [0]
+    while work:
+        number = work.pop()
+        holds = entries[number]
+        assert holds is not None
+        for operation in role.blocks[number].operations:
+            holds = after(holds, operation)
+        terminator = role.blocks[number].terminator
+        if isinstance(terminator, RoleExit):
+            at_end |= holds
+        for target in successors(terminator):
+            before = entries[target]
+            joined = holds if before is None else before | holds
+            if joined != before:
+                entries[target] = joined
+                work.append(target)
+    return at_end
