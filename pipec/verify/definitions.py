@@ -325,8 +325,8 @@ class Definitions(Renaming):
             for one, other in permutations(each.factors, 2) if isinstance(each, Product) else ():
                 beside[one].add(other)
         divided = sorted((one for one in factors if isinstance(one, Floor)), key=text_of)
-        for one in divided:
-            self._number(one)
+        for each in sorted((one for one in factors if isinstance(one, Floor) or is_quotient(one)), key=text_of):
+            self._number(each)
         for one, other in [*permutations(divided, 2)][:_MOST_COMPARED]:
             # The number of completed iterations and the total: related through their dividends, and needed as factors.
             if one.divisor == other.divisor and beside[one] & beside[other]:

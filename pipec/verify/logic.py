@@ -109,9 +109,8 @@ class System(Definitions):
         if combined.value > allowed.value:
             return False
         self._propagate()
-        if self._multiply() and (
-            self._changed or self._wrapping
-        ):  # for example, a factor is known to be 0, or a product to be small
+        # For example, a factor is known to be 0, or a product to be small, or it is looked at what a factor is.
+        if self._multiply() and (self._changed or self._wrapping or self._defined < len(self._atoms)):
             self._propagate()
         if self.contradictory or self._eliminated():
             return True

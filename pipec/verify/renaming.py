@@ -54,12 +54,15 @@ class Renaming(Inequalities):
                 combined.value += _RENAMED
                 # (A quotient of a product is a factor like others.)
                 grows = _sums_products if isinstance(one, Product) else _multiplies
-                if _is_product(one) and any(grows(form) for part, form in known.items() if not _machines(part, form)):
+                grown = _is_product(one) and any(grows(form) for part, form in known.items() if not _machines(part, form))
+                if grown and not isinstance(one, Product):
                     continue  # products in products would grow with each turn
                 if _most_written(one, known) <= MOST_WRITTEN:
                     made = self._remade(one, known)
                     combined.value += size_of(made) // _WRITTEN
-                    self.assume(Compare("eq", add(atom(one), made, -1)))
+                    # (Not if it consists of what there is: `i * K` where `i` is `M * N - 1`, beside `M * N * K`.)
+                    if not grown or all(part in self._numbers for part, _ in made.terms):
+                        self.assume(Compare("eq", add(atom(one), made, -1)))
 
     def _is_replaced(self, part: Atom, one: Atom) -> bool:
         """Of what the machine computes inside of an atom that is of interest which is known to be exact; not inside of products, which

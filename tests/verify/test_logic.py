@@ -224,6 +224,30 @@ def test_the_smaller_of_two_numbers_has_one_form() -> None:
         assert value(smaller[0], at) == min(at["x"], at["y"] + 2) and value(larger, at) == max(at["x"], at["y"] + 2)
 
 
+def test_a_factor_that_is_a_product_less_one() -> None:
+    """The last of `m * n` tiles: `i = m * n - 1`, so `i * k` is `m * n * k - k` where that product is known."""
+    m, n, k, i = (atom(Symbol(name)) for name in "mnki")
+    tiles = terms.product(m, n)
+    known = System([Compare("eq", add(add(i, Linear(1)), tiles, -1)), Compare("ge", terms.product(tiles, k))])
+    assert known.entails(Compare("eq", add(add(terms.product(i, k), k), terms.product(tiles, k), -1)))
+    assert not known.entails(Compare("eq", add(terms.product(i, k), terms.product(tiles, k), -1)))
+
+
+def test_a_share_is_a_factor() -> None:
+    """Of at least as many tiles as there are blocks, each block has one: its share times k is at least k."""
+    tiles, blocks, place, k = (atom(Symbol(name)) for name in ("tiles", "blocks", "place", "k"))
+    share = add(terms.quotient(add(add(tiles, Linear(-1)), place, -1), blocks), Linear(1))
+    facts = [
+        Compare("ge", place),
+        Compare("ge", add(add(blocks, Linear(-1)), place, -1)),
+        Compare("ge", add(k, Linear(-1))),
+    ]
+    told = System([*facts, Compare("ge", add(tiles, blocks, -1))]).closed()
+    question = Compare("ge", add(terms.product(share, k), k, -1))
+    assert told.entails(question)
+    assert not System(facts).closed().entails(question)
+
+
 def test_products_of_non_negative_numbers() -> None:
     """A loop inside another against one over the product: `turns = i * n + j`."""
     i, j, n, m, turns = (atom(Symbol(name)) for name in ("i", "j", "n", "m", "turns"))

@@ -78,7 +78,8 @@ def _covered(sizes: System, cases: list[tuple[Formula, ...]], left: list[int]) -
     for condition in cases[0]:
         # Where the condition fails, cases that require it are excluded: keeping them would be sound, but double the time at each level.
         others = [case for case in cases[1:] if condition not in case]
-        if not _covered(sizes.extended([negate(condition)]), others, left):
+        # (That two numbers are equal may follow though no contradiction is found where they differ.)
+        if not _covered(sizes.extended([negate(condition)]), others, left) and not sizes.entails(condition):
             return False
         sizes = sizes.extended([condition])
     return True

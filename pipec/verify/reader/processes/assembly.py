@@ -7,6 +7,7 @@ from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network,
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.clusters import check_alternates
 from pipec.verify.reader.processes.leaving import leaves
+from pipec.verify.reader.processes.shares import blocks_at_most
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed
 from pipec.verify.reader.processes.walk import Walk
@@ -284,7 +285,7 @@ class Assembly:
                 made.append(Compare("ge", add(add(extent, Linear(-1)), atom(Symbol(place)), -1)))
             if {one.name for one in symbols_of(blocks)} <= names:
                 made.append(Compare("eq", add(extent, blocks, -1)))
-        return tuple(made)
+        return (*made, *blocks_at_most(self.interface, processes, names))
 
 
 def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:

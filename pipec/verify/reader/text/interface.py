@@ -16,7 +16,7 @@ from pipec.record import field, record
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import Malformed, formula_of
 from pipec.verify.network import Unreadable
-from pipec.verify.terms import RANGES, Both, Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
+from pipec.verify.terms import RANGES, Apply, Both, Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
 
 _MARK = "// pipec.kernel "
 _MARKED = re.compile(f"{_MARK}[^\\n]*")
@@ -64,6 +64,11 @@ class Interface:
     grid: tuple[int, int, int] = (LARGEST_SIZE, 65535, 65535)  # maximum number of CTAs along each axis
     names: dict[str, str] = field(default_factory=dict)
     launch: tuple[Linear | None, ...] = (None, None, None)  # exact number of CTAs, if it is linear
+    most: tuple[tuple[Linear, ...], ...] = (
+        (),
+        (),
+        (),
+    )  # along each axis, what the number of CTAs is no larger than, if it is not exact
     scalars: dict[str, tuple[str, str]] = field(default_factory=dict)  # by name: symbol, type
     conditions: tuple[Formula, ...] = ()  # satisfied by every launch, over names of the source
     unread: dict[str, Symbol] = field(default_factory=dict)  # the sizes in conditions that the kernel itself does not read
@@ -227,6 +232,25 @@ def _exactly(expression: Any, symbols: dict[str, Symbol]) -> Linear | None:
             return None
 
 
+def _at_most(expression: Any, symbols: dict[str, Symbol], ends: Mapping[str, Bounds]) -> Iterator[Linear]:
+    """Forms than which a launch expression is no larger: of the smaller one of two numbers each of them; products that fit in 64 bits."""
+    match expression:
+        case ["min", one, other]:
+            yield from _at_most(one, symbols, ends)
+            yield from _at_most(other, symbols, ends)
+        case ["*", one, other]:
+            left, right = _exactly(one, symbols), _exactly(other, symbols)
+            if left is None or right is None or not (left.terms and right.terms):
+                return
+            low, high = _between(expression, ends)
+            if RANGES["s64"][0] <= low and high <= RANGES["s64"][1]:
+                yield atom(Apply("mul.lo.s64", (left, right)))
+        case _:
+            exact = _exactly(expression, symbols)
+            if exact is not None and exact.terms:
+                yield exact
+
+
 def _combined(sign: str, left: Linear, right: Linear) -> Linear | None:
     if sign in ("+", "-"):
         return add(left, right, 1 if sign == "+" else -1)
@@ -252,7 +276,8 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
     roles = tuple((str(row["name"]), int(row["first_warp"]), int(row["warps"])) for row in found["roles"])
     hints = _hints(found["barriers"])
     conditions = tuple(formula_of(one) for one in found.get("conditions", []))
-    most = [_between(one, _ends(found))[1] for one in found["grid"]]
+    ends = _ends(found)
+    most = [_between(one, ends)[1] for one in found["grid"]]
     grid = tuple(int(min(limit, max(one, 1))) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
     dimensions = {names[symbol]: Symbol(symbol) for symbol in sizes}
     # The symbol of a scalar is its value if the text reads exactly its bits.
@@ -265,7 +290,11 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
     shapes = {str(size) for row in found.get("arguments", []) for size in row.get("shape", ())}
     # What an `assume` says of a size may say how many blocks there are, also if no thread needs the size.
     unread = {name: Symbol(f"size {name}") for name in asked if name in shapes and name not in dimensions}
-    launch = tuple(_exactly(one, dimensions | unread | values) for one in found["grid"])
+    symbols = dimensions | unread | values
+    launch = tuple(_exactly(one, symbols) for one in found["grid"])
+    most_blocks = tuple(
+        tuple(_at_most(one, symbols, ends)) if exact is None else () for one, exact in zip(found["grid"], launch, strict=True)
+    )
     return Interface(
         boxes,
         frozenset(sizes),
@@ -277,6 +306,7 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
         conditions=conditions,
         unread=unread,
         launch=launch,
+        most=most_blocks,
         tensors=tensors,
     )
 
