@@ -105,6 +105,10 @@ def _source_of(source: str | Path, caller: FrameType) -> Source:
             return read_source(str(source))
         except Failure as failure:
             raise CompileError(failure.diagnostics) from None
+    path = not any(map(str.isspace, source)) and ("." in source or "/" in source)
+    _require(
+        "source", source, not path, "the text of kernels, or a path that ends with `.pipe` (a pathlib.Path may have any ending)"
+    )
     return _embedded(source, caller)
 
 

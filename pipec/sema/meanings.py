@@ -315,8 +315,17 @@ def describe(meaning: Meaning) -> str:
     return plain or _named(meaning) or f"a value of type {getattr(meaning, 'type', None)}"
 
 
+def _loaded(place: str, tensor: tree.TensorParameter) -> str:
+    tile = f"load({place}, rows, columns)" if len(tensor.shape) > 1 else f"per_column({place}, columns)"
+    return f"write `{tile}` for a tile of its values, `load({place})` for one of them"
+
+
 def advice(meaning: Meaning) -> str | None:
     """What to write where a value is needed, instead of this."""
+    if isinstance(meaning, tree.TensorSlice):
+        return _loaded(meaning.span.text(), meaning.tensor)
+    if isinstance(meaning, tree.TensorParameter):
+        return _loaded(f"{meaning.name}[{', '.join('ijklm'[: len(meaning.shape)])}]", meaning)
     return next((instead for kinds, _, instead in _PLAIN_WORDS if isinstance(meaning, kinds)), None)
 
 

@@ -96,6 +96,13 @@ def test_kernel_takes_one_kernel() -> None:
         pipec.kernel(SCALE + "\n" + SCALE.replace("kernel scale", "kernel other"))
 
 
+@pytest.mark.parametrize("path", ["kernels.txt", "kernels/scale", "scale.py"])
+def test_a_path_is_not_taken_for_text(path: str) -> None:
+    with pytest.raises(Error, match="a path that ends with `.pipe`") as caught:
+        pipec.compile(path)
+    assert [one.code for one in caught.value.diagnostics] == ["E1021"]
+
+
 # ------------------------------------------------------------------------------------------------------ places in .py files
 
 

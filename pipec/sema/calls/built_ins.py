@@ -20,11 +20,11 @@ from pipec.sema.values.expected import (
     known,
     known_dtype,
     known_int,
-    need_tile_size,
     need_values,
     runtime,
     scalar,
     tensor_slice,
+    tile_size,
     value,
 )
 from pipec.sema.values.groups import ask_for_value
@@ -54,9 +54,7 @@ def _load(context: Context, node: ast.Call) -> Meaning:
     if one:
         return tree.ReadElement(source, source.tensor.dtype, node.span)
     _need_rows(context, source, bound["tensor"])
-    rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
-    need_tile_size(context, rows, bound["rows"])
-    need_tile_size(context, columns, bound["columns"])
+    rows, columns = (tile_size(context, bound[name]) for name in ("rows", "columns"))
     at = rows_at(context, rows, bound["at"], "the rows that are loaded") if "at" in bound else None
     return tree.ReadTensor(source, None, TileType(source.tensor.dtype, rows, columns), node.span, at)
 
@@ -77,9 +75,7 @@ def _fill(context: Context, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, "fill", ("value", "dtype", "rows", "columns"))
     dtype = known_dtype(context, bound["dtype"])
     filler = scalar(context, bound["value"], dtype, "the value of `fill`")
-    rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
-    need_tile_size(context, rows, bound["rows"])
-    need_tile_size(context, columns, bound["columns"])
+    rows, columns = (tile_size(context, bound[name]) for name in ("rows", "columns"))
     return tree.Splat(filler, TileType(dtype, rows, columns), node.span)
 
 
@@ -91,8 +87,7 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Meaning]:
         bound = bind_arguments(context, node, name, ("tensor", size))
         source = tensor_slice(context, bound["tensor"], "what is loaded")
         need_values(context, source.tensor.dtype, "loaded into registers", node.span)
-        count = known_int(context, bound[size], "a tile size")
-        need_tile_size(context, count, bound[size])
+        count = tile_size(context, bound[size])
         shape = (count, 1) if axis == 0 else (1, count)
         return tree.ReadTensor(source, axis, TileType(source.tensor.dtype, *shape), node.span)
 
@@ -112,8 +107,7 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Meaning]:
 
     def number(context: Context, node: ast.Call) -> Meaning:
         bound = bind_arguments(context, node, name, (size,))
-        count = known_int(context, bound[size], "a tile size")
-        need_tile_size(context, count, bound[size])
+        count = tile_size(context, bound[size])
         shape = (count, 1) if axis == 0 else (1, count)
         return tree.Position(axis, TileType(I32, *shape), node.span)
 

@@ -67,6 +67,59 @@ _ROWS = (
     _row("int", "a conversion names the element type", "write `cast[i32](x)`"),
     _row("float", "a conversion names the element type", "write `cast[f32](x)`"),
     _row("silu swish", "it is a product", "write `x * sigmoid(x)`"),
+    _row(
+        "argmax argmin",
+        "a reduction gives values, not places",
+        "write `row_min(select(x == row_max(x), column_index(N), N))` for the first place of the largest of N columns",
+    ),
+    _row(
+        "cumsum cumprod scan associative_scan",
+        "the columns of a row lie in several threads, and nothing is handed from one to the next",
+        "write running sums as a product with a triangle of ones, by `mma`",
+    ),
+    _row(
+        "sort argsort topk",
+        "no operation moves elements by their values",
+        "take the largest away one by one: `x = select(x == row_max(x), -3.0e38, x)`",
+    ),
+    _row("softmax", "it is a few operations", "write `e = registers(exp(x - row_max(x)))` and `e / row_sum(e)`"),
+    _row("mean", "it is a sum and a quotient", "write `row_sum(x) / N`"),
+    _row("isnan", "a NaN is unlike itself", "write `x != x`"),
+    _row(
+        "inf infinity INFINITY", "numbers are written with digits", "write a number beyond all others, such as `3.0e38` for `f32`"
+    ),
+    _row(
+        "rand randn randint random philox",
+        "threads have no generator",
+        "hash each place, `row_index(rows)` and `column_index(columns)`, by products, shifts and `^`, or load a tensor of numbers",
+    ),
+    _row(
+        "sin cos tan",
+        "a GPU computes them well only near zero",
+        "load a tensor of their values, as of the angles of a rotary embedding",
+    ),
+    _row("log1p", "there is one logarithm for each base", "write `log(1.0 + x)`"),
+    _row("expm1", "there is one power for each base", "write `exp(x) - 1.0`"),
+    _row(
+        "reshape view ravel flatten",
+        "a tile has the rows and columns that it was loaded with",
+        "declare the tensor with the dimensions that the tile needs, which lie along its last two",
+    ),
+    _row(
+        "broadcast broadcast_to expand_dims unsqueeze squeeze",
+        "a size of 1 goes with any other",
+        "write the operation itself: `x - row_max(x)`, `x * per_column(w[0], columns)`",
+    ),
+    _row(
+        "gather index_select take",
+        "rows that stand anywhere are loaded by their numbers",
+        "write `load(t[0, j], rows, columns, at=numbers)`, with `numbers` such as `per_row(token[m], rows)`",
+    ),
+    _row(
+        "scatter scatter_add index_add",
+        "rows that go anywhere are added by their numbers",
+        'write `store.direct(t[0, j], tile, at=numbers, reduce="add")`',
+    ),
     _row("pow", "a GPU has no instruction for powers", "write `x * x`, or `exp2(y * log2(x))` for a positive `x`"),
     _row(
         "zip enumerate reversed sorted map filter list dict set tuple",

@@ -177,8 +177,11 @@ def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferR
 _MOST_ROWS_OR_COLUMNS = 65_536
 
 
-def need_tile_size(context: Context, size: int, node: ast.Expression) -> None:
-    """Reports a number of rows or columns that no tile has."""
+def tile_size(context: Context, node: ast.Expression) -> int:
+    """A number of rows or columns, known at compile time; reports one that no tile has."""
+    hint = "take the tensor in tiles of a size that is known, such as a compile-time parameter: `kernel name[BN: int = 128](...)`"
+    size = known_int(context, node, "a tile size", hint)
     if not 1 <= size <= _MOST_ROWS_OR_COLUMNS:
         expected = f"between 1 and {_MOST_ROWS_OR_COLUMNS}"
         context.fail(types_messages.WrongType(what="a tile size", expected=expected, found=str(size), at=node.span))
+    return size

@@ -32,7 +32,7 @@ from pipec.sema.meanings import (
     describe,
 )
 from pipec.sema.types import BOOL, I32
-from pipec.sema.values.expected import coordinate, known_dtype, known_int, need_tile_size
+from pipec.sema.values.expected import coordinate, known_dtype, tile_size
 from pipec.sema.values.groups import known_place, pick, tile_group
 from pipec.sema.values.stage_numbers import number_written, picked_stage
 from pipec.sema.values.tile_order import tile_place
@@ -334,9 +334,7 @@ def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
             )
         )
     dtype = known_dtype(context, node.items[0])
-    rows, columns = (known_int(context, item, "a tile size") for item in node.items[1:])
-    for size, item in ((rows, node.items[1]), (columns, node.items[2])):
-        need_tile_size(context, size, item)
+    rows, columns = (tile_size(context, item) for item in node.items[1:])
     if dtype is BOOL:
         context.fail(
             types_messages.WrongType(

@@ -32,6 +32,7 @@ class UnknownCode(Message):
     code = "E1002"
     title = "there is no diagnostic `{asked}`"
     note = "the families are {known}"
+    help = "`pipec explain` lists the codes, and what else it explains: `proof`, and the checks of the simulator"
     asked: str
     known: str
 

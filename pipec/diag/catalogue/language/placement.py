@@ -140,6 +140,7 @@ class NoRoles(Message):
     code = "E0234"
     title = "kernel `{kernel}` has no role"
     labels = (primary("at", "declared here"),)
+    help = "write `role all(warps=4):` above what its threads do, and indent that"
     kernel: str
     at: Span
 
