@@ -193,8 +193,11 @@ def _prove(state: Compilation) -> None:
         if number and work_so_far() - work > BUDGETS["file proof steps"].limit:
             raise BudgetEnded(BUDGETS["file proof steps"], plan.kernel.span)
         found, judgement = verdict(ptx, plan.kernel, plan.interface, state.sink)
+        proved_with = plan.interface
+        if found.outcome == "open" and judgement.certificate is None and judgement.network is not None:
+            ptx, proved_with, found, judgement = _with_positive_divisors(state, number, plan, ptx, (found, judgement))
         if judgement.certificate is not None and judgement.certificate.assumes:
-            ptx, found, judgement = _with_launch_checks(state, number, plan.interface, ptx, judgement)
+            ptx, found, judgement = _with_launch_checks(state, number, proved_with, ptx, judgement)
         if found.outcome == "open" and not state.options.allow_undecided:
             from pipec.protocol.undecided_report import not_decided
 
@@ -202,6 +205,28 @@ def _prove(state: Compilation) -> None:
         state.protocol[plan.kernel.name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:
             state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)
+
+
+def _with_positive_divisors(
+    state: Compilation, number: int, plan: "Plan", ptx: str, undecided: "tuple[Verdict, Judgement]"
+) -> "tuple[str, KernelInterface, Verdict, Judgement]":
+    """What is not decided, judged again for launches in which what the kernel divides by is positive; as before where that proves nothing.
+    Returns the text and the interface of which it is told, too."""
+    from pipec.protocol.divisors import with_positive_divisors
+    from pipec.protocol.explain import verdict
+    from pipec.ptx.normalise import with_interface
+
+    assert state.ptx is not None and state.plans is not None
+    interface = with_positive_divisors(plan.kernel, plan.interface)
+    if interface is None:
+        return ptx, plan.interface, *undecided
+    stated = with_interface(ptx, interface)
+    found, judgement = verdict(stated, plan.kernel, interface, Sink())
+    if found.outcome != "proved":
+        return ptx, plan.interface, *undecided
+    asked = replace(state.plans[number].interface, conditions=interface.conditions)
+    state.ptx, state.plans[number] = with_interface(state.ptx, asked), replace(state.plans[number], interface=asked)
+    return stated, interface, found, judgement
 
 
 def _with_launch_checks(

@@ -22,7 +22,7 @@ _DIVIDING = frozenset({"//", "%", "ceildiv"})
 
 def check(kernel: Kernel, sink: Sink) -> None:
     reported: set[Span] = set()
-    for divisor, term in _divisors(kernel):
+    for divisor, term in divisors(kernel):
         if term.largest <= 0 and divisor.span not in reported:
             reported.add(divisor.span)
             sink.report(messages.DivisorNeverPositive(most=term.largest, at=divisor.span))
@@ -32,7 +32,7 @@ def check(kernel: Kernel, sink: Sink) -> None:
             sink.report(messages.NoBlocksEver(axis=axis, most=most, at=extent.span))
 
 
-def _divisors(kernel: Kernel) -> Iterator[tuple[tree.Expression, Term]]:
+def divisors(kernel: Kernel) -> Iterator[tuple[tree.Expression, Term]]:
     """What a launch divides by, with the range of its values. (A constant is what its author wrote.)"""
     for extent in kernel.grid:
         yield from ((one, kernel.launch.term(one)) for one in _of(subexpressions(extent)))
