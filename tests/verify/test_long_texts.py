@@ -2,12 +2,14 @@
 on processor time, as Python does not interrupt it."""
 
 import time
+from contextlib import suppress
 
 import pytest
 
 from pipec.sim.errors import SimulationError
 from pipec.sim.ptx.tokens import kernel_metadata, tokenize
 from pipec.verify.network import Unreadable
+from pipec.verify.reader.read import read
 from pipec.verify.reader.text.declarations import entries_in
 from pipec.verify.reader.text.lexical import plain
 from pipec.verify.reader.text.statements import entries_of, kernel_of
@@ -30,6 +32,31 @@ def test_a_long_text_is_refused_at_once(what: str) -> None:
     with pytest.raises(Unreadable):
         entries_of(TEXTS[what])
         kernel_of(TEXTS[what], "k")
+    assert time.process_time() - begun < SECONDS
+
+
+# What stands in a kernel, or in front of it, by what it is made of.
+PARTS = {
+    "declarations that do not end": "{" + ".reg " * MANY + "}",
+    "a store without an address": "st.x " * MANY + ";",
+    "a variable without an extent": ".local .b8 a[" + " " * MANY + "!];",
+    "a shared variable without an extent": ".shared .b8 a[" + " " * MANY + "!];",
+    "a predicate without a name": "@" + " " * MANY + "!;",
+    "registers without a name": ".reg .b32 " + "a, " * MANY + "!;",
+    "a name without a range": ".reg .b32 a" + " " * MANY + "<" + " " * MANY + ";",
+    "an opcode of many parts": "mov" + ".u32" * MANY + " a, b;",
+    "an opcode of many parts that is not known": "a" + ".a" * MANY + ";",
+    "parentheses that do not close": "(a" * MANY,
+    "many scopes": "{ .reg .b32 q; mov.b32 q, 1; }" * 1000,
+}
+
+
+@pytest.mark.parametrize("what", PARTS)
+def test_a_long_part_of_a_text(what: str) -> None:
+    begun = time.process_time()
+    for text in (f"{KERNEL} {PARTS[what]} ret; }}\n", f"{PARTS[what]}\n{KERNEL} ret; }}\n"):
+        with suppress(Unreadable):
+            read(text, "k")
     assert time.process_time() - begun < SECONDS
 
 

@@ -18,7 +18,7 @@ _PASSED = re.compile(
     r"([%$\w]+)\s*,\s*([%$\w]+)\s*(?:,\s*(-?\w+)\s*)?;"
 )
 _ACCESSES = re.compile(
-    r"(?<![\w.])((?:ld|st|red|atom|ldmatrix|stmatrix|cp(?!\.async\.mbarrier\.))\.[\w.:]+)(\s[^;\[]*\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+)\s*)?\])"
+    r"(?<![\w.])((?:ld|st|red|atom|ldmatrix|stmatrix|cp(?!\.async\.mbarrier\.))\.[\w.:]+)(\s[^;\[]{0,99}+\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+)\s*)?\])"
 )
 _TYPE = re.compile(r"\.[a-z]+(\d+)(x2)?\Z")
 _VECTOR = re.compile(r"\.v(\d)")

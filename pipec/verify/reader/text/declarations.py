@@ -29,11 +29,11 @@ _NAME = r"[%$\w]+"
 _COUNTED = rf"{_NAME}(?:\s*<\s*\w+\s*>)?"
 # A name may follow its type without a blank if it begins with a `%` or `$`.
 _REGISTERS = re.compile(rf"\.reg\s*\.([a-z]+)(\d*)(x2)?(?:\s+|(?=[%$]))({_COUNTED}(?:\s*,\s*{_COUNTED})*)\s*")
-_VARIABLE = re.compile(rf"\.(?:shared|local|param)(?:\s+\.align\s+\w+)?\s+\.\w+\s+({_NAME})\s*(?:\[\s*\w*\s*\]\s*)*")
+_VARIABLE = re.compile(rf"\.(?:shared|local|param)(?:\s+\.align\s+\w+)?\s+\.\w+\s+({_NAME})\s*+(?:\[\s*+\w*+\s*+\]\s*+)*+")
 # Words that are no part of a type or directive.
 _WORD = re.compile(r"(?<![.\w$%])[A-Za-z_$%][\w$]*")
 _LISTS = re.compile(r"\([^()]*\)")
-_EXTENTS = re.compile(r"(?:\[\s*\w*\s*\]\s*)*")
+_EXTENTS = re.compile(r"(?:\[\s*+\w*+\s*+\]\s*+)*+")
 _APART = 228 << 10  # bytes: no CTA has more shared memory
 _MOST_ALIGNED = 1 << 10  # what of the alignment of an external variable is guaranteed
 _END = 1 << 24  # addresses beyond it are in other CTAs (values/surroundings.py)

@@ -164,13 +164,15 @@ def kind_of(opcode: str) -> Kind:
                 return ROWS.get(f"{copies[0]} … {ending.removeprefix('mbarrier::')}", Kind.UNREAD)
         if parts[0] in ("st", "red"):
             return Kind.UNREAD
-    for length in range(len(parts), 0, -1):
+    for length in range(min(len(parts), _LONGEST), 0, -1):
         row = ".".join(parts[:length])
         if row in ROWS:
             others = [part for part in parts if part in _ANYWHERE[row]] if row in _ANYWHERE else []
             return _ANYWHERE[row][others[0]] if others else ROWS[row]
     return Kind.UNREAD
 
+
+_LONGEST = max(row.count(".") for row in ROWS) + 1  # parts of a row
 
 # Assemblers take what follows the name of an instruction in any order.
 _ANYWHERE: dict[str, dict[str, Kind]] = {

@@ -25,7 +25,7 @@ from pipec.verify.reader.text.declarations import (
 from pipec.verify.reader.text.instructions import Code, Outline
 from pipec.verify.reader.text.lexical import integer, plain
 
-_STATEMENT = re.compile(r"(?:@\s*(!?)\s*([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
+_STATEMENT = re.compile(r"(?:@\s*+(!?)\s*+([%\w$]++)\s++)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
 # A line: one statement (without label, whose colon is single, and nothing after it), a label, a `.loc`, or anything else, whole. If the
 # first operand of a statement is a plain name, that name is also captured. (What begins with a dot is no operand, but more of the opcode.)
 _LINES = re.compile(
@@ -40,7 +40,7 @@ _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
 # The text inside braces, with at most two nested pairs, as in almost all kernels.
 _INNER = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
 _BODY = re.compile(rf"(?:[^{{}}]++|{_INNER})*+\}}")
-_DECLARED = re.compile(r"\.reg\b[^;{}]*(?=;)")
+_DECLARED = re.compile(r"(\.reg\b[^;{}]*+)(;?)")
 _PRAGMA = re.compile(r"\.pragma\s*\$string(?:\s*,\s*\$string)*")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _MOST_LETTERS = 1 << 16  # of a statement of several lines
@@ -131,8 +131,8 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
 def _names(kernel: Kernel) -> None:
     """Records the widths of registers, and how often they are declared. None may hide a variable or a parameter."""
     # (What is not understood is refused with its line.)
-    for text, times in Counter(_DECLARED.findall(kernel.body)).items():
-        bits, names = registers_in(text) or (0, ())
+    for (text, ends), times in Counter(_DECLARED.findall(kernel.body)).items():
+        bits, names = ends and registers_in(text) or (0, ())
         for stem, count in names:
             kernel.declared[_family(stem)] = kernel.declared.get(_family(stem), 0) + times
             kernel.widths[stem] = max(bits, kernel.widths.get(stem, 0))
