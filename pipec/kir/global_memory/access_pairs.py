@@ -12,6 +12,7 @@ from pipec.isa.specials import AXES
 from pipec.kir.global_memory.accesses import Access
 from pipec.kir.global_memory.equations import Fact, Facts, unwrapped
 from pipec.kir.global_memory.paths import Known, conditions, turn_at
+from pipec.kir.global_memory.shares import Share, share_of
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.values.analysis import Count
 from pipec.kir.values.reader import LARGEST, Loop
@@ -20,6 +21,7 @@ from pipec.sema import tree
 from pipec.terms.arithmetic import product, quotient, remainder
 from pipec.terms.term import LAUNCH, Atom, Operator, Term, as_term, atom_of, leaf, number
 from pipec.terms.walk import Substitution, leaves
+from pipec.vocabulary import Axis
 
 _TRIP, _POSITIVE, _OTHER = "trip", "positive", "other"
 # A tile of the scheduler's: no two clusters get the same, and no cluster gets one twice. Equal in all roles.
@@ -59,6 +61,10 @@ class Workers:
         width, height, _ = kernel.cluster.shape
         self.rank = x + y * width + z * (width * height)
 
+    def alone(self, axis: Axis) -> Term | None:
+        """The index of a block along an axis; None in clusters, where it consists of two."""
+        return self._for[f"block.{axis}"] if self.rank.number == 0 else None
+
     def __getitem__(self, atom: Atom) -> Term | None:
         return self._for.get(str(atom.operands[0])) if atom.operator is Operator.SPECIAL else None
 
@@ -71,6 +77,7 @@ class Terms:
         self._sizes = frozenset(size for size in tensor.shape if isinstance(size, str))
         self.tops: dict[Term, tuple[Term, ...]] = {}
         self.wraps: set[Term] = set()  # trips of loops whose counter might wrap
+        self.shares: dict[Share, Term] = {}  # what loops over a share of a block's count
         self._known: dict[Atom, Term | None] = {}
         self._trips: dict[Atom, Term] = {}
         self.of = Substitution(self._leaf)
@@ -105,6 +112,9 @@ class Terms:
             if count.wraps:
                 self.wraps.add(trip)
         found = start + trip * step
+        share = share_of(count)
+        if share is not None:
+            self.shares[share] = found
         if trip.number is None:  # else it is `start`, which outside of the loop may be beyond `stop`
             self.tops[found] = (stop - 1,) if step > 0 else (start,)
         return found
@@ -288,6 +298,14 @@ class _Both:
             for term, highs in (*terms.tops.items(), *above):
                 tops[seen(term)] = *tops.get(seen(term), ()), *map(seen, highs)
         tile, claimed = _TILE_OF_CLUSTER, self.workers.claimed
-        facts = Facts(found, tops, [(tile - view(tile), (claimed - view(claimed),))], wrapping=wrapping)
+        implied = [(tile - view(tile), (claimed - view(claimed),)), *self._shares(wrapping)]
+        facts = Facts(found, tops, implied, wrapping=wrapping)
         facts.wrapping = facts.wrapping or self.workers.wrapping or bool(self.mine.wraps | self.theirs.wraps)
         return facts
+
+    def _shares(self, wrapping: bool) -> Iterator[tuple[Term, tuple[Term, ...]]]:
+        """Of a number of a block's share, and that block."""
+        for share, counted in self.mine.shares.items():
+            here, there = self.workers.alone(share.axis), self.theirs.shares.get(share)
+            if here is not None and there is not None and (wrapping or not share.wraps):
+                yield counted - self.view(there), (here - self.view(here),)

@@ -231,10 +231,15 @@ class Facts:
 
     def _imply(self) -> None:
         for premise, conclusions in tuple(self._implied):
-            if self(premise).number == 0:
+            if self._is_zero(self(premise)):
                 self._implied.remove((premise, conclusions))
                 for one in conclusions:
                     self._take(Fact(one, 0, 0))
+
+    def _is_zero(self, term: Term) -> bool:
+        """Whether it is a fact that the term is 0, also where that says of none of its parts what it is."""
+        facts = (self(fact.term) for fact in self._open if fact.least == fact.largest == 0 and not fact.round)
+        return term.number == 0 or any(term is fact or term is -fact for fact in facts)
 
     # -------------------------------------------------------------------------------------------------------------- bounds
 
