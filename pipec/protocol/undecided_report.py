@@ -7,7 +7,7 @@ from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
-from pipec.kir.ir import Kernel, Loop, Role
+from pipec.kir.ir import Kernel, Loop, Role, run_once
 from pipec.kir.plan.roles import expressions, operations
 from pipec.kir.walk import subexpressions
 from pipec.protocol.conditions import FROM_MEMORY, asks_memory
@@ -50,6 +50,10 @@ _POSITION_IN_THE_GRID = (
     "let the turn be the block's number along axes of the grid, `block.z` of `grid.z` turns, "
     "and let each position along the others have a counter of its own, `counters[block.x, block.y]`"
 )
+_NO_CLUSTER = "let blocks take turns in a kernel without clusters"
+_ONE_TURN = "let each block take one turn, and do in it what the others are for"
+_TURN_AROUND_THE_LOOP = "let the block take one turn, around the loop"
+_TURN_OF_ALL = "let every block take its turn, also where it has nothing to do, with the condition inside"
 _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
 
 
@@ -68,8 +72,8 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
     places = Places(ptx, kernel)
     polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []
     if found.certificate is not None and polls:
-        why, at = "waits until memory holds something, and it is not shown that it comes to that", places.span(polls[0])
-        return messages.NotDecided(kernel=kernel.name, tried="", why=why, advice=_POSITION_IN_THE_GRID, at=at)
+        why, advice = _not_followed(kernel)
+        return messages.NotDecided(kernel=kernel.name, tried="", why=why, advice=advice, at=places.span(polls[0]))
     line = _LINE.fullmatch(found.why)
     why = line["why"] if line else found.why
     at = places.span(int(line["number"])) if line else kernel.span
@@ -106,6 +110,21 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         stop = _where(Report(ptx, kernel, interface, found.network), found, found.network) or stop
     advice = stop.advice if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
     return messages.NotDecided(kernel=kernel.name, tried=tried, why=stop.why, advice=advice, at=stop.at, others=stop.others)
+
+
+def _not_followed(kernel: Kernel) -> tuple[str, str]:
+    """Why it is not shown that a turn comes, and what could be done: the reader follows one turn of each block."""
+    turns = [(role, one) for role in kernel.roles for one in operations(role) if isinstance(one, tree.AwaitTurn)]
+    if kernel.cluster.size > 1:
+        return "turns of blocks in clusters are not followed", _NO_CLUSTER
+    if len(turns) > 1:
+        return f"the kernel takes turns at {len(turns)} places, and only one turn of a block is followed", _ONE_TURN
+    for role, turn in turns:
+        if any(turn in role.blocks[number].operations for loop in role.loops for number in loop.blocks):
+            return "a block takes a turn in each iteration of a loop, and only one is followed", _TURN_AROUND_THE_LOOP
+        if turn not in set(run_once(role, tree.AwaitTurn)):
+            return "it is not shown that every block takes its turn", _TURN_OF_ALL
+    return "waits until memory holds something, and it is not shown that it comes to that", _POSITION_IN_THE_GRID
 
 
 def _read(kernel: Kernel) -> Iterator[tree.ReadElement]:
