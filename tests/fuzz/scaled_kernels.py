@@ -13,6 +13,7 @@ import numpy as np
 
 E2M1 = np.array([sign * one for sign in (1, -1) for one in (0, 0.5, 1, 1.5, 2, 3, 4, 6)])
 _MOST = 160_000  # bytes of all stages
+_MOST_COLUMNS = 384  # of accumulators of two roles, beside the factors
 CHUNK, ROWS = 512, 128  # bytes of a chunk of factors; rows of it, with four blocks each
 
 
@@ -137,6 +138,10 @@ def draw(chance: random.Random) -> Program:
         return [f"    role {head}:", *(f"        {one}" for one in again), *(f"        {pad}{one}" for one in body), ""]
 
     scheduler = chance.choice(('mode="static", blocks=2', 'mode="static"', 'mode="clc"'))
+    # Another role multiplies the same stages, and the epilogue takes the mean of both.
+    results = ["output", "beside"] if 2 * outputs * bn <= _MOST_COLUMNS and chance.random() < 0.3 else ["output"]
+    held_by = ", ".join(f"{name}.consume() as of_{name}" for name in results)
+    mean = f"({' + '.join(f'of_{name}' for name in results)}) * {1 / len(results)}"
     grid = "    grid(ceildiv(M, BM), ceildiv(N, BN))"
     if persistent:
         grid = f"    tiles = TileScheduler(ceildiv(M, BM), ceildiv(N, BN), {scheduler})"
@@ -151,12 +156,13 @@ def draw(chance: random.Random) -> Program:
         f"        sfa=tile[{kind.factors}, BM, BK // {kind.block}],",
         f"        sfb=tile[{kind.factors}, ceildiv(BN, 128) * 128, BK // {kind.block}],",
         f"    ), stages={stages})",
-        f"    output = OutputTilePipeline(tmem[f32, BM, BN], stages={outputs})",
+        *(f"    {name} = OutputTilePipeline(tmem[f32, BM, BN], stages={outputs})" for name in results),
         "",
         *role("load(warps=1) produces input", [f"for k in range({count}):", *(f"    {one}" for one in produced)]),
-        *role("multiply(warps=1) consumes input produces output",
-              ["with output.produce() as acc:", f"    for k in range({count}):", *(f"        {one}" for one in consumed)]),
-        *role("epilogue(warps=4) consumes output",
-              ["with output.consume() as acc:", f"    store(d[{tile}.x * BM, {tile}.y * BN], acc)"]),
+        *(line for name in results for line in role(
+            f"for_{name}(warps=1) consumes input produces {name}",
+            [f"with {name}.produce() as acc:", f"    for k in range({count}):", *(f"        {one}" for one in consumed)])),
+        *role(f"epilogue(warps=4) consumes {', '.join(results)}",
+              [f"with {held_by}:", f"    store(d[{tile}.x * BM, {tile}.y * BN], {mean})"]),
     ]  # fmt: skip
     return Program("\n".join(source), kind)

@@ -160,6 +160,41 @@ def test_copies_wait_for_the_mmas_before_them(timing):
     scaled_gemm("e2m1", sf="ue4m3", vector=16, k=1024, bk=128, timing=timing)
 
 
+BESIDE = """
+    beside = OutputTilePipeline(tmem[f32, 128, 128], stages=1)
+    role too(warps=1) consumes input produces beside:
+        with beside.produce() as acc:
+            for k in range(ceildiv(K, 128)):
+                with input.consume() as s:
+                    mma(acc, s.a[0], s.b[0], s.sfa[0], s.sfb[0])
+    role epilogue(warps=4) consumes output, beside:
+        with output.consume() as acc, beside.consume() as other:
+            store(d[block.x * 128, block.y * 128], acc - other)
+"""
+
+
+@pytest.mark.parametrize("timing", ["late", "random"])
+def test_roles_that_multiply_the_same_stages_have_their_own_columns(timing):
+    shape = {
+        "a": "e4m3",
+        "b": "e4m3",
+        "sf": "ue8m0",
+        "bn": 128,
+        "bk": 128,
+        "stages": 2,
+        "group": 1,
+        "blocks": 4,
+        "chunks": 1,
+        "rows": 128,
+    }
+    source = SOURCE.format(**shape, row="").split("    role epilogue")[0] + BESIDE.removeprefix("\n")
+    (left, _), (right, _) = elements((128, 512), "e4m3", 1), elements((128, 512), "e4m3", 2)
+    (sfa, _), (sfb, _) = factors(128, 16, "ue8m0", 3), factors(128, 16, "ue8m0", 4)
+    d = np.full((128, 128), 77, np.float32)
+    run(source, "g", left, right, sfa, sfb, d, timing=timing)
+    assert not d.any()
+
+
 def test_groups_share_their_columns():
     program = scaled_gemm(group=2, stages=4, k=400)
     assert program.report["g"].tensor_columns == 256  # 128 of the accumulator, 4 and 4 of the factors

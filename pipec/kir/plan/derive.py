@@ -15,7 +15,7 @@ from pipec.kir.plan.in_step import plan_in_step
 from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
-from pipec.kir.plan.proxies import plan_proxies, plan_scales_in_turn, plan_tensor_only, plan_tensor_stages
+from pipec.kir.plan.proxies import plan_proxies, plan_tensor_only, plan_tensor_stages
 from pipec.kir.plan.roles import plan_registers, plan_rewrites, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan.twins import plan_twins
@@ -42,7 +42,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     layouts = tile_layouts(kernel)
     row_maps = plan_row_maps(roles)
     packed = packed_buffers(kernel)
-    columns, column_stride, allocated = plan_tensor(kernel, packed)
+    columns, column_stride, scale_columns, allocated = plan_tensor(kernel, packed)
     unwritten = plan_zero(kernel)
     shared_by = kernel_sharing(kernel)
     expected = expected_bytes(kernel, shared_by)
@@ -52,7 +52,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     meetings = plan_meetings(roles, signals)
     accesses, written = collect(kernel), written_tensors(kernel)
     orders = plan_global(kernel, accesses)
-    proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel) | plan_scales_in_turn(kernel)
+    proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel)
     found = (
         replace(
             row,
@@ -105,6 +105,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         shared_bytes=shared.bytes,
         columns=columns,
         column_stride=column_stride,
+        scale_columns=scale_columns,
         packed=packed,
         allocated_columns=allocated,
         allocating_warp=issuers[0].first_warp if issuers else 0,

@@ -91,8 +91,11 @@ def tensor_width(buffer: Buffer, packed: frozenset[Buffer]) -> int:
     return -(-buffer.columns * buffer.dtype.bits // 32) if buffer in packed else buffer.width
 
 
-def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
-    """The first column of each tile and scale tile, the stage stride of tiles, and the number of columns to allocate.
+def plan_tensor(
+    kernel: Kernel, packed: frozenset[Buffer]
+) -> tuple[dict[Buffer, int], dict[Buffer, int], dict[tuple[str, Buffer], int], int]:
+    """The first column of each tile, the stage stride of tiles, the first column of each scale tile by role, and the number of columns to
+    allocate.
 
     Unless packed, an element occupies a 32-bit column.
     """
@@ -109,7 +112,6 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
     # A declared allocation may be larger than required (pipec.checks.stages.stated_counts), not smaller.
     stated = max((allocation.columns for allocation in kernel.allocations), default=0)
     scales, taken = scale_columns(kernel, column)
-    first |= scales
     column += taken
     allocated = 0
     if column:
@@ -117,7 +119,7 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
         allocated = max(_SMALLEST_ALLOCATION, stated)
         while allocated < column:
             allocated *= 2
-    return first, stride, allocated
+    return first, stride, scales, allocated
 
 
 @mutable

@@ -41,18 +41,6 @@ def plan_tensor_stages(kernel: Kernel) -> frozenset[tree.Pipeline]:
     )
 
 
-def plan_scales_in_turn(kernel: Kernel) -> frozenset[tree.Pipeline]:
-    """The pipelines that bring block scales to several roles. Each copies them to the same place in tensor memory before its MMAs, so the
-    wait for a stage must order that behind the copies of the role that had its turn before."""
-    return frozenset(
-        use.tile.handle.pipeline
-        for role in kernel.roles
-        for operation in operations(role)
-        for use in operation.effects.uses
-        if use.tile.buffer.dtype.is_scale and sum(use.tile.handle.pipeline in one.consumes for one in kernel.roles) > 1
-    )
-
-
 def plan_tensor_only(kernel: Kernel, orders: Mapping[str, GlobalOrder]) -> frozenset[tree.Pipeline]:
     """The pipelines whose signals order no ordinary memory accesses of threads, shared or global. Tensor memory is ordered by tcgen05
     fences around a signal, for both CTAs of a pair and independently of the signal's own memory semantics (hardware.md 3.8)."""

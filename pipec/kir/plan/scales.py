@@ -4,9 +4,11 @@ Tiles of 4- and 6-bit elements are stored packed for MMAs that read two e2m1 ope
 per byte (16 elements in 16 bytes, data first), to which TMA unpacks them (hardware.md 2.1 and 3.4).
 """
 
+from collections.abc import Iterator
+
 from pipec.isa.dtypes import DType
 from pipec.isa.scaling import CHUNK_BYTES, CHUNK_COLUMNS, CHUNK_ROWS, CHUNK_SCALES, ScaledKind, scaled_kind
-from pipec.kir.ir import Kernel
+from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import TileLayout
 from pipec.sema import tree
@@ -82,24 +84,27 @@ def scale_box(buffer: Buffer, rank: int) -> tuple[int, ...]:
     return (*(1,) * (rank - 3), *chunks(buffer), CHUNK_BYTES // _WORD_BYTES)
 
 
-def scale_columns(kernel: Kernel, first: int) -> tuple[dict[Buffer, int], int]:
-    """The first column of each scale tile in tensor memory, from column `first` on, and the end of the columns that they occupy.
+def scale_columns(kernel: Kernel, first: int) -> tuple[dict[tuple[str, Buffer], int], int]:
+    """The first column of each scale tile in tensor memory, by the name of the role that multiplies with it, from column `first` on;
+    and how many columns they occupy.
 
     The stages of a pipeline and the members of a group share them: copies and MMAs of one thread execute in issue order (hardware.md
-    3.8), so that a copy overwrites only what earlier MMAs have read.
+    3.8), so that a copy overwrites only what earlier MMAs have read. Those of other roles are not ordered, so each role has its own.
     """
-    found: dict[Buffer, int] = {}
+    found: dict[tuple[str, Buffer], int] = {}
     shared: dict[object, int] = {}
     column = first
-    for mma in mmas(kernel):
-        for scale in (mma.scale_a, mma.scale_b):
-            if scale is None or scale.buffer in found:
-                continue
-            buffer = scale.buffer
-            key = (buffer.owner, buffer.member) if buffer.owner is not None else buffer
+    for role in kernel.roles:
+        for buffer in _scale_tiles(role):
+            key = (role.name, buffer.owner, buffer.member) if buffer.owner is not None else (role.name, buffer)
             if key not in shared:
                 shared[key] = column
                 along_rows, along_k = chunks(buffer)
                 column += along_rows * along_k * CHUNK_COLUMNS
-            found[buffer] = shared[key]
+            found[role.name, buffer] = shared[key]
     return found, column - first
+
+
+def _scale_tiles(role: Role) -> Iterator[Buffer]:
+    found = (scale for one in operations(role) if isinstance(one, tree.Mma) for scale in (one.scale_a, one.scale_b))
+    yield from dict.fromkeys(scale.buffer for scale in found if scale is not None)

@@ -327,8 +327,11 @@ class Plan:
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
     shared_items: tuple[SharedItem, ...]
     shared_bytes: int
-    columns: dict[Buffer, int]  # first tensor-memory column: of an accumulator's stage 0, of a scale tile
+    columns: dict[Buffer, int]  # first tensor-memory column of an accumulator's stage 0
     column_stride: dict[Buffer, int]  # columns from one stage to the next
+    scale_columns: dict[
+        tuple[str, Buffer], int
+    ]  # first tensor-memory column of a scale tile, by the name of the role that multiplies
     packed: frozenset[Buffer]  # tensor-memory tiles with packed elements; in others each element takes a column
     allocated_columns: int  # a power of two from 32, or 0
     allocating_warp: int

@@ -48,9 +48,13 @@ def keep_columns(role: RoleContext, operation: tree.Mma) -> None:
     role.scale_columns[operation] = _columns_from_row(role, operation, scalar(role, operation.scale_b_row))
 
 
+def _first_column(role: RoleContext, scale: tree.BufferRef) -> int:
+    return role.kernel.plan.scale_columns[role.plan.role.name, scale.buffer]
+
+
 def _column(role: RoleContext, scale: tree.BufferRef, word: int) -> Value:
     """The tensor-memory address of the factors of 4 blocks along K."""
-    return bases.tensor(role, role.kernel.plan.columns[scale.buffer] + word * chunks(scale.buffer)[0] * CHUNK_COLUMNS)
+    return bases.tensor(role, _first_column(role, scale) + word * chunks(scale.buffer)[0] * CHUNK_COLUMNS)
 
 
 def _columns_from_row(role: RoleContext, operation: tree.Mma, row: Value | None) -> tuple[Value, ...]:
@@ -61,7 +65,7 @@ def _columns_from_row(role: RoleContext, operation: tree.Mma, row: Value | None)
     assert scale is not None
     along_rows, along_k = chunks(scale.buffer)
     skipped = builder.bits("lshr", row, ROWS_PER_COLUMN.bit_length() - 1)
-    first = builder.binary("add", builder.add(bases.tensor_base(role), role.kernel.plan.columns[scale.buffer]), skipped)
+    first = builder.binary("add", builder.add(bases.tensor_base(role), _first_column(role, scale)), skipped)
     return tuple(builder.add(first, word * along_rows * CHUNK_COLUMNS) for word in range(along_k))
 
 
@@ -72,7 +76,7 @@ def _copy(role: RoleContext, scale: tree.BufferRef) -> None:
     places = [(row, word) for row in range(along_rows) for word in range(along_k)]
     steps = tuple((row * along_k + word) * CHUNK_BYTES for row, word in places)
     for (row, word), chunk in zip(places, descriptors(role, scale, CHUNK_DESCRIPTOR, steps, _COPY_REGISTERS), strict=True):
-        column = role.kernel.plan.columns[scale.buffer] + (word * along_rows + row) * CHUNK_COLUMNS
+        column = _first_column(role, scale) + (word * along_rows + row) * CHUNK_COLUMNS
         # The instruction can add a constant by itself.
         target = role.builder.tensor_pointer(role.builder.add(base, column))
         role.builder.call(f"tcgen05.cp.32x128b.warpx4.cg{role.kernel.plan.cta_group}", target, chunk)
