@@ -13,7 +13,7 @@ from pipec.sema.declarations.scheduling import walk
 from pipec.sema.meanings import Known, Range, describe
 from pipec.sema.scope import BlockKind
 from pipec.sema.statements.assignments import refuse_shadowing
-from pipec.sema.types import BOOL, I32
+from pipec.sema.types import BOOL, I32, TileType
 from pipec.sema.values.expected import as_runtime, as_value, known
 from pipec.sema.values.groups import NeedsValue
 from pipec.source import Span
@@ -34,9 +34,15 @@ def _condition(context: Context, node: ast.Expression) -> Known | tree.Expressio
         return meaning
     found = as_runtime(context, as_value(context, meaning, node.span, "the condition"), None)
     if found.type is not BOOL:
-        hint = "; compare it, for example `!= 0`" if isinstance(found.type, DType) else ""
+        more, hint, text = "", None, node.span.text()
+        if isinstance(found.type, DType):
+            more = "; compare it, for example `!= 0`"
+        elif isinstance(found.type, TileType) and found.type.dtype is BOOL:
+            hint = f"write `any({text})` or `all({text})`, for where it holds somewhere or everywhere in the tile"
         context.fail(
-            types_messages.WrongType(what="the condition", expected="true or false", found=describe(found) + hint, at=node.span)
+            types_messages.WrongType(
+                what="the condition", expected="true or false", found=describe(found) + more, hint=hint, at=node.span
+            )
         )
     return found
 

@@ -156,7 +156,7 @@ class Store(Operation):
     def declared(self) -> Effects:
         rows = () if self.rows is None else (("the number of rows", self.rows),)
         return Effects(
-            AllThreads("`store`"),
+            AllThreads("`store`" if self.path == "tma" else "`store.direct`"),
             evaluates=(*self.destination.coordinates, self.value, *given(self.rows)),
             tile=self.value,
             shared=(*coordinates(self.destination), *rows),
