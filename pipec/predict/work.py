@@ -101,6 +101,8 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
     "/": (1, 8),
     "sigmoid": (2, 3),
     "tanh": (2, 8),
+    "sin": (0, 22),
+    "cos": (0, 22),
     "erf": (2, 12),
     "gelu": (2, 14),
 }

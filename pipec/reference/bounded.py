@@ -22,6 +22,7 @@ ARITHMETIC = 2.0**-21
 # Errors of the functions of pipec.lower.emit.functions: relative (the argument of an exponential is rounded as well), or absolute for erf.
 FUNCTION = 2.0**-18
 ERROR_FUNCTION = 2.0**-20
+CIRCULAR = 2.0**-23  # of sin and cos, absolute
 TANH_APPROX = 2.0**-11  # of the value; PTX ISA 9.7.3.22
 MOST_NUMBERS = 2**24  # of `arange`: a line is untrusted
 UNDERFLOW = 2.0**-126  # the least normal float32: approximate functions and tensor cores may flush smaller results to zero
@@ -195,6 +196,17 @@ class Arithmetic:
         value = function(x.value)
         return bounded(value, _reach(function, x, value) + ERROR_FUNCTION + self.precision.working.relative)
 
+    def sin(self, x: Bounded) -> Bounded:
+        return self._circular("sin", x)
+
+    def cos(self, x: Bounded) -> Bounded:
+        return self._circular("cos", x)
+
+    def _circular(self, name: str, x: Bounded) -> Bounded:
+        value = FUNCTIONS[name].value(np, x.value)
+        # It changes no faster than its argument, and by no more than 2.
+        return bounded(value, np.minimum(x.error, 2.0) + CIRCULAR + self.precision.working.relative)
+
     def gelu(self, x: Bounded) -> Bounded:
         grown = self.add(bounded(1.0), self.erf(self.multiply(x, bounded(math.sqrt(0.5)))))
         return self.multiply(self.multiply(x, bounded(0.5)), grown)
@@ -342,7 +354,21 @@ def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
     logarithms = {name: _logarithm(arithmetic, getattr(np, name)) for name in ("log", "log2")}
     numbers = ("abs", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
     along = ("sum", "max", "min", "argmax", "argmin", "cumsum")
-    own = (*numbers, *along, "erf", "gelu", "softmax", "causal", "block_scale", "scaled", "grouped", "offsets", "arange")
+    own = (
+        *numbers,
+        *along,
+        "sin",
+        "cos",
+        "erf",
+        "gelu",
+        "softmax",
+        "causal",
+        "block_scale",
+        "scaled",
+        "grouped",
+        "offsets",
+        "arange",
+    )
     named = {name: getattr(arithmetic, name) for name in own}
     shares = {"sqrt": (np.sqrt, ARITHMETIC), "tanh_approx": (np.tanh, TANH_APPROX)}
     own_shares = {name: arithmetic.monotone(*row) for name, row in shares.items()}

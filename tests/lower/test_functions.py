@@ -5,8 +5,8 @@ import pytest
 from running import NUMPY, exact, run
 
 from pipec.lower.emit import functions as lowering
-from pipec.reference.bounded import FUNCTION, Arithmetic, Precision, bounded, functions
-from pipec.sema.language.functions import FUNCTIONS, ElementFunction
+from pipec.reference.bounded import CIRCULAR, FUNCTION, Arithmetic, Precision, bounded, functions
+from pipec.sema.language.functions import FUNCTIONS, LARGEST_ANGLE, ElementFunction
 
 SOURCE = """
 kernel k(x: tensor[{kind}, 64, 64], y: tensor[{kind}, 64, 64]):
@@ -47,6 +47,28 @@ def test_a_function_is_its_value(row: ElementFunction) -> None:
     assert inside.any()
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     assert (np.abs(found - expected)[inside] <= error[inside] + 1e-30).all()
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_of_all_sizes(name: str) -> None:
+    """Of many turns, near multiples of a quarter turn, small, and beyond what is computed."""
+    chance, row = np.random.default_rng(5), FUNCTIONS[name]
+    many = chance.uniform(-LARGEST_ANGLE, LARGEST_ANGLE, 2048)
+    quarters = np.arange(1024) * (np.pi / 2) * chance.choice((-1, 1, 7, 60), 1024)
+    small = 2.0 ** chance.uniform(-149, 0, 1008) * chance.choice((-1, 1), 1008)
+    odd = [0.0, -0.0, LARGEST_ANGLE, -LARGEST_ANGLE, np.nextafter(np.float32(LARGEST_ANGLE), np.float32(np.inf))]
+    odd += [1e6, -1e9, 3e38, -3e38, np.inf, -np.inf, np.nan, np.pi, -np.pi / 2, 1.0, 2.0]
+    x = np.concatenate([many, quarters, small, odd]).astype(np.float32).reshape(64, 64)
+    found, _ = computed(row, x, "f32")
+    with np.errstate(invalid="ignore"):
+        expected = row.value(np, exact(x))
+    assert np.isnan(expected).sum() == 8
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    assert np.nanmax(np.abs(found - expected)) <= CIRCULAR
+    if name == "sin":
+        np.testing.assert_array_equal(np.signbit(found[x == 0]), np.signbit(x[x == 0]))
+        tiny = np.abs(exact(x)) < 2.0**-13
+        np.testing.assert_array_equal(found[tiny], exact(x)[tiny])
 
 
 @pytest.mark.parametrize("row", [row for row in FUNCTIONS.values() if row.domain != "float"], ids=lambda row: row.name)

@@ -2,7 +2,7 @@
 
 Largest observed errors against float64 (relative unless stated otherwise): exp 3e-6 (from the rounded product with log2 e), exp2 2 ulp,
 log and log2 2^-22 (absolute near 1), rsqrt 2^-22.9, sqrt and rcp correctly rounded, rcp_approx 1 ulp and tanh_approx 2^-11 (as
-the PTX ISA allows), sigmoid 3e-6, tanh 2e-6, erf and gelu 4e-7 absolute (Abramowitz and Stegun 7.1.26).
+the PTX ISA allows), sigmoid 3e-6, tanh 2e-6, erf and gelu 4e-7 absolute (Abramowitz and Stegun 7.1.26), sin and cos 2^-23.7 absolute.
 """
 
 import math
@@ -12,7 +12,7 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.lower.emit.arithmetic import ceil_divide, convert, is_narrow_float, negate
 from pipec.lower.emit.llvm import Builder
 from pipec.lower.emit.value import Value, floating, integer
-from pipec.sema.language.functions import FUNCTIONS
+from pipec.sema.language.functions import FUNCTIONS, LARGEST_ANGLE
 
 F32 = DTYPES["f32"]
 _LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
@@ -20,6 +20,11 @@ _ERF_P = 0.3275911
 _ERF_COEFFICIENTS = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _TANH_SMALL = 0.25  # below this the odd series is used, since 1 - 2 / (exp(2x) + 1) would cancel
 _TANH_SERIES = (-17 / 315, 2 / 15, -1 / 3)
+_ROUNDING = 1.5 * 2.0**23  # added to an f32, it leaves the nearest integer in the lowest bits
+# Parts of pi / 2 as f32; and the minimax polynomials of sin(r) / r - 1 and cos(r) up to pi / 4, in r * r (Cephes, sinf.c).
+_QUARTER_TURN = (1.57079601287841796875, 3.1391647326017846e-07, 5.390302529957764e-15)
+_SIN_SERIES = (-1.95152959e-4, 8.33216087e-3, -1.66666546e-1)
+_COS_SERIES = (2.44331571e-5, -1.38873162e-3, 4.16666456e-2, -0.5, 1.0)
 
 
 def _number(value: float) -> Value:
@@ -70,9 +75,7 @@ def _tanh(builder: Builder, x: Value) -> Value:
     inverse = builder.call("rcp.approx.ftz", builder.binary("fadd", grown, _number(1.0)))
     large = _fma(builder, inverse, _number(-2.0), 1.0)
     square = builder.binary("fmul", x, x)
-    series = _number(_TANH_SERIES[0])
-    for coefficient in _TANH_SERIES[1:]:
-        series = _fma(builder, series, square, coefficient)
+    series = _series(builder, _TANH_SERIES, square)
     small = _fma(builder, builder.binary("fmul", series, square), x, x)
     return builder.select(builder.compare("olt", _abs(builder, x), _number(_TANH_SMALL)), small, large)
 
@@ -80,13 +83,47 @@ def _tanh(builder: Builder, x: Value) -> Value:
 def _erf(builder: Builder, x: Value) -> Value:
     size = _abs(builder, x)
     t = builder.call("rcp.approx.ftz", _fma(builder, size, _number(_ERF_P), 1.0))
-    series = _number(_ERF_COEFFICIENTS[0])
-    for coefficient in _ERF_COEFFICIENTS[1:]:
-        series = _fma(builder, series, t, coefficient)
+    series = _series(builder, _ERF_COEFFICIENTS, t)
     decayed = builder.call("ex2.approx.ftz", _multiply(builder, builder.binary("fmul", x, x), -_LOG2_E))
     tail = builder.binary("fmul", builder.binary("fmul", series, t), decayed)
     positive = builder.binary("fsub", _number(1.0), tail)
-    return builder.emit("float", f"call float @llvm.copysign.f32({positive}, {x})")
+    return _copysign(builder, positive, x)
+
+
+def _copysign(builder: Builder, size: Value, sign: Value) -> Value:
+    return builder.emit("float", f"call float @llvm.copysign.f32({size}, {sign})")
+
+
+def _circular(quarters: int) -> Callable[[Builder, Value], Value]:
+    """The sine of an angle that is so many quarter turns larger: that of what is left of it, or the cosine."""
+
+    def value(builder: Builder, x: Value) -> Value:
+        rounded = _fma(builder, x, _number(2.0 / math.pi), _ROUNDING)
+        turns = builder.binary("fsub", rounded, _number(_ROUNDING))
+        rest = x
+        for part in _QUARTER_TURN:
+            rest = _fma(builder, turns, _number(-part), rest)
+        square = builder.binary("fmul", rest, rest)
+        sine = _fma(builder, builder.binary("fmul", _series(builder, _SIN_SERIES, square), square), rest, rest)
+        sine = _copysign(builder, sine, rest)  # that of -0.0
+        cosine = _series(builder, _COS_SERIES, square)
+        count = builder.binary("add", builder.cast("bitcast", rounded, "i32"), integer(quarters))
+        even = builder.compare("eq", builder.bits("and", count, 1), integer(0))
+        # The second bit of the count is the sign.
+        bits = builder.cast("bitcast", builder.select(even, sine, cosine), "i32")
+        sign = builder.bits("shl", builder.bits("and", count, 2), 30)
+        signed = builder.cast("bitcast", builder.binary("xor", bits, sign), "float")
+        return builder.select(builder.compare("ole", _abs(builder, x), _number(LARGEST_ANGLE)), signed, _number(math.nan))
+
+    return value
+
+
+def _series(builder: Builder, coefficients: Sequence[float], x: Value) -> Value:
+    """A polynomial, the highest power first."""
+    found = _number(coefficients[0])
+    for coefficient in coefficients[1:]:
+        found = _fma(builder, found, x, coefficient)
+    return found
 
 
 def _gelu(builder: Builder, x: Value) -> Value:
@@ -136,6 +173,8 @@ _FLOAT: dict[str, Callable[..., Value]] = {
     "sigmoid": _sigmoid,
     "tanh": _tanh,
     "tanh_approx": _table_call("tanh.approx"),
+    "sin": _circular(0),
+    "cos": _circular(1),
     "erf": _erf,
     "gelu": _gelu,
 }

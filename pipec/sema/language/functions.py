@@ -38,6 +38,14 @@ def _gelu(np: Any, x: Any) -> Any:
     return x * (1 + _erf(np, x * math.sqrt(0.5))) / 2
 
 
+# Beyond this the parts of pi that the lowering subtracts do not suffice.
+LARGEST_ANGLE = 100_000.0
+
+
+def _angle(np: Any, x: Any) -> Any:
+    return np.where(np.abs(x) <= LARGEST_ANGLE, x, math.nan)
+
+
 X, XY = ("x",), ("x", "y")
 _ROWS = (
     ElementFunction("min", XY, "number", "the smaller; NaN if either is, as NumPy's minimum", lambda np, x, y: np.minimum(x, y)),
@@ -89,6 +97,12 @@ _ROWS = (
         "float",
         "hyperbolic tangent to within 2 ** -11 of its value: one instruction",
         lambda np, x: np.tanh(x),
+    ),
+    ElementFunction(
+        "sin", X, "float", "sine to within 2 ** -23; NaN beyond -100,000 and 100,000", lambda np, x: np.sin(_angle(np, x))
+    ),
+    ElementFunction(
+        "cos", X, "float", "cosine to within 2 ** -23; NaN beyond -100,000 and 100,000", lambda np, x: np.cos(_angle(np, x))
     ),
     ElementFunction("erf", X, "float", "error function", _erf),
     ElementFunction("gelu", X, "float", "x * (1 + erf(x / sqrt(2))) / 2", _gelu),

@@ -93,11 +93,7 @@ _ROWS = (
         "threads have no generator",
         "hash each place, `row_index(rows)` and `column_index(columns)`, by products, shifts and `^`, or load a tensor of numbers",
     ),
-    _row(
-        "sin cos tan",
-        "a GPU computes them well only near zero",
-        "load a tensor of their values, as of the angles of a rotary embedding",
-    ),
+    _row("tan", "it is a quotient", "write `sin(x) / cos(x)`"),
     _row("log1p", "there is one logarithm for each base", "write `log(1.0 + x)`"),
     _row("expm1", "there is one power for each base", "write `exp(x) - 1.0`"),
     _row(
