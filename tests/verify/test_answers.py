@@ -113,7 +113,6 @@ def test_part_of_an_answer_is_not_the_answer(kind: str) -> None:
     granted = re.compile(r"\tld\.shared\.b128 answer, (\[\S+\]);\n.*?\n.*?\n\t@granted \S+ (%r\d+), answer;\n")
     assert len(granted.findall(PTX)) == 4
     text = granted.sub(lambda found: f"\tld.shared.{kind} {found[2]}, {found[1]};\n", PTX)
-    try:
-        assert "answer" not in repr(read(text, "gemm_clc").processes)
-    except Unreadable:
-        assert kind == "s16"  # of which nothing is known
+    # Of a part of 16 bits nothing is known, and one of 32 says nothing of the request.
+    with pytest.raises(Unreadable, match="request to the scheduler" if kind == "b32" else "what decides this branch"):
+        read(text, "gemm_clc")

@@ -19,6 +19,7 @@ from pipec.verify.network import Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.overwritten import check_overwritten
 from pipec.verify.reader.flow.slice import Flow
+from pipec.verify.reader.processes.answers import check_answers
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up
 from pipec.verify.reader.processes.ring_liveness import Used
@@ -222,6 +223,8 @@ class Reading:
             check_together(self.kernel, self.threads, [one.machine for one in cta.classes])
         self.assumed = assumptions(flow, self.around)
         self.network = self._assembled(self.interface)
+        if self.around.asks:
+            check_answers(self.network)
 
     @property
     def others(self) -> bool:

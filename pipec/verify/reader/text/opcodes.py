@@ -42,7 +42,10 @@ class Kind(Enum):
     COPIES_ARRIVE = "an arrival by each thread, later"
     COMMIT = "an arrival by each thread, later; `multicast`: at the barriers of all CTAs in the mask"
     LOAD = "delivers the bytes of the copy to its barrier; `multicast`: to those of all CTAs in the mask"
-    ANSWER = "delivers 16 bytes to its barrier; what is read from the answer is a function of the request's number"
+    ANSWER = (
+        "delivers 16 bytes to its barrier; what is read from the answer is a function of the request's number; one role asks, and again "
+        "only where the last request was granted"
+    )
     SYNC = "an arrival at a named barrier and the wait for it"
     VOTE = "as `bar.sync`; the result is unknown, the same for all threads that meet"
     SIGN = "an arrival at a named barrier"
