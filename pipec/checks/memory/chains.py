@@ -13,8 +13,9 @@ from functools import cached_property
 from pipec.checks.memory.hand_overs import HandOvers, Position, Use, equal_bounds
 from pipec.kir import ir
 from pipec.kir.clusters import EVERY, OWN
+from pipec.kir.global_memory.access_pairs import AccessPair
 from pipec.kir.global_memory.accesses import Access
-from pipec.kir.global_memory.places import TileBox, apart_at_distances, numbered_by_turns, renamed
+from pipec.kir.global_memory.places import TileBox, apart_at_distances, meet_now, numbered_by_turns, renamed
 from pipec.kir.plan.types import Plan
 from pipec.kir.values.reader import Loop
 from pipec.record import record, replace
@@ -102,7 +103,18 @@ class Chains:
             return False
         return any(
             apart_at_distances(here, there, loops, least, most) for here, there, loops in _comparable(mine, one, their, other)
-        )
+        ) or (not meet_now(least, most) and self._determined(mine, one, their, other))
+
+    def _determined(self, mine: _Nest, one: Access, their: _Nest, other: Access) -> bool:
+        """Whether what they touch says in which iteration: the tiles that a scheduler hands out, say, in whatever order."""
+        if len(mine.loops) > 1 or len(their.loops) > 1:
+            return False
+        uses, loops = ((mine.role.role, one), (their.role.role, other)), (mine.loops[0].statement, their.loops[0].statement)
+        return self._pairs.apart_in_other_iterations(*uses, loops) == "shown"
+
+    @cached_property
+    def _pairs(self) -> AccessPair:
+        return AccessPair(self._plan.kernel)
 
     @cached_property
     def _nests(self) -> list[_Nest]:

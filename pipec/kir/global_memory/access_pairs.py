@@ -224,6 +224,11 @@ class AccessPair:
         again = one.access is both.other.access and both.same(facts, map(both.mine.iteration, loops))
         return facts if facts.impossible or again else None
 
+    def apart_in_other_iterations(self, one: Use, other: Use, loops: tuple[Loop, Loop]) -> Answer:
+        """Whether two roles of one block touch the same element only in iterations of the same number of these loops, one of each."""
+        both = self._both(one, other, self._workers.of)
+        return self._first(lambda each, wrapping: _in_iterations(each, wrapping, loops), both)
+
     def _first(self, ask: Callable[["_Both", bool], Facts | None], both: "_Both") -> Answer:
         """What is shown without taking it for granted that numbers fit, or else with it."""
         facts = ask(both, False) or ask(both, True)
@@ -246,6 +251,12 @@ class AccessPair:
         if key not in self._terms:
             self._terms[key] = Terms(use.role, use.access.where.tensor, self._workers)
         return self._terms[key]
+
+
+def _in_iterations(both: "_Both", wrapping: bool, loops: tuple[Loop, Loop]) -> Facts | None:
+    facts, (here, there) = both.facts(wrapping), loops
+    alike = facts.same(both.mine.iteration(here), both.view(both.theirs.iteration(there)))
+    return facts if facts.impossible or alike else None
 
 
 @record(eq=False, caches=True)

@@ -281,8 +281,7 @@ def apart_at_distances(
 ) -> bool:
     """Whether one tile is disjoint from the other of each iteration of the loops (with their steps) that comes later by a number between
     `least` and `most`, of which None is no end."""
-    now = (least is None or least <= 0) and (most is None or most >= 0)
-    if now and not apart(one, other):
+    if meet_now(least, most) and not apart(one, other):
         return False
     return (
         (least == most == 0)
@@ -295,6 +294,11 @@ def apart_at_distances(
             and all(_apart_at_distance(one, other, loops, number) for number in range(least, most + 1) if number)
         )
     )
+
+
+def meet_now(least: int | None, most: int | None) -> bool:
+    """Whether iterations of the same number are among them."""
+    return (least is None or least <= 0) and (most is None or most >= 0)
 
 
 def _apart_at_distance(one: TileBox, other: TileBox, loops: Mapping[Loop, int | None], distance: int) -> bool:
