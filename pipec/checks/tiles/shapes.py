@@ -7,6 +7,7 @@ from pipec.diag.catalogue.tiles import copies as copies_messages
 from pipec.diag.catalogue.tiles import multiplications as multiplications_messages
 from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import counted
 from pipec.isa.targets import MOST_THREADS, REGISTER_RANGE, REGISTER_STEP, WARP, Target
 from pipec.kir import ir
 from pipec.kir.plan.interface import box_rows
@@ -134,7 +135,7 @@ def _slots(summary: Summary, buffer: tree.Buffer, sink: Sink) -> None:
     sink.report(
         messages.EmptyBuffer(
             buffer=buffer.name,
-            count=buffer.count,
+            count=counted(buffer.count, "tile"),
             need=need,
             stages=stages,
             pipeline=pipeline,

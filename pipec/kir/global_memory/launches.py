@@ -43,6 +43,7 @@ _MOST_NEAR = 12
 _LARGEST_TRIED = 1 << 16
 _NAMED = 48  # the smallest block number that is sampled explicitly
 _MOST_NAMED = 4
+_BITS = 32  # of a block's number
 _COMPARED = frozenset(("//", "%", "&", "<", "<=", ">", ">=", "==", "!=", "min", "max"))
 
 
@@ -190,7 +191,8 @@ def _meeting(ends: tuple[Term, Term]) -> tuple[int, int] | None:
 
 
 def numbers_of_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """The larger constants on which the behaviour of a role depends through the block index, as in `block.x % 1000`."""
+    """The larger constants on which the behaviour of a role depends through the block index, as in `block.x % 1000` or, with 256,
+    `cast[i8](block.x)`."""
     found = {
         number
         for role in kernel.roles
@@ -200,6 +202,13 @@ def numbers_of_blocks(kernel: Kernel) -> tuple[int, ...]:
         for here, other in permutations(children(node)[:2])
         if (number := role.values.of(here).number) is not None and number >= _NAMED and _is_of_block(role.values.of(other))
     }
+    found |= {
+        1 << node.type.bits
+        for role in kernel.roles
+        for node in expressions(role)
+        if isinstance(node, tree.Convert) and isinstance(node.type, DType) and node.type.is_integer and node.type.bits < _BITS
+        and _is_of_block(role.values.of(node.operand))
+    }  # fmt: skip
     return tuple(sorted(found)[:_MOST_NAMED])
 
 

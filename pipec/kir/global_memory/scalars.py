@@ -90,7 +90,7 @@ def _operands(expression: tree.Expression) -> tuple[tree.Expression, ...]:
     if not _is_integer(expression):
         return ()
     match expression:
-        case tree.Unary(operand=operand) | tree.Convert(operand=operand):
+        case tree.Unary(operand=operand) | tree.Convert(operand=operand) | tree.Call(function="abs", arguments=(operand,)):
             return (operand,)
         case tree.Binary(left=left, right=right):
             return left, right
@@ -134,8 +134,14 @@ def _rule(expression: tree.Expression, operands: list[Compiled], least: int, mos
         case tree.Binary(operator=operator):
             return _binary(operator, operands[0].rule, operands[1].rule, least, most)
         case tree.Convert():
+            # What does not fit is cut off, as is meant; only a truth is no number modulo 2.
+            rule, count = operands[0].rule, most - least + 1
+            if count == 2:
+                return lambda run: _within(rule(run), least, most)
+            return lambda run: (rule(run) - least) % count + least
+        case tree.Call(function="abs"):
             rule = operands[0].rule
-            return lambda run: _within(rule(run), least, most)
+            return lambda run: _within(abs(rule(run)), least, most)
         case tree.Select():
             condition, yes, no = operands
             return _choice(condition, yes, no, least, most)

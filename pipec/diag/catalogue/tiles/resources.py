@@ -172,12 +172,12 @@ class EmptyBuffer(Message):
     """A buffer that the kernel declares needs at least one tile for each stage of the pipeline whose index selects it."""
 
     code = "E0722"
-    title = "buffer `{buffer}` holds {count} tiles, but {need}"
-    labels = (primary("at", "{count} tiles"), secondary("used", "indexed by a stage of `{pipeline}`"))
+    title = "buffer `{buffer}` holds {count}, but {need}"
+    labels = (primary("at", "{count}"), secondary("used", "indexed by a stage of `{pipeline}`"))
     note = "the index of the last stage would reach past the buffer"
     help = "declare `count={stages}`"
     buffer: str
-    count: int
+    count: str
     need: str
     stages: int | None
     pipeline: str | None
