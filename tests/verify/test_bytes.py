@@ -1,8 +1,14 @@
 """Bytes that copies and asynchronous stores deliver, before or after the arrival that announces them: what is proved runs, what is refuted
 hangs."""
 
+import re
+from pathlib import Path
+
 import pytest
 from fuzz.ptx_judge import judged
+
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.read import read
 
 KERNEL = """
 .version 8.8
@@ -94,3 +100,15 @@ def test_bytes_of_one_phase_come_in_any_order(name: str) -> None:
 def test_other_bytes_than_are_announced_are_not_proved(name: str) -> None:
     found = judged(KERNEL.format(fill=WRONG[name]))
     assert (found.said != "proved", found.contradiction) == (True, ""), found
+
+
+@pytest.mark.parametrize("axes", ["1d", "2d", "3d"])
+def test_a_copy_has_as_many_axes_as_its_map(axes: str) -> None:
+    """Others are not defined, whatever they bring."""
+    text = (Path(__file__).parents[1] / "golden" / "gemm.ptx").read_text(encoding="utf-8")
+    changed = re.sub(r"cp\.async\.bulk\.tensor\.2d(\S+complete_tx)", rf"cp.async.bulk.tensor.{axes}\1", text)
+    if axes == "2d":
+        assert read(changed).processes
+        return
+    with pytest.raises(Unreadable, match="the number of bytes that the copy brings is not known"):
+        read(changed)

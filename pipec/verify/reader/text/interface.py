@@ -54,10 +54,11 @@ class Hint:
 
 @record
 class Interface:
-    """`boxes`: bytes delivered by one copy through a tensor map. `sizes`: parameters that are dimensions. `roles`: name, first warp,
-    warps. `names`: source names of parameters, for messages. `cluster`: as the kernel itself states it, how many CTAs along each axis."""
+    """`boxes`: how many axes a tensor map has, and the bytes delivered by one copy through it. `sizes`: parameters that are dimensions.
+    `roles`: name, first warp, warps. `names`: source names of parameters, for messages. `cluster`: as the kernel itself states it, how
+    many CTAs along each axis."""
 
-    boxes: dict[str, int] = field(default_factory=dict)
+    boxes: dict[str, tuple[int, int]] = field(default_factory=dict)
     sizes: frozenset[str] = frozenset()
     roles: tuple[tuple[str, int, int], ...] = ()
     hints: tuple[Hint, ...] = ()
@@ -266,7 +267,7 @@ def _interface(found: dict[str, Any], parameters: Mapping[str, str]) -> Interfac
     tensors = {str(row["symbol"]): str(row.get("tensor", "")) for row in found["parameters"]}
     for row in found["parameters"]:
         if row["kind"] == "tensor_map":
-            boxes[str(row["symbol"])] = _bytes(row)
+            boxes[str(row["symbol"])] = len(row["box"]), _bytes(row)
         elif row["kind"] == "dimension":
             sizes.add(str(row["symbol"]))
             names[str(row["symbol"])] = str(row["dimension"])

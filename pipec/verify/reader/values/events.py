@@ -229,9 +229,11 @@ class Events(Registers):
         value = self.value(name, env)
         if isinstance(value, Linear) and len(value.terms) == 1 and not value.constant:
             symbol = value.terms[0][0]
-            size = self.around.interface.boxes.get(symbol.name.removeprefix("&")) if isinstance(symbol, Symbol) else None
-            if size is not None and not any(part.startswith(("im2col", "tile::")) for part in one.parts):
-                return size
+            box = self.around.interface.boxes.get(symbol.name.removeprefix("&")) if isinstance(symbol, Symbol) else None
+            # (Through a map of other axes a copy is not defined.)
+            known = box is not None and f"{box[0]}d" in one.parts
+            if box is not None and known and not any(part.startswith(("im2col", "tile::")) for part in one.parts):
+                return box[1]
         raise Unreadable(one.line, "the number of bytes that the copy brings is not known")
 
     def _answer(self, step: Step, env: Env) -> list[RingAction]:
