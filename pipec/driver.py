@@ -212,7 +212,7 @@ def _with_positive_divisors(
 ) -> "tuple[str, KernelInterface, Verdict, Judgement]":
     """What is not decided, judged again for launches in which what the kernel divides by is positive; as before where that proves nothing.
     Returns the text and the interface of which it is told, too."""
-    from pipec.protocol.divisors import with_positive_divisors
+    from pipec.protocol.divisors import ENOUGH, with_positive_divisors
     from pipec.protocol.explain import verdict
     from pipec.ptx.normalise import with_interface
 
@@ -221,7 +221,7 @@ def _with_positive_divisors(
     if interface is None:
         return ptx, plan.interface, *undecided
     stated = with_interface(ptx, interface)
-    found, judgement = verdict(stated, plan.kernel, interface, Sink())
+    found, judgement = verdict(stated, plan.kernel, interface, Sink(), ENOUGH)
     if found.outcome != "proved":
         return ptx, plan.interface, *undecided
     asked = replace(state.plans[number].interface, conditions=interface.conditions)

@@ -15,6 +15,8 @@ from pipec.verify.data import formula_of
 from pipec.verify.logic import System
 from pipec.verify.terms import Compare, Linear, Symbol, add, atom, scale
 
+ENOUGH = 50_000  # steps of a reading: what is proved so takes few
+
 
 def with_positive_divisors(kernel: Kernel, interface: KernelInterface) -> KernelInterface | None:
     """The interface under these conditions; None if it states them already, or there are none."""
@@ -42,7 +44,5 @@ def _named(divisor: tree.Expression) -> Iterator[str]:
     match divisor:
         case tree.ReadDimension(name) | tree.ReadParameter(tree.ScalarParameter(name)):
             yield name
-        case tree.Call("ceildiv", (dividend, tree.Constant(int(number)))) if number > 0:
-            yield from _named(dividend)
         case _:
             pass

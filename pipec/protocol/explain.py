@@ -38,14 +38,17 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
     return "full" if row.side == "full" else "empty"
 
 
-def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink) -> tuple[Verdict, Judgement]:
-    """Judges one kernel of a PTX text and reports a refutation."""
+def verdict(
+    ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink, most: int | None = None
+) -> tuple[Verdict, Judgement]:
+    """Judges one kernel of a PTX text and reports a refutation. `most`: see `judge`."""
     found = judge(
         ptx,
         interface.name,
         sides_of(interface),
         lambda numbers: launchable(interface, numbers),
         lambda assumed: with_conditions(interface, assumed) is not None,
+        most,
     )
     if found.certificate is not None:
         told = proved(found, interface)

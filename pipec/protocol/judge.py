@@ -80,9 +80,11 @@ def judge(
     sides: Sequence[Side] = (),
     launches: Launches = lambda _: True,
     asked: Callable[[Sequence[Formula]], bool] = lambda _: True,
+    most: int | None = None,
 ) -> Judgement:
     """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have advanced equally at the end;
-    `launches`: whether a launch can have these sizes; `asked`: whether a launch can be required to satisfy the conditions."""
+    `launches`: whether a launch can have these sizes; `asked`: whether a launch can be required to satisfy the conditions. `most`: steps
+    that each reading may take, and no other is begun behind twice as many."""
     first: Judgement | None = None
     # Read so, it is proved by the first schedule, but under conditions that no launch can check: another reading is more likely to do
     # without them than another schedule.
@@ -93,6 +95,8 @@ def judge(
     first_begun = steps_so_far()
     try:
         for reading, brief in _each_with_effort(readings_of(ptx, kernel), ended):
+            if most is not None and first is not None and steps_so_far() - first_begun > 2 * most:
+                break
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
@@ -100,6 +104,7 @@ def judge(
             looked_at.add(reading)
             begun = steps_so_far()
             left = _BRIEF if brief else max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
+            left = left if most is None else min(left, most)
             effort = None if left >= BUDGETS["proof steps"].limit else Effort(combinations=left)
             found = proof or _judged(reading, sides, launches, earlier, effort, counting=not brief, any_conditions=reading.others)
             if steps_so_far() - begun < _ENDED:
