@@ -120,6 +120,30 @@ def test_what_two_blocks_do_not_share_separates_them_less(offset: str, answer: A
     assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == answer
 
 
+@pytest.mark.parametrize("axis", ["y", "z"])
+@pytest.mark.parametrize(("row", "answer"), [("cta.x * 8", "open"), ("cta.{} * 8", "shown"), ("(cta.x + cta.{}) * 8", "shown")])
+def test_only_the_leaders_of_pairs_store(axis: str, row: str, answer: Answer) -> None:
+    """Of a cluster of two pairs they are the blocks that come first on its first axis."""
+    shape, row = "2, 2" if axis == "y" else "2, 1, 2", row.format(axis)
+    text = (
+        f"kernel k(y: tensor[f32, M, 16]):\n    grid({shape})\n    cluster({shape})\n"
+        f'    role work(warps=1, on="leader"):\n        store.direct(y[{row}, 0], fill(1.0, f32, 8, 8))\n'
+    )
+    kernel = planned(text)
+    assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == answer
+
+
+@pytest.mark.parametrize(("rows", "answer"), [(32, "shown"), (24, "open"), (16, "open")])
+def test_loops_that_count_down_come_to_their_last_number(rows: int, answer: Answer) -> None:
+    """Four tiles of eight rows, the first of which is stored last."""
+    text = (
+        "kernel k(y: tensor[f32, M, 16], n: i32):\n    grid(8)\n    role work(warps=1):\n        for i in range(3, -1, -1):\n"
+        f"            store.direct(y[block.x * {rows} + i * 8, 0], fill(1.0, f32, 8, 8))\n"
+    )
+    kernel = planned(text)
+    assert kernel is not None and answers_of_blocks(kernel, accesses.collect(kernel))["y"] == answer
+
+
 MEETING = """kernel k(y: tensor[f32, M, 16], N: i32):
     grid({grid})
 {cluster}    role all(warps=1):

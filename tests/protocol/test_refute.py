@@ -268,4 +268,5 @@ def test_a_run_ends_where_a_loop_goes_round_for_ever() -> None:
         "i = 0\nwhile i < M:\n    end = min((i // n + 1) * n, M)\n    for k in range(i, end):\n        TAKE\n    i = end",
     )
     assert [code for code, _ in told(state)] == ["E0604"]
-    assert tried.value - before < 10_000  # a run may take 12,000, and some ten have n = 0
+    # A run may take 12,000, and some ten have n = 0, behind which the kernel is judged again for n >= 1.
+    assert tried.value - before < 40_000
