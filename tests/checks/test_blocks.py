@@ -168,6 +168,17 @@ def test_blocks_that_meet_are_refused(grid: str, width: int, turns: str, row: st
     assert [one.code for one in compile_source(Source("k.pipe", text), Options("sm_90a")).diagnostics] == ["E0618"]
 
 
+def test_blocks_that_meet_only_where_two_sizes_differ_are_refused() -> None:
+    """A row of tiles is as long as a column has them: right where there are as many of both."""
+    text = """kernel k(y: tensor[f32, M, N]):
+    grid(ceildiv(M, 16) * ceildiv(N, 16))
+    role all(warps=1):
+        store.direct(y[block.x // ceildiv(N, 16) * 16, block.x % ceildiv({}, 16) * 16], fill(1.0, f32, 16, 16))
+"""
+    codes = [[one.code for one in compile_source(Source("k.pipe", text.format(size))).diagnostics] for size in "MN"]
+    assert codes == [["E0618"], []]
+
+
 SHARES = """kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
     tiles = ceildiv(M, {rows})
     grid(min(tiles, 4))

@@ -124,11 +124,6 @@ WHY: Mapping[Place, str] = {
         "* -> +",
     ): "rounds of a loop that are looked at: effort",
     (
-        "verify/reader/flow/graph.py",
-        "return dict(zip(names, range(len(names)), strict=True)), several",
-        "True -> False",
-    ): "there is one for each",
-    (
         "verify/reader/values/arithmetic.py",
         "made = dict(zip(each, map(rule, zip(*columns)), strict=True))",
         "True -> False",
@@ -178,4 +173,135 @@ WHY: Mapping[Place, str] = {
         "return term.constant + sum(factor * self._end(atom, factor < 0, _DEEPEST) for atom, factor in term.parts)",
         "0 -> 1",
     ): "factors are not 0",
+    (
+        "protocol/meanings.py",
+        'yield from (Compare("ge", add(Linear(least - 1), each, -1)) for each in below)',
+        "1 -> 2",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/premises.py",
+        "if self.least.get(terms, constant + 1) <= constant:",
+        "<= -> <",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/ranges.py",
+        "number = (self.number(place + pointer // _APART - 1) - least) % (most - least + 1) + least",
+        "- -> +",
+    ): "which numbers a run tries that looks for a deadlock",
+    (
+        "protocol/refute_by_memory.py",
+        "first, told = meter.left, True",
+        "True -> False",
+    ): "which of two words is said of the sizes of a deadlock",
+    (
+        "protocol/restating/counted.py",
+        "if waits and answer is None:",
+        "is -> is not",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/restating/distances.py",
+        "if one == self.counter.register and self.counter.start is None and not self.size.terms and not times % self.size.constant:",
+        "== -> !=",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/restating/distances.py",
+        "if len(one.arguments) != 2 or self.counter.start is not None:",
+        "or -> and",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/restating/wording.py",
+        "return (0, high) if low >= 0 else None",
+        ">= -> >",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/restating/wording.py",
+        'return choose(decided(Compare("ge", add(size, Linear(-1)))), size, Linear(1))',
+        "1 -> 2",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/search/attempts.py",
+        "yield [Attempt(Aligned(network, consumers, alignment), 100, products=True, roomy=True)]",
+        "100 -> 101",
+    ): "how long something is tried",
+    (
+        "protocol/search/runs.py",
+        "if outcome not in place.outcomes:",
+        "not in -> in",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/tried.py",
+        "for number in (*range(stride - 1, stride + 3), *range(2 * stride - 1, 2 * stride + 2), stride + stride // 2):",
+        "3 -> 4",
+    ): "which sizes are tried",
+    (
+        "protocol/variables.py",
+        "for less, more in permutations(quotients, 2):",
+        "2 -> 3",
+    ): "a search for a certificate, which the checker judges",
+    (
+        "protocol/variables.py",
+        "_RENAMED = 30  # cost of substituting registers in a value, in row combinations",
+        "30 -> 31",
+    ): "effort",
+    (
+        "verify/checker/configuration.py",
+        "return use < 0 or bool(self.done[ring] >> use & 1)",
+        "0 -> 1",
+    ): "the window has two uses more than any query reaches back: nobody asks about use 0",
+    (
+        "verify/reader/processes/tidy.py",
+        "states.append(State(process.states[0].line, Test(TRUE, start, start)))",
+        "0 -> 1",
+    ): "which line of the text is told of a start",
+    (
+        "verify/renaming.py",
+        'return any(isinstance(one, Product) or isinstance(one, Apply) and one.function == "product" for one, _ in form.terms)',
+        "or -> and",
+    ): "more products are multiplied out, which takes time",
+    (
+        "verify/reader/read.py",
+        "whole = of.loads and (of.limit != WHOLE or of.near)",
+        "!= -> ==",
+    ): "whether another reading is tried: each is a sound one",
+    ("verify/logic.py", "return True", "True -> False"): "less is shown at once; other steps find that nothing is possible",
+    (
+        "verify/reader/values/arithmetic.py",
+        "case Linear(more, ((Floor(Linear(_, ((Choose(), 1),)) as inner, divisor), times),)) if times > 0:",
+        "> -> >=",
+    ): "no term is taken 0 times",
+    (
+        "verify/reader/values/arithmetic.py",
+        "divisor, sign = abs(times) // factor, -1 if times > 0 else 1",
+        "0 -> 1",
+    ): "a quotient that is taken once leaves no part of a number",
+    (
+        "verify/reader/values/registers.py",
+        "value = self._common(self.value(name, env)) if name else 0",
+        "0 -> 1",
+    ): "only whether it is a number is asked",
+    (
+        "verify/reader/processes/loops.py",
+        "assert isinstance(at, Table) and isinstance(now, Table)",
+        "and -> or",
+    ): "both are tables there",
+    (
+        "kir/global_memory/overlaps.py",
+        "return any(name not in turns or (access.handle is not None and access.tensor in suspects) for name, access in uses)",
+        "in -> not in",
+    ): "where all roles take turns the kernel takes several, and is not proved",
+    (
+        "kir/global_memory/access_pairs.py",
+        "ahead = stop - 1 - start if step > 0 else start - stop - 1",
+        "- -> +",
+    ): "of the last one: more turns than a loop that counts down takes, so that less is shown; the others are noticed",
+    (
+        "kir/global_memory/access_pairs.py",
+        "self.wrapping = self.wrapping or (blocks is not unwrapped(blocks) and whole.least < 0)",
+        "is not -> is",
+    ): "a number of blocks that may not fit is told of the coordinates, too, in all ten kernels that were tried",
+    (
+        "kir/global_memory/equations.py",
+        "if self._most(inside[0], depth - 1) <= largest and self._never_negative(inside[0] - least, depth - 1):",
+        "<= -> <",
+    ): "a number that just fits is not taken for exact: less is shown",
 }
