@@ -76,6 +76,15 @@ def test_the_second_of_two_overwrites_the_first() -> None:
     assert CODE not in gemm(*twice, "        mma(acc, s.a, s.b)")
 
 
+def test_a_first_product_in_front_of_the_loop() -> None:
+    """The K blocks without the first one; a second product behind the first one, without a loop around them, overwrites it."""
+    taken = ("with input.consume() as s:", "    " + MMA.format("False"))
+    others = ("for k in range(1, ceildiv(K, 64)):", "    with input.consume() as s:", "        " + MMA.format("True"))
+    assert {CODE, "E0001"}.isdisjoint(gemm(*taken, *others))
+    assert CODE in gemm(*taken, "    " + MMA.format("False"), *others)
+    assert CODE not in gemm(*taken, "    " + MMA.format("True"), *others)
+
+
 def test_a_variable_that_counts() -> None:
     counted = (
         "i = 0",

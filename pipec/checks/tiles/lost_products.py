@@ -31,7 +31,8 @@ def lost_products(role: RoleSummary) -> Iterator[Lost]:
 
 def _lost(role: RoleSummary, block: int, index: int, mma: tree.Mma, accumulate: tree.Expression) -> Iterator[Lost]:
     around = [loop for loop in role.role.loops if block in loop.blocks]
-    always = [_in_every_iteration(role, loop, inner, block) for loop, inner in zip(around, [*around[1:], None], strict=True)]
+    # Of no loop around it, there is no pair; the last loop has none inside it.
+    always = [_in_every_iteration(role, loop, inner, block) for loop, inner in zip(around, [*around[1:], None], strict=False)]
     values = role.role.values
     condition = values.of(accumulate)
     earlier = _before(role, block, index, mma)
