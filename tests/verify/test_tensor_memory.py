@@ -73,6 +73,11 @@ def happens(ptx: str, blocks: int = 1) -> str:
     return ""
 
 
+def store(thread: int = 0, at: str = "one") -> str:
+    """By one thread."""
+    return f"setp.eq.u32 %p1, %r0, {thread}; @%p1 st.shared.b32 [{at}], 7;"
+
+
 ASK, GIVE = first(ask()), first(give())
 BOTH = ask() + ask(32, "two")
 RIGHT = {
@@ -94,9 +99,23 @@ RIGHT = {
         GIVE,
     ),
     "with a permit": (first(ask() + PERMIT), LOAD, GIVE),
+    "a store beside the address": (ASK, store(at="two") + LOAD, GIVE),
+    "a store at the place of the address before it is asked for": (store(40), ASK, LOAD + GIVE),
+    "a store in front of the request": (first(store() + ask()), LOAD, GIVE),
+    "a store when the address has been loaded": (ASK, LOAD, store(40) + GIVE),
     "with a permit that another warp gives up behind a meeting": (ASK, LOAD + second(PERMIT), GIVE),
 }
 WRONG = {
+    "an address that is overwritten": (ASK, store() + f"bar.sync 0; {LOAD}", GIVE),
+    "an address that is overwritten by another warp": (ASK, store(40) + f"bar.sync 0; {LOAD}", GIVE),
+    "an address that is overwritten while it is put there": (ASK + store(40), LOAD, GIVE),
+    "an address that is overwritten while it is loaded": (ASK, LOAD + store(40), GIVE),
+    "an address to which something is added": (ASK, f"mov.b32 %r7, one; red.shared.add.u32 [%r7], 32; bar.sync 0; {LOAD}", GIVE),
+    "an address that is part of what is overwritten": (
+        ASK,
+        f"mov.b32 %r7, one; st.shared.b8 [%r7+2], 9; bar.sync 0; {LOAD}",
+        GIVE,
+    ),
     "another address": (ASK, "mov.b32 %r5, 7;", GIVE),
     "an address within": (ASK, f"{LOAD} add.u32 %r5, %r5, 32;", GIVE),
     "another place": (ASK, "ld.shared.b32 %r5, [two];", GIVE),
@@ -132,6 +151,24 @@ def test_something_else_is_given_back(parts: tuple[str, str, str]) -> None:
     ptx = text(*parts)
     assert not proved(ptx)
     assert happens(ptx)
+
+
+@pytest.mark.parametrize(
+    ("place", "bytes_", "right"), [("tile", 16, True), ("tile", 32, False), ("tile+16", 16, False), ("tile+32", 16, True)]
+)
+def test_a_copy_over_an_address(place: str, bytes_: int, right: bool) -> None:
+    """It is 28 bytes behind the begin of the tile."""
+    begin = first(f"setp.ne.u32 %p1, %r0, 0; @%p1 bra READY; mbarrier.init.shared::cta.b64 [bar], 1; READY: {ask(at='tile+28')}")
+    copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    middle = (
+        f"ld.param.u64 %rd1, [n]; setp.ne.u32 %p1, %r0, 0; @%p1 bra WAIT; "
+        f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {bytes_}; {copy} [{place}], [%rd1], {bytes_}, [bar]; "
+        "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0; @!%p2 bra WAIT; "
+    )
+    ptx = text(begin, middle + LOAD.replace("one", "tile+28"), GIVE).replace(".param .u32 n", ".param .u64 n")
+    assert (
+        proved(ptx.replace(".shared .align 4 .b32 one;", ".shared .align 8 .b64 bar; .shared .align 16 .b8 tile[64];")) is right
+    )
 
 
 def test_the_first_column_is_known_of_all_columns_only() -> None:

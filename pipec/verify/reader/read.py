@@ -24,7 +24,7 @@ from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up
 from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.processes.sums import with_sums_that_fit
-from pipec.verify.reader.processes.tensor_memory import check_loops, check_tensor_memory
+from pipec.verify.reader.processes.tensor_memory import check_loops, check_tensor_memory, slots_of
 from pipec.verify.reader.processes.tidy import tidied
 from pipec.verify.reader.processes.together import check_together
 from pipec.verify.reader.processes.turns import walks
@@ -210,7 +210,6 @@ class Reading:
         inits = [self._inits(prologue, rank) for rank in range(self.around.ranks)]
         base = self.kernel.shared.get("$shared", 0)
         self.rings = self._barriers(inits, base)
-        check_overwritten(graph, self.made_at)
         check_loops(flow)
         self.ctas = self._walks(flow, inits, base)
         self.around.rounds = self._rounds()
@@ -218,6 +217,7 @@ class Reading:
             self.hints.clear()
             self.ctas = self._walks(flow, inits, base)
         check_tensor_memory(flow, self.around, [[(one.machine, one.walk.held) for one in cta.classes] for cta in self.ctas])
+        check_overwritten(graph, self.made_at, slots_of(self.around), self.around.copied)
         check_given_up(flow)
         for cta in self.ctas:
             check_together(self.kernel, self.threads, [one.machine for one in cta.classes])

@@ -8,11 +8,12 @@ without a pair of CTAs are undefined (PTX ISA, Tensor Memory allocation; tcgen05
 from collections.abc import Collection, Iterable
 
 from pipec.verify.network import Unreadable
+from pipec.verify.reader.flow.overwritten import Slot
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.meetings import MANY, meetings_before
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import ANY_SLOT, Columns, Freed, Surroundings
+from pipec.verify.reader.values.surroundings import ANY_SLOT, OFFSET, Columns, Freed, Surroundings
 
 _MOST_COLUMNS = 512
 _WAITING = frozenset({Kind.SYNC, Kind.VOTE, Kind.TRY, Kind.CLUSTER_WAIT})
@@ -43,6 +44,14 @@ def check_tensor_memory(flow: Flow, around: Surroundings, ctas: Iterable[Iterabl
         _check_freed(flow, around, freed)
     if len({tuple(asked) for asked in around.columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
+
+
+def slots_of(around: Surroundings) -> dict[int, Slot]:
+    """By the offset of the place of an address: who asks, and who loads what is given back."""
+    return {
+        slot & OFFSET: (number, [freed.read for freed in around.freed if freed.slot == slot])
+        for slot, ((number, _), *_) in around.slots.items()
+    }
 
 
 def _check_pairs(flow: Flow, around: Surroundings) -> None:

@@ -220,6 +220,7 @@ class Events(Registers):
         for entry in entries:
             if isinstance(entry, int):
                 first = entry + offset & OFFSET
+                self.around.copied[first, one.number] = size
                 behind = bisect_right(places, first - 8)
                 if behind < len(places) and places[behind] < first + size:
                     raise Unreadable(one.line, "a copy to the place of a barrier is not understood")

@@ -159,6 +159,8 @@ class Surroundings:
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     slots: dict[int, dict[tuple[int, int], None]] = field(default_factory=dict)  # by place of the address: instruction and warp
     freed: set[Freed] = field(default_factory=set)
+    # Bytes of copies: by where they go in shared memory, and by instruction.
+    copied: dict[tuple[int, int], int] = field(default_factory=dict)
     # What was loaded from shared memory: from which place, by which instruction, and whether its class had asked for tensor memory there.
     read_at: dict[Value, set[tuple[int, int, bool]]] = field(default_factory=dict)
     given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
