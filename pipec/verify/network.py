@@ -147,15 +147,29 @@ class Process:
 
 
 AssumptionKind = Literal[
-    "answers", "cluster", "given up", "loads", "loops", "polling", "preceding grid", "registers", "sums", "tensor memory", "turns"
+    "answers",
+    "cluster",
+    "fresh barriers",
+    "given up",
+    "loads",
+    "loops",
+    "peers",
+    "polling",
+    "preceding grid",
+    "registers",
+    "sums",
+    "tensor memory",
+    "turns",
 ]
 # Assumptions about what could make a thread wait, in words that follow "if".
 ASSUMED: dict[AssumptionKind, str] = {
     "answers": "the scheduler runs out of blocks to hand out",
     "cluster": "the kernel is launched without clusters",
+    "fresh barriers": "CTAs of a cluster find each other's barriers initialised",
     "given up": "copies and commits to a barrier have completed when it is invalidated",
     "loads": "threads of a role that load the same address get the same value",
     "loops": "loops that touch no barrier terminate",
+    "peers": "no CTA of a cluster ends while another one may still signal its barriers, or write to its shared memory",
     "polling": "the value that a loop polls for in memory arrives",
     "preceding grid": "the preceding grid ends",
     "registers": "the registers that setmaxnreg asks for become free",

@@ -221,7 +221,7 @@ class Reading:
         check_given_up(flow)
         for cta in self.ctas:
             check_together(self.kernel, self.threads, [one.machine for one in cta.classes])
-        self.assumed = assumptions(flow, self.around)
+        self.assumed = assumptions(flow, self.around, self._signals())
         self.network = self._assembled(self.interface)
         if self.around.asks:
             check_answers(self.network)
@@ -239,6 +239,13 @@ class Reading:
             Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0] + base] for ring in self.rings))
             for rank, counts in enumerate(inits)
         ]
+
+    def _signals(self) -> set[int]:
+        """The lines of those to barriers of other CTAs."""
+        if len(self.ctas) == 1:
+            return set()
+        nodes = ((cta.rank, node) for cta in self.ctas for one in cta.classes for node in one.walk.nodes)
+        return {node.line for rank, node in nodes if node.act is not None and any(to != rank for to, _ in node.act.targets)}
 
     def _rounds(self) -> dict[int, int]:
         """How often all arriving processes arrive at a ring in each phase, if none of them waits for it or for its other side, and one

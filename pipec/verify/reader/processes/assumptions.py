@@ -5,7 +5,7 @@ it is understood if it is a turn (turns.py).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
@@ -13,6 +13,7 @@ from pipec.verify.network import Assumption, AssumptionKind, Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Stretch
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.meetings import MANY, meetings_before, meets
+from pipec.verify.reader.processes.peers import of_peers
 from pipec.verify.reader.processes.turns import turns
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.lexical import integer
@@ -33,9 +34,9 @@ _OF_INTEGERS = re.compile(r"[bsu]\d+")  # types
 _MOST_BLOCKS = 300  # of a loop that is analysed
 
 
-def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
-    """One per kind, with the lines."""
-    lines: dict[AssumptionKind, list[int]] = {}
+def assumptions(flow: Flow, around: Surroundings, signals: Collection[int]) -> tuple[Assumption, ...]:
+    """One per kind, with the lines. `signals`: the lines of those to barriers of other CTAs."""
+    lines: dict[AssumptionKind, list[int]] = of_peers(flow, signals) if around.ranks > 1 else {}
     notable = flow.graph.notable
     for at, kind in notable.items():
         if kind in _BY_KIND:
