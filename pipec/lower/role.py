@@ -132,7 +132,7 @@ def _declare(role: RoleContext) -> None:
     timestamps.start_role(role)
     mma_waits.start(role)
     role.kernel.at(role.plan.role.span)
-    if role.prefix in role.kernel.plan.exchange_offsets:
+    if role.prefix in role.kernel.plan.exchanges:
         role.exchange_turn = role.builder.variable("i32", f"{role.prefix}.exchange")
         role.exchange_turn.write(integer(0))
     if role.plan.stores_bulk:

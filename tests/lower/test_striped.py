@@ -240,7 +240,7 @@ def test_a_row_of_8192_fits_the_registers_of_a_block():
     ptx = compiled(source).ptx
     assert ptx.count("ld.global.v4.b32") == 2 * 8 * 1  # 32 elements of the row, and of the weights, in each of 256 threads
     assert ptx.count("st.global.v4.b32") == 8
-    assert plan_of(source).exchange_offsets and plan_of(source).shared_bytes <= 2 * 8 * 4 + 16
+    assert plan_of(source).exchanges and plan_of(source).shared_bytes <= 2 * 8 * 4 + 16
 
 
 @pytest.mark.parametrize("kind", ["f32", "bf16"])

@@ -97,7 +97,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         response_offset=shared.response_offset,
         staging=shared.staging,
         stored=stored,
-        exchange_offsets=shared.exchange_offsets,
+        exchanges=shared.exchanges,
         reduced_offsets=shared.reduced_offsets,
         row_maps=row_maps,
         zero_fills=shared.zero_fills,

@@ -14,6 +14,7 @@ from pipec.kir.plan.together import bytes_in_turns
 from pipec.kir.plan.types import (
     RESPONSE_BYTES,
     TILE_ALIGNMENT,
+    Exchange,
     Panel,
     RolePlan,
     RowMap,
@@ -35,6 +36,7 @@ _SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B
 _SINGLE_ROWS = tuple(16 << shift for shift in range(7))
 MOST_BOX_ELEMENTS = 256  # along one dimension: boxDim of a tensor map (hardware.md 2.1)
 BARRIER_BYTES = 8
+_EXCHANGED = 2  # buffers through which the warps of a row exchange partial reductions, in turn
 _EXCHANGE_ALIGNMENT = 16  # of what a thread reads at once when it reads the partial reductions of a row's warps
 _SMALLEST_ALLOCATION = 32  # tensor-memory columns
 
@@ -128,7 +130,7 @@ class SharedPlan:
     buffer_strides: dict[Buffer, int]
     barrier_offsets: dict[tuple[Pipeline, Side], int]
     staging: dict[tree.Store, Staging]
-    exchange_offsets: dict[str, int]
+    exchanges: dict[str, Exchange]
     reduced_offsets: dict[tree.ReducedColumns, int]
     zero_fills: dict[Buffer, ZeroFill]
     items: tuple[SharedItem, ...]
@@ -173,16 +175,17 @@ def plan_shared(
     responses = kernel.schedule.responses if kernel.schedule is not None else None
     response_bytes = RESPONSE_BYTES * responses.stages if responses is not None else 0
     reduced = {result: size for row in roles for result, size in reduced_bytes(row, row_maps).items()}
-    exchanges = {row.role.name: size for row in roles if (size := exchange_bytes(row, row_maps)) > 0}
+    exchanged = {row.role.name: _EXCHANGED * size for row in roles if (size := exchange_bytes(row, row_maps)) > 0}
     # Plus the address of tensor memory, and padding for barriers and responses.
     small = (
         round_up(small + 4 + 8, 16)
         + response_bytes
-        + sum(round_up(size, _EXCHANGE_ALIGNMENT) for size in (*exchanges.values(), *reduced.values()))
+        + sum(round_up(size, _EXCHANGE_ALIGNMENT) for size in (*exchanged.values(), *reduced.values()))
     )
     staging = _plan_staging(shared, target, roles, row_maps, small)
-    exchange_offsets = {
-        name: shared.take(f"{name} row reductions", size, _EXCHANGE_ALIGNMENT) for name, size in exchanges.items()
+    exchanges = {
+        name: Exchange(shared.take(f"{name} row reductions", size, _EXCHANGE_ALIGNMENT), size // _EXCHANGED)
+        for name, size in exchanged.items()
     }
     reduced_offsets = {
         result: shared.take(f"{result.name} of line {result.span.line}", size, _EXCHANGE_ALIGNMENT)
@@ -209,7 +212,7 @@ def plan_shared(
         strides,
         barriers,
         staging,
-        exchange_offsets,
+        exchanges,
         reduced_offsets,
         zero_fills,
         tuple(shared.items),

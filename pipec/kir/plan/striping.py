@@ -22,7 +22,6 @@ from pipec.sema.types import TileType
 
 _VECTOR_BYTES = 16  # of one access to memory by a thread, at most
 _MOST_BLOCKS = 16  # of rows of a thread: their loads are written out
-_EXCHANGED = 2  # rounds of the shared memory through which the warps of a row exchange partial reductions
 
 Values = Mapping[tree.Operation, tree.Expression]
 Lets = dict[tree.Variable, tree.Expression]
@@ -145,7 +144,7 @@ def _reads_registers(node: tree.Columns, lets: Lets) -> bool:
 
 
 def exchange_bytes(row: RolePlan, maps: Mapping[tree.Operation, RowMap]) -> int:
-    """The size of shared memory in which the warps of a row combine their partial reductions; 0 if there are none."""
+    """The size of a buffer in shared memory in which the warps of a row combine their partial reductions; 0 if there are none."""
     lets = lazy_tiles(row.role)
     largest = 0
     for block in row.role.blocks:
@@ -155,4 +154,4 @@ def exchange_bytes(row: RolePlan, maps: Mapping[tree.Operation, RowMap]) -> int:
                 continue
             nodes = (node for node in subexpressions(value, lets) if isinstance(node, tree.RowReduce))
             largest = max(largest, *(max(4, node.type.dtype.bytes) for node in nodes), 0)
-    return _EXCHANGED * row.role.warps * largest
+    return row.role.warps * largest

@@ -51,7 +51,7 @@ def _may_share(plan: Plan, row: RolePlan) -> bool:
         and not row.stores_bulk
         and not row.drains
         and row.global_order == GlobalOrder()
-        and row.role.name not in plan.exchange_offsets
+        and row.role.name not in plan.exchanges
         and all(isinstance(one, _COMPARED) for one in operations(row.role))
     )
 

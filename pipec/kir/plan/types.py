@@ -288,6 +288,14 @@ class ZeroFill:
 
 
 @record
+class Exchange:
+    """Shared memory through which the warps that share rows exchange partial reductions: two buffers, `stride` bytes apart."""
+
+    offset: int
+    stride: int
+
+
+@record
 class SharedItem:
     """One region of dynamic shared memory, for the report and the resource messages."""
 
@@ -321,7 +329,7 @@ class Plan:
     response_offset: int | None  # where the responses to a tile scheduler's requests arrive, one after the other
     staging: dict[Store, Staging]  # for stores by path "tma"
     stored: dict[Store, dict[TileLayout, TmaPlan]]  # for the same: how their panels are copied, by layout
-    exchange_offsets: dict[str, int]  # for roles in which several warps share a row: shared memory for reductions
+    exchanges: dict[str, Exchange]  # for roles in which several warps share a row: shared memory for reductions
     reduced_offsets: dict[ReducedColumns, int]  # where the columns of tiles are reduced
     row_maps: dict[Operation, RowMap]  # of each operation that evaluates a tile
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten

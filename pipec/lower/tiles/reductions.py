@@ -72,15 +72,16 @@ def fold_lanes(role: RoleContext, function: RowFunction, dtype: DType, value: Va
 def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Value, row_map: RowMap, row: Value) -> Value:
     """Over the warps that share a row: each writes its value to shared memory, and all of them read those of their row.
 
-    Two buffers alternate. A warp that writes to one has synchronised since the others read it: in the round of the other buffer.
+    Two buffers alternate, each of them large enough for the role's largest elements. A warp that writes to one has synchronised since the
+    others read it: in the round of the other buffer.
     """
     builder, warps = role.builder, row_map.warps_of_row
-    offset = role.kernel.plan.exchange_offsets[role.prefix]
+    exchange = role.kernel.plan.exchanges[role.prefix]
     size = element_bytes(dtype)
     assert role.exchange_turn is not None
     turn = role.exchange_turn.read()
     role.exchange_turn.write(builder.bits("xor", turn, 1))
-    base = builder.binary("add", role.kernel.shared_address(offset), builder.multiply(turn, role.plan.role.warps * size))
+    base = builder.binary("add", role.kernel.shared_address(exchange.offset), builder.multiply(turn, exchange.stride))
     mine = builder.binary("add", base, builder.multiply(role.role_warp, size))
     # Every lane has the warp's value; one writes it, to avoid 32 writes to a bank.
     first = builder.compare("eq", role.lane, integer(0))
