@@ -15,7 +15,8 @@ from pipec.kir import ir
 from pipec.kir.clusters import EVERY, OWN
 from pipec.kir.global_memory.access_pairs import AccessPair
 from pipec.kir.global_memory.accesses import Access
-from pipec.kir.global_memory.places import TileBox, apart_at_distances, meet_now, numbered_by_turns, renamed
+from pipec.kir.global_memory.iterations import apart_at_distances, meet_now, numbered_by_turns
+from pipec.kir.global_memory.places import TileBox, renamed
 from pipec.kir.plan.types import Plan
 from pipec.kir.values.reader import Loop
 from pipec.record import record, replace

@@ -6,7 +6,8 @@ from pipec.checks.summary import RoleSummary, dominators, predecessors
 from pipec.kir import ir
 from pipec.kir.clusters import LEADER, PAIR
 from pipec.kir.global_memory.accesses import Access
-from pipec.kir.global_memory.places import apart_in_earlier_iterations, apart_in_other_iterations, renamed
+from pipec.kir.global_memory.iterations import apart_in_earlier_iterations, apart_in_other_iterations
+from pipec.kir.global_memory.places import renamed
 from pipec.kir.plan.types import Plan
 from pipec.kir.values.reader import Loop
 from pipec.record import replace

@@ -7,7 +7,8 @@ here.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pipec.kir.global_memory.places import TileBox, apart, apart_in_other_iterations, overlap_by_numbers, place_of, same
+from pipec.kir.global_memory.iterations import apart_in_other_iterations
+from pipec.kir.global_memory.places import TileBox, apart, overlap_by_numbers, place_of, same
 from pipec.kir.ir import Branch, Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles
 from pipec.kir.values.analysis import Values
