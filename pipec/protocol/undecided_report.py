@@ -7,9 +7,9 @@ from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
-from pipec.kir.ir import Kernel, Loop, Role, run_once
+from pipec.kir.ir import Branch, Kernel, Loop, Role, run_once
 from pipec.kir.plan.roles import expressions, operations
-from pipec.kir.walk import subexpressions
+from pipec.kir.walk import nodes, subexpressions
 from pipec.protocol.conditions import FROM_MEMORY, asks_memory
 from pipec.protocol.explain import Places, Report, times
 from pipec.protocol.judge import Judgement
@@ -132,11 +132,21 @@ def _read(kernel: Kernel) -> Iterator[tree.ReadElement]:
 
 
 def _computed_with(kernel: Kernel) -> Iterator[tree.ReadElement]:
-    """What is read where something is added to it, or it is multiplied: that may wrap."""
-    made = (each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.Binary))
-    for each in made:
-        if each.operator in ("+", "-", "*"):
-            yield from (part for part in subexpressions(each) if isinstance(part, tree.ReadElement))
+    """What is read where something is added to it, or it is multiplied: that may wrap. First in what a role decides by: it may wrap in a
+    coordinate, too, but that decides nothing."""
+    for asked in (_decided_by, expressions):
+        made = (each for role in kernel.roles for each in asked(role) if isinstance(each, tree.Binary))
+        for each in made:
+            if each.operator in ("+", "-", "*"):
+                yield from (part for part in subexpressions(each) if isinstance(part, tree.ReadElement))
+
+
+def _decided_by(role: Role) -> Iterator[tree.Expression]:
+    """Conditions, and what is assigned to variables, the bounds of loops among them, with all subexpressions."""
+    for block in role.blocks:
+        yield from (part for one in block.operations if isinstance(one, tree.Assign) for part in nodes(one))
+        if isinstance(block.terminator, Branch):
+            yield from subexpressions(block.terminator.condition)
 
 
 def _by_memory(report: Report) -> _Stop | None:
