@@ -218,5 +218,6 @@ class Run(Scalars):
         extent = [known(one) for one in access.place.extent]
         operation = access.operation
         if access.writes and isinstance(operation, tree.Store) and operation.rows is not None:
-            extent[-2] = min(extent[-2], self.value(operation.rows))
+            axis = max(0, len(extent) - 2)  # a tensor of one dimension has a tile's rows along it
+            extent[axis] = min(extent[axis], self.value(operation.rows))
         return tuple(extent)
