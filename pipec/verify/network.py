@@ -169,7 +169,7 @@ ASSUMED: dict[AssumptionKind, str] = {
     "given up": "copies and commits to a barrier have completed when it is invalidated",
     "loads": "threads of a role that load the same address get the same value",
     "loops": "loops that touch no barrier terminate",
-    "peers": "no CTA of a cluster ends while another one may still signal its barriers, or write to its shared memory",
+    "peers": "each CTA of a cluster outlives what others signal to it and store there",
     "polling": "the value that a loop polls for in memory arrives",
     "preceding grid": "the preceding grid ends",
     "registers": "the registers that setmaxnreg asks for become free",
