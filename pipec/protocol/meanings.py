@@ -10,7 +10,6 @@ from typing import Protocol
 from pipec.protocol.comparisons import Comparison, Condition, Connective, opposite
 from pipec.protocol.rewriting import is_machine_product
 from pipec.protocol.rows import Row, one, plus, scaled
-from pipec.protocol.sample import forms_of
 from pipec.record import record
 from pipec.verify.terms import (
     RANGES,
@@ -23,6 +22,7 @@ from pipec.verify.terms import (
     Linear,
     add,
     floor,
+    forms_of,
     is_larger,
     is_smaller,
     product,

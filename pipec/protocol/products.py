@@ -10,7 +10,6 @@ from itertools import permutations
 
 from pipec.protocol.quotients import turns_of
 from pipec.protocol.rewriting import Rewriting, computed_inside, is_machine_product
-from pipec.protocol.sample import forms_of
 from pipec.record import replace
 from pipec.verify.checker.progress import loops
 from pipec.verify.logic import System
@@ -36,6 +35,7 @@ from pipec.verify.terms import (
     decided,
     either,
     floor,
+    forms_of,
     is_remainder,
     product,
     quotient,

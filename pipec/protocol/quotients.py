@@ -11,9 +11,22 @@ the number of blocks, against a counter of iterations is the same case, with tha
 from collections.abc import Iterator
 
 from pipec.protocol.remainders import shares
-from pipec.protocol.sample import forms_of
 from pipec.verify.network import Network, Process, Test, edges_of
-from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Symbol, add, atom, floor, is_quotient, quotient, symbols_of
+from pipec.verify.terms import (
+    Apply,
+    Atom,
+    Choose,
+    Floor,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    floor,
+    forms_of,
+    is_quotient,
+    quotient,
+    symbols_of,
+)
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:

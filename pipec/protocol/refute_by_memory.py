@@ -12,13 +12,12 @@ from pipec.protocol.lazily import Lazy
 from pipec.protocol.program import registers_of
 from pipec.protocol.ranges import LOADS, Contents
 from pipec.protocol.refute import Asked, Deadlock, crosses, run, tried
-from pipec.protocol.sample import forms_of
 from pipec.protocol.schedule import Pairs
 from pipec.protocol.structure import orders
 from pipec.protocol.tried import Launches, all_forms, small_sizes
 from pipec.record import replace
 from pipec.verify.network import Network
-from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Product, Symbol, atom
+from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Product, Symbol, atom, forms_of
 
 _MOST_SIZES = 60
 _MOST_STEPS = 12_000  # of all runs

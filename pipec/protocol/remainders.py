@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pipec.protocol.deduction import known_to_differ
 from pipec.protocol.premises import Premises
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, scaled
-from pipec.protocol.sample import forms_of
 from pipec.protocol.variables import Variables
 from pipec.record import record
 from pipec.verify.network import Network, Test
-from pipec.verify.terms import Floor, Linear, Symbol, add, floor, symbols_of
+from pipec.verify.terms import Floor, Linear, Symbol, add, floor, forms_of, symbols_of
 
 _MOST = 32  # quotients by one number
 

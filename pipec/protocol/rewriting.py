@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
-from pipec.protocol.sample import forms_of
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
@@ -25,6 +24,7 @@ from pipec.verify.terms import (
     decided,
     either,
     floor,
+    forms_of,
     product,
     quotient,
 )

@@ -1,7 +1,7 @@
 """Values of forms and conditions for given numbers, as the machine computes them."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import prod
 from operator import and_, or_, xor
@@ -138,15 +138,6 @@ def number_below(number: int, most: int) -> str:
 
 def holds(formula: Formula, numbers: Mapping[Symbol, int]) -> bool:
     return _decider(formula)(numbers)
-
-
-def forms_of(formula: Formula) -> Iterator[Linear]:
-    match formula:
-        case Compare(_, form):
-            yield form
-        case Both(parts) | Either(parts):
-            for part in parts:
-                yield from forms_of(part)
 
 
 def function_of(form: Linear) -> str:

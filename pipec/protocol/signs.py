@@ -11,10 +11,23 @@ from pipec.protocol.comparisons import Connective
 from pipec.protocol.extents import range_of
 from pipec.protocol.premises import Premises
 from pipec.protocol.rows import Row, one, plus
-from pipec.protocol.sample import forms_of
 from pipec.protocol.variables import Variables
 from pipec.verify.network import Network, Test, edges_of
-from pipec.verify.terms import RANGES, Apply, Both, Choose, Compare, Floor, Linear, Product, Symbol, add, atom, is_quotient
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Both,
+    Choose,
+    Compare,
+    Floor,
+    Linear,
+    Product,
+    Symbol,
+    add,
+    atom,
+    forms_of,
+    is_quotient,
+)
 
 
 class Signs:

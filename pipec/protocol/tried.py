@@ -5,9 +5,9 @@ from itertools import islice, product
 
 from pipec.protocol.program import registers_of
 from pipec.protocol.ranges import TILES
-from pipec.protocol.sample import Numbers, forms_of, holds, known_function
+from pipec.protocol.sample import Numbers, holds, known_function
 from pipec.verify.network import Network, Test, edges_of
-from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Product, Symbol, symbols_in
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Product, Symbol, forms_of, symbols_in
 
 _LEAST_TRIED = 5  # minimum number of steps to try a size with; with larger rings, enough to fill one, plus two
 LARGE = (1 << 30, (1 << 31) - 1)

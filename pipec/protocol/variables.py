@@ -15,7 +15,7 @@ from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rewriting import Rewriting, computed_in
 from pipec.protocol.rounds import goes_round, starts
 from pipec.protocol.rows import Row, one, plus, scaled
-from pipec.protocol.sample import forms_of, function_of, known_function
+from pipec.protocol.sample import function_of, known_function
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
     Apply,
@@ -33,6 +33,7 @@ from pipec.verify.terms import (
     atom,
     divided_further,
     factors_of,
+    forms_of,
     is_quotient,
     is_remainder,
     product,

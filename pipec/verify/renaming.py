@@ -1,6 +1,5 @@
 """What is made of equal values is equal: atoms, with what they are made of replaced by what the equations say of it."""
 
-from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 
@@ -9,10 +8,8 @@ from pipec.verify.terms import (
     MOST_WRITTEN,
     Apply,
     Atom,
-    Both,
     Choose,
     Compare,
-    Either,
     Floor,
     Formula,
     Linear,
@@ -20,6 +17,7 @@ from pipec.verify.terms import (
     Symbol,
     add,
     atom,
+    forms_of,
     is_computed,
     product,
     replaced,
@@ -112,17 +110,8 @@ def _is_product(one: Atom) -> bool:
         case Floor(form, _):
             return _multiplies(form)
         case Choose(condition, yes, no):
-            return _multiplies(yes) or _multiplies(no) or any(map(_multiplies, _forms(condition)))
+            return _multiplies(yes) or _multiplies(no) or any(map(_multiplies, forms_of(condition)))
         case Apply(_, arguments):
             return any(map(_multiplies, arguments))
         case _:
             return False
-
-
-def _forms(formula: Formula) -> Iterator[Linear]:
-    match formula:
-        case Compare(_, form):
-            yield form
-        case Both(parts) | Either(parts):
-            for part in parts:
-                yield from _forms(part)

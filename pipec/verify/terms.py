@@ -6,7 +6,7 @@ equal values. Forms are unbounded integers; where a machine operation could wrap
 network.Edge.requires) or uses an uninterpreted function.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import combinations
 from math import inf, prod
@@ -520,6 +520,16 @@ def size_in(formula: Formula, sizes: Mapping[Symbol, int]) -> int:
             return size_with(form, sizes)
         case Both(parts) | Either(parts):
             return 1 + sum(size_in(part, sizes) for part in parts)
+
+
+def forms_of(formula: Formula) -> Iterator[Linear]:
+    """The forms that the formula compares with 0."""
+    match formula:
+        case Compare(_, form):
+            yield form
+        case Both(parts) | Either(parts):
+            for part in parts:
+                yield from forms_of(part)
 
 
 def symbols_in(formula: Formula) -> frozenset[Symbol]:

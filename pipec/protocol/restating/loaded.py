@@ -14,7 +14,6 @@ from pipec.protocol.program import registers_of
 from pipec.protocol.restating.distances import Measured
 from pipec.protocol.restating.wording import Worded, asked_to_divide, has, loads, parts_of
 from pipec.protocol.rewriting import Rewriting, is_machine_product
-from pipec.protocol.sample import forms_of
 from pipec.record import replace
 from pipec.verify.network import Edge, Network, Process, State, Test, edges_of
 from pipec.verify.reader.processes.tidy import with_edges
@@ -31,6 +30,7 @@ from pipec.verify.terms import (
     add,
     atom,
     computed_in,
+    forms_of,
     is_computed,
     is_larger,
     is_quotient,

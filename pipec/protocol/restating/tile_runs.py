@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import product as combinations
 
 from pipec.protocol.extents import FAR, Between, range_of, sizes_beyond
-from pipec.protocol.sample import forms_of
 from pipec.record import mutable, record
 from pipec.verify.logic import System
 from pipec.verify.network import Edge, Process, Test, Wait, edges_of
@@ -24,6 +23,7 @@ from pipec.verify.terms import (
     add,
     atom,
     floor,
+    forms_of,
     symbols_of,
 )
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 
 from pipec.protocol.extents import Between, range_of
 from pipec.protocol.rewriting import Rewriting, is_machine_product
-from pipec.protocol.sample import forms_of
 from pipec.verify.reader.values.parts import PLACES, is_row, of_places
 from pipec.verify.terms import (
     RANGES,
@@ -25,6 +24,7 @@ from pipec.verify.terms import (
     atom,
     choose,
     decided,
+    forms_of,
     is_larger,
     is_quotient,
     is_remainder,

@@ -5,7 +5,6 @@ from typing import Any
 
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.program import Program
-from pipec.protocol.sample import forms_of
 from pipec.protocol.schedule import Pairs, Schedule
 from pipec.protocol.search.attempts import Attempt
 from pipec.protocol.search.automaton import Search
@@ -14,7 +13,7 @@ from pipec.protocol.simplify import simplified
 from pipec.verify.checker.certificate import Case
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Network, Test, edges_of
-from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, negate, symbols_in
+from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, forms_of, negate, symbols_in
 
 _ROOM = 3  # factor on the number of situations
 

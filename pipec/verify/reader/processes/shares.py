@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from pipec.verify.network import Process, Test, edges_of
 from pipec.verify.reader.text.interface import Interface
-from pipec.verify.terms import Apply, Both, Compare, Either, Formula, Linear, add, is_quotient, symbols_of
+from pipec.verify.terms import Apply, Compare, Formula, Linear, add, forms_of, is_quotient, symbols_of
 
 
 def blocks_at_most(interface: Interface, processes: Iterable[Process], names: set[str]) -> Iterator[Formula]:
@@ -24,7 +24,7 @@ def blocks_at_most(interface: Interface, processes: Iterable[Process], names: se
 
 def _multiplies_shares(process: Process) -> bool:
     for state in process.states:
-        if isinstance(state.action, Test) and any(map(_has_product, _forms(state.action.condition))):
+        if isinstance(state.action, Test) and any(map(_has_product, forms_of(state.action.condition))):
             return True
         if any(form is not None and _has_product(form) for edge in edges_of(state.action) for _, form in edge.values):
             return True
@@ -36,12 +36,3 @@ def _has_product(form: Linear) -> bool:
         each for one, _ in form.terms if isinstance(one, Apply) and one.function.startswith("mul.lo.") for each in one.arguments
     )
     return any(is_quotient(part) for each in factors for part, _ in each.terms)
-
-
-def _forms(formula: Formula) -> Iterator[Linear]:
-    match formula:
-        case Compare(_, form):
-            yield form
-        case Both(parts) | Either(parts):
-            for part in parts:
-                yield from _forms(part)

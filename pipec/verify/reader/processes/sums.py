@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pipec.record import replace
 from pipec.verify.network import Assumption, Edge, End, Network, Process, State, Test, edges_of
-from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, symbols_in
+from pipec.verify.terms import Apply, Choose, Floor, Linear, Symbol, forms_of, symbols_in
 
 
 def with_sums_that_fit(network: Network) -> Network:
@@ -34,7 +34,7 @@ def _sums(process: Process) -> frozenset[Symbol]:
     found = set(added)
     for state in process.states:
         if added and isinstance(state.action, Test):
-            for compared in _comparisons(state.action.condition):
+            for compared in forms_of(state.action.condition):
                 beside = _counts(compared, registers)
                 found |= beside if beside & added else set()
     return frozenset(found)
@@ -65,15 +65,6 @@ def _inside(form: Linear) -> Iterator[Apply]:
 
 def _is_loaded(one: Apply) -> bool:
     return one.function.startswith("ld.")
-
-
-def _comparisons(formula: Formula) -> Iterator[Linear]:
-    match formula:
-        case Compare(_, form):
-            yield form
-        case Both(parts) | Either(parts):
-            for part in parts:
-                yield from _comparisons(part)
 
 
 def _without(process: Process, sums: frozenset[Symbol], lines: set[int]) -> Process:

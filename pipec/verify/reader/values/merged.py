@@ -25,6 +25,7 @@ from pipec.verify.terms import (
     decided,
     either,
     floor,
+    forms_of,
     negate,
     scale,
     symbols_of,
@@ -86,7 +87,7 @@ def _conditions(form: Linear) -> Iterator[Compare]:
                 yield from _conditions(inner)
             case Choose(condition, yes, no):
                 yield from _compared(condition)
-                for inner in (yes, no, *_forms(condition)):
+                for inner in (yes, no, *forms_of(condition)):
                     yield from _conditions(inner)
             case _:
                 pass
@@ -112,19 +113,11 @@ def _plain_atom(one: Atom) -> bool:
         case Floor(form, _):
             return _plain(form)
         case Choose(condition, yes, no):
-            return _plain(yes) and _plain(no) and all(map(_plain, _forms(condition)))
+            return _plain(yes) and _plain(no) and all(map(_plain, forms_of(condition)))
         case Apply("mul.lo.s32", factors):
             return all(map(_plain, factors))
         case Apply() | Product():
             return False
-
-
-def _forms(condition: Formula) -> list[Linear]:
-    match condition:
-        case Compare(_, form):
-            return [form]
-        case Both(parts) | Either(parts):
-            return [form for part in parts for form in _forms(part)]
 
 
 def _asked(form: Linear) -> Formula | None:
