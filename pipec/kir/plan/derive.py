@@ -4,11 +4,13 @@
 it. The lowering follows the plan and derives nothing itself.
 """
 
+from collections.abc import Mapping
+
 from pipec.isa.targets import Target
 from pipec.kir.clusters import kernel_sharing
 from pipec.kir.global_memory.accesses import collect, written_tensors
 from pipec.kir.ir import Kernel
-from pipec.kir.plan.exit import plan_exit
+from pipec.kir.plan.exit import Exit, plan_exit
 from pipec.kir.plan.global_memory import plan_global
 from pipec.kir.plan.grids import plan_grids
 from pipec.kir.plan.in_step import plan_in_step
@@ -34,6 +36,8 @@ from pipec.kir.plan.types import (
 )
 from pipec.kir.plan.zero import plan_zero
 from pipec.record import replace
+from pipec.sema import tree
+from pipec.vocabulary import Side
 
 
 def plan(kernel: Kernel, target: Target) -> Plan:
@@ -49,30 +53,9 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     signals = plan_signals(kernel, roles, expected, unwritten, shared_by)
     noting = (pipeline for pipeline, condition in unwritten.values() if condition is None)
     leaving = plan_exit(kernel, signals, shared_by, noting)
-    meetings = plan_meetings(roles, signals)
-    accesses, written = collect(kernel), written_tensors(kernel)
+    accesses = collect(kernel)
     orders = plan_global(kernel, accesses)
-    proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel)
-    found = (
-        replace(
-            row,
-            drains=leaving.drains.get(row.role.name, ()),
-            proxied=proxied[row.role.name],
-            tensor_stages=in_tensor if row.uses_tensor else frozenset(),
-            meets=meetings.get(row.role.name, frozenset()),
-            rewrites=plan_rewrites(row.role, row_maps),
-            global_order=orders.get(row.role.name, GlobalOrder()),
-            invariants=plan_invariants(row.role),
-            in_step=plan_in_step(row.role),
-            whole_warp=row.single_thread
-            and row.role.name not in orders
-            # If consumers skip each other's stages, the proof has as many situations for the producer as with one thread.
-            and not any(signals[pipeline, "consumer"].in_turn for pipeline in row.role.produces)
-            and stays_together(row.role, written),
-        )
-        for row in roles
-    )
-    roles = plan_grids(kernel, tuple(found))
+    roles = _with_order(kernel, roles, signals, leaving, orders, row_maps)
     shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated)
     parameters, symbols, tma, stored = plan_parameters(kernel, layouts, shared.staging)
     interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters, accesses)
@@ -117,6 +100,39 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         twins={},
     )
     return replace(planned, twins=plan_twins(planned))
+
+
+def _with_order(
+    kernel: Kernel,
+    roles: tuple[RolePlan, ...],
+    signals: Mapping[tuple[tree.Pipeline, Side], SideSignals],
+    leaving: Exit,
+    orders: Mapping[str, GlobalOrder],
+    row_maps: Mapping[tree.Operation, RowMap],
+) -> tuple[RolePlan, ...]:
+    """The roles with what orders the work of their threads: barriers, fences, and waits at their end and for preceding grids."""
+    meetings, written = plan_meetings(roles, signals), written_tensors(kernel)
+    proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel)
+    found = (
+        replace(
+            row,
+            drains=leaving.drains.get(row.role.name, ()),
+            proxied=proxied[row.role.name],
+            tensor_stages=in_tensor if row.uses_tensor else frozenset(),
+            meets=meetings.get(row.role.name, frozenset()),
+            rewrites=plan_rewrites(row.role, row_maps),
+            global_order=orders.get(row.role.name, GlobalOrder()),
+            invariants=plan_invariants(row.role),
+            in_step=plan_in_step(row.role),
+            whole_warp=row.single_thread
+            and row.role.name not in orders
+            # If consumers skip each other's stages, the proof has as many situations for the producer as with one thread.
+            and not any(signals[pipeline, "consumer"].in_turn for pipeline in row.role.produces)
+            and stays_together(row.role, written),
+        )
+        for row in roles
+    )
+    return plan_grids(kernel, tuple(found))
 
 
 __all__ = [
