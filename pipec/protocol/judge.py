@@ -100,6 +100,8 @@ def judge(
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
                 break
+            if earlier.lacks_it_again and not reading.arithmetic.as_read:
+                continue  # the others fold up more or less of a number, which does not bound what is read from memory
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
             begun = steps_so_far()
@@ -175,9 +177,13 @@ def _asking(reading: Reading, conditions: Sequence[Formula]) -> Network:
 class _Earlier:
     """What is known from earlier readings of the text. `settled`: no numbers in memory were found with which processes wait for ever, and
     each run told how it ends. Another reading writes the same values differently, so that its runs end in the same way. `searched`: the
-    results of searches that were not cut off, which another reading with the same network would repeat."""
+    results of searches that were not cut off, which another reading with the same network would repeat. `lacking`: what no schedule
+    of an earlier search got past, by the names of registers, which are the same in each reading; `lacks_it_again`: nor one of another
+    reading."""
 
     settled: bool = False
+    lacking: set[Formula] = field(default_factory=set)
+    lacks_it_again: bool = False
     searched: list[tuple[Network, bool, Judgement]] = field(default_factory=list)
 
     def found(self, network: Network, *, any_conditions: bool) -> Judgement | None:
@@ -191,7 +197,7 @@ def _judged(
 ) -> Judgement:  # fmt: skip
     network = reading.network
     pairs = pairs_of(network, sides)
-    search = prove if effort is None else partial(prove, effort=effort)
+    search = partial(prove, effort=effort, lacking=earlier.lacking)
     if counting and (certificate := _by_counting(reading, pairs, search)) is not None:
         return _found(reading, certificate)
     other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
@@ -227,6 +233,9 @@ def _searched(
     try:
         certificate = search(other.network, pairs=pairs, refuted=refuted, any_conditions=any_conditions)
     except Undecided as why:
+        if why.lacks is not None:
+            earlier.lacks_it_again |= why.lacks in earlier.lacking
+            earlier.lacking.add(why.lacks)
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
         if deadlock is None:

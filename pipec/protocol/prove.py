@@ -5,7 +5,7 @@ them. A situation consists of the places of all processes, the arrivals so far, 
 sizes. If that fails, the sizes are split into cases, or another schedule is tried.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from pipec.protocol.effort import Effort, Spent
@@ -19,6 +19,7 @@ from pipec.protocol.search.cases import Parts, Splitter
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, Undecided
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.network import Network
+from pipec.verify.terms import Formula
 
 __all__ = ["Undecided", "prove"]
 
@@ -31,10 +32,12 @@ def prove(
     *,
     any_conditions: bool = False,
     tries: Callable[[Network], Iterator[Iterable[Attempt]]] = rounds,
+    lacking: Collection[Formula] = (),
 ) -> Certificate:
-    """Raises Undecided. The result is a proof only if the checker accepts it. Rings of `pairs` must have advanced equally at the end:
-    what was filled was released. `refuted`: queried before expensive steps; if it holds there is nothing to prove. `any_conditions`: also
-    those that no launch can check; otherwise, all other schedules are tried first. `tries`: the attempts."""
+    """Raises Undecided. The result is a proof only if the checker accepts it. Rings of `pairs` must have advanced equally at the end: what
+    was filled was released. `refuted`: queried before expensive steps; if it holds there is nothing to prove. `any_conditions`: also those
+    that no launch can check; otherwise, all other schedules are tried first. `tries`: the attempts. `lacking`: what all schedules have
+    been found to lack, where the same text was read in another way: one that lacks it here too is the last."""
     effort = effort or Effort()
     spent = Spent(effort, refuted)
     # Names determine the order of terms, and thus which proof is found first.
@@ -42,12 +45,13 @@ def prove(
     parts: dict[tuple[bool, bool], Parts] = {}
     reason = Undecided("no schedule was found")
     first: Certificate | None = None
+    lack: Formula | None = None
     for attempts in tries(network):
         # Splitting the sizes multiplies the work: it comes after all schedules of a round, one of which may need none.
         again: list[tuple[Attempt, Undecided | None]] = []
         failures: list[tuple[Attempt, Undecided]] = []
         for attempt, before in chain(((attempt, None) for attempt in attempts), again):
-            if before is not None and _lacks_one_thing(failures):
+            if before is not None and _common_lack(failures, lacking) is not None:
                 break
             spent.share(attempt.share)
             kind = attempt.products, attempt.quotients
@@ -70,18 +74,24 @@ def prove(
                     again.append((attempt, why))
                 # A wait that some attempt could not get past says more than that later ones took too long.
                 reason = why if str(why) != TOO_LONG or str(reason) != STUCK else reason
+                if why.required in lacking:
+                    break
             if spent.out():
                 break
-        if spent.out() or _lacks_one_thing(failures):
+        lack = _common_lack(failures, lacking)
+        if spent.out() or lack is not None:
             break
     if first is not None:
         return in_names_of(first, names)
-    raise reason.again()
+    raise reason.again(lacks=lack)
 
 
-def _lacks_one_thing(failures: Sequence[tuple[Attempt, Undecided]]) -> bool:
-    """Whether all attempts of a round, with both kinds of schedules, failed because one and the same number may wrap. Other schedules
-    relate the roles to each other in other ways, but do not bound a number that is read from memory."""
+def _common_lack(failures: Sequence[tuple[Attempt, Undecided]], lacking: Collection[Formula]) -> Formula | None:
+    """What all attempts of a round failed for, with both kinds of schedules, or one of them where it is known to be lacking: one and the
+    same number may wrap. Other schedules relate the roles to each other in other ways, but do not bound a number that is read from
+    memory."""
+    if failures and failures[-1][1].required in lacking:
+        return failures[-1][1].required
     kinds = {type(attempt.schedule) for attempt, _ in failures}
     required = {why.required for _, why in failures}
-    return len(kinds) > 1 and len(required) == 1 and None not in required
+    return required.pop() if len(kinds) > 1 and len(required) == 1 else None

@@ -21,7 +21,8 @@ class Standing:
 class Undecided(Exception):
     """No certificate was found; says why. `hopeless`: other attempts will fail likewise. `standing`: the processes whose next step was
     not found, `uneven`: the ring of full barriers that advanced further than that of empty ones. `asked`: the question at which it
-    failed, `told`: the earlier outcomes of tests of sizes; `required`: what did not follow, if that is what stopped it."""
+    failed, `told`: the earlier outcomes of tests of sizes; `required`: what did not follow, if that is what stopped it; `lacks`: the same
+    of a whole search, if no schedule got past it."""
 
     def __init__(
         self, why: str, *, hopeless: bool = False, standing: tuple[Standing, ...] = (), uneven: int | None = None
@@ -31,10 +32,13 @@ class Undecided(Exception):
         self.asked: Formula | None = None
         self.told: tuple[Formula, ...] = ()
         self.required: Formula | None = None
+        self.lacks: Formula | None = None
 
-    def again(self, *, hopeless: bool = False) -> "Undecided":
+    def again(self, *, hopeless: bool = False, lacks: Formula | None = None) -> "Undecided":
         """The same failure of a larger part of the search."""
-        return Undecided(str(self), hopeless=hopeless, standing=self.standing, uneven=self.uneven)
+        made = Undecided(str(self), hopeless=hopeless, standing=self.standing, uneven=self.uneven)
+        made.lacks = lacks
+        return made
 
     def alike(self, other: "Undecided") -> bool:
         """Whether the search failed at the same place."""
