@@ -7,7 +7,7 @@ messages to the catalogue.
 from pipec.checks.grid import blocks, grids, scheduling, semaphores, signs
 from pipec.checks.memory import global_order, registers, resources
 from pipec.checks.memory.findings import findings
-from pipec.checks.stages import in_turn, linear, roles, signals, stated_counts, sub_stages
+from pipec.checks.stages import carried_peeks, in_turn, linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
 from pipec.checks.tiles import accumulators, aliases, copies, late_reads, lifetime, mma, shapes, tensor_tiles
 from pipec.checks.verdict import Findings
@@ -22,6 +22,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     # In the order in which an author fixes a kernel: who owns a stage, then its contents, then hardware limits. Correctness does not
     # depend on it, since no check reports what another one covers.
     linear.check(summary, sink)
+    carried_peeks.check(summary, sink)
     roles.check(summary, sink)
     in_turn.check(summary, sink)
     signals.check(summary, sink)

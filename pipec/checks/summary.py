@@ -66,6 +66,7 @@ class RoleSummary:
     condition_touches: list[tuple[Touch, ...]]
     handles: dict[tree.Handle, StageSummary]
     tokens: dict[tree.Handle, StageSummary]  # peeks: "acquired" by the peek, "released" by the wait that consumes it
+    carried: dict[tree.Variable, tree.Handle]  # those whose results come from several places, or go to another name; by result
     moves: list[tree.Move]
     predecessors: list[list[int]]
     dominators: list[int]  # immediate ones; block 0 is its own
@@ -167,6 +168,7 @@ class _Collector:
         self._handles: dict[tree.Handle, StageSummary] = {}
         self._tokens: dict[tree.Handle, StageSummary] = {}
         self._moves: list[tree.Move] = []
+        self._results: dict[tree.Variable, tree.Handle] = {}
 
     def collect(self) -> RoleSummary:
         role = self._role
@@ -181,8 +183,29 @@ class _Collector:
             conditions.append(found)
         before = predecessors(role)
         return RoleSummary(
-            role, touches, conditions, self._handles, self._tokens, self._moves, before, dominators(before), _innermost(role)
+            role,
+            touches,
+            conditions,
+            self._handles,
+            self._tokens,
+            self._carried() if self._results else {},
+            self._moves,
+            before,
+            dominators(before),
+            _innermost(role),
         )
+
+    def _carried(self) -> dict[tree.Variable, tree.Handle]:
+        found: set[tree.Variable] = set()
+        for block in self._role.blocks:
+            for operation in block.operations:
+                if isinstance(operation, tree.Assign) and operation.variable in self._results:
+                    found.add(operation.variable)
+                    if isinstance(operation.value, tree.ReadVariable):
+                        found.add(operation.value.variable)
+        return {
+            ready: token for ready, token in self._results.items() if ready in found or len(self._tokens[token].acquires) != 1
+        }
 
     def _handle(self, handle: tree.Handle) -> StageSummary:
         return self._handles.setdefault(handle, StageSummary(handle))
@@ -199,12 +222,14 @@ class _Collector:
         match operation:
             case tree.Acquire():
                 self._handle(operation.handle).acquires.append(site)
-                if operation.token is not None:
+                if operation.token is not None and operation.ready is not None:
                     self._token(operation.token).releases.append(site)
+                    self._results[operation.ready] = operation.token
                 return ()
             # A peek obliges to a wait as an acquire obliges to a release, so one analysis covers both.
             case tree.Peek():
                 self._token(operation.token).acquires.append(site)
+                self._results[operation.ready] = operation.token
                 return ()
             case tree.Release():
                 self._handle(operation.handle).releases.append(site)

@@ -72,7 +72,7 @@ def _verify_loops(role: ir.Role, place: str) -> None:
 
 def _verify_operations(role: ir.Role, place: str, pipelines: set[tree.Pipeline], buffers: set[tree.Buffer]) -> None:
     acquired: set[tree.Handle] = set()
-    peeked: set[tree.Handle] = set()
+    peeked: dict[tree.Handle, tree.Variable] = {}
     for number, block in enumerate(role.blocks):
         participation = block.participation
         where = f"{place} block {number}"
@@ -84,8 +84,8 @@ def _verify_operations(role: ir.Role, place: str, pipelines: set[tree.Pipeline],
                 _require(operation.handle not in acquired, where, f"`{operation.handle.name}` is acquired in two places")
                 acquired.add(operation.handle)
             elif isinstance(operation, tree.Peek):
-                _require(operation.token not in peeked, where, f"`{operation.token.name}` is peeked in two places")
-                peeked.add(operation.token)
+                ready = peeked.setdefault(operation.token, operation.ready)
+                _require(ready is operation.ready, where, f"`{operation.token.name}` has two results")
         if isinstance(block.terminator, ir.Branch):
             condition = block.terminator.condition
             _require(str(condition.type) == "bool", where, f"branch on a {condition.type}")

@@ -108,7 +108,6 @@ class RoleContext:
     cursors: dict[tuple[tree.Pipeline, Side], Cursor] = field(default_factory=dict)
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
     parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # if more waits for the same stage may follow
-    peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # the result of each peek
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     # Whether none did, where several roles read it.

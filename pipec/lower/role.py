@@ -104,8 +104,8 @@ def _declare(role: RoleContext) -> None:
                 if variable not in role.variables:
                     name = variable.name.replace(".", "_")
                     role.variables[variable] = role.builder.variable(variable.type.llvm, f"{role.prefix}.{name}")
-            case tree.Peek(token, ready):
-                role.peeked[token] = role.variables[ready] = role.builder.variable("i1", f"{role.prefix}.{ready.name}")
+            case tree.Peek(ready=ready) if ready not in role.variables:
+                role.variables[ready] = role.builder.variable("i1", f"{role.prefix}.{ready.name}")
             case tree.Vote(result=result):
                 role.variables[result] = role.builder.variable("i1", f"{role.prefix}.{result.name}")
             case tree.TmaLoad() | tree.TmaStore() | tree.Store() if operation.cache is not None:

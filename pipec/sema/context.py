@@ -15,7 +15,7 @@ from pipec.isa.targets import Target
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.sema.language.other_names import OTHER_MEMBERS, OtherName, other_name
-from pipec.sema.meanings import BarrierArray, LeftBehind, Meaning, OfEachRole, Poison, Reported
+from pipec.sema.meanings import BarrierArray, LeftBehind, Meaning, OfEachRole, Poison, Reported, Token
 from pipec.sema.scope import BlockKind, Scope, closest
 from pipec.source import Span
 from pipec.syntax import ast
@@ -87,6 +87,7 @@ class Context:
     current: dict[tuple[tree.Pipeline, Side], tree.Handle] = field(default_factory=dict)
     stage_numbers: dict[tree.Variable, tree.Handle] = field(default_factory=dict)
     picked: set[tree.Variable] = field(default_factory=set)
+    conditions: dict[tree.Variable, Token] = field(default_factory=dict)  # those that stand for the results of peeks
     dimensions: set[str] = field(default_factory=set)  # bound by the launch
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
     stated: list[tree.StatedCounts] = field(default_factory=list)

@@ -104,7 +104,7 @@ class Acquired:
     side: Side
     form: Form | Literal["either"]
     span: Span
-    token: tree.Handle | None = None
+    token: "Token | None" = None
 
 
 @record

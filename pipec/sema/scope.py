@@ -5,7 +5,7 @@ from typing import Literal
 
 from pipec.record import field, mutable, record
 from pipec.sema import tree
-from pipec.sema.meanings import Meaning, Poison
+from pipec.sema.meanings import Meaning, Poison, Token
 from pipec.source import Span
 
 
@@ -114,7 +114,8 @@ class Scope:
                 self.ended.pop(name, None)
             elif binding.span is not None:
                 found = binding.meaning
-                self._end(name, Ended(binding.span, kind, isinstance(found, tree.Variable), isinstance(found, tree.BufferRef)))
+                value = isinstance(found, tree.Variable | Token)
+                self._end(name, Ended(binding.span, kind, value, isinstance(found, tree.BufferRef)))
         self.hidden.update({**inner.hidden, **inner.again})
 
     def _end(self, name: str, ended: Ended) -> None:

@@ -15,16 +15,16 @@ CONVERTED = [row.name for row in DTYPES.values() if not row.is_opaque and row.na
 
 
 @cache
-def compiled(source: str) -> Program:
-    return pipec.api.embed.compile(source, allow_undecided=True)
+def compiled(source: str, arch: str | None = None) -> Program:
+    return pipec.api.embed.compile(source, arch=arch, allow_undecided=True)
 
 
-def run(source: str, kernel: str, *arguments: object, timing: str = "order") -> None:
+def run(source: str, kernel: str, *arguments: object, timing: str = "order", arch: str | None = None) -> None:
     from pipec.runtime.launcher import LaunchOptions
     from pipec.sim import Options
 
     options = LaunchOptions(simulation=Options(timing=timing, seed=7))
-    compiled(source)[kernel](*arguments, device="sim", options=options)
+    compiled(source, arch)[kernel](*arguments, device="sim", options=options)
 
 
 def values(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:

@@ -43,7 +43,8 @@ class _RoleCheck:
         for handle in role.handles:
             self._same_name.setdefault(handle.name, []).append(handle)
             self._same_side.setdefault((handle.pipeline, handle.side), []).append(handle)
-        for token in role.tokens:
+        self._followed = set(role.carried.values())  # pipec.checks.stages.carried_peeks follows them
+        for token in (one for one in role.tokens if one not in self._followed):
             self._same_name.setdefault(token.name, []).append(token)
             self._peeks.setdefault((token.pipeline, token.side), []).append(token)
 
@@ -69,11 +70,11 @@ class _RoleCheck:
     def _operation(self, operation: tree.Operation, states: States) -> None:
         match operation:
             case tree.Acquire():
-                if operation.token is not None:
+                if operation.token is not None and operation.token not in self._followed:
                     self._take_up(operation.token, operation, states)
                 self._overtake(operation.handle, "takes", operation.span, states)
                 self._acquire(operation, states)
-            case tree.Peek():
+            case tree.Peek() if operation.token not in self._followed:
                 # A peek refers to the phase at the cursor. Another peek, or moving the cursor, leaves the first result about a stage that
                 # can no longer be named.
                 self._overtake(operation.token, "looks again at", operation.span, states)

@@ -301,10 +301,20 @@ class PeekWords(StageWords):
         return peek.PeekOvertaken(**self._peek, what=what, right=self._right, at=at, obtained=self.obtained)
 
     def released_twice(self, at: Span, first: Span | None) -> Message:
-        return peek.PeekUsedTwice(**self._peek, at=at, loop=None, first=first, obtained=self.obtained)
+        return self.used_again(at, None, first)
 
     def released_inside_loop(self, loop: ir.Loop, released: Span | None) -> Message:
-        return peek.PeekUsedTwice(**self._peek, at=released or loop.span, loop=loop.span, first=None, obtained=self.obtained)
+        return self.used_again(released or loop.span, loop.span, None)
+
+    def used_again(self, at: Span, loop: Span | None, first: Span | None, *, alone: bool = True) -> Message:
+        """`alone`: whether it is so on all ways to this wait."""
+        name = self.handle.name
+        look = f"`{name} = {self.obtained.text() if self.obtained is not None else '...'}`"
+        where = "after the step, at the end of the loop" if loop is not None else "before this wait"
+        fix = f"look again {where}: {look}; or wait without a peek"
+        if not alone:
+            fix = f"where nothing is looked at, write `{name} = False`: the next wait then waits"
+        return peek.PeekUsedTwice(**self._peek, fix=fix, at=at, loop=loop, first=first, obtained=self.obtained)
 
     def released_on_one_branch(self, branch: ir.Branch, when: bool, released: Span | None) -> Message:
         return self._one_branch("completed", branch, when, released)

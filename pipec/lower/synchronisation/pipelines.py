@@ -131,7 +131,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     if not operation.first:
         _wait_again(role, operation)
         return
-    ready = role.peeked[operation.token].read() if operation.token is not None else None
+    ready = role.variables[operation.ready].read() if operation.ready is not None else None
     if handle.side == "producer" and ready is None:
         ready = clusters.others_ask(role, pipeline)
     announces = handle.side == "producer" and "tma" in _kinds(role, handle)

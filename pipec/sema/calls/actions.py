@@ -4,6 +4,7 @@ from pipec.diag.catalogue.language import constants as messages
 from pipec.sema.calls.copies import COPY_ACTIONS
 from pipec.sema.calls.grids import GRID_ACTIONS
 from pipec.sema.calls.multiplications import MMA_ACTIONS
+from pipec.sema.calls.peeks import PEEK_ACTIONS
 from pipec.sema.calls.reductions import REDUCTION_ACTIONS
 from pipec.sema.calls.role_pipeline import ROLE_ACTIONS
 from pipec.sema.calls.semaphores import semaphore
@@ -48,6 +49,7 @@ ACTIONS: dict[ActionName, Action] = {
     **GRID_ACTIONS,
     **ROLE_ACTIONS,
     **STEPPING_ACTIONS,
+    **PEEK_ACTIONS,
     **VOTE_ACTIONS,
     **REDUCTION_ACTIONS,
     "semaphore": semaphore,

@@ -8,7 +8,8 @@ from pipec.diag.catalogue.stages import linear as linear_messages
 from pipec.diag.catalogue.stages import stepping
 from pipec.isa.dtypes import DType
 from pipec.sema import tree
-from pipec.sema.calls.stepping import bind_peek, take_stage
+from pipec.sema.calls.peeks import assign_peek, assign_token
+from pipec.sema.calls.stepping import take_stage
 from pipec.sema.context import Context
 from pipec.sema.declarations.scheduling import refuse_assignment
 from pipec.sema.meanings import (
@@ -35,7 +36,7 @@ from pipec.sema.meanings import (
     describe,
 )
 from pipec.sema.scope import Binding
-from pipec.sema.types import TileType, dtype_of
+from pipec.sema.types import BOOL, TileType, dtype_of
 from pipec.sema.values import arithmetic
 from pipec.sema.values.expected import as_runtime, as_value, known_dtype
 from pipec.sema.values.operators import operate
@@ -79,7 +80,7 @@ def assign(context: Context, statement: ast.Assign) -> None:
     match meaning:
         case Peeked():
             refuse_shadowing(context, target)
-            context.bind(target.name, bind_peek(context, meaning, target.name), target.span)
+            assign_peek(context, target, meaning)
         case Acquired():
             if meaning.form not in ("linear", "either"):
                 _not_linear(context, meaning, statement)
@@ -104,6 +105,8 @@ def assign(context: Context, statement: ast.Assign) -> None:
             )
         case tree.Handle() if (stage := _stage_outside(context, target)) is not None:
             _move(context, stage, meaning, statement)
+        case Token() if assign_token(context, target, meaning, statement.span):
+            pass
         # A second name for a compile-time value costs nothing at run time, so nothing is emitted.
         # (The rank of another CTA's tile is a value, which may change while the name is in use.)
         case _ if isinstance(meaning, _ALIASES) and not _is_elsewhere(meaning) and _register_variable(context, target) is None:
@@ -238,6 +241,8 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
         return
     binding = context.scope.find(target.name)
     variable = binding.meaning if binding is not None else None
+    if isinstance(variable, Token) and binding is not None and binding.span is not None and _is_condition(found):
+        variable = variable.ready
     # The number of another stage gets a variable of its own, so that each number selects its own stage's slot.
     again = isinstance(found, tree.StageIndex) and target.name in context.scope.names
     # A name that stood for something else, such as an alias or a lazy tile, starts a new variable; a scalar keeps its type.
@@ -257,6 +262,10 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
             )
         )
     _store_scalar(context, variable, found, statement.span)
+
+
+def _is_condition(found: Known | tree.Expression) -> bool:
+    return isinstance(found.value, bool) if isinstance(found, Known) else found.type is BOOL
 
 
 def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:

@@ -4,7 +4,7 @@ from pipec.diag.catalogue.language import placement as messages
 from pipec.diag.catalogue.stages import peek
 from pipec.diag.message import Message
 from pipec.sema import tree
-from pipec.sema.calls.stepping import completing_wait
+from pipec.sema.calls.peeks import completing_wait
 from pipec.sema.context import Context
 from pipec.sema.meanings import Acquired, AcquiredPair, Peeked, Poison, Reported, Turn, Void
 from pipec.sema.statements.assignments import assign, augmented, comptime

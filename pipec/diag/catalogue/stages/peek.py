@@ -85,6 +85,17 @@ class PeekUsedTwice(Message):
     """The result of a peek is given to a second wait, or to a wait in a loop that does not peek again.
 
     The result is about one stage. The second wait is for the next stage, and would be skipped although nobody peeked at it.
+
+    A name may be given a new result before each wait, also in the next iteration of a loop, and False where nobody looked:
+
+        ready = input.try_acquire_consumer()
+        for k in range(steps):
+            input.wait_producer_if_needed(ready)
+            ...
+            input.consumer_step()
+            ready = False
+            if k + 1 < steps:
+                ready = input.try_acquire_consumer()
     """
 
     code = "E0342"
@@ -93,16 +104,39 @@ class PeekUsedTwice(Message):
         primary("at", "waits for the stage after the one that the peek tested"),
         secondary("loop", "this loop may run any number of times"),
         secondary("first", "used here already"),
-        secondary("obtained", "looked once, here"),
+        secondary("obtained", "looked here"),
     )
     note = "if it found the first stage ready, this wait is skipped: the role uses a stage that the other side may still be using"
-    help = "peek again before this wait, or wait without a peek"
+    help = "{fix}"
     token: str
     pipeline: str
+    fix: str
     at: Span
     loop: Span | None
     first: Span | None
     obtained: Span | None
+
+
+class NotAPeek(Message):
+    """A wait is skipped if a condition is true that is not what a peek found of its stage.
+
+    A name that completes waits holds what a peek of the same pipeline and side found, or False, which says that nobody has looked: the
+    wait then waits. With any other value it could be skipped while the stage is not ready.
+
+        ready = False                               # not True
+        if steps > 0:
+            ready = input.try_acquire_consumer()
+    """
+
+    code = "E0349"
+    title = "`{token}` may hold something else than what a peek at `{pipeline}` found"
+    labels = (primary("at", "skipped if `{token}` is true"), secondary("given", "nobody looked at the stage here"))
+    note = "the role would use a stage that the other side may still be using"
+    help = "where nothing is looked at, write `{token} = False`: the next wait then waits"
+    token: str
+    pipeline: str
+    at: Span
+    given: Span | None
 
 
 class PeekOnOneBranch(Message):

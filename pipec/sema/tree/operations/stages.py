@@ -15,7 +15,7 @@ class Acquire(Operation):
     """Waits for the other side, then holds the stage. All forms are one operation.
 
     `sub_stage` is one of the other side's. `first` marks the wait that obtains the stage; the others wait for its further sub-stages.
-    `token` is the peek that this wait completes: it waits only if the peek found the stage not ready.
+    `token` is the peek that this wait completes: it waits only if the peek found the stage not ready, as `ready` tells.
     """
 
     handle: Handle
@@ -23,6 +23,7 @@ class Acquire(Operation):
     sub_stage: int = 0
     first: bool = True
     token: Handle | None = None
+    ready: Variable | None = None
 
     def declared(self) -> Effects:
         return Effects(AllThreads(f"obtaining stage `{self.handle.name}`", _NOT_WAITED), hands_over=self.handle)
