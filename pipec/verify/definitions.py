@@ -6,7 +6,7 @@ to inequalities whose products consist of existing terms; and a machine product 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, combinations_with_replacement, permutations
 from math import inf
 
@@ -52,8 +52,8 @@ class Definitions(Renaming):
     def __init__(self) -> None:
         super().__init__()
         self._defined = 0  # atoms whose definition has been added
-        # Forms whose range has been computed by elimination, with the numbers of equations and rows: only once, as that is expensive.
-        self._far: set[tuple[Linear, int, int]] = set()
+        # Forms whose range has been computed by elimination, with what was known then: only once, as that is expensive.
+        self._far: set[tuple[object, ...]] = set()
         self._divided: list[Apply] = []  # quotients and remainders whose divisor is not known to be at least 1
         self._multiples: list[Apply] = []  # quotients that are multiplied by their divisor
         self._implied: list[Either] = []  # cases of which one is assumed when the others are refuted; none is tried
@@ -224,7 +224,7 @@ class Definitions(Renaming):
         if self._at_hand(add(form, Linear(-least))) or self._between(form)[0] >= least:
             return True
         multiplied = any(isinstance(one, Product) for one, _ in self.solved(form).terms)
-        asked = (form, len(self._solved), len(self._least)) if multiplied else (form, 0, 0)
+        asked = (form, len(self._solved), len(self._least)) if multiplied else (form, *self._known_of(form))
         if asked in self._far:
             return False
         self._far.add(asked)
@@ -234,6 +234,11 @@ class Definitions(Renaming):
             self._multiply()
             return self._excluded(add(Linear(least - 1), form, -1))
         return self._nearby(add(form, Linear(-least)))
+
+    def _known_of(self, form: Linear) -> Iterator[int]:
+        """The constants of the inequalities that its terms are in: others if more is known of it."""
+        terms = self._reduced(self._row(form))[1].keys()
+        return (constant for key, constant in self._least.items() if not terms.isdisjoint(variables_of(key)))
 
     def _between(self, form: Linear, asked: frozenset[Atom] = frozenset()) -> tuple[float, float]:
         """`asked`: the quotients and choices whose bounds are being computed."""

@@ -522,3 +522,14 @@ def test_what_is_made_of_a_number_that_fits_its_type_is_made_of_the_number(large
     known = System([Compare("ge", x), Compare("ge", add(Linear(largest), x, -1))])
     cut = atom(Apply("u8", (x,)))
     assert known.entails(Compare("eq", add(made(x), made(cut), -1))) == (largest == 255)
+
+
+@pytest.mark.parametrize("most", [100, 1 << 31])
+def test_whether_a_number_fits_is_asked_again_once_more_is_known(most: int) -> None:
+    x, y, z = (atom(Symbol(name)) for name in "xyz")
+    whole = add(x, y)
+    cut = atom(Apply("s32", (whole,)))
+    known = System([*map(Compare, ("ge", "ge"), (x, y)), Compare("ge", add(Linear(100), y, -1)), Compare("ge", cut)]).closed()
+    assert not known.entails(Compare("eq", add(cut, whole, -1)))
+    known = known.extended([Compare("ge", add(z, x, -1)), Compare("ge", add(Linear(most), z, -1))])
+    assert known.entails(Compare("eq", add(cut, whole, -1))) == (most == 100)
