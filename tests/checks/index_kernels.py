@@ -176,6 +176,12 @@ class Filled:
 
     def tiles(self, sizes: Values) -> Iterator[tuple[Element, tuple[range, ...]]]:
         """What a block stores in an iteration: rows and columns that lie in `y`."""
+        for who, first in self.corners(sizes):
+            ranges = (range(max(0, a), min(a + n, sizes[size])) for a, n, size in zip(first, (8, 64), "RC", strict=True))
+            yield who, tuple(ranges)
+
+    def corners(self, sizes: Values) -> Iterator[tuple[Element, Element]]:
+        """Where the tile begins that a block stores in an iteration."""
         known: dict[str, object] = dict(sizes)
         grid = [_value(one, known) for one in self.grid]
         if any(extent <= 0 for extent in grid) or grid[0] % self.template.cluster[0]:
@@ -186,9 +192,7 @@ class Filled:
                 here |= {f"block_{axis}": at, f"grid_{axis}": extent, f"cta_{axis}": at % width, f"cluster_{axis}": at // width}
                 here[f"clusters_{axis}"] = extent // width
             for turn, names in enumerate(self._turns(here)):
-                first = [_value(one, names) for one in self.corner]
-                ranges = (range(max(0, a), min(a + n, sizes[size])) for a, n, size in zip(first, (8, 64), "RC", strict=True))
-                yield (*block, turn), tuple(ranges)
+                yield (*block, turn), tuple(_value(one, names) for one in self.corner)
 
     def _turns(self, names: dict[str, object]) -> Iterator[dict[str, object]]:
         if self.loops and self.loops[0].startswith("while"):

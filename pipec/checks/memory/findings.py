@@ -6,7 +6,7 @@ from pipec.checks.verdict import Findings
 from pipec.kir.global_memory.access_pairs import AccessPair, Answer, Use, worst
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.counters import unplaced
-from pipec.kir.global_memory.starts import unstarted
+from pipec.kir.global_memory.starts import starts_inside, unstarted
 from pipec.kir.global_memory.turns import left_over
 from pipec.kir.plan.types import Plan
 from pipec.sema import tree
@@ -18,9 +18,9 @@ _MOST_PAIRS = 40  # of stores of a role, or of two
 
 def findings(plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Mapping[str, Answer], partners: Iterable[Partners]) -> Findings:
     """`blocks`: for each tensor whether blocks share no elements; `partners`: roles that both store to a tensor and may overlap."""
-    answered = (*_of_blocks(plan, rows, blocks), *_of_roles(plan, rows, partners))
+    answered = (*_of_blocks(plan, rows, blocks), *_of_roles(plan, rows, partners), *_of_starts(plan, rows))
     checked = (sentence + (_FITTING if answer == "fitting" else "") for sentence, answer in answered if answer != "open")
-    assumed = (*(sentence for sentence, answer in answered if answer == "open"), *_of_coordinates(plan, rows))
+    assumed = (*(sentence for sentence, answer in answered if answer == "open"), *_of_counters(plan))
     return Findings(tuple(checked), assumed)
 
 
@@ -67,9 +67,16 @@ def _apart(twice: AccessPair, pairs: list[tuple[Use, Use]]) -> Answer:
     return worst(twice.apart_in_block(one, two) for one, two in met) if len(met) <= _MOST_PAIRS else "open"
 
 
-def _of_coordinates(plan: Plan, rows: tuple[RoleAccesses, ...]) -> Iterator[str]:
-    for where in dict.fromkeys(access.where.span.text() for access in unstarted(rows)):
-        yield f"stores: `{where}` starts at no negative coordinate"
+def _of_starts(plan: Plan, rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[str, Answer]]:
+    found: dict[str, Answer] = {}
+    for role, access in unstarted(rows):
+        where = access.where.span.text()
+        found[where] = worst((found.get(where, "shown"), starts_inside(plan.kernel, role, access)))
+    for where, answer in found.items():
+        yield f"stores: `{where}` starts at no negative coordinate", answer
+
+
+def _of_counters(plan: Plan) -> Iterator[str]:
     for where in dict.fromkeys(operation.counter.span.text() for operation in unplaced(plan.kernel)):
         yield f"counters: `{where}` lies inside its tensor"
     for turn in dict.fromkeys((one.counter.span.text(), one.turns.span.text()) for one in left_over(plan.kernel)):

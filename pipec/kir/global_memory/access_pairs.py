@@ -4,8 +4,9 @@ The first keeps its terms, and whatever may be another value for the second is a
 iterations, from 0, times the step; the index of a block consists of its cluster's and its own in the cluster.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 from pipec.isa.specials import AXES
@@ -70,11 +71,14 @@ class Workers:
 
 
 class Terms:
-    """The terms of a role, for accesses to one tensor: an element of it exists, so its sizes are at least 1."""
+    """The terms of a role, for accesses to one tensor: an element of it exists, so its sizes are at least 1. `least`: sizes and parameters
+    that are known to be at least some number."""
 
-    def __init__(self, role: Role, tensor: tree.TensorParameter, workers: Workers) -> None:
-        self._values, self._workers = role.values, workers
-        self._sizes = frozenset(size for size in tensor.shape if isinstance(size, str))
+    def __init__(
+        self, role: Role, tensor: tree.TensorParameter | None, workers: Workers, least: Mapping[Atom, int] = MappingProxyType({})
+    ) -> None:
+        self._values, self._workers, self._at_least = role.values, workers, least
+        self._sizes = frozenset(size for size in tensor.shape if isinstance(size, str)) if tensor is not None else frozenset()
         self.tops: dict[Term, tuple[Term, ...]] = {}
         self.wraps: set[Term] = set()  # trips of loops whose counter might wrap
         self.shares: dict[Share, Term] = {}  # what loops over a share of a block's count
@@ -96,6 +100,8 @@ class Terms:
                 return self._workers[atom]
             case Operator.DIMENSION | Operator.PARAMETER if atom.operands[0] in self._sizes or atom in self._workers.positive:
                 return leaf(Operator.OBSERVED, atom, _POSITIVE, least=1, largest=atom.largest)
+            case Operator.DIMENSION | Operator.PARAMETER if atom in self._at_least:
+                return leaf(Operator.OBSERVED, atom, _POSITIVE, least=self._at_least[atom], largest=atom.largest)
             case Operator.COUNTER if atom in self._values.counts:
                 return self._counted(atom, self._values.counts[atom])
             case Operator.LOOP_CARRIED:
@@ -134,6 +140,11 @@ class Terms:
         if row.following - as_term(atom) is not step:
             self.wraps.add(trip)
         return self.of(row.initial) + product(trip, self.of(step))
+
+    def above(self, known: Known) -> list[tuple[Term, tuple[Term, ...]]]:
+        """Upper bounds that are known besides those of counters."""
+        signs = [(as_term(atom), sign + as_term(atom)) for sign in known.signs for atom, factor in sign.parts if factor == -1]
+        return [(self.of(low), (self.of(high),)) for low, high in signs]
 
     def iteration(self, loop: Loop) -> Term:
         """What differs between the iterations of a loop."""
@@ -302,11 +313,7 @@ class _Both:
             found += (Fact(seen(terms.of(zero)), 0, 0) for zero in use.known.zeros)
             if use.leader:
                 found.append(Fact(seen(remainder(self.workers.rank, number(2))), 0, 0))
-            signs = [
-                (as_term(atom), sign + as_term(atom)) for sign in use.known.signs for atom, factor in sign.parts if factor == -1
-            ]
-            above = [(terms.of(low), (terms.of(high),)) for low, high in signs]
-            for term, highs in (*terms.tops.items(), *above):
+            for term, highs in (*terms.tops.items(), *terms.above(use.known)):
                 tops[seen(term)] = *tops.get(seen(term), ()), *map(seen, highs)
         tile, claimed = _TILE_OF_CLUSTER, self.workers.claimed
         implied = [(tile - view(tile), (claimed - view(claimed),)), *self._shares(wrapping)]

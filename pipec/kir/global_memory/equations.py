@@ -83,6 +83,13 @@ class Facts:
     def same(self, one: Term, other: Term) -> bool:
         return self(one - other).number == 0
 
+    def never_negative(self, term: Term) -> bool:
+        return self.impossible or self._never_negative(self(term))
+
+    def most(self, term: Term) -> int:
+        """An upper bound."""
+        return self._most(self(term))
+
     def __call__(self, term: Term) -> Term:
         """The term, with equal terms replaced."""
         if not term.parts or not (self._equal or self._unwraps):
@@ -256,7 +263,7 @@ class Facts:
         return found
 
     def _smaller(self, rest: Term, atom: Atom, factor: int, depth: int) -> Iterator[tuple[Term, ...]]:
-        """Terms of which one is at most `rest + atom * factor`."""
+        """Terms; if none of those that belong together is negative, `rest + atom * factor` is not."""
         inside = operands(atom)
         if atom.operator is Operator.WRAPPED:
             bits, signed = atom.operands[1:]
@@ -267,8 +274,18 @@ class Facts:
         if factor > 0:
             if atom.operator is Operator.MIN:
                 yield tuple(rest + one * factor for one in inside)
+            elif atom.operator is Operator.PRODUCT:
+                yield rest, *inside
+            elif atom.operator is Operator.QUOTIENT and inside[1].least >= 1:
+                # x // d - 1 is (x - d) // d
+                whole = rest.constant // factor
+                yield rest - whole * factor, inside[0] + inside[1] * whole
             return
         if atom.operator is Operator.QUOTIENT:
+            # d * (x // d) <= x
+            divisor = inside[1].number
+            if divisor is not None and divisor > 0 and factor % divisor == 0:
+                yield (rest + inside[0] * (factor // divisor),)
             # f * (x // (f * d)) <= x // d
             unit = [each for _, each in inside[1].parts]
             if inside[1].constant == 0 and unit and all(each % factor == 0 for each in unit) and inside[1].least >= 1:

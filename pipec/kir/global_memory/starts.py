@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 
+from pipec.kir.global_memory.access_pairs import Answer, Terms, Workers, worst
 from pipec.kir.global_memory.accesses import BULK, Access, RoleAccesses
 from pipec.kir.global_memory.ends import ends
+from pipec.kir.global_memory.equations import Fact, Facts
+from pipec.kir.global_memory.paths import Known, conditions
 from pipec.kir.global_memory.places import TileBox
-from pipec.kir.ir import Role, run_once
+from pipec.kir.ir import Kernel, Role, run_once
 from pipec.sema import tree
-from pipec.terms.term import Operator, Term
+from pipec.terms.term import LAUNCH, Atom, Operator, Term, as_term
 from pipec.terms.walk import leaves
-from pipec.verify.terms import Compare, Formula, Linear, add, decided, number
+from pipec.verify.terms import Both, Compare, Formula, Linear, Symbol, add, decided, number
 
 _LARGEST = (1 << 31) - 1  # a coordinate is an i32
 _FEW = (
@@ -44,13 +47,80 @@ def starts_in_range(rows: tuple[RoleAccesses, ...]) -> tuple[Formula, ...]:
     return tuple(dict.fromkeys(decided(Compare("ge", form)) for form in found if form.terms))
 
 
-def unstarted(rows: tuple[RoleAccesses, ...]) -> Iterator[Access]:
+def unstarted(rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[Role, Access]]:
     """The stores whose start no launch checks."""
     yield from dict.fromkeys(
-        access
+        (role, access)
         for role, access, axis in may_be_in_front(rows)
         if (found := _within(role, access, axis)) is None or any(not form.terms and form.constant < 0 for form in found)
     )
+
+
+def starts_inside(kernel: Kernel, role: Role, access: Access) -> Answer:
+    """Whether it is shown that a store starts at no negative coordinate."""
+    below = _LowerBounds(kernel, role, access)
+    return worst(below.never_negative(corner) for corner in access.place.corner if corner.least < 0)
+
+
+class _LowerBounds:
+    """What is known of the numbers in the coordinates of a store, where its role gets to it."""
+
+    def __init__(self, kernel: Kernel, role: Role, access: Access) -> None:
+        self._workers, self._known = Workers(kernel), conditions(role, access)
+        self._terms = Terms(role, None, self._workers, dict(_at_least(kernel, role, access, self._known)))
+
+    def never_negative(self, corner: Term) -> Answer:
+        terms = self._terms
+        sought = terms.of(corner)
+        zeros = [Fact(terms.of(zero), 0, 0) for zero in self._known.zeros]
+        tops: dict[Term, tuple[Term, ...]] = {}
+        for term, highs in (*terms.above(self._known), *terms.tops.items()):
+            tops[term] = *tops.get(term, ()), *highs
+        for wrapping in (False, True):
+            facts = Facts(zeros, tops, wrapping=wrapping)
+            if facts.never_negative(sought):
+                fits = not (facts.wrapping or self._workers.wrapping or terms.wraps) and facts.most(sought) <= _LARGEST
+                return "shown" if fits else "fitting"
+        return "open"
+
+
+def _at_least(kernel: Kernel, role: Role, access: Access, known: Known) -> Iterator[tuple[Atom, int]]:
+    """Lower bounds of sizes and parameters: from conditions of the kernel, branches on the way to the store, and the loops around it,
+    which have an iteration."""
+    signs = list(known.signs)
+    for loop in role.loops:
+        counter = role.values.counters.get(loop.statement) if access.block in loop.blocks else None
+        count = role.values.counts.get(counter.parts[0][0]) if counter is not None and counter.parts else None
+        if count is not None:
+            signs.append((count.stop - count.start if count.step > 0 else count.start - count.stop) - 1)
+    stated = dict(_stated(Both(tuple(one.formula for one in kernel.assumptions))))
+    found = {
+        atom: stated.get(_name(atom), atom.least)
+        for sign in (*access.place.corner, *signs)
+        for atom in leaves(sign)
+        if atom.operator in LAUNCH
+    }
+    for sign in signs:
+        for atom, factor in sign.parts:
+            if factor == 1 and atom in found:
+                found[atom] = max(found[atom], -(sign - as_term(atom)).largest)
+    return ((atom, least) for atom, least in found.items() if least > atom.least)
+
+
+def _stated(condition: Formula) -> Iterator[tuple[str, int]]:
+    match condition:
+        case Compare("ge", Linear(constant, ((Symbol(name), 1),))):
+            yield name, -constant
+        case Both(parts):
+            for part in parts:
+                yield from _stated(part)
+        case _:
+            pass
+
+
+def _name(atom: Atom) -> str:
+    about = atom.operands[0]
+    return about.name if isinstance(about, tree.ScalarParameter) else str(about)
 
 
 def _within(role: Role, access: Access, axis: int) -> tuple[Linear, ...] | None:
