@@ -49,8 +49,8 @@ Space = Literal["shared", "tensor"]
 # Who shares a pipeline: the threads of one CTA, or of all CTAs of the cluster.
 Scope = Literal["cta", "cluster"]
 
-# Which threads of a role run a block: all, one elected thread, the first lanes of each warp, or depending on a condition per thread.
-Threads = Literal["all", "one", "lanes", "unknown"]
+# Which threads of a role run a block: all, one elected thread, those that their numbers select, or depending on a condition per thread.
+Threads = Literal["all", "one", "some", "unknown"]
 
 # How a signal is given: by each thread that calls it, when the MMAs before it finish, or as the use of the stage requires.
 SignalKind = Literal["arrive", "commit", "own"]

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES
 from pipec.kir import ir
-from pipec.kir.participation import restrict
+from pipec.kir.participation import restrict, unknown
 from pipec.kir.statements import statements
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Launch
@@ -156,7 +156,8 @@ class _Builder:
             self.statements(statement.then if statement.condition.value else statement.otherwise)
             return
         outer = self._participation
-        then, otherwise = restrict(outer, statement.condition, differs=self._threads.differs(statement.condition))
+        differs = self._threads.differs(statement.condition)
+        then, otherwise = restrict(outer, statement.condition, self._values, differs=differs)
         head = self._blocks[self._current]
         then_block, then_end = self._branch(then, statement.then)
         otherwise_block, otherwise_end = self._branch(otherwise, statement.otherwise) if statement.otherwise else (None, None)
@@ -225,7 +226,8 @@ class _Builder:
     ) -> None:
         outer = self._participation
         # If threads leave the loop at different times, its body does not run in all threads of the role.
-        inside, _ = restrict(outer, condition, differs=self._threads.repeats_differ(loop.statement))
+        narrows = outer.threads in ("all", "some") and self._threads.repeats_differ(loop.statement)
+        inside = unknown(condition.span) if narrows else outer
         header = loop.header = self._open(inside)
         self.finish(ir.Jump(header))
         self._loop = len(self._loops)

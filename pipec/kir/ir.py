@@ -37,13 +37,13 @@ from pipec.vocabulary import Threads
 class Participation:
     """Which threads of the role run a block.
 
-    `threads`: "all" (every thread of the role, converged), "one" (one elected thread of the role), "lanes" (the first `lanes` lanes of
-    each warp, from a guard `lane_id() < constant`), "unknown" (a guard whose value differs between threads). `guard` is the span of the
-    guard.
+    `threads`: "all" (every thread of the role, converged), "one" (one elected thread of the role), "some" (those in `chosen`, by their
+    numbers in the role, from a guard such as `lane_id() < 4`), "unknown" (a guard that differs between threads by more than their numbers).
+    `guard` is the span of the guard.
     """
 
     threads: Threads
-    lanes: int | None = None
+    chosen: frozenset[int] | None = None
     guard: Span | None = None
 
 

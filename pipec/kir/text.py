@@ -69,10 +69,20 @@ def _participation(participation: ir.Participation) -> str:
             return ""
         case "one":
             return "  # one thread"
-        case "lanes":
-            return f"  # lanes below {participation.lanes}"
+        case "some":
+            return f"  # threads {_ranges(sorted(participation.chosen or ()))}"
         case _:
             return "  # unknown threads"
+
+
+def _ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for each in numbers:
+        if runs and each == runs[-1][-1] + 1:
+            runs[-1][1:] = [each]
+        else:
+            runs.append([each])
+    return ", ".join("-".join(map(str, run)) for run in runs) or "none"
 
 
 def _loop_note(loop: ir.Loop | None) -> str:

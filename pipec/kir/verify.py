@@ -9,7 +9,7 @@ from pipec.sema import tree
 from pipec.sema.types import dtype_of
 from pipec.vocabulary import SIDES
 
-_THREADS = frozenset(("all", "one", "lanes", "unknown"))
+_THREADS = frozenset(("all", "one", "some", "unknown"))
 
 
 class MalformedKernel(Exception):
@@ -77,7 +77,7 @@ def _verify_operations(role: ir.Role, place: str, pipelines: set[tree.Pipeline],
         participation = block.participation
         where = f"{place} block {number}"
         _require(participation.threads in _THREADS, where, f"participation {participation.threads!r}")
-        _require((participation.lanes is not None) == (participation.threads == "lanes"), where, "lanes without a lane guard")
+        _require((participation.chosen is not None) == (participation.threads == "some"), where, "threads without a guard")
         for operation in block.operations:
             _verify_operation(operation, where, pipelines, buffers)
             if isinstance(operation, tree.Acquire) and operation.first:

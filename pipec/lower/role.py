@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from pipec.isa.targets import WARP
 from pipec.kir import ir, signalled
 from pipec.kir.plan.roles import operations
 from pipec.kir.walk import children, subexpressions
@@ -241,9 +242,12 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
                 builder.jump(labels[target])
         case ir.Branch(condition, then, otherwise, span):
             role.kernel.at(span)
-            if role.whole and _narrows_to(role, then, "lanes"):
+            if role.whole and _narrows_to(role, then, "some"):
                 pipelines.hand_over_fences(role)
-                role.reconverge()
+                if _in_each_warp(role.plan.role):
+                    role.reconverge()
+                else:
+                    role.synchronise()
             goes_on = walks.goes_on(role, condition)
             builder.branch(scalar(role, condition) if goes_on is None else goes_on, labels[then], labels[otherwise])
         case ir.ElectBranch(then, otherwise, span):
@@ -262,14 +266,20 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
             assert_never(block.terminator)
 
 
+def _in_each_warp(role: ir.Role) -> bool:
+    """Whether, wherever some threads signal for the others, each warp has one that does for its own."""
+    narrow = (block for block in role.blocks if block.participation.threads == "some" and _speaks(block))
+    return all(len({thread // WARP for thread in block.participation.chosen or ()}) == role.warps for block in narrow)
+
+
+def _speaks(block: ir.Block) -> bool:
+    return any(isinstance(operation, tree.Signal | tree.Release | tree.TmaStore) for operation in block.operations)
+
+
 def _narrows_to(role: RoleContext, block: int, threads: Threads) -> bool:
     """Whether a block runs with fewer threads that signal for the others, which must have finished with the stage first."""
-    speaking = (tree.Signal, tree.Release, tree.TmaStore)
     return role.plan.role.blocks[block].participation.threads == threads and any(
-        isinstance(operation, speaking)
-        for inner in role.plan.role.blocks
-        if inner.participation.threads == threads
-        for operation in inner.operations
+        inner.participation.threads == threads and _speaks(inner) for inner in role.plan.role.blocks
     )
 
 

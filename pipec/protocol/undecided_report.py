@@ -15,11 +15,12 @@ from pipec.protocol.explain import Places, Report, times
 from pipec.protocol.judge import Judgement
 from pipec.protocol.search.known import WRAPS
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
+from pipec.protocol.undecided_votes import by_votes
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import I32
 from pipec.source import Span
-from pipec.verify.checker.check import OUTCOME_NOT_KNOWN
+from pipec.verify.checker.check import MAY_LOOP, OUTCOME_NOT_KNOWN
 from pipec.verify.checker.knowledge import PARITY_TAKEN_FOR_ANOTHER
 from pipec.verify.network import OPEN, Network
 
@@ -95,6 +96,9 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         return messages.NotDecided(
             kernel=kernel.name, tried=found.tried, why=FROM_MEMORY, advice=_BOUND_WHAT_IS_READ, at=read.span
         )
+    unknown = by_votes(kernel, ends=not why.endswith(MAY_LOOP)) if found.deadlock is None else None
+    if unknown is not None:
+        return unknown
     leaping = None if found.deadlock is not None or why not in _GIVEN_UP and why != WRAPS else _leaping(kernel)
     if leaping is not None:
         why = "each turn goes on from a number that the one before has computed, and it is not shown that this comes to an end"

@@ -18,7 +18,7 @@ def load_role(gemm: Gemm, *body: tree.Statement) -> ir.Role:
 
 
 def participations(role: ir.Role) -> list[tuple[str, int | None]]:
-    return [(block.participation.threads, block.participation.lanes) for block in role.blocks]
+    return [(block.participation.threads, block.participation.chosen) for block in role.blocks]
 
 
 def assign(gemm: Gemm, name: str, value: tree.Expression) -> tree.Assign:
@@ -74,11 +74,12 @@ def test_constant_condition_keeps_one_side():
 @pytest.mark.parametrize(
     ("operator", "value", "then"),
     [
-        ("<", 4, ("lanes", 4)),
-        ("<=", 3, ("lanes", 4)),
-        ("==", 0, ("lanes", 1)),
+        ("<", 4, ("some", frozenset(range(4)))),
+        ("<=", 3, ("some", frozenset(range(4)))),
+        ("==", 5, ("some", frozenset((5,)))),
         ("<", 32, ("all", None)),
-        (">", 4, ("unknown", None)),
+        (">", 4, ("some", frozenset(range(5, 32)))),
+        ("==", 32, ("some", frozenset())),
     ],
 )
 def test_lane_guards(operator, value, then):
@@ -88,12 +89,17 @@ def test_lane_guards(operator, value, then):
     assert participations(role) == [("all", None), then, ("all", None)]
 
 
-def test_other_lanes_are_unknown():
+def test_the_other_lanes_are_known_too():
     gemm = Gemm()
     condition = gemm.condition("k in range", "lane_id", "<", 4)
     drain = tree.Drain(gemm.input, condition.span)
     role = load_role(gemm, tree.If(condition, (), (drain,), condition.span))
-    assert participations(role) == [("all", None), ("lanes", 4), ("unknown", None), ("all", None)]
+    assert participations(role) == [
+        ("all", None),
+        ("some", frozenset(range(4))),
+        ("some", frozenset(range(4, 32))),
+        ("all", None),
+    ]
 
 
 def test_elect_makes_one_thread():
@@ -111,7 +117,7 @@ def test_thread_dependence_flows_through_variables():
     second = assign(gemm, "y", tree.Binary("+", read, gemm.number(1), I32, lane.span))
     condition = tree.Binary("<", tree.ReadVariable(second.variable, lane.span), gemm.number(3), BOOL, lane.span)
     role = load_role(gemm, first, second, tree.If(condition, (), (), condition.span))
-    assert participations(role)[1] == ("unknown", None)
+    assert participations(role)[1] == ("some", frozenset((0, 1)))
 
 
 def test_thread_dependence_through_control_flow():

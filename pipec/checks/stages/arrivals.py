@@ -30,7 +30,7 @@ def check_arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None
     for site in summary.signals:
         participation = role.role.blocks[site.block].participation
         # A barrier without arrivals never completes its phase (hardware.md 1.1).
-        if participation.lanes is not None and participation.lanes <= 0:
+        if participation.threads == "some" and not participation.chosen:
             sink.report(
                 messages.NoArrival(
                     stage=summary.handle.name,
@@ -91,11 +91,12 @@ def _signatures(role: RoleSummary, summary: StageSummary, local: bool) -> list[S
         for site in summary.signals:
             signal = site.operation
             assert isinstance(signal, tree.Signal)
-            lanes = role.role.blocks[site.block].participation.lanes
+            chosen = role.role.blocks[site.block].participation.chosen
+            arriving = None if chosen is None else len(chosen)
             if signal.how == "own":
-                found.append(_own_signature(role, summary, lanes, signal.span, local))
+                found.append(_own_signature(role, summary, arriving, signal.span, local))
             else:
-                found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", lanes, signal.span))
+                found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", arriving, signal.span))
         # Of a stage that goes from name to name some signals may be given by releases alone.
         given = (site.operation for site in summary.releases if site.operation in role.signalling)
         found += [
@@ -115,7 +116,7 @@ def multiplied_in_registers(summary: StageSummary) -> bool:
     return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in summary.touches if touch.kind == OPERAND)
 
 
-def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, span: Span, local: bool) -> Signature:
+def _own_signature(role: RoleSummary, summary: StageSummary, arriving: int | None, span: Span, local: bool) -> Signature:
     """The signals that the uses of the role's stages require."""
     side, used = summary.handle.side, DRAINING if summary.handle.side == "consumer" else FILLING
     alike = [one for one in role.stages if (one.handle.pipeline, one.handle.side) == (summary.handle.pipeline, side)]
@@ -134,7 +135,7 @@ def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, 
             # wgmma has no commit that arrives on a barrier (hardware.md 8): each warp waits for its MMAs and arrives once.
             found.append(Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span))
         else:
-            found.append(_signature(role, "commit", lanes, span))
+            found.append(_signature(role, "commit", arriving, span))
     if LOAD in kinds:
         found.append(Signature("TMA bytes", 1, span))
     if STORE in kinds:
@@ -142,12 +143,12 @@ def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, 
     if COPY in kinds:
         found.append(_signature(role, "threads", None, span))
     if kinds & {READ, WRITE} or not kinds:
-        found.append(_signature(role, "threads", lanes, span))
+        found.append(_signature(role, "threads", arriving, span))
     return Signature(" and ".join(one.words for one in found), sum(one.arrivals for one in found), span)
 
 
-def _signature(role: RoleSummary, how: Literal["threads", "commit"], lanes: int | None, span: Span) -> Signature:
+def _signature(role: RoleSummary, how: Literal["threads", "commit"], arriving: int | None, span: Span) -> Signature:
     if how == "commit":
         return Signature("an MMA commit", 1, span)
-    arrivals = (WARP if lanes is None else lanes) * role.role.warps
+    arrivals = WARP * role.role.warps if arriving is None else arriving
     return Signature(f"{arrivals} threads arriving" if arrivals != 1 else "1 thread arriving", arrivals, span)

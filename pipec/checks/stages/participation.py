@@ -28,7 +28,7 @@ def check_participation(role: RoleSummary, sink: Sink) -> None:
             key = ("one" if one else "wide", guard if guard else operation.span)
             if (one is None and doing is None) or key in told:
                 continue
-            if one is not None and _report_one_thread(one, operation, threads, guard, sink):
+            if one is not None and _report_one_thread(one, operation, block.participation, sink):
                 told.add(key)
             if doing is not None and _report_role_wide(role.role, doing, operation, threads, guard, sink):
                 told.add(key)
@@ -73,15 +73,23 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
     )
 
 
-def _report_one_thread(one: tree.OneThread, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
+def _report_one_thread(one: tree.OneThread, operation: tree.Operation, participation: ir.Participation, sink: Sink) -> bool:
+    threads, guard = participation.threads, participation.guard
     # For all threads, `_needs_elect` has one message for all such operations of the role. Each of several lanes would issue the copy or
     # the MMA again, and multiply the bytes and arrivals.
     if threads in ("one", "all"):
         return False
-    condition = guard.text() if guard else "its thread"
+    single = participation.chosen is not None and len(participation.chosen) == 1
     sink.report(
         messages.OneThreadInGuard(
-            operation=one.name, condition=condition, consequence=one.otherwise, at=operation.span, guard=guard
+            operation=one.name,
+            condition=guard.text() if guard else "its thread",
+            issued="one thread gets here, but not the one that acts for the role elsewhere"
+            if single
+            else "issued by each thread that gets here",
+            consequence="what one thread has issued, another one neither commits nor waits for" if single else one.otherwise,
+            at=operation.span,
+            guard=guard,
         )
     )
     return True
@@ -92,8 +100,8 @@ def _report_role_wide(
 ) -> bool:
     if threads == "all":
         return False
-    if isinstance(operation, tree.Signal) and threads == "lanes":
-        return False  # `if lane_id() < N: stage.arrive()` determines the arrival count
+    if isinstance(operation, tree.Signal) and threads == "some":
+        return False  # `if lane_id() < 4: stage.arrive()` determines the arrival count
     # The barrier's count is fixed at initialisation, before it is known how many threads pass this guard.
     if isinstance(operation, tree.Signal) and threads == "unknown":
         handle = operation.handle

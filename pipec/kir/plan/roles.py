@@ -92,7 +92,7 @@ def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePl
 
 def _runs_in_one_thread(role: Role) -> bool:
     """Whether nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
-    if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
+    if role.warps != 1 or any(block.participation.threads in ("some", "unknown") for block in role.blocks):
         return False
     # One thread would take 32 times as long for what a whole warp stores or copies; a vote needs all lanes.
     if any(

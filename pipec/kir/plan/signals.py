@@ -180,8 +180,8 @@ def _arriving(participation: Participation, warps: int) -> int:
     match participation.threads:
         case "one":
             return 1
-        case "lanes":
-            return (participation.lanes or WARP) * warps
+        case "some":
+            return len(participation.chosen or ())
         case _:
             return warps * WARP
 

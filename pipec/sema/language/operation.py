@@ -18,7 +18,7 @@ ActionName = str
 
 # Which threads of a role perform an action.
 Caller = Literal[
-    "anywhere", "outside roles", "all threads", "one thread", "any thread", "all threads, or the first lanes of each warp",
+    "anywhere", "outside roles", "all threads", "one thread", "any thread", "all threads, or some",
 ]  # fmt: skip
 
 
@@ -114,7 +114,7 @@ _ACTIONS_OF: dict[Caller, tuple[ActionName, ...]] = {
         "role_step",
         "of_cta",
     ),
-    "all threads, or the first lanes of each warp": (
+    "all threads, or some": (
         "arrive",
         "barrier_arrive",
     ),

@@ -35,6 +35,7 @@ from pipec.verify.terms import (
 )
 
 TOO_LARGE = "a value grows too large on the way from one node to the next"
+MAY_LOOP = "may loop for ever"
 OUTCOME_NOT_KNOWN = "a step past a test whose outcome is not known"
 _MOST_STEPS = 1_000_000  # arithmetic steps, of some microseconds each: beyond this the certificate is refused
 _MOST_PARTS = 200  # parts of the sizes considered in the proof that the cases cover them
@@ -132,7 +133,7 @@ class _Case:
         check_parities(self.layout, self.passages)
         # A terminating schedule executes all steps of all processes. Checking each process alone comes first, as it is cheaper.
         endless = [process.role for process in self.network.processes if not ends(process, self.sizes)]
-        need(not endless or bounded(self.arrows, self.sizes), f"`{'`, `'.join(endless)}` may loop for ever")
+        need(not endless or bounded(self.arrows, self.sizes), f"`{'`, `'.join(endless)}` {MAY_LOOP}")
 
     def _leave(self, number: int) -> None:
         node, (at, _) = self.case.nodes[number], self.reached[number]

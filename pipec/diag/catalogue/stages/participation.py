@@ -75,16 +75,17 @@ class OneThreadInGuard(Message):
     """A one-thread operation is in a branch, and the compiler cannot tell that exactly one thread takes it.
 
     TMA copies, `mma` and `mma.commit` are issued by one thread, and a commit covers only the MMAs of the thread that issues
-    it. `with elect():` selects the same thread each time; a guard such as `lane_id() == 0` selects one per warp.
+    it. `with elect():` selects the same thread each time; a guard such as `lane_id() == 0` selects one per warp, and another one.
     """
 
     code = "E0412"
     title = "`{operation}` is issued by one thread, but this branch selects threads by `{condition}`"
-    labels = (primary("at", "issued by each thread that gets here"), secondary("guard", "selects the threads"))
+    labels = (primary("at", "{issued}"), secondary("guard", "selects the threads"))
     note = "{consequence}"
     help = "write `with elect():` instead of the condition"
     operation: str
     condition: str
+    issued: str
     consequence: str
     at: Span
     guard: Span | None
@@ -93,15 +94,16 @@ class OneThreadInGuard(Message):
 class ArriveInUnknownGuard(Message):
     """`arrive()` is in a branch that is taken by a number of threads unknown at compile time.
 
-    The barrier completes after a fixed number of arrivals. `if lane_id() < N:` with a constant N gives N arrivals per warp;
-    for other conditions on the thread, the compiler does not know how many threads pass.
+    The barrier completes after a fixed number of arrivals. How many threads pass a condition is known if it compares nothing but
+    `lane_id()`, `role_warp()` and `role_thread()` with constants: `if lane_id() == 0:` gives an arrival per warp, `if role_thread() == 0:`
+    one of the role. It is not where a condition has another number as well, such as a size or the variable of a loop.
     """
 
     code = "E0413"
     title = "an unknown number of threads of role `{role}` arrive on `{stage}`"
     labels = (primary("at", "each thread that gets here arrives"), secondary("guard", "passed by an unknown number of threads"))
     note = "with fewer arrivals than the barrier expects, the producer of `{pipeline}` waits for ever; with more, it continues too early"
-    help = "write the condition as `lane_id() < N` with a constant N"
+    help = "compare the number of the thread with constants alone, such as `lane_id() == 0`; put another condition around it"
     role: str
     stage: str
     pipeline: str

@@ -233,7 +233,7 @@ class NoArrival(Message):
 
     code = "E0509"
     title = "no thread arrives on stage `{stage}`"
-    labels = (primary("at", "never reached"), secondary("guard", "no lane passes this: lanes are numbered 0 to 31"))
+    labels = (primary("at", "never reached"), secondary("guard", "no thread passes this: lanes are numbered 0 to 31"))
     note = "the producer of `{pipeline}` waits for this slot for ever"
     stage: str
     pipeline: str
