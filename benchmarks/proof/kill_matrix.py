@@ -6,8 +6,9 @@ All changes of `tests/verify/mutations.py` to all kernels (each barrier instruct
 number of bytes, stage, parity, predicate or CTA), and the removal of every other instruction that orders something: fences,
 waits for copies and MMAs, releases. `not read` and `refused`: the text cannot be read, or the checker refuses the certificate
 of the kernel as it was; that is `static`. What is accepted has a reason (`tests/verify/equivalents.py`), and a sample of it,
-some of each reason and change, runs in the simulator with asynchronous work late and at random: `simulator`, a fault is
-reported; `result`, only the outputs differ; `neither`, nothing is noticed. Kernels whose docstring gives no sizes run only together
+some of each reason and change, runs in the simulator at all sizes of the docstring with asynchronous work late, and at random at the
+last: `simulator`, a fault is reported; `result`, only the outputs differ; `neither`, nothing is noticed; `unfinished`, it runs longer
+than it may. Kernels whose docstring gives no sizes run only together
 with another one, and are not simulated. With EACH=3 every removal and a third of the other changes are judged (`judged`, of
 `changes`). The exit status is 1 where something is accepted without a reason. Rows of examples that are not named are kept.
 """
@@ -31,8 +32,9 @@ sys.path[:1] = [str(ROOT / "tests"), str(ROOT)]
 from benchmarks import common
 
 RESULTS = ROOT / "benchmarks" / "results" / "kill_matrix.json"
-SECONDS = 60  # of processor time, for one mutant in the simulator
-SIMULATED = 3  # mutants of a kernel's barrier operations that are accepted, and again of its fences and waits
+SECONDS = 90  # of processor time, for one mutant in the simulator
+SIMULATED = 3  # mutants of a kernel's barrier operations that are accepted
+ORDERS = 2  # rounds over the opcodes of its fences and waits
 ORDERING = re.compile(
     r"\s+(@!?\S+\s+)?(fence\.|tcgen05\.(fence|wait)|wgmma\.(fence|commit_group|wait_group)|cp\.async\.(bulk\.)?(commit|wait)_group"
     r"|st\.release|ld\.acquire|griddepcontrol)"
@@ -65,12 +67,12 @@ def _kernel(given: tuple[str, str]) -> tuple[str, dict[str, object]]:
     started = time.process_time()
     kinds = {"barriers": list(mutants(text)), "order": [Mutant(*one) for one in _without_orders(text)]}
     row: dict[str, object] = {
-        kind: _judged(f"{name}, {kind}", plan, text, these, found.network, found.certificate) for kind, these in kinds.items()
+        kind: _judged(kind, plan, text, these, found.network, found.certificate) for kind, these in kinds.items()
     }
     return f"{file.removesuffix('.pipe')}/{name}", {**row, "seconds": round(time.process_time() - started, 1)}
 
 
-def _judged(seed, plan, text, these, original, certificate) -> dict[str, object]:  # type: ignore[no-untyped-def]
+def _judged(kind, plan, text, these, original, certificate) -> dict[str, object]:  # type: ignore[no-untyped-def]
     """How many changes the checker refuses, and what becomes of the others, by instruction, change and reason."""
     from verify.equivalents import judged, reason_for
 
@@ -88,7 +90,8 @@ def _judged(seed, plan, text, these, original, certificate) -> dict[str, object]
             opcode = _OPCODE.match(instruction)
             groups[opcode[1] if opcode else instruction, mutant.change, reason].append(mutant.text)
     seen: dict[Group, Counter[str]] = defaultdict(Counter)
-    for group, changed in _sample(groups, random.Random(seed)) if _sizes(plan) else ():
+    most = SIMULATED if kind == "barriers" else ORDERS * len(groups)
+    for group, changed in _sample(groups, random.Random(f"{plan.kernel.name}, {kind}"), most) if _sizes(plan) else ():
         seen[group][_simulated(plan, changed)] += 1
     told = [
         {"instruction": group[0], "change": group[1], "reason": group[2], "times": len(groups[group]), **seen[group]}
@@ -97,15 +100,15 @@ def _judged(seed, plan, text, these, original, certificate) -> dict[str, object]
     return {"changes": changes, "judged": len(these), **dict(sorted(counts.items())), "which": told}
 
 
-def _sample(groups: dict[Group, list[str]], chosen: random.Random) -> Sequence[tuple[Group, str]]:
-    """Texts of the groups in turn, in another order for each kernel, those without a reason first."""
+def _sample(groups: dict[Group, list[str]], chosen: random.Random, most: int) -> Sequence[tuple[Group, str]]:
+    """At most so many texts of the groups in turn, in another order for each kernel, those without a reason first."""
     order = chosen.sample(sorted(groups), len(groups))
     rest = {group: chosen.sample(groups[group], len(groups[group])) for group in sorted(order, key=lambda group: bool(group[2]))}
     found: list[tuple[Group, str]] = []
-    while rest and len(found) < SIMULATED:
+    while rest and len(found) < most:
         found += [(group, texts.pop()) for group, texts in rest.items()]
         rest = {group: texts for group, texts in rest.items() if texts}
-    return found[:SIMULATED]
+    return found[:most]
 
 
 class _TooLong(Exception):
@@ -138,15 +141,17 @@ def _simulated(plan, text: str) -> str:  # type: ignore[no-untyped-def]
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        # The first sizes of an example are multiples of its tiles, the second ones are not.
-        for timing, values in (("late", sets[0]), ("random", sets[min(1, len(sets) - 1)])):
+        # At the last sizes rings come round (tests/examples/test_rings.py).
+        for timing, values in (*(("late", values) for values in sets), ("random", sets[-1])):
             trial = trial_of(plan, values, seed=1)
             options = LaunchOptions(Options(timing=timing, seed=3))  # type: ignore[arg-type]
             launch(plan.interface, declared(text), trial.arguments, device="sim", options=options)
             if not all(outcome.passed for outcome in trial.judged()):
                 return "result"
-    except (SimulationError, _TooLong):
+    except SimulationError:
         return "simulator"
+    except _TooLong:
+        return "unfinished"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     return "neither"
@@ -168,7 +173,7 @@ def _totals(kernels: dict[str, dict], kind: str) -> dict[str, int]:  # type: ign
             sums[name] += row[kind].get(name, 0)
         sums["judged"] += row[kind].get("judged", row[kind]["changes"])
         for group in row[kind]["which"]:
-            for name in ("simulator", "result", "neither"):
+            for name in ("simulator", "result", "neither", "unfinished"):
                 sums[name] += group.get(name, 0)
             sums["accepted without a reason"] += group["times"] if kind == "barriers" and not group["reason"] else 0
     return {"static": sums["not read"] + sums["refused"], **sums}
