@@ -22,7 +22,7 @@ from pipec.sema import tree
 from pipec.source import Span
 from pipec.verify.condition_text import conditions_words
 from pipec.verify.data import formula_of
-from pipec.verify.network import ASSUMED, OPEN, Arrive, Network, Wait, edges_of
+from pipec.verify.network import ASSUMED, OPEN, Arrive, Assumption, Network, Wait, edges_of
 from pipec.verify.terms import Symbol
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
@@ -68,12 +68,17 @@ def proved(found: Judgement, interface: KernelInterface) -> Verdict:
     unshown = [str(one) for one in found.network.assumptions if one.kind in OPEN]
     if unshown:
         return Verdict("open", f"protocol: no role waits for ever if {' and '.join(unshown)}, which is not decided")
-    needed = [ASSUMED[one.kind] for one in found.network.assumptions]
+    needed = [_assumed(one) for one in found.network.assumptions]
     given = f", if {' and '.join(needed)}" if needed else ""
     words = conditions_words(map(formula_of, interface.conditions))
     sizes = f"all sizes with {words}" if words else "all sizes"
     situations = f"{found.situations} situation{'' if found.situations == 1 else 's'}"
     return Verdict("proved", f"protocol: no role waits for ever, for {sizes}{given}; proof of {situations} checked on the PTX")
+
+
+def _assumed(one: Assumption) -> str:
+    count = len(one.lines)
+    return ASSUMED[one.kind] + (f" ({count} {'store' if count == 1 else 'stores'})" if one.kind == "stores" else "")
 
 
 def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, sink: Sink) -> Verdict:

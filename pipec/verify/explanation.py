@@ -35,8 +35,7 @@ Assumed where the report says so, after "if"
 
 Trusted: the reader of the PTX, the checker, the line `// pipec.kernel` above the kernel (sizes from 0 to 2147483647,
 conditions, the bytes in a tensor map's box, and which parameters belong to one tensor), ptxas, and that no store hits
-a barrier, an address of tensor memory that is still to be read, or a tensor other than the one that its address was
-made from.
+a tensor other than the one that its address was made from.
 
 Not covered: data, that is, who may read and write which bytes when; faults; results; the kernel with a watchdog, whose
 waits give up: the proof is of the one without.

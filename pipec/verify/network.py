@@ -115,10 +115,10 @@ Action = Wait | Arrive | Test | End
 
 
 def edges_of(action: Action) -> tuple[Edge, ...]:
-    # (Called so often that the overhead of pattern matching would be noticeable.)
-    if isinstance(action, Test):
+    # (Called so often that the overhead of pattern matching, or of asking for subclasses, would be noticeable.)
+    if type(action) is Test:
         return action.yes, action.no
-    return () if isinstance(action, End) else (action.edge,)
+    return () if type(action) is End else (action.edge,)  # type: ignore[union-attr]
 
 
 @record
@@ -157,6 +157,7 @@ AssumptionKind = Literal[
     "polling",
     "preceding grid",
     "registers",
+    "stores",
     "sums",
     "tensor memory",
     "turns",
@@ -173,6 +174,7 @@ ASSUMED: dict[AssumptionKind, str] = {
     "polling": "the value that a loop polls for in memory arrives",
     "preceding grid": "the preceding grid ends",
     "registers": "the registers that setmaxnreg asks for become free",
+    "stores": "no store through an address that changes hits a barrier, or an address of tensor memory",
     "sums": "what loops add up of numbers in memory fits in 32 bits",
     "tensor memory": "the tensor memory asked for becomes free",
     "turns": "blocks start in the order of their numbers, and their turns are counted from 0",

@@ -3,10 +3,15 @@
 Right texts, and neighbours that PTX does not define."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from pipec.protocol.judge import judge
+from pipec.verify.reader.read import read
+from pipec.verify.reader.text.statements import entries_of
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 # One thread arrives, and the other warp waits.
 TEXT = """
@@ -104,6 +109,67 @@ ACCESSES = {
     "prefetch.global.L2 [%rd1];": True,
 }
 
+SHARED = ".shared .align 16 .b64 bar[2]; .shared .align 16 .b8 tile[64];"
+FINE, ASSUMED, REFUSED = "it misses the barrier", "it is assumed that it misses it", "it does not"
+# A loop: what it begins with, what it does, and how far its counter goes.
+LOOP = "mov.u32 %r3, 0; {begin} AGAIN: {turn} add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, {turns}; @%p3 bra AGAIN;"
+NEXT = "add.u32 %r7, %r4, 1;"
+PUT = "add.u32 %r6, %r5, tile; st.shared.b32 [%r6], 0;"
+
+# By what all threads do in front of the arrival, where `tile` has 64 bytes: what is known of it.
+CHANGING = {
+    "and.b32 %r3, %r0, 15; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, tile; st.shared.b32 [%r3], 0;": FINE,
+    "and.b32 %r3, %r0, 15; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, tile; st.shared.b32 [%r3+4], 0;": ASSUMED,
+    "and.b32 %r3, %r0, 15; mad.lo.u32 %r3, %r3, 4, tile; st.shared.v2.b32 [%r3], {%r0, %r0};": ASSUMED,
+    "and.b32 %r3, %r0, 7; mad.lo.u32 %r3, %r3, 8, tile; st.shared.v2.b32 [%r3], {%r0, %r0};": FINE,
+    "and.b32 %r3, %r2, 15; mad.lo.u32 %r3, %r3, 4, tile; red.shared.add.u32 [%r3], 1;": FINE,
+    "mad.lo.u32 %r3, %r2, 4, tile; atom.shared.add.u32 %r4, [%r3], 1;": ASSUMED,
+    "mad.lo.u32 %r3, %r2, 4, tile; ld.shared.u32 %r4, [%r3];": FINE,  # only stores are of any matter
+    "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 8, bar; st.shared.b64 [%r3], 0;": ASSUMED,  # one place has no barrier
+    "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 4, bar; st.shared.b32 [%r3], 0;": REFUSED,
+    "and.b32 %r3, %r2, 7; add.u32 %r3, %r3, bar; st.shared.b8 [%r3], %r0;": REFUSED,
+    "and.b32 %r3, %r2, 4; add.u32 %r3, %r3, bar; atom.shared.add.u32 %r4, [%r3], 1;": REFUSED,
+    "and.b32 %r3, %r2, 8; add.u32 %r3, %r3, bar; st.shared.b32 [%r3+8], 0;": ASSUMED,  # it may leave the variable
+    "mov.u32 %r4, tile; @%p0 mov.u32 %r4, %r2; st.shared.b32 [%r4], 0;": ASSUMED,
+    "ld.shared.b32 %r3, [tile]; st.shared.b32 [%r3], 0;": ASSUMED,
+    "st.shared.b32 [1024], 0;": ASSUMED,
+    "sub.u32 %r3, tile, 8; st.shared.b32 [%r3], 0;": ASSUMED,
+    # Ways tell of the thread, and so does what is exchanged in a warp.
+    "setp.ge.u32 %p4, %r0, 16; @%p4 bra PAST; mad.lo.u32 %r3, %r0, 4, tile; st.shared.b32 [%r3], 0; PAST:": FINE,
+    "setp.ge.u32 %p4, %r0, 17; @%p4 bra PAST; mad.lo.u32 %r3, %r0, 4, tile; st.shared.b32 [%r3], 0; PAST:": ASSUMED,
+    "setp.ge.s32 %p4, %r0, 16; not.pred %p4, %p4; @!%p4 bra PAST; mad.lo.u32 %r3, %r0, 4, tile; st.shared.b32 [%r3], 0; PAST:": FINE,
+    "shr.u32 %r4, %r0, 4; setp.ne.u32 %p4, %r4, 0; @%p4 bra PAST; mad.lo.u32 %r3, %r0, 4, tile; st.shared.b32 [%r3], 0; PAST:": FINE,
+    "shr.u32 %r4, %r0, 4; setp.ne.u32 %p4, %r4, 1; @%p4 bra PAST; mad.lo.u32 %r3, %r0, 4, tile; st.shared.b32 [%r3], 0; PAST:": ASSUMED,
+    # Loops, and stages.
+    LOOP.format(begin="", turn="shl.b32 %r5, %r3, 2; " + PUT, turns=16): FINE,
+    LOOP.format(begin="", turn="shl.b32 %r5, %r3, 2; " + PUT, turns=17): ASSUMED,
+    LOOP.format(begin="", turn="shl.b32 %r5, %r3, 2; " + PUT, turns="%r2"): ASSUMED,
+    LOOP.format(begin="mov.u32 %r4, 0;", turn=f"shl.b32 %r5, %r4, 5; {PUT} xor.b32 %r4, %r4, 1;", turns="%r2"): FINE,
+    LOOP.format(begin="mov.u32 %r4, 1;", turn=f"shl.b32 %r5, %r4, 5; {PUT} xor.b32 %r4, %r4, 3;", turns="%r2"): ASSUMED,
+    LOOP.format(begin="mov.u32 %r4, 2;", turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} rem.u32 %r4, %r7, 4;", turns="%r2"): FINE,
+    LOOP.format(begin="mov.u32 %r4, 2;", turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} rem.u32 %r4, %r7, 5;", turns="%r2"): ASSUMED,
+    # The second number is made of a stage that has changed since.
+    LOOP.format(
+        begin="mov.u32 %r4, 0; mov.u32 %r8, 0;",
+        turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} mad.lo.u32 %r4, %r8, -4, %r7; shr.u32 %r8, %r7, 2;",
+        turns="%r2",
+    ): ASSUMED,
+    # At the begin of a loop nothing has been put into the register yet.
+    LOOP.format(begin="", turn=f"shl.b32 %r5, %r8, 2; {PUT} and.b32 %r8, %r3, 7;", turns="%r2"): ASSUMED,
+    # Generic addresses.
+    "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 4, bar; cvt.u64.u32 %rd1, %r3; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2], 0;": REFUSED,
+    "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 4, tile; cvt.u64.u32 %rd1, %r3; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2], 0;": FINE,
+}
+COPY, FILLS = "cp.async.bulk.shared", "global.mbarrier::complete_tx::bytes"
+# By the place to which a copy of 32 bytes goes that no walk follows, as for `.shared::cta`.
+COPIES = {
+    "and.b32 %r3, %r2, 1; mad.lo.u32 %r3, %r3, 32, tile;": FINE,
+    "and.b32 %r3, %r2, 3; mad.lo.u32 %r3, %r3, 16, tile;": ASSUMED,
+    "mov.u32 %r3, tile; add.u32 %r3, %r3, 32;": FINE,
+    "mov.u32 %r3, bar;": REFUSED,
+    "mad.lo.u32 %r3, %r2, 32, tile;": ASSUMED,
+}
+
 DIMENSIONS = [{"symbol": symbol, "kind": "dimension", "dimension": symbol.upper()} for symbol in ("n", "m")]
 # By the rows for the parameters `n` and `m`, in the order of a launch: whether M >= 1 is known of `m`.
 ROWS = {"in order": (DIMENSIONS, True), "exchanged": (DIMENSIONS[::-1], False), "one missing": (DIMENSIONS[1:], False)}
@@ -156,6 +222,44 @@ def test_a_copy_to_the_place_of_a_barrier(place: str, right: bool, space: str) -
     text = text.replace(".param .u32 m", ".param .u64 m").replace("ld.param.u32 %r2, [m];", "")
     text = text.replace(".shared .align 8 .b64 bar[2];", ".shared .align 16 .b64 bar[2]; .shared .align 16 .b8 tile[64];")
     assert proved(text) is (right or place == "bar+8")
+
+
+def known_of(text: str) -> str:
+    found = judge(text.replace(".shared .align 8 .b64 bar[2];", SHARED), "k")
+    if found.certificate is None or found.network is None:
+        assert "at the place of a barrier" in found.why, found.why
+        return REFUSED
+    return ASSUMED if any(one.kind == "stores" for one in found.network.assumptions) else FINE
+
+
+@pytest.mark.parametrize("access", CHANGING)
+def test_a_store_through_an_address_that_changes(access: str) -> None:
+    assert known_of(TEXT.replace("READY:", f"READY: bar.sync 1; {access} bar.sync 2;")) == CHANGING[access]
+    # In front of the initialisation it is memory like any other.
+    before = TEXT.replace("  setp.ne.u32 %p0, %r0, 0;", f"  setp.ne.u32 %p0, %r0, 0; {access} bar.warp.sync -1;")
+    assert known_of(before) == FINE
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.ptx")), ids=lambda path: path.stem)
+def test_stores_of_the_examples_are_shown_to_miss(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assumed = [one for name in entries_of(text) for one in read(text, name).assumptions if one.kind == "stores"]
+    assert not assumed
+
+
+@pytest.mark.parametrize("place", COPIES)
+@pytest.mark.parametrize("multicast", [False, True])
+def test_a_copy_to_a_place_that_changes(place: str, multicast: bool) -> None:
+    copy = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 32; {place} {{}} [%r3], [%rd1], 32, [%r1]{{}};"
+    if not multicast:
+        text = changed(ARRIVAL, copy.format(f"{COPY}::cta.{FILLS}", ""))
+    else:
+        first = (
+            f"mov.u32 %r4, %cluster_ctarank; setp.ne.u32 %p4, %r4, 0; @%p4 bra DONE; {COPY}::cluster.{FILLS}.multicast::cluster"
+        )
+        text = changed(ARRIVAL, copy.format(first, ", 3")).replace(".reqntid 64", ".reqntid 64 .reqnctapercluster 2")
+        text = text.replace("  bar.sync 0;", "  barrier.cluster.arrive; barrier.cluster.wait;")
+    assert known_of(text) == COPIES[place]
 
 
 def test_a_parity_is_0_or_1() -> None:

@@ -5,8 +5,7 @@ kernel Unreadable. The steps: text to instructions (text), the relevant slice of
 the first synchronisation of all threads, then one walk per class of threads with the same behaviour (values, processes), whose automata
 are the network's processes. The CTAs of a cluster are walked one by one; those with equal results are merged (processes/assembly.py).
 
-Memory is assumed to be used as declared: no store overwrites a barrier. Anything else that could make a thread wait is named
-(processes/assumptions.py).
+Anything else that could make a thread wait is named (processes/assumptions.py).
 """
 
 from collections import Counter
@@ -17,7 +16,7 @@ from functools import partial
 from pipec.record import replace
 from pipec.verify.network import Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
-from pipec.verify.reader.flow.overwritten import check_overwritten
+from pipec.verify.reader.flow.overwritten import Places, check_overwritten
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.answers import check_answers
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
@@ -217,11 +216,11 @@ class Reading:
             self.hints.clear()
             self.ctas = self._walks(flow, inits, base)
         check_tensor_memory(flow, self.around, [[(one.machine, one.walk.held) for one in cta.classes] for cta in self.ctas])
-        check_overwritten(graph, self.made_at, slots_of(self.around), self.around.copied)
+        stores = self._stores(graph)
         check_given_up(flow)
         for cta in self.ctas:
             check_together(self.kernel, self.threads, [one.machine for one in cta.classes])
-        self.assumed = assumptions(flow, self.around, self._signals())
+        self.assumed = assumptions(flow, self.around, self._signals(), stores)
         self.network = self._assembled(self.interface)
         if self.around.asks:
             check_answers(self.network)
@@ -239,6 +238,12 @@ class Reading:
             Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0] + base] for ring in self.rings))
             for rank, counts in enumerate(inits)
         ]
+
+    def _stores(self, graph: Graph) -> list[int]:
+        """The lines of those that may hit a barrier, or an address of tensor memory that is still to be read."""
+        barriers = {} if Kind.GIVE_UP in graph.notable.values() else self.made_at
+        places = Places(barriers, slots_of(self.around), self.around.copied, self.around.sizes)
+        return check_overwritten(graph, places, self.block, self.around.ranks)
 
     def _signals(self) -> set[int]:
         """The lines of those to barriers of other CTAs."""

@@ -102,8 +102,12 @@ class Graph:
     def definitions(self, register: str) -> list[int]:
         """The instructions that write a register."""
         only, several = self._definitions
-        found = several.get(register) or ([only[register]] if register in only else [])
-        return [at for at in found if self.kinds[at] in DEFINING and self.place[at] != EXIT]
+        if register in several:
+            return [at for at in several[register] if self.kinds[at] in DEFINING and self.place[at] != EXIT]
+        if register not in only:
+            return []
+        at = only[register]
+        return [at] if self.kinds[at] in DEFINING and self.place[at] != EXIT else []
 
     @cached_property
     def _definitions(self) -> tuple[dict[str, int], dict[str, list[int]]]:

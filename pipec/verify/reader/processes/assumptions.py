@@ -34,8 +34,8 @@ _OF_INTEGERS = re.compile(r"[bsu]\d+")  # types
 _MOST_BLOCKS = 300  # of a loop that is analysed
 
 
-def assumptions(flow: Flow, around: Surroundings, signals: Collection[int]) -> tuple[Assumption, ...]:
-    """One per kind, with the lines. `signals`: the lines of those to barriers of other CTAs."""
+def assumptions(flow: Flow, around: Surroundings, signals: Collection[int], stores: list[int]) -> tuple[Assumption, ...]:
+    """One per kind, with the lines. `signals`: the lines of those to barriers of other CTAs; `stores`: of those that may hit a barrier."""
     lines: dict[AssumptionKind, list[int]] = of_peers(flow, signals) if around.ranks > 1 else {}
     notable = flow.graph.notable
     for at, kind in notable.items():
@@ -54,6 +54,8 @@ def assumptions(flow: Flow, around: Surroundings, signals: Collection[int]) -> t
             loops += [] if looks else [flow.code[flow.graph.blocks[first].first].line]
     if around.loads:
         lines["loads"] = list(around.loads)
+    if stores:
+        lines["stores"] = stores
     if loops:
         lines["loops"] = loops
     if polls:

@@ -75,11 +75,11 @@ Outline = tuple[str, str, str, str, str, *tuple[str, ...]]
 
 
 class Code:
-    """The instructions of a kernel, in order. Most of them move data: each is created on demand. By number: `opcodes`, and in `defined`
-    the first operand if it is a plain name, else ""."""
+    """The instructions of a kernel, in order. Most of them move data: each is created on demand. By number: `opcodes`, in `defined`
+    the first operand if it is a plain name, else "", and `outlines`."""
 
     def __init__(self, outlines: list[Outline], lines: list[int]) -> None:
-        self._outlines, self._lines = outlines, lines
+        self.outlines, self._lines = outlines, lines
         self.opcodes = [outline[2] for outline in outlines]
         self.defined = [outline[3] for outline in outlines]
         self.elects = any(opcode.partition(".")[0] == "elect" for opcode in {*self.opcodes})
@@ -88,7 +88,7 @@ class Code:
     def first(self, number: int) -> tuple[str, ...]:
         """The registers of the first operand of an instruction."""
         name = self.defined[number]
-        return (name,) if name else _first(self._outlines[number][4].strip())
+        return (name,) if name else _first(self.outlines[number][4].strip())
 
     def __len__(self) -> int:
         return len(self.opcodes)
@@ -96,7 +96,7 @@ class Code:
     def __getitem__(self, number: int) -> Instruction:
         found = self._made.get(number)
         if found is None:
-            negated, predicate, opcode, _, operands, *_ = self._outlines[number]
+            negated, predicate, opcode, _, operands, *_ = self.outlines[number]
             text, line = operands.strip(), self._lines[number]
             found = self._made[number] = Instruction(number, line, opcode, predicate or None, negated == "!", text)
         return found

@@ -201,6 +201,7 @@ class Events(Registers):
         size = self._box(one, env) if tensor else _stored(one) if stored else self.number(one, one.operands[2], env, _SIZE)
         if size % (4 if stored else 16) or not 0 <= size < 1 << 20:
             raise Unreadable(one.line, f"a copy of {size} bytes is not what a barrier counts")
+        self.around.sizes[one.number] = max(size, self.around.sizes.get(one.number, 0))
         after = tuple(text for text in one.operands[at + 1 :] if not text.startswith("{"))
         taking = self._taking(one, env)
         use = self._signal(one, one.operands[at], after[:1], env, 0, size * len(taking))

@@ -161,6 +161,7 @@ class Surroundings:
     freed: set[Freed] = field(default_factory=set)
     # Bytes of copies: by where they go in shared memory, and by instruction.
     copied: dict[tuple[int, int], int] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)  # bytes of each copy, by instruction
     # What was loaded from shared memory: from which place, by which instruction, and whether its class had asked for tensor memory there.
     read_at: dict[Value, set[tuple[int, int, bool]]] = field(default_factory=dict)
     given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
