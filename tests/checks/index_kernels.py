@@ -222,6 +222,13 @@ class Filled:
                 yield from self._inside(loops[1:], names)
 
 
+SIZES = [
+    {"n": n, "m": m, "R": rows, "C": columns}
+    for n, m in itertools.product((1, 2, 3, 5), (1, 2, 3, 4))
+    for rows, columns in ((8 * n, 64 * m), (200, 700), (21, 130))
+]
+
+
 _FUNCTIONS = {
     "range": range,
     "min": min,

@@ -5,7 +5,7 @@ import random
 import re
 
 import pytest
-from index_kernels import TEMPLATES, Filled, Template, collision, filled
+from index_kernels import SIZES, TEMPLATES, Filled, Template, collision, filled
 
 import pipec
 from pipec.driver import STAGES, Compilation, Options, compile_source
@@ -15,11 +15,6 @@ from pipec.kir.global_memory.overlaps import answers_of_blocks
 from pipec.kir.ir import Kernel
 from pipec.source import Source
 
-SIZES = [
-    {"n": n, "m": m, "R": rows, "C": columns}
-    for n, m in itertools.product((1, 2, 3, 5), (1, 2, 3, 4))
-    for rows, columns in ((8 * n, 64 * m), (200, 700), (21, 130))
-]
 KERNELS = 8  # of each template
 
 
@@ -177,6 +172,83 @@ def test_blocks_that_meet_only_where_two_sizes_differ_are_refused() -> None:
 """
     codes = [[one.code for one in compile_source(Source("k.pipe", text.format(size))).diagnostics] for size in "MN"]
     assert codes == [["E0618"], []]
+
+
+UNLIKE = """kernel k(y: tensor[f32, M, 64], n: i32, m: i32):
+    assume({assumed})
+    grid({grid})
+    role all(warps=1):
+        store.direct(y[({place}) * {rows}, 0], fill(1.0, f32, {rows}, 8))
+"""
+
+
+@pytest.mark.parametrize("rows", [8, 32, 128])
+@pytest.mark.parametrize(
+    ("assumed", "grid", "place", "met"),
+    [
+        ("n > 0", "ceildiv(M, 512), n", "block.x * ceildiv(M, 512) + block.y", True),
+        ("n > 0", "ceildiv(M, 512), n", "block.x * n + block.y", False),
+        ("n > 0 and m > 0", "m, n", "block.y * n + block.x", True),
+        ("n > 0 and m > 0", "m, n", "block.y * m + block.x", False),
+        ("n > 0 and m > 0 and m <= n", "m, n", "block.y * n + block.x", False),
+        ("n > 0 and m > 0", "m * n", "block.x // n * n + block.x % m", True),
+        ("n > 0 and m > 0", "m * n", "block.x // n * n + block.x % n", False),
+        ("n > 0 and n * T + T >= M", "ceildiv(M, T)", "block.x % n", True),
+        ("n > 0 and n * T >= M", "ceildiv(M, T)", "block.x % n", False),
+        ("n * T + T >= M", "ceildiv(M, T) + 1", "min(block.x, n)", True),
+        ("n * T + T >= M", "ceildiv(M, T)", "min(block.x, n)", False),
+        ("n > 0", "n", "block.x * 4 % 262144", True),
+        ("n > 0 and n <= 65536", "n", "block.x * 4 % 262144", False),
+    ],
+)
+def test_blocks_that_meet_only_where_parameters_differ_are_refused(
+    rows: int, assumed: str, grid: str, place: str, met: bool
+) -> None:
+    """Or only just where the assumptions end, or in blocks far away."""
+    assumed, grid = (one.replace("T", str(rows)) for one in (assumed, grid))
+    text = UNLIKE.format(assumed=assumed, grid=grid, place=place, rows=rows)
+    assert [one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics] == ["E0618"] * met
+
+
+def test_blocks_beyond_those_that_a_grid_can_have_do_not_meet() -> None:
+    """Along y there are at most 65535."""
+    text = UNLIKE.format(assumed="n > 0", grid="1, n", place="block.y * 4 % 262140", rows=8)
+    assert not compile_source(Source("k.pipe", text), until="limits").failed
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "assumed", "met"),
+    [
+        ("0, n", "m, ceildiv(M, 64)", "m > 0", True),
+        ("0, n", "m, ceildiv(M, 64)", "m >= n", False),
+        ("0, ceildiv(N, 64)", "ceildiv(K, 64), ceildiv(M, 64)", "m > 0", True),
+        ("0, N // 64", "ceildiv(N, 64), ceildiv(M, 64)", "m > 0", False),
+    ],
+)
+def test_roles_that_meet_only_where_sizes_differ_are_refused(first: str, second: str, assumed: str, met: bool) -> None:
+    loops = "".join(
+        f"    role r{number}(warps=4):\n        for t in range({bounds}):\n            store(y[t * 64, 0], load(x[t * 64, 0], 64, 64))\n"
+        for number, bounds in enumerate((first, second))
+    )
+    tensors = "x: tensor[f32, M, 64], w: tensor[f32, N, K], y: tensor[f32, M, 64]"
+    text = f"kernel k({tensors}, n: i32, m: i32):\n    assume({assumed})\n    grid(1)\n{loops}"
+    assert [one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics] == ["E0614"] * met
+
+
+def test_stores_of_a_role_that_meet_only_where_sizes_differ_are_ordered() -> None:
+    text = """kernel k(y: tensor[f32, M, 64], n: i32, m: i32):
+    assume(n > 0 and m > 0)
+    grid(1)
+    role w(warps=4):
+        for t in range(block.x, n * m, grid.x):
+            store(y[(t // m * {0} + t % m) * 64, 0], fill(1.0, f32, 64, 64) * cast[f32](t))
+"""
+    orders = {}
+    for stride in "nm":
+        state = compile_source(Source("k.pipe", text.format(stride)), until="limits")
+        assert state.plans is not None
+        orders[stride] = bool(state.plans[0].roles[0].global_order.before)
+    assert orders == {"n": True, "m": False}
 
 
 SHARES = """kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):

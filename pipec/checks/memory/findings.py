@@ -1,9 +1,9 @@
 """What the checks of global memory found: for every launch, or only assumed, neither proved nor checked at launch. A report lists both."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pipec.checks.verdict import Findings
-from pipec.kir.global_memory.access_pairs import AccessPair, Answer, Use, worst
+from pipec.kir.global_memory.access_pairs import Answer, worst
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute
 from pipec.kir.global_memory.counters import unplaced
 from pipec.kir.global_memory.starts import starts_inside, unstarted
@@ -13,11 +13,12 @@ from pipec.sema import tree
 
 Partners = tuple[str, str, str]  # two roles and a tensor
 _FITTING = ", if no index overflows 32 bits"
-_MOST_PAIRS = 40  # of stores of a role, or of two
 
 
-def findings(plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Mapping[str, Answer], partners: Iterable[Partners]) -> Findings:
-    """`blocks`: for each tensor whether blocks share no elements; `partners`: roles that both store to a tensor and may overlap."""
+def findings(
+    plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Mapping[str, Answer], partners: Mapping[Partners, Answer]
+) -> Findings:
+    """`blocks`: for each tensor whether blocks share no elements; `partners`: the same of roles that both store to a tensor."""
     answered = (*_of_blocks(plan, rows, blocks), *_of_roles(plan, rows, partners), *_of_starts(plan, rows))
     checked = (sentence + (_FITTING if answer == "fitting" else "") for sentence, answer in answered if answer != "open")
     assumed = (*(sentence for sentence, answer in answered if answer == "open"), *_of_counters(plan))
@@ -44,27 +45,13 @@ def _alone(uses: list[Access], turns: bool) -> str:
     return f"what one block stores no other touches{' but ' + ' or '.join(but) if but else ''}"
 
 
-def _of_roles(plan: Plan, rows: tuple[RoleAccesses, ...], partners: Iterable[Partners]) -> Iterator[tuple[str, Answer]]:
-    twice = AccessPair(plan.kernel)
-    stores: dict[tuple[str, str], list[Use]] = {}
-    for row in rows:
-        for access in row.accesses:
-            if access.writes:
-                stores.setdefault((row.role.name, access.tensor), []).append((row.role, access))
-    for role, other, tensor in dict.fromkeys(partners):
-        pairs = [(one, two) for one in stores.get((role, tensor), ()) for two in stores.get((other, tensor), ())]
-        yield f"{tensor}: roles `{role}` and `{other}` store different elements", _apart(twice, pairs)
+def _of_roles(plan: Plan, rows: tuple[RoleAccesses, ...], partners: Mapping[Partners, Answer]) -> Iterator[tuple[str, Answer]]:
+    for (role, other, tensor), answer in partners.items():
+        yield f"{tensor}: roles `{role}` and `{other}` store different elements", answer
     orders = {one.role.name: one.global_order for one in plan.roles}
     for row in rows:
-        for tensor in sorted(orders[row.role.name].taken):
-            own = stores.get((row.role.name, tensor), [])
-            pairs = [(one, two) for place, one in enumerate(own) for two in own[place:]]
-            yield f"{tensor}: role `{row.role.name}` stores different elements each time", _apart(twice, pairs)
-
-
-def _apart(twice: AccessPair, pairs: list[tuple[Use, Use]]) -> Answer:
-    met = [(one, two) for one, two in pairs if not commute(one[1], two[1])]
-    return worst(twice.apart_in_block(one, two) for one, two in met) if len(met) <= _MOST_PAIRS else "open"
+        for tensor, answer in orders[row.role.name].taken.items():
+            yield f"{tensor}: role `{row.role.name}` stores different elements each time", answer
 
 
 def _of_starts(plan: Plan, rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[str, Answer]]:

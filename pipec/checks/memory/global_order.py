@@ -14,6 +14,7 @@ from pipec.checks.memory.hand_overs import HandOvers, Use, before, ordered, spea
 from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
+from pipec.kir.global_memory.access_pairs import Answer
 from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, commute, may_meet, not_compared
 from pipec.kir.global_memory.clocks import only_order
 from pipec.kir.global_memory.order import Clash, order
@@ -46,8 +47,8 @@ def check_rows_anywhere(rows: tuple[RoleAccesses, ...], sink: Sink) -> bool:
     return bool(found)
 
 
-def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partners]:
-    """Returns the roles that are assumed, but not shown, to store different elements of a tensor."""
+def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> Mapping[Partners, Answer]:
+    """Returns the roles that are taken to store different elements of a tensor, and whether that is shown."""
     clashes = [(row.role.name, clash) for row in rows for clash in order(row).clashes]
     sides = _sides(plan) if len(rows) > 1 or any(clash.under_way for _, clash in clashes) else {}
     for name, clash in clashes:
@@ -55,7 +56,7 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
         if not clash.under_way or not before(sides, (name, clash.first), (name, clash.second)):
             sink.report(_clash(clash))
     if len(rows) < 2:
-        return []
+        return {}
     always = only_order(plan.kernel, rows, lambda pipeline, side: speaks_alike(sides, (pipeline, side)))
     completes, chains = _Completes(plan), Chains(sides, plan)
     told: set[tuple[str, str, str]] = set()
@@ -80,11 +81,14 @@ def check(plan: Plan, rows: tuple[RoleAccesses, ...], sink: Sink) -> list[Partne
                         told.add(names)
                         sink.report(_unordered(row.role.name, first, other.role.name, second))
     # Stores with incomparable addresses are assumed to be disjoint, unless they overlap at a sampled size.
-    found = between_roles(plan.kernel, rows) if not told else None
+    orders = {one.role.name: one.global_order for one in plan.roles}
+    answers = {(role, other, tensor): orders[role].beside[other, tensor] for role, other, tensor in taken}
+    doubtful = {tensor for (_, _, tensor), answer in answers.items() if answer == "open"}
+    found = between_roles(plan.kernel, rows, doubtful) if not told else None
     if found is not None:
         (role, use), (partner, second_use) = found.first, found.second
         sink.report(_unordered(role.name, use.access, partner.name, second_use.access, found.sizes))
-    return list(taken)
+    return answers
 
 
 def _sides(plan: Plan) -> dict[str, HandOvers]:

@@ -6,11 +6,12 @@ iterations, from 0, times the step; the index of a block consists of its cluster
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Literal
 
 from pipec.isa.specials import AXES
-from pipec.kir.global_memory.accesses import Access
+from pipec.kir.global_memory.accesses import Access, commute
 from pipec.kir.global_memory.equations import Fact, Facts, unwrapped
 from pipec.kir.global_memory.paths import Known, conditions, turn_at
 from pipec.kir.global_memory.shares import Share, share_of
@@ -24,6 +25,7 @@ from pipec.terms.term import LAUNCH, Atom, Operator, Term, as_term, atom_of, lea
 from pipec.terms.walk import Substitution, leaves
 from pipec.vocabulary import Axis
 
+_MOST_PAIRS = 40  # of stores of a role, or of two
 _TRIP, _POSITIVE, _OTHER = "trip", "positive", "other"
 # A tile of the scheduler's: no two clusters get the same, and no cluster gets one twice. Equal in all roles.
 _TILE_OF_CLUSTER = leaf(Operator.OBSERVED, "tile", least=0, largest=LARGEST)
@@ -190,6 +192,12 @@ def worst(answers: Iterable[Answer]) -> Answer:
         if found == "open":
             break
     return found
+
+
+def all_apart(twice: "AccessPair", pairs: Iterable[tuple[Use, Use]]) -> Answer:
+    """Whether all of these pairs of one block touch different elements, or their order does not matter."""
+    met = list(islice(((one, two) for one, two in pairs if not commute(one[1], two[1])), _MOST_PAIRS + 1))
+    return worst(twice.apart_in_block(one, two) for one, two in met) if len(met) <= _MOST_PAIRS else "open"
 
 
 class AccessPair:

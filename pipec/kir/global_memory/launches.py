@@ -15,10 +15,10 @@ from pipec.kir.plan.roles import expressions
 from pipec.kir.walk import children, subexpressions
 from pipec.record import record
 from pipec.sema import tree
-from pipec.terms.term import LAUNCH, Operator, Term
+from pipec.terms.term import LAUNCH, Atom, Operator, Term, as_term
 from pipec.terms.walk import leaves
 from pipec.verify.conditions import condition_data, met
-from pipec.verify.terms import Both, Compare, Formula, Linear, Symbol, substitute, symbols_of
+from pipec.verify.terms import Both, Compare, Formula, Linear, Relation, Symbol, substitute, symbols_in, symbols_of
 
 Position = tuple[int, int, int]
 
@@ -33,12 +33,21 @@ ODD_TILES = ((1537, 1), (3073, 3))
 # blocks that have a number for each index of several dimensions meet soon, the last those with several of the largest tiles.
 UNEVEN = ((3, 2), (2, 3)), ((48, 2), (16, 3)), ((640, 1), (384, 2))
 FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a block that the kernel names
+# Dimensions and parameters each go round their own numbers, small beside large: as five and six have no common divisor, every dimension
+# comes to meet every parameter, and two of a kind are in either order.
+_DIMENSIONS = 40, 600, 24, 2056, 136  # odd numbers of the smallest tiles
+_PARAMETERS = 3, 1, 4, 2, 17, 5
+_UNREAD = 1 << 16  # of which the kernel reads nothing: it ends a tensor, and no tile shall lie beyond
+UNLIKE = len(_DIMENSIONS) * len(_PARAMETERS)
+_FAR_POWERS = range(21, 31)
+_CONSECUTIVE = 2
 _POWERS = range(8, 18)  # of two: sizes of which the first that gives a grid several blocks is taken
 _SEVERAL = 8, 16  # and multiplied by these, to reach the blocks whose small numbers a kernel names
 _PACKED_ROW, _ROW = 128, 16  # elements that the length of a row is a multiple of
 _TIMES = 4  # the largest multiple of a size among dimensions that differ, and tiles in a row
 _MULTIPROCESSORS = 3
 _MOST_BLOCKS = 128  # of one launch
+_LARGEST_GRID = (1 << 31) - 1, 65535, 65535
 _MOST_NEAR = 12
 _LARGEST_TRIED = 1 << 16
 _NAMED = 48  # the smallest block number that is sampled explicitly
@@ -59,6 +68,20 @@ def named_sizes(kernel: Kernel) -> set[str]:
     return {size for tensor in kernel.tensors for size in tensor.shape if isinstance(size, str)}
 
 
+def far_blocks(kernel: Kernel, named: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Sizes at which a grid reaches the blocks that the kernel names; `FAR` if none does."""
+    powers = ((1 << power, 1 << power) for power in _FAR_POWERS)
+    sizes = (FAR, *zip(*[powers] * _CONSECUTIVE, strict=False))
+    return next((tried for tried in sizes if all(max(_extents(kernel, one)) > named[-1] + 1 for one in tried)), FAR)
+
+
+def _extents(kernel: Kernel, tried: tuple[int, int]) -> tuple[int, ...]:
+    """Of the grid at a size; ones if there is no launch."""
+    launch = next(launches(kernel, (tried,), most=1), None)
+    known = next(iter(launch.blocks.values())) if launch is not None else {}
+    return tuple(known.get(f"grid.{axis}", 1) for axis in AXES)
+
+
 def several_blocks(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     """Sizes at which a grid has several blocks along each axis along which it ever has, as `ceildiv(N, 4096)` has at few of the usual
     ones; none if those of `WHOLE_TILES` are such. A parameter that the grid counts by, `ceildiv(n, 128)`, is as large as a dimension, and
@@ -66,9 +89,7 @@ def several_blocks(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     counted = any(isinstance(node, tree.ReadParameter) for extent in kernel.grid for node in subexpressions(extent))
 
     def axes(tried: tuple[int, int]) -> set[str]:
-        launch = next(launches(kernel, (tried,), most=1), None)
-        known = next(iter(launch.blocks.values())) if launch is not None else {}
-        return {axis for axis in AXES if known.get(f"grid.{axis}", 1) > 1}
+        return {axis for axis, extent in zip(AXES, _extents(kernel, tried), strict=True) if extent > 1}
 
     sizes = [(1 << power, 1 << power if counted else 3) for power in _POWERS]
     negative = [(size, -count) for size, count in sizes if counted]
@@ -92,53 +113,113 @@ def launches(
     """Launches that the kernel's `assume` admits, with at most this many of their blocks, including those at the numbers `named`.
     `uneven`: dimensions are one, two ... times a size in the order of their names, or in the opposite one."""
     names = sorted(named_sizes(kernel), reverse=uneven == "down")
-    packed = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
-    rows = {tensor.shape[-1] for tensor in kernel.tensors} if uneven else set()
-    units = [(name, _PACKED_ROW if name in packed else _ROW if name in rows else 1) for name in names]
-    scalars = [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
     times = _TIMES if uneven else 1
     for base in tried:
         choices = (
-            {name: -(-size * (1 + at % times) // unit) * unit for at, (name, unit) in enumerate(units)}
-            | dict.fromkeys(scalars, count)
+            _rounded(kernel, {name: size * (1 + at % times) for at, name in enumerate(names)}, in_rows=bool(uneven))
+            | dict.fromkeys(integer_parameters(kernel), count)
             for size, count in (base, *_near(kernel, base))
         )
         # Sizes that the others determine are last: as they are chosen, all are alike.
-        both = (each for one in choices for each in (one, _agreed(kernel, one)))
-        sizes = next((one for one in both if all(met(each.formula, one) for each in kernel.assumptions)), None)
-        if sizes is None:
-            continue
-        try:
-            grid = tuple(map(Scalars({**sizes, MULTIPROCESSORS: _MULTIPROCESSORS}).value, kernel.grid))
-        except Unknown:
-            continue
-        if not any(extent <= 0 or extent % width for extent, width in zip(grid, kernel.cluster.shape, strict=True)):
-            yield Launch(sizes, dict(islice(_blocks(kernel, sizes, grid, named), most)))
+        launch = _launch(kernel, (each for one in choices for each in (one, _agreed(kernel, one))), most, named)
+        if launch is not None:
+            yield launch
 
 
-def _agreed(kernel: Kernel, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """The sizes, with those replaced that the kernel's `assume` computes from others: `G` in `G == ceildiv(K, 128)`."""
+def unlike(kernel: Kernel, count: int = UNLIKE, *, most: int | None = None) -> Iterator[Launch]:
+    """Launches in which dimensions and integer parameters differ from each other, each larger than others in some and smaller in some:
+    `x * rows + y` in place of `x * columns + y` is right where there are no more columns than rows."""
+    read = _read_sizes(kernel)
+    dimensions, parameters = sorted(named_sizes(kernel) & read), integer_parameters(kernel)
+    if len(dimensions) + len(parameters) > 1:
+        for step in range(count):
+            sizes = dict.fromkeys(named_sizes(kernel) - read, _UNREAD)
+            sizes |= {name: _DIMENSIONS[(at + step) % len(_DIMENSIONS)] for at, name in enumerate(dimensions)}
+            counts = {name: _PARAMETERS[(at + step) % len(_PARAMETERS)] for at, name in enumerate(parameters)}
+            one = _rounded(kernel, sizes, in_rows=True) | counts
+            launch = _launch(kernel, (one, _agreed(kernel, one)), most)
+            if launch is not None:
+                yield launch
+
+
+def _read_sizes(kernel: Kernel) -> set[str]:
+    """The dimensions that the kernel computes with, or assumes something of."""
+    nodes = [one for extent in kernel.grid for one in subexpressions(extent)]
+    nodes += [one for role in kernel.roles for one in expressions(role)]
+    assumed = {symbol.name for one in kernel.assumptions for symbol in symbols_in(one.formula)}
+    return {one.name for one in nodes if isinstance(one, tree.ReadDimension)} | assumed
+
+
+def at_the_edge(kernel: Kernel) -> Iterator[Launch]:
+    """Launches that the kernel's `assume` only just admits: with `n * 64 + 64 >= M` the smallest such `n`."""
+    parameters = integer_parameters(kernel)
+    for size, count in SIZES:
+        one = _rounded(kernel, dict.fromkeys(named_sizes(kernel), size)) | dict.fromkeys(parameters, count)
+        edge = _agreed(kernel, one, frozenset(parameters))
+        launch = _launch(kernel, (edge,)) if edge != one else None
+        if launch is not None:
+            yield launch
+
+
+def integer_parameters(kernel: Kernel) -> list[str]:
+    return [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_integer]
+
+
+def _rounded(kernel: Kernel, sizes: Mapping[str, int], *, in_rows: bool = False) -> dict[str, int]:
+    """Dimensions of these sizes, or the next larger ones that rows of elements may have; `in_rows`: of any elements, not of packed ones
+    alone."""
+    packed = {tensor.shape[-1] for tensor in kernel.tensors if tensor.dtype.is_packed}
+    rows = {tensor.shape[-1] for tensor in kernel.tensors} if in_rows else set()
+    units = {name: _PACKED_ROW if name in packed else _ROW if name in rows else 1 for name in sizes}
+    return {name: -(-size // units[name]) * units[name] for name, size in sizes.items()}
+
+
+def _launch(
+    kernel: Kernel, choices: Iterable[Mapping[str, int]], most: int | None = None, named: tuple[int, ...] = ()
+) -> Launch | None:
+    """Of the first sizes that the kernel's `assume` admits; None if there are none, or they are of no launch."""
+    sizes = next((one for one in choices if all(met(each.formula, one) for each in kernel.assumptions)), None)
+    if sizes is None:
+        return None
+    try:
+        grid = tuple(map(Scalars({**sizes, MULTIPROCESSORS: _MULTIPROCESSORS}).value, kernel.grid))
+    except Unknown:
+        return None
+    if any(
+        not 0 < extent <= limit or extent % width
+        for extent, limit, width in zip(grid, _LARGEST_GRID, kernel.cluster.shape, strict=True)
+    ):
+        return None
+    return Launch(sizes, dict(islice(_blocks(kernel, sizes, grid, named), most)))
+
+
+def _agreed(kernel: Kernel, sizes: Mapping[str, int], bounded: frozenset[str] = frozenset()) -> Mapping[str, int]:
+    """The sizes, with those replaced that the kernel's `assume` computes from others: `G` in `G == ceildiv(K, 128)`. Those of `bounded`
+    also where it says how large or small they may be at most, beside others."""
     settled: dict[str, int] = {}
-    for form in (form for one in kernel.assumptions for form in _equations(one.formula)):
+    for relation, form in (each for one in kernel.assumptions for each in _relations(one.formula)):
         numbers = {Symbol(name): Linear(size) for name, size in {**sizes, **settled}.items()}
-        for one, times in form.terms:
+        for one, times in form.terms if relation == "eq" or len(form.terms) > 1 else ():
             rest = Linear(form.constant, tuple([term for term in form.terms if term[0] != one]))
-            if isinstance(one, Symbol) and abs(times) == 1 and one.name not in settled and one not in symbols_of(rest):
+            name = one.name if isinstance(one, Symbol) else ""
+            settles = abs(times) == 1 if relation == "eq" else name in bounded
+            if settles and name and name not in settled and one not in symbols_of(rest):
                 value = substitute(rest, numbers)
                 if not value.terms:
-                    settled[one.name] = -value.constant * times
+                    # The least, or the largest, of which the form is not negative.
+                    settled[name] = -(value.constant // times) if times > 0 else value.constant // -times
                     break
     return {**sizes, **settled}
 
 
-def _equations(condition: Formula) -> Iterator[Linear]:
-    """Forms that are 0 wherever the condition holds."""
+def _relations(condition: Formula) -> Iterator[tuple[Relation, Linear]]:
+    """Forms that are 0, or not negative, wherever the condition holds."""
     match condition:
-        case Compare("eq", form):
-            yield form
+        case Compare("eq" | "ge" as relation, form):
+            yield relation, form
         case Both(parts):
             for part in parts:
-                yield from _equations(part)
+                yield from _relations(part)
 
 
 def _near(kernel: Kernel, base: tuple[int, int]) -> Iterator[tuple[int, int]]:
@@ -191,29 +272,36 @@ def _meeting(ends: tuple[Term, Term]) -> tuple[int, int] | None:
 
 
 def numbers_of_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """The larger constants on which the behaviour of a role depends through the block index, as in `block.x % 1000` or, with 256,
-    `cast[i8](block.x)`."""
+    """The larger numbers of blocks on which the behaviour of a role depends, as in `block.x % 1000` and in `block.x * 64 % 64000` or, with
+    256, `cast[i8](block.x)`."""
     found = {
-        number
+        number // times
         for role in kernel.roles
         for node in expressions(role)
         if (isinstance(node, tree.Binary) and node.operator in _COMPARED)
         or (isinstance(node, tree.Call) and node.function in _COMPARED)
         for here, other in permutations(children(node)[:2])
-        if (number := role.values.of(here).number) is not None and number >= _NAMED and _is_of_block(role.values.of(other))
+        if (number := role.values.of(here).number) is not None
+        for times in _times_block(role.values.of(other))
+        if number // times >= _NAMED
     }
     found |= {
         1 << node.type.bits
         for role in kernel.roles
         for node in expressions(role)
         if isinstance(node, tree.Convert) and isinstance(node.type, DType) and node.type.is_integer and node.type.bits < _BITS
-        and _is_of_block(role.values.of(node.operand))
+        and _times_block(role.values.of(node.operand))
     }  # fmt: skip
     return tuple(sorted(found)[:_MOST_NAMED])
 
 
-def _is_of_block(term: Term) -> bool:
-    return any(atom.operator is Operator.SPECIAL and "." in str(atom.operands[0]) for atom in leaves(term))
+def _times_block(term: Term) -> set[int]:
+    """By what a term multiplies what it consists of that depends on a block's index."""
+    return {abs(factor) for atom, factor in term.parts if any(_is_of_block(one) for one in leaves(as_term(atom)))}
+
+
+def _is_of_block(atom: Atom) -> bool:
+    return atom.operator is Operator.SPECIAL and "." in str(atom.operands[0])
 
 
 def _blocks(

@@ -4,8 +4,8 @@ Addresses that cannot be compared as terms are compared as numbers: every role t
 sizes, in the first blocks of the grid. What is found happens in some launch; finding nothing proves nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import combinations_with_replacement, islice
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, combinations_with_replacement, islice
 from math import prod
 
 from pipec.isa.specials import AXES
@@ -15,21 +15,24 @@ from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute, not_
 from pipec.kir.global_memory.clocks import Clocks, Stamped
 from pipec.kir.global_memory.courses import Course, short_course
 from pipec.kir.global_memory.launches import (
-    FAR,
     IN_BLOCK,
     ODD_TILES,
     SIZES,
     UNEVEN,
+    UNLIKE,
     WHOLE_TILES,
     Cells,
     Launch,
     Position,
+    at_the_edge,
+    far_blocks,
     launches,
     named_sizes,
     numbers_of_blocks,
     several_blocks,
     sizes_at_which_they_meet,
     sizes_of_several_tiles,
+    unlike,
 )
 from pipec.kir.global_memory.places import GridAxis, TileBox, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
@@ -44,7 +47,8 @@ from pipec.vocabulary import Axis
 # Between blocks an error must appear at two consecutive sizes, as the caller may rely on a relation of sizes that is unknown here.
 _MOST_SIZES = 2
 _CORNERS = 27  # sampled blocks, at most
-_MOST_WORK = 1_500  # expressions, in total
+_MOST_WORK = 1_500  # expressions, in total, of more than these blocks
+_LEAST_BLOCKS = 3
 _MOST_OWN = 3  # blocks that are run for what happens inside of each
 _MOST_TOUCHES = 600  # of one tensor in one launch
 _MOST_TOGETHER = 8  # blocks whose roles are all run together
@@ -79,31 +83,39 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverl
     answers = answers_of_blocks(kernel, rows)
     suspects = frozenset(tensor for tensor, answer in answers.items() if answer == "open")
     courses = [short_course(kernel, row) for row in rows] if suspects else []
+    touched: set[str] = set()  # in other launches: where places are read from memory, nothing is known of any
+    once: dict[str, Overlap] = {}
     found: dict[str, Overlap] = {}
-    for tried in _tried(kernel) if suspects else ():
-        several = (launch for launch in tried if len(launch.blocks) > 1)
-        met: dict[str, Overlap] = {}
-        left, sizes = suspects - found.keys(), 0
-        while left and sizes < _MOST_SIZES and (launch := next(several, None)) is not None:
-            met = dict(_met(kernel, courses, rows, launch, left)) | met
-            left &= met.keys()
-            sizes += 1
-        if sizes == _MOST_SIZES:
-            found |= {tensor: met[tensor] for tensor in left}
+    for tried, count in _tried(kernel) if suspects else ():
+        several = islice((launch for launch in tried if len(launch.blocks) > 1), count)
+        for left in range(count, 0, -1):
+            # Where one launch is left, only what has been seen can be seen twice.
+            asked = (once.keys() if left < _MOST_SIZES else touched if count == UNLIKE else suspects) - found.keys()
+            launch = next(several, None) if asked else None
+            if launch is None:
+                break
+            uses, order = _uses(kernel, courses, rows, launch, asked)
+            touched |= {tensor for tensor, of_tensor in uses.items() if of_tensor}
+            for tensor, overlap in _met(uses, order, launch):
+                if tensor in once:
+                    found[tensor] = once[tensor]
+                once.setdefault(tensor, overlap)
     return BlockOverlaps(
         [found[tensor] for tensor in sorted(found)], {tensor: answers[tensor] for tensor in sorted(answers.keys() - found.keys())}
     )
 
 
-def _tried(kernel: Kernel) -> Iterator[Iterator[Launch]]:
-    """Launches in groups of which two in a row must show an overlap."""
+def _tried(kernel: Kernel) -> Iterator[tuple[Iterator[Launch], int]]:
+    """Launches in groups of which two must show an overlap, of so many."""
     named = numbers_of_blocks(kernel)
     several = tuple(sizes for sizes in (several_blocks(kernel),) if sizes)
-    for sizes in (SIZES, WHOLE_TILES, ODD_TILES, *several, *((FAR,) if named else ())):
-        yield launches(kernel, sizes, named=named)
+    for sizes in (SIZES, WHOLE_TILES, ODD_TILES, *several, *((far_blocks(kernel, named),) if named else ())):
+        yield launches(kernel, sizes, named=named), _MOST_SIZES
     for sizes in (*UNEVEN, *several) if len(named_sizes(kernel)) > 1 else ():
-        yield launches(kernel, sizes, uneven="up")
-        yield launches(kernel, sizes, uneven="down")
+        yield launches(kernel, sizes, uneven="up"), _MOST_SIZES
+        yield launches(kernel, sizes, uneven="down"), _MOST_SIZES
+    yield at_the_edge(kernel), _MOST_SIZES
+    yield unlike(kernel), UNLIKE
 
 
 def _inside(touch: RecordedAccess) -> bool:
@@ -193,9 +205,9 @@ class _Use:
     passed: frozenset[Turn]
 
 
-def _met(
-    kernel: Kernel, courses: list[Course], rows: tuple[RoleAccesses, ...], launch: Launch, suspects: frozenset[str]
-) -> Iterator[tuple[str, Overlap]]:
+def _uses(
+    kernel: Kernel, courses: list[Course], rows: tuple[RoleAccesses, ...], launch: Launch, suspects: Collection[str]
+) -> tuple[dict[str, list[_Use]], TurnOrder]:
     turns = _turns(kernel)
     several = len(turns) > 1
     if turns and (several or _ordered_by_others(rows, turns, suspects)):
@@ -206,6 +218,10 @@ def _met(
     for use in found:
         if _inside(use.touch) and len(uses.get(use.touch.access.tensor, (None,) * _MOST_TOUCHES)) < _MOST_TOUCHES:
             uses[use.touch.access.tensor].append(use)
+    return uses, order
+
+
+def _met(uses: Mapping[str, list[_Use]], order: TurnOrder, launch: Launch) -> Iterator[tuple[str, Overlap]]:
     for tensor, all_of in uses.items():
         cells = Cells([one.touch.box for one in all_of])
         earlier = ((all_of[place], use) for number, use in enumerate(all_of) for place in cells.before(number))
@@ -219,9 +235,9 @@ def _met(
 
 def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
     work = 0
-    for block, known in launch.blocks.items():
+    for number, (block, known) in enumerate(launch.blocks.items()):
         for course in courses:
-            if course.role.leader and known["cta.rank"] % 2 or work > _MOST_WORK:
+            if course.role.leader and known["cta.rank"] % 2 or (work > _MOST_WORK and number >= _LEAST_BLOCKS):
                 continue
             run = Run(course, known)
             events = list(run.events())
@@ -233,7 +249,7 @@ def _of_each_role(courses: list[Course], launch: Launch) -> Iterator[_Use]:
                     yield _Use(course.role, block, event, event.held, behind)
 
 
-def _ordered_by_others(rows: tuple[RoleAccesses, ...], turns: tuple[str, ...], suspects: frozenset[str]) -> bool:
+def _ordered_by_others(rows: tuple[RoleAccesses, ...], turns: tuple[str, ...], suspects: Collection[str]) -> bool:
     """Whether an access is ordered by turns only as far as hand-overs transfer them: of a role that takes none, or of a copy into shared
     memory, which is complete when somebody has waited for its stage."""
     uses = [(row.role.name, access) for row in rows for access in row.accesses]
@@ -301,15 +317,46 @@ class StoreOverlaps:
     own: Mapping[str, frozenset[tuple[Access, Access]]]
     shared: frozenset[tuple[Access, Access]]
 
+    def joined(self, other: "StoreOverlaps") -> "StoreOverlaps":
+        names = self.own.keys() | other.own.keys()
+        own = {name: self.own.get(name, frozenset()) | other.own.get(name, frozenset()) for name in names}
+        return StoreOverlaps(own, self.shared | other.shared)
+
 
 def stores_again(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> StoreOverlaps:
+    """At the usual sizes, all alike."""
     both = _stored_by_several(rows)
+    several = [row for row in rows if _deals_out(row) or any(one.tensor in both for one in row.accesses)]
+    return _overlapping_stores(several, both, kernel, _in_block(kernel, rows) if several else iter(()))
+
+
+@record
+class Doubts:
+    """`own`: the roles of which nothing shows that they store different elements each time; `shared`: the tensors of which nothing shows
+    it of two roles."""
+
+    own: Collection[str]
+    shared: Collection[str]
+
+
+def stores_again_where_sizes_differ(kernel: Kernel, rows: tuple[RoleAccesses, ...], doubtful: Doubts) -> StoreOverlaps:
+    several = [
+        row
+        for row in rows
+        if row.role.name in doubtful.own or any(one.writes and one.tensor in doubtful.shared for one in row.accesses)
+    ]
+    return _overlapping_stores(several, doubtful.shared, kernel, unlike(kernel, most=_MOST_OWN))
+
+
+def _overlapping_stores(
+    rows: list[RoleAccesses], both: Collection[str], kernel: Kernel, launched: Iterator[Launch]
+) -> StoreOverlaps:
     own: dict[str, set[tuple[Access, Access]]] = {}
     shared: set[tuple[Access, Access]] = set()
-    several = [short_course(kernel, row) for row in rows if _deals_out(row) or any(one.tensor in both for one in row.accesses)]
-    for known in _some_blocks(kernel, rows) if several else ():
+    courses = [short_course(kernel, row) for row in rows]
+    for known in (known for launch in launched for known in launch.blocks.values()) if rows else ():
         of_all: dict[str, list[tuple[str, RecordedAccess]]] = {}
-        for course in several:
+        for course in courses:
             stores: dict[str, list[RecordedAccess]] = {}
             for one in Run(course, known).events():
                 if isinstance(one, RecordedAccess) and one.access.writes and _inside(one):
@@ -356,10 +403,6 @@ def _deals_out(row: RoleAccesses) -> bool:
     return any(one.writes and one.place.dealt_out for one in row.accesses)
 
 
-def _some_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Mapping[str, int]]:
-    return (known for launch in _in_block(kernel, rows) for known in launch.blocks.values())
-
-
 def _in_block(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Launch]:
     stores = [one for row in rows for one in row.accesses if one.writes][:_MOST_HARD]
     meeting = (
@@ -373,8 +416,9 @@ def _in_block(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Launch
     return launches(kernel, IN_BLOCK + several + sizes_at_which_they_meet(meeting), most=_MOST_OWN)
 
 
-def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | None:
-    """Two roles of a block that use the same elements in some sampled launch, without a hand-over between them."""
+def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], doubtful: Collection[str]) -> Overlap | None:
+    """Two roles of a block that use the same elements in some sampled launch, without a hand-over between them. `doubtful`: tensors of
+    which nothing shows that they store different elements."""
     suspects = {
         one.tensor
         for number, row in enumerate(rows)
@@ -391,7 +435,7 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Overlap | N
     return next(
         (
             found
-            for launch in _in_block(kernel, rows)
+            for launch in chain(_in_block(kernel, rows), unlike(kernel, most=_MOST_OWN) if doubtful else ())
             for block, known in launch.blocks.items()
             # Whose elements are its own needs no order: only where roles meet are hand-overs followed.
             if _meet(using, known, suspects) and (clocks := _together(courses, known)) is not None

@@ -1,15 +1,16 @@
 """The parts of a plan: what the compiler derived for one kernel, as plain data. `pipec.kir.plan.derive` fills them in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from pipec.interface import KernelInterface
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP, Target
 from pipec.kir.clusters import Line, Sharing
+from pipec.kir.global_memory.access_pairs import Answer
 from pipec.kir.global_memory.accesses import RoleAccesses
 from pipec.kir.ir import Kernel, Role
-from pipec.record import record
+from pipec.record import field, record
 from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, ReducedColumns, Store, TmaLoad, TmaStore, Variable
 from pipec.vocabulary import Completion, Side, Swizzle
 
@@ -55,7 +56,8 @@ class GlobalOrder:
 
     The threads synchronise before the operations `before`, and before the branches that end the blocks `at_end`; `waits`: after waiting
     for earlier bulk stores; `fences`: with a fence between the proxies. `hand_over_waits` and `hand_over_fences` require the same before
-    a stage is handed over. `taken`: tensors of which the role is assumed to store different elements each time.
+    a stage is handed over. `taken`: tensors of which the role is taken to store different elements each time, and whether that is shown;
+    `beside`: the same of the stores of another role, by its name and the tensor.
     """
 
     before: frozenset[Operation] = frozenset()
@@ -65,7 +67,8 @@ class GlobalOrder:
     hand_over: bool = False  # another role accesses the same data
     hand_over_waits: bool = False
     hand_over_fences: bool = False
-    taken: frozenset[str] = frozenset()
+    taken: Mapping[str, Answer] = field(default_factory=dict)
+    beside: Mapping[tuple[str, str], Answer] = field(default_factory=dict)
 
 
 @record

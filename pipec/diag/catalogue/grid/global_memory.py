@@ -113,9 +113,10 @@ class UnorderedBlocks(Message):
 
     pipec shows that blocks have elements of their own by taking coordinates apart: from a block's index and the counters of loops, by
     sums, products, quotients and remainders. Otherwise it runs the coordinates of the first blocks at a few sizes, and reports a tensor
-    whose tiles overlap at two of them. What is neither shown nor seen to overlap is assumed, and the report says so. The usual
-    causes are a coordinate that leaves out `block.y`, a tile that is larger than the step from block to block, and a load of a
-    neighbour's tile from a tensor that the kernel updates in place.
+    whose tiles overlap at two of them. What is neither shown nor seen to overlap is assumed, and the report says so. If the sizes
+    of the message cannot occur, `assume(...)` says so, as in `assume(N == 64 * H)`. The usual causes are a coordinate that leaves out
+    `block.y`, a tile that is larger than the step from block to block, and a load of a neighbour's tile from a tensor that the kernel
+    updates in place.
     """
 
     code = "E0618"
