@@ -91,7 +91,7 @@ class PeekUsedTwice(Message):
         ready = input.try_acquire_consumer()
         for k in range(steps):
             input.wait_producer_if_needed(ready)
-            ...
+            mma(acc, input.payload.a[input.consumer_stage()], input.payload.b[input.consumer_stage()])
             input.consumer_step()
             ready = False
             if k + 1 < steps:
